@@ -1,0 +1,3 @@
+from clnr.cli import main
+
+main()

@@ -1,0 +1,110 @@
+"""Stateless randomness: every draw is a pure function of (seed, stream, epoch, view, index).
+
+Nothing here holds a generator. A draw is a counter-based hash of 32-bit integers, so the same seed gives the same bits on
+the CPU, on a GPU, inside a kernel that never stores a mask, on two workers that share an edge, and after a resume. The
+formulas use only ``^ + * & >> %`` and therefore work alike on Python integers, NumPy int64 arrays and torch int64 tensors.
+
+The mixer is the two-multiply "lowbias32" function found by C. Wellons' hash prospector (2018); the permutation is the
+generalised Feistel cipher of Black and Rogaway, "Ciphers with arbitrary finite domains" (2002).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import zlib
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+Integer = TypeVar("Integer", int, Tensor, Any)
+
+_WORD = 0xFFFFFFFF
+_RANGE = 1 << 32
+_ROUNDS = 6
+_BLOCK = 32
+
+
+class Key(NamedTuple):
+    """Two 32-bit words that name one stream of draws; either integers or tensors that broadcast."""
+
+    a: Any
+    b: Any
+
+
+def mix(x: Integer) -> Integer:
+    """A bijection of 32-bit words in which each input bit flips each output bit about half of the time."""
+    x = x ^ (x >> 16)
+    x = (x * 0x7FEB352D) & _WORD
+    x = x ^ (x >> 15)
+    x = (x * 0x846CA68B) & _WORD
+    return x ^ (x >> 16)
+
+
+def key(seed: int, *path: str | int | Tensor) -> Key:
+    """The key of the stream ``path`` under ``seed``; words of the path are names, numbers or tensors of numbers."""
+    a = mix((seed & _WORD) ^ 0x243F6A88)
+    return branch(Key(a, mix((a + ((seed >> 32) & _WORD)) & _WORD)), *path)
+
+
+def branch(key: Key, *path: str | int | Tensor) -> Key:
+    """The key of a stream below another's."""
+    a, b = key
+    for word in path:
+        a = mix(a ^ (zlib.crc32(word.encode()) if isinstance(word, str) else word))
+        b = mix((a + b) & _WORD)
+    return Key(a, b)
+
+
+def draw(key: Key, i: Integer, j: Any = 0) -> Integer:
+    """A uniform 32-bit word for the index ``i``, or for the pair ``(i, j)``."""
+    return mix(((mix(i ^ key.a) + j) & _WORD) ^ key.b)
+
+
+def keep(key: Key, rate: float, i: Tensor, j: Tensor | int = 0) -> Tensor:
+    """True with probability ``1 - rate``, independently for each index or pair: an integer comparison, hence exact."""
+    return draw(key, i, j) >= int(rate * _RANGE)
+
+
+def uniform(key: Key, count: int, device: torch.device | str = "cpu") -> Tensor:
+    """``count`` float32 numbers in [0, 1), each a multiple of 2^-24."""
+    word = draw(key, torch.arange(count, device=device))
+    return (word >> 8).to(torch.float32) * 2.0**-24
+
+
+def permute(key: Key, position: Tensor, total: int) -> Tensor:
+    """The images of ``position`` under a keyed permutation of ``0 .. total - 1``, without sorting or storing it.
+
+    A Feistel network on Z_a x Z_b, with ``a b`` just above ``total``, is walked until it lands below ``total``. One step
+    lands outside with probability below ``1 / sqrt(total)``, so the walk's length is fixed beforehand at what leaves a
+    chance of 2^-64 per element: no data-dependent loop, hence nothing that waits for a device.
+    """
+    a = math.isqrt(max(total - 1, 0)) + 1
+    b = -(-total // a)
+    outside = a * b - total
+    walk = min(outside + 1, math.ceil(64 / math.log2(a * b / outside))) if outside else 1
+    x = _feistel(key, position, a, b)
+    for _ in range(walk - 1):
+        x = torch.where(x < total, x, _feistel(key, x, a, b))
+    return x % total
+
+
+def _feistel(key: Key, x: Tensor, a: int, b: int) -> Tensor:
+    left, right = x // b, x % b
+    for step in range(0, _ROUNDS, 2):
+        left = (left + draw(key, right, step)) % a
+        right = (right + draw(key, left, step + 1)) % b
+    return left * b + right
+
+
+def sample(seed: int, epoch: int, total: int, count: int, device: torch.device) -> Tensor:
+    """``count`` distinct indices below ``total`` for one epoch, in hashed order."""
+    return _samples(seed, epoch // _BLOCK, total, count, device)[epoch % _BLOCK]
+
+
+@functools.lru_cache(maxsize=4)
+def _samples(seed: int, block: int, total: int, count: int, device: torch.device) -> Tensor:
+    # A block of epochs at a time: hundreds of tiny operations an epoch would cost more than the training step on a GPU.
+    epochs = torch.arange(block * _BLOCK, (block + 1) * _BLOCK, device=device)[:, None]
+    return permute(key(seed, "nodes", epochs), torch.arange(count, device=device)[None, :], total)

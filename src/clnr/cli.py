@@ -1,0 +1,242 @@
+"""The command line: a thin leaf on the library."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from clnr import __version__, data, machine, methods, places, report
+from clnr.data.files import download
+from clnr.engine import Engine, choose
+from clnr.errors import ClnrError, RecipeError, UnknownName
+from clnr.graph import Graph
+from clnr.methods import Method
+from clnr.recipe import Recipe, parse
+from clnr.record import Record, run_key
+from clnr.run import Run, Summary, run, shelf
+
+app = typer.Typer(
+    help="Embeddings of the nodes of a graph, without labels.",
+    epilog="Start with: clnr run. Then: clnr run CLNR cora --seeds 20",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console(width=None if sys.stdout.isatty() else 160, soft_wrap=False, highlight=False)
+err = Console(stderr=True, highlight=False)
+
+_OPTIMISTIC = "* the paper's rule lets the test set choose the probe's step; strict reads the test set once"
+_BASELINES = (methods.RAW, methods.UNTRAINED)
+
+MethodName = Annotated[str | None, typer.Argument(metavar="[METHOD]", help="See: clnr ls methods.")]
+DatasetName = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="See: clnr ls datasets.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
+
+
+@app.command(name="run")
+def run_command(
+    method: MethodName = None,
+    dataset: DatasetName = None,
+    seeds: Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    data_root: Annotated[Path | None, typer.Option(help="Folder with raw data, looked into first.")] = None,
+    assign: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's number.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Run even what the record holds already.")] = False,
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no remarks.")] = False,
+) -> None:
+    """Train METHOD on DATASET (CLNR on the embedded graph) and evaluate it.
+
+    Without METHOD, raw features and the untrained encoder are shown beside CLNR.
+    """
+    if seeds < 1:
+        raise RecipeError(f"--seeds must be at least 1, not {seeds}")
+    chosen = methods.find(method or methods.CLNR.name)
+    name = data.find(dataset or "embedded").name
+    recipe = shelf(chosen, name).recipe.but(parse(assign or []))
+    engine = choose(device)
+    record = Record()
+    record.prepare()
+    lineup = [chosen] if method or as_json else [*_BASELINES, chosen]
+    with _progress(quiet) as bar:
+        graph = data.load(name, data_root, partial(download, progress=bar.fetched))
+        made = [_seeds(each, graph, recipe, seeds, engine, record, again, bar) for each in lineup]
+    if as_json:
+        print(json.dumps(made[-1].to_dict()))
+        return
+    rows = [(summary, shelf(each, name).published) for summary, each in zip(made, lineup, strict=True)]
+    out.print(f"[bold]{name}[/bold], {seeds} seed{'s' if seeds > 1 else ''}, {machine.describe(engine.device)}")
+    out.print(report.summaries(rows))
+    if not quiet:
+        out.print(f"[dim]{_OPTIMISTIC}[/dim]")
+
+
+def _seeds(
+    method: Method, graph: Graph, recipe: Recipe, seeds: int, engine: Engine, record: Record, again: bool, bar: _Bar
+) -> Summary:
+    """Runs of all seeds: from the record where it has them, else made now and recorded."""
+    made: list[Run] = []
+    recalled = 0
+    for seed in range(seeds):
+        key = run_key(graph, method, recipe, seed, engine)
+        found = None if again else record.find(key)
+        recalled += found is not None
+        if found is None:
+            with bar.training(f"{method.name} on {graph.name}, seed {seed}", recipe.epochs if method.objective else 0) as watch:
+                found = run(method, graph, seed, recipe=recipe, device=engine.device.type, watch=watch)
+            record.add(key, found)
+        made.append(found)
+    if recalled:
+        bar.remark(f"{method.name}: {recalled} of {seeds} from the record ({record.path}); --again runs them anew")
+    return Summary.of(made)
+
+
+@app.command(name="ls")
+def list_command(
+    what: Annotated[str, typer.Argument(help="methods or datasets.")],
+    as_json: Json = False,
+) -> None:
+    """List the methods, or the data sets."""
+    tables = {"methods": report.methods, "datasets": report.datasets}
+    if what.lower() not in tables:
+        raise UnknownName("list", what, tables)
+    if as_json:
+        print(json.dumps(list(methods.METHODS if what.lower() == "methods" else data.DATASETS)))
+    else:
+        out.print(tables[what.lower()]())
+
+
+@app.command()
+def show(method: MethodName = None, dataset: DatasetName = None, as_json: Json = False) -> None:
+    """Show a recipe: every number, what it means, and where it comes from."""
+    chosen, name = methods.find(method or methods.CLNR.name), data.find(dataset or "embedded").name
+    found = shelf(chosen, name)
+    if as_json:
+        published = None if found.published is None else found.published._asdict()
+        print(json.dumps({"recipe": found.recipe.to_dict(), "sources": found.sources, "published": published}))
+        return
+    borrowed = f", which uses {found.row}'s recipe" if found.row not in (None, chosen.name) else ""
+    out.print(f"[bold]{chosen.name}[/bold] on [bold]{name}[/bold]{borrowed}")
+    out.print(report.recipe(chosen, name))
+    if found.published:
+        result = found.published
+        out.print(f"published: {result.accuracy:.1f} ± {result.spread:.1f} % ({result.source}; by the paper's rule)")
+
+
+@app.command()
+def runs(
+    method: Annotated[str | None, typer.Option(help="Only this method's.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Only on this data set.")] = None,
+    device: Annotated[str | None, typer.Option(help="Only on this device: cpu or cuda.")] = None,
+    last: Annotated[int | None, typer.Option(help="Only the latest N.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List what was run before."""
+    if last is not None and last < 1:
+        raise RecipeError(f"--last must be at least 1, not {last}")
+    if method is not None:
+        method = methods.find(method).name
+    if dataset is not None:
+        dataset = data.find(dataset).name
+    record = Record()
+    rows = record.runs(method, dataset, device, last)
+    if as_json:
+        print(json.dumps([{"made": made, **vars(each)} for made, each in rows]))
+    elif rows:
+        out.print(report.runs(rows))
+        out.print(f"[dim]{_OPTIMISTIC}[/dim]")
+    else:
+        err.print(f"no such run in {record.path} yet; make one with: clnr run")
+
+
+@app.command()
+def env(as_json: Json = False) -> None:
+    """Print what to paste into a bug report: versions, machine, places."""
+    facts: dict[str, Any] = {
+        "clnr": f"{__version__} (code {machine.code_version()})",
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "system": platform.platform(),
+        "processor": machine.describe(torch.device("cpu")),
+        "memory": "unknown" if (total := machine.total_memory()) is None else f"{total / 2**30:.1f} GiB",
+        "cuda": _cuda(),
+    }
+    for package in ("torch", "torch-geometric", "numpy", "scipy", "pyarrow", "typer", "rich", "triton"):
+        try:
+            facts[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    facts |= {"record": str(Record().path), "cache": str(places.cache_folder())}
+    facts |= {name: os.environ.get(name, "not set") for name in ("CLNR_DATA", "CLNR_HOME")}
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        for name, value in facts.items():
+            print(f"{name + ':':<17}{value}")
+
+
+def _cuda() -> str:
+    if not torch.cuda.is_available():
+        return "no usable GPU" if torch.version.cuda else "none (PyTorch built without it)"
+    return f"{torch.version.cuda}, {torch.cuda.get_device_name()}"
+
+
+class _Bar:
+    """Progress on standard error, so that standard output holds results alone; silent if told so."""
+
+    def __init__(self, progress: Progress | None):
+        self._progress = progress
+        self._files: dict[str, Any] = {}
+
+    def remark(self, text: str) -> None:
+        if self._progress is not None:
+            self._progress.console.print(f"[dim]{text}[/dim]", soft_wrap=True)
+
+    def fetched(self, name: str, have: int, total: int | None) -> None:
+        if self._progress is None:
+            return
+        if name not in self._files:
+            self._files[name] = self._progress.add_task(f"download {name}", total=total, note="")
+        self._progress.update(self._files[name], completed=have, total=total)
+
+    @contextmanager
+    def training(self, what: str, epochs: int) -> Iterator[Any]:
+        if self._progress is None or not epochs:
+            yield None
+            return
+        task = self._progress.add_task(what, total=epochs, note="")
+        yield lambda done, loss: self._progress.update(task, completed=done, note=f"loss {loss:.4f}")
+        self._progress.remove_task(task)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[_Bar]:
+    if quiet:
+        yield _Bar(None)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"))
+    with Progress(
+        *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
+    ) as progress:
+        yield _Bar(progress)
+
+
+def main() -> None:
+    """Entry point: errors of ours become one line and exit code 2; Ctrl-C ends with 130."""
+    try:
+        app(standalone_mode=True)
+    except ClnrError as error:
+        print(f"clnr: {error}", file=sys.stderr)
+        sys.exit(2)

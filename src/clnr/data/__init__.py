@@ -1,0 +1,6 @@
+"""Data sets by name, their files, and their splits."""
+
+from clnr.data.catalog import DATASETS, Dataset, find, load
+from clnr.data.splits import split_of
+
+__all__ = ["DATASETS", "Dataset", "find", "load", "split_of"]

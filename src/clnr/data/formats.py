@@ -1,0 +1,162 @@
+"""Readers of raw files, by the form in which their makers published them. Nothing here runs code from a file."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from clnr.errors import DataError
+from clnr.graph import Array, Graph, Split
+
+Reader = Callable[[list[Path]], Graph]
+
+_BROKEN = (
+    pickle.UnpicklingError,
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    EOFError,
+    KeyError,
+    ValueError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    ImportError,
+)
+
+
+def read(reader: Reader, files: list[Path]) -> Graph:
+    """Call a reader, with whatever a damaged file makes it stumble on turned into one clear error."""
+    try:
+        return reader(files)
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename or files[0]}: {error.strerror or error}") from None
+    except _BROKEN as error:
+        names = ", ".join(str(file) for file in files)
+        raise DataError(f"damaged or truncated data ({type(error).__name__}: {error}) in {names}") from None
+
+
+# -- Planetoid: eight files a set, pickled by Python 2 ----------------------------------------------------------------
+
+
+class _Rows:
+    """Stands in for SciPy's matrix class while unpickling: holds the saved state and does nothing."""
+
+    def matrix(self) -> sp.csr_array:
+        state = self.__dict__
+        return sp.csr_array((state["data"], state["indices"], state["indptr"]), shape=state["_shape"])
+
+
+class _Unpickler(pickle.Unpickler):
+    """Admits NumPy arrays, one SciPy matrix class and a dictionary of lists; anything else is refused unread."""
+
+    _ADMITTED: ClassVar[dict[tuple[str, str], Any]] = {
+        ("numpy", "ndarray"): np.ndarray,
+        ("numpy", "dtype"): np.dtype,
+        ("numpy.core.multiarray", "_reconstruct"): np.zeros(0).__reduce__()[0],
+        ("scipy.sparse.csr", "csr_matrix"): _Rows,
+        ("collections", "defaultdict"): defaultdict,
+        ("__builtin__", "list"): list,
+        ("builtins", "list"): list,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return self._ADMITTED[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no data file needs") from None
+
+
+def unpickle(file: Path) -> Any:
+    """The value in a pickle that holds nothing but arrays, a sparse matrix or a dictionary of lists."""
+    with file.open("rb") as stream:
+        value = _Unpickler(stream, encoding="latin1").load()
+    return value.matrix() if isinstance(value, _Rows) else value
+
+
+def planetoid(files: list[Path]) -> Graph:
+    """``x, tx, allx, y, ty, ally, graph, test.index``, in that order (Yang et al., 2016)."""
+    x, tx, allx, y, ty, ally, neighbours = (unpickle(file) for file in files[:-1])
+    listed = np.array(files[-1].read_text().split(), dtype=np.int64)
+    low, high = int(listed.min()), int(listed.max())
+    # Some test nodes of CiteSeer stand in no file: they exist, without features, links or a class (0, as others read it).
+    rows = sp.lil_array((high - low + 1, tx.shape[1]), dtype=np.float32)
+    rows[listed - low] = tx
+    classes = np.zeros((high - low + 1, ty.shape[1]))
+    classes[listed - low] = ty
+    features = sp.vstack([allx, rows.tocsr()]).tocsr().astype(np.float32)
+    labels = np.concatenate([ally, classes]).argmax(1)
+    ends = np.array([(i, j) for i, nodes in neighbours.items() for j in nodes if i != j], dtype=np.int64)
+    split = Split(np.arange(len(y)), np.arange(len(y), len(y) + 500), np.sort(listed))
+    if x.shape[0] != len(y):
+        raise ValueError(f"{x.shape[0]} training rows but {len(y)} labels")
+    return Graph.from_edges(ends[:, 0], ends[:, 1], features, undirected=True, labels=labels, split=split)
+
+
+# -- npz: Amazon and Coauthor ------------------------------------------------------------------------------------------
+
+
+def npz(files: list[Path]) -> Graph:
+    """``adj_*``, ``attr_*`` and ``labels`` (Shchur et al., 2018); counts become 0 or 1, loops go, edges go both ways."""
+    with np.load(files[0], allow_pickle=False) as parts:
+        adjacency = sp.coo_array(_matrix(parts, "adj"))
+        features = _matrix(parts, "attr")
+        labels = parts["labels"]
+    features.data = (features.data > 0).astype(np.float32)
+    features.eliminate_zeros()
+    source, target = adjacency.coords
+    apart = source != target
+    return Graph.from_edges(source[apart], target[apart], features, undirected=True, labels=labels)
+
+
+def _matrix(parts: Any, name: str) -> sp.csr_array:
+    data, indices, start, shape = (parts[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
+    return sp.csr_array((data, indices, start), shape=tuple(shape))
+
+
+# -- OGB: gzipped CSV, in a zip or unpacked ----------------------------------------------------------------------------
+
+OGB_TABLES = (
+    "raw/edge.csv.gz",
+    "raw/node-feat.csv.gz",
+    "raw/node-label.csv.gz",
+    "raw/num-node-list.csv.gz",
+    "raw/num-edge-list.csv.gz",
+    "split/time/train.csv.gz",
+    "split/time/valid.csv.gz",
+    "split/time/test.csv.gz",
+)
+
+
+def ogb(files: list[Path]) -> Graph:
+    """OGB's raw tables (Hu et al., 2020), from its zip or from the folder it unpacks to; edges go both ways."""
+    if len(files) == 1:
+        with zipfile.ZipFile(files[0]) as archive:
+            names = {name.partition("/")[2]: name for name in archive.namelist()}
+            tables = [_csv(archive.open(names[table])) for table in OGB_TABLES]
+    else:
+        tables = [_csv(file.open("rb")) for file in files]
+    edges, features, labels, *counts, train, validation, test = tables
+    for what, rows, count in zip(("features", "edges"), (features, edges), counts, strict=True):
+        if len(rows) != int(count[0, 0]):
+            raise ValueError(f"{len(rows)} rows of {what} where {int(count[0, 0])} were counted")
+    source, target = edges.astype(np.int64).T
+    split = Split(*(part[:, 0].astype(np.int64) for part in (train, validation, test)))
+    return Graph.from_edges(source, target, features, undirected=True, labels=labels[:, 0].astype(np.int64), split=split)
+
+
+def _csv(stream: IO[bytes]) -> Array:
+    from pyarrow import csv
+
+    with stream, gzip.open(stream) as text:
+        options = csv.ReadOptions(autogenerate_column_names=True)
+        table = csv.read_csv(io.BytesIO(text.read()), read_options=options)
+    return np.stack([column.to_numpy() for column in table.columns], 1)

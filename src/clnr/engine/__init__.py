@@ -1,0 +1,26 @@
+"""The few hot operations, one signature each, chosen by device."""
+
+from __future__ import annotations
+
+import torch
+
+from clnr.engine.base import Drop, Engine, Mask, Operators, Placed, View
+from clnr.engine.cpu import cpu
+from clnr.engine.gpu import gpu
+from clnr.engine.reference import Reference
+from clnr.errors import DeviceError, UnknownName
+
+DEVICES = ("auto", "cpu", "cuda")
+
+__all__ = ["DEVICES", "Drop", "Engine", "Mask", "Operators", "Placed", "Reference", "View", "choose", "cpu", "gpu"]
+
+
+def choose(device: str = "auto") -> Engine:
+    """The fastest engine for a device; ``auto`` is the GPU where there is one."""
+    if device not in DEVICES:
+        raise UnknownName("device", device, DEVICES)
+    there = torch.cuda.is_available()
+    if device == "cuda" and not there:
+        built = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
+        raise DeviceError(f"device 'cuda' is not here: {built}; use --device cpu, or auto")
+    return gpu() if there and device != "cpu" else cpu()

@@ -1,0 +1,67 @@
+"""The reference: plain PyTorch, short and obviously right, the oracle of the other engines."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from clnr.engine.base import Engine, Operators, Placed, View, place
+from clnr.graph import Graph
+
+
+class ReferenceOperators(Operators):
+    """Messages gathered along edges and added up at their targets."""
+
+    def __init__(self, view: View):
+        placed, drop, mask = view
+        self._source, self._target = placed.edges.columns, placed.edges.rows
+        weight = placed.edges.values
+        if drop is not None:
+            weight = weight * drop.keep(placed)
+        degree = torch.zeros(placed.graph.num_nodes, device=placed.device).index_add(0, self._target, weight)
+        scale = degree.rsqrt()
+        self._value = scale[self._target] * weight * scale[self._source]
+        assert isinstance(placed.features, Tensor)
+        x = placed.features
+        if mask is not None and mask.elements:
+            rows = torch.arange(x.shape[0], device=x.device)[:, None]
+            x = x * mask.keep_elements(rows, torch.arange(x.shape[1], device=x.device)[None, :])
+        elif mask is not None:
+            x = x * mask.keep_columns(x.shape[1], x.device)
+        self._x = x
+
+    @property
+    def features(self) -> Tensor:
+        return self._x
+
+    def project(self, weight: Tensor) -> Tensor:
+        return self._x @ weight
+
+    def propagate(self, h: Tensor) -> Tensor:
+        return torch.zeros_like(h).index_add(0, self._target, self._value[:, None] * h[self._source])
+
+    def convolve(self, weight: Tensor, h: Tensor | None = None) -> Tensor:
+        return self.propagate(self.project(weight) if h is None else h @ weight)
+
+
+class Reference(Engine):
+    """Plain PyTorch on any device."""
+
+    name = "reference"
+
+    def __init__(self, device: torch.device):
+        self.device = device
+
+    def place(self, graph: Graph) -> Placed:
+        return place(graph, self.device, dense_above=-1.0)
+
+    def operators(self, view: View) -> Operators:
+        return ReferenceOperators(view)
+
+    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
+        # Equations 2 and 3 of the paper: a row's own similarity is left out, its twin's is the positive.
+        m = rows.shape[0] // 2
+        similarity = rows @ rows.T / temperature
+        similarity = similarity.masked_fill(torch.eye(2 * m, dtype=torch.bool, device=rows.device), -torch.inf)
+        twin = torch.arange(2 * m, device=rows.device).roll(m)
+        return (similarity.logsumexp(1) - similarity.gather(1, twin[:, None])[:, 0]).mean()

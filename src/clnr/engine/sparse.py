@@ -1,0 +1,170 @@
+"""The engine for CPU and GPU: fixed compressed rows whose values change with the view, and losses in blocks.
+
+Dropped edges get the value zero on a structure that never changes, so nothing is sorted or allocated by shape in an epoch.
+A column mask on X is a row mask on W, so a masked view needs no copy of X. Gradients with respect to values are never asked
+for, since torch would form N x N for them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clnr.engine.base import Engine, Operators, Pattern, Placed, View, place
+from clnr.graph import Graph
+
+Multiply = Callable[[Tensor, Tensor], Tensor]
+
+# torch says this once for every program that makes a CSR tensor; what is used of it here is tested against the reference.
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
+
+_BLOCK = 4096
+
+
+class _Product(torch.autograd.Function):
+    """S h for a constant sparse S given with its transpose; the gradient is S^T g."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, matrix: Tensor, transposed: Tensor, multiply: Multiply) -> Tensor:
+        ctx.transposed, ctx.multiply = transposed, multiply
+        return multiply(matrix, h)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return ctx.multiply(ctx.transposed, grads[0].contiguous()), None, None, None
+
+
+class _Sparse:
+    """A pattern with one view's values, ready to multiply."""
+
+    def __init__(self, pattern: Pattern, values: Tensor, multiply: Multiply):
+        rows, columns = pattern.shape
+        self._multiply = multiply
+        self._matrix = torch.sparse_csr_tensor(pattern.start, pattern.columns, values, size=(rows, columns))
+        self._transposed = torch.sparse_csr_tensor(
+            pattern.transposed_start, pattern.transposed_columns, values[pattern.order], size=(columns, rows)
+        )
+
+    def __matmul__(self, h: Tensor) -> Tensor:
+        return _Product.apply(h.contiguous(), self._matrix, self._transposed, self._multiply)
+
+    def dense(self) -> Tensor:
+        return self._matrix.to_dense()
+
+
+class SparseOperators(Operators):
+    """Sparse products for propagation and, where features are sparse, for the first layer."""
+
+    def __init__(self, view: View, multiply: Multiply):
+        self._view, self._multiply = view, multiply
+        placed, drop, mask = view
+        edges = placed.edges
+        weight = edges.values if drop is None else edges.values * drop.keep(placed)
+        ones = torch.ones(placed.graph.num_nodes, 1, device=placed.device)
+        degree = multiply(torch.sparse_csr_tensor(edges.start, edges.columns, weight, size=edges.shape), ones)[:, 0]
+        scale = degree.rsqrt()
+        self._adjacency = _Sparse(edges, scale[edges.rows] * weight * scale[edges.columns], multiply)
+        self._x: Tensor | _Sparse
+        self._columns: Tensor | None = None
+        x = placed.features
+        count = placed.graph.num_features
+        if mask is not None and not mask.elements:
+            self._columns = mask.keep_columns(count, placed.device).to(torch.float32)
+        if isinstance(x, Tensor):
+            if mask is not None and mask.elements:
+                rows = torch.arange(x.shape[0], device=x.device)[:, None]
+                x = x * mask.keep_elements(rows, torch.arange(count, device=x.device)[None, :])
+            self._x = x
+        else:
+            values = x.values if mask is None or not mask.elements else x.values * mask.keep_elements(x.rows, x.columns)
+            self._x = _Sparse(x, values, multiply)
+
+    @property
+    def features(self) -> Tensor:
+        x = self._x if isinstance(self._x, Tensor) else self._x.dense()
+        return x if self._columns is None else x * self._columns
+
+    def project(self, weight: Tensor) -> Tensor:
+        return self._x @ (weight if self._columns is None else weight * self._columns[:, None])
+
+    def propagate(self, h: Tensor) -> Tensor:
+        return self._adjacency @ h
+
+    def convolve(self, weight: Tensor, h: Tensor | None = None) -> Tensor:
+        narrow = weight.shape[0] < weight.shape[1]
+        if h is not None:
+            return self.propagate(h) @ weight if narrow else self.propagate(h @ weight)
+        if narrow and isinstance(self._x, Tensor):
+            return self.propagate(self.features) @ weight
+        return self.propagate(self.project(weight))
+
+
+class _Contrast(torch.autograd.Function):
+    r"""NT-Xent over all 2m rows, in blocks of rows: memory grows with m, never with m squared.
+
+    With :math:`l = R R^T / \tau` (diagonal left out) and :math:`P_{ij} = \exp(l_{ij} - \mathrm{lse}_i)` the gradient is
+    :math:`((P + P^T) R - 2 R_{twin}) / (2 m \tau)`, and :math:`P^T_{ij} = \exp(l_{ij} - \mathrm{lse}_j)` since l is symmetric.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
+        count = rows.shape[0]
+        lse = torch.empty(count, device=rows.device, dtype=rows.dtype)
+        logits = None
+        for begin in range(0, count, _BLOCK):
+            logits = _logits(rows, begin, temperature)
+            lse[begin : begin + _BLOCK] = logits.logsumexp(1)
+        twin = rows.roll(count // 2, 0)
+        # One block's logits fit in memory, and keeping them saves computing them again.
+        ctx.save_for_backward(rows, lse, logits if count <= _BLOCK else None)
+        ctx.temperature = temperature
+        return (lse - (rows * twin).sum(1) / temperature).mean()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        rows, lse, kept = ctx.saved_tensors
+        count = rows.shape[0]
+        gradient = rows.roll(count // 2, 0).mul_(-2.0)
+        for begin in range(0, count, _BLOCK):
+            logits = _logits(rows, begin, ctx.temperature) if kept is None else kept
+            both = (logits - lse[begin : begin + _BLOCK, None]).exp_() + (logits - lse).exp_()
+            gradient[begin : begin + _BLOCK] += both @ rows
+        return gradient * (grads[0] / (count * ctx.temperature)), None
+
+
+def _logits(rows: Tensor, begin: int, temperature: float) -> Tensor:
+    block = rows[begin : begin + _BLOCK]
+    logits = (block @ rows.T).div_(temperature)
+    logits.diagonal(begin).fill_(-torch.inf)
+    return logits
+
+
+class SparseEngine(Engine):
+    """One device, one sparse product.
+
+    Args:
+        name: Of the engine, as recorded with a run.
+        device: Where it computes.
+        multiply: Compressed rows times dense.
+        dense_above: Share of non-zero features above which a dense first layer is faster.
+    """
+
+    def __init__(self, name: str, device: torch.device, multiply: Multiply, dense_above: float):
+        self.name = name
+        self.device = device
+        self._multiply = multiply
+        self._dense_above = dense_above
+
+    def place(self, graph: Graph) -> Placed:
+        return place(graph, self.device, self._dense_above)
+
+    def operators(self, view: View) -> Operators:
+        return SparseOperators(view, self._multiply)
+
+    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
+        return _Contrast.apply(rows, temperature)

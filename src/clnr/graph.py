@@ -1,0 +1,364 @@
+"""Graph: the one immutable value that everything else reads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from clnr.errors import DataError
+
+if TYPE_CHECKING:
+    import networkx
+    from torch_geometric.data import Data
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Matrix = Any  # an Array or a scipy.sparse.csr_array; SciPy carries no types
+
+
+class Compressed(NamedTuple):
+    """Edges grouped by one end: those of node ``i`` are ``nodes[start[i] : start[i + 1]]``, sorted; weights may be None."""
+
+    start: Array
+    nodes: Array
+    weight: Array | None
+
+
+class Split(NamedTuple):
+    """Node indices to train on, to choose by, and to report."""
+
+    train: Array
+    validation: Array
+    test: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """Nodes with features, and directed edges between them kept in both directions of reading.
+
+    An undirected graph holds each edge twice. Build one with ``from_edges``, ``from_scipy``, ``from_pyg`` or
+    ``from_networkx``; the constructor itself takes arrays that are already in form.
+
+    Attributes:
+        features: One row per node, float32, dense or compressed sparse rows, as it came.
+        incoming: Edges by target: what each node listens to.
+        outgoing: The same edges by source.
+        labels: Class per node, -1 where unknown; or None.
+        ids: The user's own name of each node; or None for 0, 1, 2 ...
+        split: The published split, where there is one.
+        name: What to call it in reports.
+    """
+
+    features: Matrix
+    incoming: Compressed
+    outgoing: Compressed
+    labels: Array | None = None
+    ids: Array | None = None
+    split: Split | None = None
+    name: str = "graph"
+
+    @classmethod
+    def from_edges(
+        cls,
+        source: Any,
+        target: Any,
+        features: Any,
+        *,
+        weight: Any = None,
+        undirected: bool = False,
+        labels: Any = None,
+        ids: Any = None,
+        split: Split | None = None,
+        name: str = "graph",
+    ) -> Graph:
+        """A graph from a list of edges; duplicates become one edge, their weights added; weight 0 is no edge.
+
+        Args:
+            source: Node index per edge.
+            target: Node index per edge.
+            features: Matrix with one row per node, dense or SciPy sparse.
+            weight: Number per edge, finite and not negative; None for an unweighted graph.
+            undirected: Add the reverse of every edge.
+            labels: Class index per node, -1 where unknown.
+            ids: Name per node.
+            split: Published split.
+            name: What to call it in reports.
+        """
+        matrix = _features(features)
+        count = matrix.shape[0]
+        source, target = _indices(source, count, "source"), _indices(target, count, "target")
+        if source.shape != target.shape:
+            raise DataError(f"edges have {len(source)} sources but {len(target)} targets")
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float32).reshape(-1)
+            if weight.shape != source.shape:
+                raise DataError(f"there are {len(source)} edges but {len(weight)} weights")
+            if not (np.isfinite(weight).all() and (weight >= 0).all()):
+                raise DataError("edge weights must be finite and not negative")
+        if undirected:
+            source, target = np.concatenate([source, target]), np.concatenate([target, source])
+            weight = None if weight is None else np.concatenate([weight, weight])
+        incoming = _compress(target, source, weight, count)
+        return cls(
+            features=matrix,
+            incoming=incoming,
+            outgoing=_transpose(incoming),
+            labels=_per_node(labels, count, "labels", np.int64),
+            ids=_per_node(ids, count, "ids", None),
+            split=None if split is None else _split(split, count),
+            name=name,
+        )
+
+    def __post_init__(self) -> None:
+        for array in (*self._content(), *self.outgoing, self.ids):
+            if array is not None:
+                array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        form = "sparse" if self.sparse else "dense"
+        classes = f", {self.num_classes} classes" if self.labels is not None else ""
+        return (
+            f"Graph({self.name}: {self.num_nodes} nodes, {self.num_edges} edges, {self.num_features} {form} features{classes})"
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.features.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges; an undirected edge counts twice."""
+        return len(self.incoming.nodes)
+
+    @property
+    def num_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def num_classes(self) -> int:
+        return 0 if self.labels is None or not len(self.labels) else int(self.labels.max()) + 1
+
+    @property
+    def sparse(self) -> bool:
+        return sp.issparse(self.features)
+
+    @cached_property
+    def directed(self) -> bool:
+        """Whether some edge lacks its reverse, or differs from it in weight."""
+        pairs = zip(self.incoming, self.outgoing, strict=True)
+        return not all(np.array_equal(a, b) for a, b in pairs if a is not None and b is not None)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content that a run depends on: features, edges, labels and split; ids and name do not count."""
+        total = hashlib.sha256()
+        for array in self._content():
+            plain = array.astype("<i8" if array.dtype.kind == "i" else "<f4")
+            total.update(f"{plain.dtype.str}{plain.shape}".encode() + plain.tobytes())
+        return total.hexdigest()
+
+    def _content(self) -> Iterable[Array]:
+        x = self.features
+        yield from (x.indptr, x.indices, x.data) if sp.issparse(x) else (x,)
+        parts = (*self.incoming, self.labels, *(self.split or ()))
+        yield from (part for part in parts if part is not None)
+
+    def named(self, name: str) -> Graph:
+        """The same graph under another name."""
+        return replace(self, name=name)
+
+    def with_rows_summing_to_one(self) -> Graph:
+        """The same graph with each row of features scaled to sum 1; a row of zeros stays."""
+        x = self.features
+        total = np.asarray(x.sum(1, dtype=np.float64)).reshape(-1, 1)
+        scale = 1 / np.where(total == 0, 1, total)
+        scaled = sp.csr_array(x.multiply(scale), dtype=np.float32) if sp.issparse(x) else (x * scale).astype(np.float32)
+        return replace(self, features=scaled)
+
+    def edges(self) -> tuple[Array, Array, Array | None]:
+        """Source, target and weight of each edge, ordered by target, then source."""
+        target = np.repeat(np.arange(self.num_nodes), np.diff(self.incoming.start))
+        return self.incoming.nodes, target, self.incoming.weight
+
+    # -- SciPy, PyG, networkx ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_scipy(cls, adjacency: Any, features: Any, **more: Any) -> Graph:
+        """From a SciPy matrix whose entry ``[i, j]`` is an edge from ``i`` to ``j``; values other than 1 become weights."""
+        a = sp.coo_array(adjacency)
+        if a.shape[0] != a.shape[1]:
+            raise DataError(f"an adjacency matrix must be square, not {a.shape[0]} x {a.shape[1]}")
+        if len(np.asarray(features).shape) == 2 and features.shape[0] != a.shape[0]:
+            raise DataError(f"the adjacency matrix has {a.shape[0]} nodes but the features {features.shape[0]}")
+        plain = bool((a.data == 1).all())
+        return cls.from_edges(a.coords[0], a.coords[1], features, weight=None if plain else a.data, **more)
+
+    def to_scipy(self) -> sp.csr_array:
+        """The adjacency matrix, entry ``[i, j]`` an edge from ``i`` to ``j``."""
+        start, nodes, weight = self.outgoing
+        values = np.ones(len(nodes), np.float32) if weight is None else weight
+        return sp.csr_array((values.copy(), nodes.copy(), start.copy()), shape=(self.num_nodes, self.num_nodes))
+
+    @classmethod
+    def from_pyg(cls, data: Data, name: str = "graph") -> Graph:
+        """From PyG's ``Data`` (``x, edge_index, edge_attr or edge_weight, y`` and the three masks)."""
+        if data.x is None or data.edge_index is None:
+            raise DataError("a PyG graph needs both x and edge_index")
+        weight = data.get("edge_weight", data.get("edge_attr"))
+        masks = [data.get(f"{part}_mask") for part in ("train", "val", "test")]
+        split = None
+        if all(mask is not None and mask.dim() == 1 for mask in masks):
+            split = Split(*(mask.nonzero().reshape(-1).numpy() for mask in masks))
+        x = data.x
+        if x.layout is not _strided():
+            x = x.to_sparse_csr()
+            parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
+            x = sp.csr_array(parts, shape=tuple(x.shape))
+        return cls.from_edges(
+            data.edge_index[0],
+            data.edge_index[1],
+            x,
+            weight=None if weight is None else weight.reshape(-1),
+            labels=None if data.y is None else data.y.reshape(-1),
+            ids=data.get("ids"),
+            split=split,
+            name=name,
+        )
+
+    def to_pyg(self) -> Data:
+        """As PyG's ``Data``; sparse features become a sparse CSR tensor."""
+        import torch
+        from torch_geometric.data import Data
+
+        source, target, weight = self.edges()
+        x = self.features
+        if sp.issparse(x):
+            start, columns = (torch.from_numpy(part.astype(np.int64)) for part in (x.indptr, x.indices))
+            features = torch.sparse_csr_tensor(start, columns, torch.from_numpy(x.data.copy()), size=x.shape)
+        else:
+            features = torch.from_numpy(x.copy())
+        data = Data(x=features, edge_index=torch.from_numpy(np.stack([source, target])))
+        if weight is not None:
+            data.edge_weight = torch.from_numpy(weight.copy())
+        if self.labels is not None:
+            data.y = torch.from_numpy(self.labels.copy())
+        if self.ids is not None:
+            data.ids = self.ids
+        for part, nodes in zip(("train", "val", "test"), self.split or (), strict=False):
+            mask = torch.zeros(self.num_nodes, dtype=torch.bool)
+            mask[torch.from_numpy(nodes.copy())] = True
+            data[f"{part}_mask"] = mask
+        return data
+
+    @classmethod
+    def from_networkx(
+        cls, graph: networkx.Graph, features: str = "x", labels: str | None = None, weight: str = "weight", name: str = "graph"
+    ) -> Graph:
+        """From networkx: node names become ids; ``features`` and ``labels`` name node attributes, ``weight`` an edge's."""
+        nodes = list(graph.nodes)
+        place = {node: i for i, node in enumerate(nodes)}
+        missing = [node for node in nodes if features not in graph.nodes[node]]
+        if missing:
+            raise DataError(f"node {missing[0]!r} has no attribute '{features}' to take features from")
+        ends = [(place[a], place[b], data.get(weight)) for a, b, data in graph.edges(data=True)]
+        weighted = any(w is not None for _, _, w in ends)
+        # An undirected loop stands once in networkx, and must not be doubled by adding reverses.
+        both = ends if graph.is_directed() else ends + [(b, a, w) for a, b, w in ends if a != b]
+        ids = np.empty(len(nodes), dtype=object)
+        ids[:] = nodes
+        return cls.from_edges(
+            [a for a, _, _ in both],
+            [b for _, b, _ in both],
+            np.array([np.atleast_1d(graph.nodes[node][features]) for node in nodes], dtype=np.float32),
+            weight=[1.0 if w is None else w for _, _, w in both] if weighted else None,
+            labels=None if labels is None else [graph.nodes[node].get(labels, -1) for node in nodes],
+            ids=ids,
+            name=name,
+        )
+
+    def to_networkx(self) -> networkx.Graph:
+        """As ``networkx.Graph``, or ``DiGraph`` where directed; node attributes ``x`` and ``label``."""
+        import networkx
+
+        graph = networkx.DiGraph() if self.directed else networkx.Graph()
+        names = range(self.num_nodes) if self.ids is None else list(self.ids)
+        x = self.features.toarray() if sp.issparse(self.features) else self.features
+        for i, name in enumerate(names):
+            graph.add_node(name, x=x[i], **({} if self.labels is None else {"label": int(self.labels[i])}))
+        source, target, weight = self.edges()
+        for e, (i, j) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+            graph.add_edge(names[i], names[j], **({} if weight is None else {"weight": float(weight[e])}))
+        return graph
+
+
+def _strided() -> Any:
+    import torch
+
+    return torch.strided
+
+
+def _features(features: Any) -> Matrix:
+    if sp.issparse(features):
+        x = sp.csr_array(features, dtype=np.float32, copy=True)
+        x.sum_duplicates()
+        values = x.data
+    else:
+        values = x = np.array(features, dtype=np.float32, order="C")
+        if x.ndim != 2:
+            raise DataError(f"features must be a matrix with one row per node, not of shape {x.shape}")
+    if not np.isfinite(values).all():
+        where = np.argwhere(~np.isfinite(x.toarray() if sp.issparse(x) else x))[0]
+        raise DataError(f"features must be finite; row {where[0]}, column {where[1]} is not")
+    return x
+
+
+def _indices(index: Any, count: int, what: str) -> Array:
+    array = np.asarray(index)
+    array = array.astype(np.int64).reshape(-1) if array.size else np.zeros(0, np.int64)
+    if array.size and not (array.min() >= 0 and array.max() < count):
+        worst = int(array.max()) if array.max() >= count else int(array.min())
+        raise DataError(f"an edge's {what} is node {worst}, but nodes go from 0 to {count - 1}")
+    return array
+
+
+def _per_node(values: Any, count: int, what: str, dtype: Any) -> Array | None:
+    if values is None:
+        return None
+    array = np.array(values, dtype=dtype)
+    if array.shape != (count,):
+        raise DataError(f"there are {count} nodes but {what} of shape {array.shape}")
+    return array
+
+
+def _split(split: Split, count: int) -> Split:
+    parts = Split(*(_indices(part, count, "split").copy() for part in split))
+    together = np.concatenate(parts)
+    if len(np.unique(together)) != len(together):
+        raise DataError("a split must not hold a node twice")
+    return parts
+
+
+def _compress(row: Array, column: Array, weight: Array | None, count: int) -> Compressed:
+    values = np.ones(len(row), np.float32) if weight is None else weight
+    matrix = sp.coo_array((values, (row, column)), shape=(count, count)).tocsr()
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return _form(matrix, weight is not None)
+
+
+def _transpose(edges: Compressed) -> Compressed:
+    start, nodes, weight = edges
+    values = np.ones(len(nodes), np.float32) if weight is None else weight
+    matrix = sp.csr_array((values, nodes, start), shape=(len(start) - 1,) * 2).T.tocsr()
+    matrix.sort_indices()
+    return _form(matrix, weight is not None)
+
+
+def _form(matrix: sp.csr_array, weighted: bool) -> Compressed:
+    weight = matrix.data.astype(np.float32) if weighted else None
+    return Compressed(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), weight)

@@ -1,0 +1,114 @@
+"""What a result was made on: versions, hardware, and how much memory it took."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import sys
+from importlib import resources
+from pathlib import Path
+
+import torch
+
+from clnr import __version__
+
+# What decides a result, from data to measures. Reports, the command line and the record do not.
+_NUMERICS = (
+    "chance.py",
+    "data",
+    "encoders.py",
+    "engine",
+    "evaluate",
+    "geometry.py",
+    "graph.py",
+    "methods.py",
+    "objectives.py",
+    "postprocess.py",
+    "run.py",
+    "train.py",
+    "views.py",
+)
+
+
+@functools.cache
+def code_version() -> str:
+    """A digest of the source that decides results: a run made by other code is another run."""
+    total = hashlib.sha256()
+    package = Path(str(resources.files("clnr")))
+    for entry in _NUMERICS:
+        path = package / entry
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            total.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n"))
+    return total.hexdigest()[:16]
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Of this program and of what computes for it."""
+    found = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
+    for package in ("torch", "numpy", "scipy"):
+        found[package] = importlib.metadata.version(package)
+    if torch.version.cuda is not None:
+        found["cuda"] = torch.version.cuda
+    return found
+
+
+def describe(device: torch.device) -> str:
+    """The hardware in a few words: GPU if it computed, else processor, cores and threads."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+
+
+@functools.cache
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def total_memory() -> int | None:
+    """Bytes of main memory, where the system tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+class MemoryMeter:
+    """The most memory in use since it was made: the allocator's on a GPU, else the process's resident memory.
+
+    Where the system cannot forget an earlier peak (other than Linux), it is the peak since the process began.
+    """
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        else:
+            with contextlib.suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5")
+
+    def peak(self) -> int:
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self._device)
+        try:
+            status = Path("/proc/self/status").read_text()
+            return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+        except (OSError, StopIteration):
+            return _lifetime_peak()
+
+
+def _lifetime_peak() -> int:
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

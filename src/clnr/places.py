@@ -1,0 +1,27 @@
+"""Where clnr keeps things: where the system wants them, or under CLNR_HOME."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """For what can be fetched again: downloaded data."""
+    return _folder("XDG_CACHE_HOME", ".cache", "Library/Caches", "cache")
+
+
+def state_folder() -> Path:
+    """For what cannot: the record of runs."""
+    return _folder("XDG_STATE_HOME", ".local/state", "Library/Application Support", "state")
+
+
+def _folder(variable: str, elsewhere: str, mac: str, under_home: str) -> Path:
+    if home := os.environ.get("CLNR_HOME"):
+        return Path(home).expanduser().absolute() / under_home
+    base = os.environ.get(variable)
+    # The XDG specification says to ignore a relative path.
+    if base and Path(base).is_absolute():
+        return Path(base) / "clnr"
+    return Path.home() / (mac if sys.platform == "darwin" else elsewhere) / "clnr"

@@ -1,0 +1,189 @@
+"""run(): the whole line, from a name to a result. Read this first.
+
+load -> Graph -> views -> encoder -> postprocess -> objective -> fit -> embed -> evaluate -> Run
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clnr import data, geometry, machine, methods
+from clnr.encoders import Parameters
+from clnr.engine import Engine, Placed, choose
+from clnr.errors import DataError, RecipeError
+from clnr.evaluate import probe
+from clnr.graph import Graph
+from clnr.methods import Method, Model
+from clnr.objectives import unit_rows
+from clnr.recipe import Recipe, Shelved, shelved
+from clnr.train import Watch, fit
+
+LARGEST_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training and its evaluation. Accuracies in percent; ``paper`` is the authors' optimistic rule.
+
+    ``epoch_ms`` is None where nothing was trained; ``validation`` is the accuracy by which ``strict`` chose its step;
+    ``seconds`` counts everything but the loading of data.
+    """
+
+    method: str
+    dataset: str
+    seed: int
+    strict: float
+    paper: float
+    validation: float
+    alignment: float
+    uniformity: float
+    effective_rank: float
+    train_seconds: float
+    epoch_ms: float | None
+    peak_memory_bytes: int
+    device: str
+    engine: str
+    precision: str
+    content: str
+    recipe: dict[str, Any]
+    versions: dict[str, str]
+    machine: str
+    seconds: float
+
+
+def run(
+    method: Method | str = methods.CLNR,
+    dataset: Graph | str = "embedded",
+    seed: int = 0,
+    *,
+    recipe: Recipe | None = None,
+    device: str = "auto",
+    data_root: str | Path | None = None,
+    watch: Watch | None = None,
+) -> Run:
+    """Train a method on a data set and evaluate what it learned.
+
+    Args:
+        method: A method, or its name.
+        dataset: A data set's name, or a graph with labels.
+        seed: Decides everything random: split, initial weights, views, sampled nodes.
+        recipe: All numbers; the shelf's for this method and data set where not given.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        data_root: Folder with raw data, looked into first.
+        watch: Told the number of epochs done and the latest loss known, now and then.
+    """
+    method = methods.find(method) if isinstance(method, str) else method
+    graph = data.load(dataset, data_root) if isinstance(dataset, str) else dataset
+    if not 0 <= seed <= LARGEST_SEED:
+        raise RecipeError(f"a seed must be from 0 to {LARGEST_SEED}, not {seed}")
+    if graph.labels is None:
+        raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by")
+    recipe = shelf(method, graph.name).recipe if recipe is None else recipe
+    engine = choose(device)
+
+    began = time.perf_counter()
+    split = data.split_of(graph, seed)
+    model = method.build(recipe)
+    meter = machine.MemoryMeter(engine.device)
+    placed = engine.place(graph)
+    fitted = fit(model, engine, placed, recipe, seed, watch)
+    z = model.embed(fitted.parameters, engine, placed)
+    measured = probe(
+        z,
+        torch.tensor(graph.labels, device=z.device),
+        split,
+        recipe.probe_steps,
+        recipe.probe_learning_rate,
+        recipe.probe_weight_decay,
+    )
+    nodes = torch.tensor(split.validation, device=z.device)
+    u, v = (unit_rows(rows[nodes]) for rows in fresh_views(model, fitted.parameters, engine, placed, seed))
+    return Run(
+        method=method.name,
+        dataset=graph.name,
+        seed=seed,
+        strict=measured.strict,
+        paper=measured.paper,
+        validation=measured.validation,
+        alignment=geometry.alignment(u, v),
+        uniformity=(geometry.uniformity(u) + geometry.uniformity(v)) / 2,
+        effective_rank=geometry.effective_rank(z),
+        train_seconds=fitted.seconds,
+        epoch_ms=fitted.epoch_ms,
+        peak_memory_bytes=meter.peak(),
+        device=engine.device.type,
+        engine=engine.name,
+        precision=engine.precision,
+        content=graph.digest,
+        recipe=recipe.to_dict(),
+        versions=machine.versions(),
+        machine=machine.describe(engine.device),
+        seconds=time.perf_counter() - began,
+    )
+
+
+@torch.no_grad()
+def fresh_views(model: Model, parameters: Parameters, engine: Engine, placed: Placed, seed: int) -> list[torch.Tensor]:
+    """Two views that training never saw, as the objective would see them: what the geometry is measured on."""
+    return [model.project(parameters, engine, view) for view in model.look(placed, seed, "measure", 0)]
+
+
+def shelf(method: Method, dataset: str) -> Shelved:
+    """The shipped recipe for a method on a data set, with its sources and the published result."""
+    return shelved(dataset, method.lineage)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Several runs that differ in their seed alone.
+
+    Accuracies are lists by seed with mean and population standard deviation; ``epoch_ms`` is the median, the peak of memory
+    the largest, and all else the mean over seeds.
+    """
+
+    runs: tuple[Run, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> Summary:
+        return cls(tuple(sorted(runs, key=lambda run: run.seed)))
+
+    def mean(self, measure: str) -> float:
+        return statistics.fmean(getattr(run, measure) for run in self.runs)
+
+    def accuracy(self, protocol: str) -> dict[str, Any]:
+        values = [getattr(run, protocol) for run in self.runs]
+        return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "runs": values}
+
+    @property
+    def epoch_ms(self) -> float | None:
+        known = [run.epoch_ms for run in self.runs if run.epoch_ms is not None]
+        return statistics.median(known) if known else None
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        return max(run.peak_memory_bytes for run in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``clnr run --json`` prints."""
+        first = self.runs[0]
+        return {
+            "method": first.method,
+            "dataset": first.dataset,
+            "seeds": len(self.runs),
+            "strict": self.accuracy("strict"),
+            "paper": self.accuracy("paper"),
+            **{measure: self.mean(measure) for measure in ("alignment", "uniformity", "effective_rank", "train_seconds")},
+            "epoch_ms": self.epoch_ms,
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "device": first.device,
+            "machine": first.machine,
+            "recipe": first.recipe,
+            "versions": first.versions,
+        }

@@ -1,0 +1,71 @@
+"""Fixtures shared by all tests: a place of one's own for caches and records, real data where it is, tiny graphs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.graph import Graph
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch) -> Path:
+    """Caches and the record of runs go to a folder of the test's own; CLNR_DATA is not seen unless asked for."""
+    folder = tmp_path / "clnr-home"
+    monkeypatch.setenv("CLNR_HOME", str(folder))
+    monkeypatch.delenv("CLNR_DATA", raising=False)
+    return folder
+
+
+_DATA = os.environ.get("CLNR_DATA")
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The folder with raw data sets that CLNR_DATA named when the tests began."""
+    if not _DATA:
+        pytest.skip("real data: set CLNR_DATA to a folder with raw data sets to run this")
+    return Path(_DATA).absolute()
+
+
+@pytest.fixture
+def cuda() -> torch.device:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def tiny(
+    nodes: int = 40,
+    edges: int = 90,
+    features: int = 12,
+    classes: int = 3,
+    *,
+    seed: int = 0,
+    sparse: bool = False,
+    weighted: bool = False,
+    undirected: bool = True,
+) -> Graph:
+    """A random attributed graph for tests; the last two nodes are isolated and node 0 is a hub."""
+    import scipy.sparse as sp
+
+    random = np.random.default_rng(seed)
+    linked = max(nodes - 2, 1)
+    source = random.integers(0, linked, edges)
+    target = np.where(random.random(edges) < 0.2, 0, random.integers(0, linked, edges))
+    apart = source != target
+    x = (random.random((nodes, features)) < 0.4) * random.random((nodes, features))
+    weight = random.random(edges) + 0.1 if weighted else None
+    return Graph.from_edges(
+        source[apart],
+        target[apart],
+        sp.csr_array(x) if sparse else x,
+        weight=None if weight is None else weight[apart],
+        undirected=undirected,
+        labels=np.arange(nodes) % classes,
+        name="tiny",
+    )
