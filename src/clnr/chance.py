@@ -44,8 +44,9 @@ def mix(x: Integer) -> Integer:
 
 def key(seed: int, *path: str | int | Tensor) -> Key:
     """The key of the stream ``path`` under ``seed``; words of the path are names, numbers or tensors of numbers."""
-    a = mix((seed & _WORD) ^ 0x243F6A88)
-    return branch(Key(a, mix((a + ((seed >> 32) & _WORD)) & _WORD)), *path)
+    low, high = seed & _WORD, (seed >> 32) & _WORD
+    a = mix((mix(low ^ 0x243F6A88) + high) & _WORD)
+    return branch(Key(a, mix((a + low) & _WORD)), *path)
 
 
 def branch(key: Key, *path: str | int | Tensor) -> Key:

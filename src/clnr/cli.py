@@ -71,9 +71,13 @@ def run_command(
     record = Record()
     record.prepare()
     lineup = [chosen] if method or as_json else [*_BASELINES, chosen]
-    with _progress(quiet) as bar:
-        graph = data.load(name, data_root, partial(download, progress=bar.fetched))
-        made = [_seeds(each, graph, recipe, seeds, engine, record, again, bar) for each in lineup]
+    try:
+        with _progress(quiet) as bar:
+            graph = data.load(name, data_root, partial(download, progress=bar.fetched))
+            made = [_seeds(each, graph, recipe, seeds, engine, record, again, bar) for each in lineup]
+    except KeyboardInterrupt:
+        print("clnr: stopped; runs that had ended are in the record, and the same command goes on from there", file=sys.stderr)
+        raise typer.Exit(130) from None
     if as_json:
         print(json.dumps(made[-1].to_dict()))
         return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
 from clnr.errors import DataError
 
@@ -95,7 +96,7 @@ class Graph:
         if source.shape != target.shape:
             raise DataError(f"edges have {len(source)} sources but {len(target)} targets")
         if weight is not None:
-            weight = np.asarray(weight, dtype=np.float32).reshape(-1)
+            weight = np.array(_host(weight), dtype=np.float32).reshape(-1)
             if weight.shape != source.shape:
                 raise DataError(f"there are {len(source)} edges but {len(weight)} weights")
             if not (np.isfinite(weight).all() and (weight >= 0).all()):
@@ -191,10 +192,9 @@ class Graph:
     def from_scipy(cls, adjacency: Any, features: Any, **more: Any) -> Graph:
         """From a SciPy matrix whose entry ``[i, j]`` is an edge from ``i`` to ``j``; values other than 1 become weights."""
         a = sp.coo_array(adjacency)
-        if a.shape[0] != a.shape[1]:
-            raise DataError(f"an adjacency matrix must be square, not {a.shape[0]} x {a.shape[1]}")
-        if len(np.asarray(features).shape) == 2 and features.shape[0] != a.shape[0]:
-            raise DataError(f"the adjacency matrix has {a.shape[0]} nodes but the features {features.shape[0]}")
+        count = len(features) if not hasattr(features, "shape") else features.shape[0]
+        if a.shape != (count, count):
+            raise DataError(f"the adjacency matrix is {a.shape[0]} x {a.shape[1]}, but there are {count} rows of features")
         plain = bool((a.data == 1).all())
         return cls.from_edges(a.coords[0], a.coords[1], features, weight=None if plain else a.data, **more)
 
@@ -213,12 +213,11 @@ class Graph:
         masks = [data.get(f"{part}_mask") for part in ("train", "val", "test")]
         split = None
         if all(mask is not None and mask.dim() == 1 for mask in masks):
-            split = Split(*(mask.nonzero().reshape(-1).numpy() for mask in masks))
+            split = Split(*(_host(mask.nonzero().reshape(-1)) for mask in masks))
         x = data.x
-        if x.layout is not _strided():
+        if x.layout is not torch.strided:
             x = x.to_sparse_csr()
-            parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
-            x = sp.csr_array(parts, shape=tuple(x.shape))
+            x = sp.csr_array(tuple(map(_host, (x.values(), x.col_indices(), x.crow_indices()))), shape=tuple(x.shape))
         return cls.from_edges(
             data.edge_index[0],
             data.edge_index[1],
@@ -232,7 +231,6 @@ class Graph:
 
     def to_pyg(self) -> Data:
         """As PyG's ``Data``; sparse features become a sparse CSR tensor."""
-        import torch
         from torch_geometric.data import Data
 
         source, target, weight = self.edges()
@@ -296,10 +294,9 @@ class Graph:
         return graph
 
 
-def _strided() -> Any:
-    import torch
-
-    return torch.strided
+def _host(values: Any) -> Any:
+    """A tensor's array, wherever it lives; anything else as it is."""
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
 
 
 def _features(features: Any) -> Matrix:
@@ -308,7 +305,7 @@ def _features(features: Any) -> Matrix:
         x.sum_duplicates()
         values = x.data
     else:
-        values = x = np.array(features, dtype=np.float32, order="C")
+        values = x = np.array(_host(features), dtype=np.float32, order="C")
         if x.ndim != 2:
             raise DataError(f"features must be a matrix with one row per node, not of shape {x.shape}")
     if not np.isfinite(values).all():
@@ -318,7 +315,7 @@ def _features(features: Any) -> Matrix:
 
 
 def _indices(index: Any, count: int, what: str) -> Array:
-    array = np.asarray(index)
+    array = np.asarray(_host(index))
     array = array.astype(np.int64).reshape(-1) if array.size else np.zeros(0, np.int64)
     if array.size and not (array.min() >= 0 and array.max() < count):
         worst = int(array.max()) if array.max() >= count else int(array.min())
@@ -329,7 +326,7 @@ def _indices(index: Any, count: int, what: str) -> Array:
 def _per_node(values: Any, count: int, what: str, dtype: Any) -> Array | None:
     if values is None:
         return None
-    array = np.array(values, dtype=dtype)
+    array = np.array(_host(values), dtype=dtype)
     if array.shape != (count,):
         raise DataError(f"there are {count} nodes but {what} of shape {array.shape}")
     return array

@@ -9,12 +9,14 @@ import importlib.metadata
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
 import torch
 
 from clnr import __version__
+from clnr.errors import TrainingError
 
 # What decides a result, from data to measures. Reports, the command line and the record do not.
 _NUMERICS = (
@@ -79,6 +81,22 @@ def total_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
         return None
+
+
+@contextlib.contextmanager
+def enough_memory() -> Iterator[None]:
+    """Turn torch's ways of saying that memory is short into one error of ours."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+            raise
+        advice = "a smaller hidden, dimension or sampled_nodes (--set) needs less"
+        raise TrainingError(f"out of memory: {_first_sentence(error)}; {advice}") from None
+
+
+def _first_sentence(error: RuntimeError) -> str:
+    return str(error).partition("DefaultCPUAllocator: ")[2].partition(". ")[0] or str(error).partition(". ")[0]
 
 
 class MemoryMeter:

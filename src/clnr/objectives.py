@@ -36,7 +36,9 @@ class Objective(ABC):
 
 def unit_rows(z: Tensor) -> Tensor:
     """Rows scaled to length 1; a zero row stays zero, with a zero gradient."""
-    return torch.nn.functional.normalize(z, dim=1)
+    length = z.square().sum(1, keepdim=True)
+    zero = length == 0
+    return z * torch.where(zero, 0, torch.where(zero, 1, length).rsqrt())
 
 
 @dataclass(frozen=True)

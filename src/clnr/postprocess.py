@@ -32,8 +32,7 @@ def standardize(z: Tensor) -> Tensor:
     variance, mean = torch.var_mean(z, 0, correction=0)
     floor = 1e-12 * (variance + mean.square())
     constant = variance <= floor
-    scale = torch.where(constant, torch.ones_like(variance), variance).rsqrt()
-    return (z - mean) * torch.where(constant, torch.zeros_like(scale), scale)
+    return (z - mean) * torch.where(constant, 0, torch.where(constant, 1, variance).rsqrt())
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,12 @@ def run(
     if graph.labels is None:
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by")
     recipe = shelf(method, graph.name).recipe if recipe is None else recipe
-    engine = choose(device)
+    with machine.enough_memory():
+        return _run(method, graph, seed, recipe, choose(device), watch)
 
+
+def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None) -> Run:
+    assert graph.labels is not None
     began = time.perf_counter()
     split = data.split_of(graph, seed)
     model = method.build(recipe)

@@ -19,11 +19,13 @@ from clnr.graph import Graph
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
 
-# torch says this once for every program that makes a CSR tensor; what is used of it here is tested against the reference.
-warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
+# torch remarks once a process that CSR tensors are young. What is used of them here is tested against the reference, so the
+# remark is spent on an empty one, and a user's own warning filters stay as they are.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0), size=(0, 0))
 
-_BLOCK = 4096
+_SIMILARITIES = 1 << 24
 
 
 class _Product(torch.autograd.Function):
@@ -114,14 +116,13 @@ class _Contrast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
         count = rows.shape[0]
-        lse = torch.empty(count, device=rows.device, dtype=rows.dtype)
-        logits = None
-        for begin in range(0, count, _BLOCK):
-            logits = _logits(rows, begin, temperature)
-            lse[begin : begin + _BLOCK] = logits.logsumexp(1)
+        lse = rows.new_empty(count)
+        for block in _blocks(count):
+            logits = _logits(rows, block, temperature)
+            lse[block] = logits.logsumexp(1)
         twin = rows.roll(count // 2, 0)
-        # One block's logits fit in memory, and keeping them saves computing them again.
-        ctx.save_for_backward(rows, lse, logits if count <= _BLOCK else None)
+        # A single block's logits are kept for the way back; several would fill the memory and are computed again.
+        ctx.save_for_backward(rows, lse, logits if len(_blocks(count)) == 1 else None)
         ctx.temperature = temperature
         return (lse - (rows * twin).sum(1) / temperature).mean()
 
@@ -130,17 +131,22 @@ class _Contrast(torch.autograd.Function):
         rows, lse, kept = ctx.saved_tensors
         count = rows.shape[0]
         gradient = rows.roll(count // 2, 0).mul_(-2.0)
-        for begin in range(0, count, _BLOCK):
-            logits = _logits(rows, begin, ctx.temperature) if kept is None else kept
-            both = (logits - lse[begin : begin + _BLOCK, None]).exp_() + (logits - lse).exp_()
-            gradient[begin : begin + _BLOCK] += both @ rows
+        for block in _blocks(count):
+            logits = _logits(rows, block, ctx.temperature) if kept is None else kept
+            both = (logits - lse[block, None]).exp_().add_((logits - lse).exp_())
+            gradient[block] += both @ rows
         return gradient * (grads[0] / (count * ctx.temperature)), None
 
 
-def _logits(rows: Tensor, begin: int, temperature: float) -> Tensor:
-    block = rows[begin : begin + _BLOCK]
-    logits = (block @ rows.T).div_(temperature)
-    logits.diagonal(begin).fill_(-torch.inf)
+def _blocks(count: int) -> list[slice]:
+    """Rows in runs whose similarities to all rows take a bounded memory."""
+    size = max(1, _SIMILARITIES // max(count, 1))
+    return [slice(begin, begin + size) for begin in range(0, count, size)]
+
+
+def _logits(rows: Tensor, block: slice, temperature: float) -> Tensor:
+    logits = (rows[block] @ rows.T).div_(temperature)
+    logits.diagonal(block.start).fill_(-torch.inf)
     return logits
 
 

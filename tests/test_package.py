@@ -1,0 +1,59 @@
+"""What the package promises to others: its public names, its order, its silence."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import clnr
+
+SOURCE = Path(clnr.__file__).parent
+
+# A module imports only from those above it.
+ORDER = (
+    *("errors", "places", "chance", "graph", "recipe", "engine", "data", "views", "encoders", "postprocess", "objectives"),
+    *("methods", "train", "evaluate", "geometry", "machine", "run", "record", "report", "cli", "__main__"),
+)
+
+
+def test_public_names_are_pinned_sorted_and_there():
+    assert clnr.__all__ == [
+        *("CLNR", "METHODS", "ClnrError", "Graph", "Method", "Recipe", "Run", "Split", "Summary", "load", "run"),
+    ]
+    assert all(hasattr(clnr, name) for name in clnr.__all__)
+    assert (SOURCE / "py.typed").is_file()
+
+
+def imports(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "clnr":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("clnr."):
+            yield node.module.split(".")[1]
+
+
+@pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda file: str(file.relative_to(SOURCE)))
+def test_a_module_imports_only_from_those_above_it(file):
+    own = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if own == "__init__":
+        return
+    above = ORDER[: ORDER.index(own) + 1]
+    assert set(imports(file)) - {"__version__"} <= set(above)
+
+
+def test_no_code_branches_on_a_methods_name():
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Compare):
+                words = {leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant)}
+                assert not words & set(clnr.METHODS), f"{file.name}:{node.lineno}"
+
+
+def test_importing_says_nothing_and_loads_no_heavy_optional_package():
+    script = "import sys, clnr; print([name for name in ('torch_geometric', 'matplotlib') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
