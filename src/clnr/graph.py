@@ -109,8 +109,8 @@ class Graph:
             features=matrix,
             incoming=incoming,
             outgoing=_transpose(incoming),
-            labels=_per_node(labels, count, "labels", np.int64),
-            ids=_per_node(ids, count, "ids", None),
+            labels=None if labels is None else _per_node(_whole(_host(labels), "labels"), count, "labels"),
+            ids=None if ids is None else _per_node(np.array(_host(ids)), count, "ids"),
             split=None if split is None else _split(split, count),
             name=name,
         )
@@ -315,18 +315,28 @@ def _features(features: Any) -> Matrix:
 
 
 def _indices(index: Any, count: int, what: str) -> Array:
-    array = np.asarray(_host(index))
-    array = array.astype(np.int64).reshape(-1) if array.size else np.zeros(0, np.int64)
+    array = _whole(_host(index), f"an edge's {what}").reshape(-1)
     if array.size and not (array.min() >= 0 and array.max() < count):
         worst = int(array.max()) if array.max() >= count else int(array.min())
         raise DataError(f"an edge's {what} is node {worst}, but nodes go from 0 to {count - 1}")
     return array
 
 
-def _per_node(values: Any, count: int, what: str, dtype: Any) -> Array | None:
-    if values is None:
-        return None
-    array = np.array(_host(values), dtype=dtype)
+def _whole(values: Any, what: str) -> Array:
+    """As int64; a number with a fraction, or none at all, is an error rather than cut off."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        try:
+            array = array.astype(np.float64)
+        except (ValueError, TypeError):
+            raise DataError(f"{what} must be whole numbers, not such as {array.reshape(-1)[0]!r}") from None
+        odd = array[~np.isfinite(array) | (array != np.floor(array))]
+        if odd.size:
+            raise DataError(f"{what} must be whole numbers, not such as {odd[0]}")
+    return array.astype(np.int64)
+
+
+def _per_node(array: Array, count: int, what: str) -> Array:
     if array.shape != (count,):
         raise DataError(f"there are {count} nodes but {what} of shape {array.shape}")
     return array

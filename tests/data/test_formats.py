@@ -173,7 +173,7 @@ def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path, tric
     assert marker.exists(), "the trick itself must work, or the test shows nothing"
     marker.unlink()
 
-    with pytest.raises(DataError, match=r"it asks for \w+\.\w+, which no data file needs"):
+    with pytest.raises(DataError, match="which no data file needs"):
         formats.read(formats.planetoid, planetoid_files(tmp_path, **{part: content}))
     assert not marker.exists()
 
@@ -335,6 +335,7 @@ def test_ogb_zip_without_a_table_is_refused_by_name(tmp_path):
 WORKER = """
 import json, os, resource, signal, sys, warnings
 from pathlib import Path
+import pyarrow.csv
 from clnr.data import formats
 from clnr.errors import DataError
 

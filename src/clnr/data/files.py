@@ -42,16 +42,20 @@ def locate(
     root: str | Path | None = None,
     fetch: Fetch | None = None,
 ) -> list[Path]:
-    """The files of a data set: those of the first layout that a root holds completely, else downloaded to the cache."""
+    """The files of a data set: those of the first layout that one root holds completely.
+
+    Where none does, each file of the first layout is taken from wherever it is, and what is nowhere is downloaded to the
+    cache; files of different origin cannot go wrong together, since the content of the whole is verified.
+    """
     places = roots(root)
     for place in places:
         for layout in layouts:
-            files = [place / file for file in layout]
-            if all(file.is_file() for file in files):
-                return files
-    home = places[-1]
+            if all((place / file).is_file() for file in layout):
+                return [place / file for file in layout]
+    found = []
     for file, url in zip(layouts[0], urls, strict=True):
-        target = home / file
+        target = next((place / file for place in places if (place / file).is_file()), places[-1] / file)
+        found.append(target)
         if not target.is_file():
             try:
                 (fetch or download)(url, target)
@@ -61,7 +65,7 @@ def locate(
                     f"{name} needs {file}, which is in none of: {looked}; and {error}. "
                     f"To get it by hand, save {url} as {target}, or set CLNR_DATA to a folder that has it"
                 ) from None
-    return [home / file for file in layouts[0]]
+    return found
 
 
 def download(url: str, target: Path, progress: Progress | None = None, tries: int = 4, pause: float = 1.0) -> None:
@@ -102,10 +106,13 @@ def _append(url: str, part: Path, progress: Progress | None) -> None:
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "clnr", **({"Range": f"bytes={have}-"} if have else {})})
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
-        if answer.status != 206:
+        if answer.status != 206 or not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
             have = 0
-        length = answer.headers.get("Content-Length")
-        total = None if length is None else have + int(length)
+        if answer.status == 206 and not have:
+            part.unlink(missing_ok=True)
+            raise ConnectionError("the server resumed at another place than asked")
+        length = answer.headers.get("Content-Length", "")
+        total = have + int(length) if length.isdecimal() else None
         with part.open("ab" if have else "wb") as stream:
             while chunk := answer.read(_CHUNK):
                 stream.write(chunk)

@@ -7,7 +7,8 @@ import io
 import pickle
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -19,49 +20,86 @@ from clnr.graph import Array, Graph, Split
 
 Reader = Callable[[list[Path]], Graph]
 
-_BROKEN = (
-    pickle.UnpicklingError,
-    zipfile.BadZipFile,
-    gzip.BadGzipFile,
-    EOFError,
-    KeyError,
-    ValueError,
-    IndexError,
-    TypeError,
-    AttributeError,
-    ImportError,
-)
+_NUMBERS = "biuf"
 
 
 def read(reader: Reader, files: list[Path]) -> Graph:
-    """Call a reader, with whatever a damaged file makes it stumble on turned into one clear error."""
-    try:
+    """Call a reader; whatever a damaged file makes it stumble on becomes one line that names the file or files."""
+    with _naming(*files):
         return reader(files)
+
+
+@contextmanager
+def _naming(*files: Path) -> Iterator[None]:
+    """Any error inside becomes one that names these files; the innermost, which knows best, is kept."""
+    try:
+        yield
+    except DamagedFile:
+        raise
     except OSError as error:
-        raise DataError(f"cannot read {error.filename or files[0]}: {error.strerror or error}") from None
-    except _BROKEN as error:
-        names = ", ".join(str(file) for file in files)
-        raise DataError(f"damaged or truncated data ({type(error).__name__}: {error}) in {names}") from None
+        raise DamagedFile(f"cannot read {error.filename or files[0]}: {error.strerror or error}") from None
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        readable = "".join(letter if letter.isprintable() else "?" for letter in reason)
+        where = files[0] if len(files) == 1 else f"{files[0].parent} ({files[0].name} and {len(files) - 1} more)"
+        raise DamagedFile(f"damaged or truncated data in {where}: {readable}") from None
+
+
+class DamagedFile(DataError):
+    """A file that is not what its form says it must be."""
+
+
+def _sparse(data: Array, indices: Array, start: Array, shape: Any) -> sp.csr_array:
+    """Compressed rows, checked entry by entry: SciPy's compiled loops trust what they are given."""
+    if not all(array.ndim == 1 and array.dtype.kind in _NUMBERS for array in (data, indices, start)):
+        raise ValueError("a sparse matrix whose parts are not lists of numbers")
+    matrix = sp.csr_array((data, indices, start), shape=tuple(int(size) for size in shape))
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 # -- Planetoid: eight files a set, pickled by Python 2 ----------------------------------------------------------------
 
 
-class _Rows:
-    """Stands in for SciPy's matrix class while unpickling: holds the saved state and does nothing."""
+class _Inert:
+    """Stands in for a class while unpickling: holds what it was given, and does nothing."""
 
-    def matrix(self) -> sp.csr_array:
-        state = self.__dict__
-        return sp.csr_array((state["data"], state["indices"], state["indptr"]), shape=state["_shape"])
+    def __init__(self, *given: Any):
+        self.given = given
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _Type(_Inert):
+    def value(self) -> np.dtype[Any]:
+        dtype = np.dtype(self.given[0]).newbyteorder(self.state[1])
+        if dtype.kind not in _NUMBERS:
+            raise pickle.UnpicklingError(f"it holds an array of {dtype}, where numbers are expected")
+        return dtype
+
+
+class _Array(_Inert):
+    def value(self) -> Array:
+        _, shape, dtype, fortran, raw = self.state
+        raw = raw.encode("latin1") if isinstance(raw, str) else raw
+        return np.frombuffer(raw, dtype.value()).reshape(shape, order="F" if fortran else "C")
+
+
+class _Rows(_Inert):
+    def value(self) -> sp.csr_array:
+        data, indices, start = (self.state[name].value() for name in ("data", "indices", "indptr"))
+        return _sparse(data, indices, start, self.state["_shape"])
 
 
 class _Unpickler(pickle.Unpickler):
-    """Admits NumPy arrays, one SciPy matrix class and a dictionary of lists; anything else is refused unread."""
+    """Admits arrays of numbers, one sparse matrix class and a dictionary of lists; anything else is refused unread."""
 
     _ADMITTED: ClassVar[dict[tuple[str, str], Any]] = {
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("numpy.core.multiarray", "_reconstruct"): np.zeros(0).__reduce__()[0],
+        ("numpy", "ndarray"): _Array,
+        ("numpy", "dtype"): _Type,
+        ("numpy.core.multiarray", "_reconstruct"): _Array,
         ("scipy.sparse.csr", "csr_matrix"): _Rows,
         ("collections", "defaultdict"): defaultdict,
         ("__builtin__", "list"): list,
@@ -76,10 +114,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 def unpickle(file: Path) -> Any:
-    """The value in a pickle that holds nothing but arrays, a sparse matrix or a dictionary of lists."""
-    with file.open("rb") as stream:
+    """The value in a pickle that holds nothing but an array, a sparse matrix or a dictionary of lists."""
+    with _naming(file), file.open("rb") as stream:
         value = _Unpickler(stream, encoding="latin1").load()
-    return value.matrix() if isinstance(value, _Rows) else value
+        return value.value() if isinstance(value, _Array | _Rows) else value
 
 
 def planetoid(files: list[Path]) -> Graph:
@@ -106,7 +144,7 @@ def planetoid(files: list[Path]) -> Graph:
 
 def npz(files: list[Path]) -> Graph:
     """``adj_*``, ``attr_*`` and ``labels`` (Shchur et al., 2018); counts become 0 or 1, loops go, edges go both ways."""
-    with np.load(files[0], allow_pickle=False) as parts:
+    with files[0].open("rb") as stream, np.load(stream, allow_pickle=False) as parts:
         adjacency = sp.coo_array(_matrix(parts, "adj"))
         features = _matrix(parts, "attr")
         labels = parts["labels"]
@@ -119,7 +157,7 @@ def npz(files: list[Path]) -> Graph:
 
 def _matrix(parts: Any, name: str) -> sp.csr_array:
     data, indices, start, shape = (parts[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
-    return sp.csr_array((data, indices, start), shape=tuple(shape))
+    return _sparse(data, indices, start, shape)
 
 
 # -- OGB: gzipped CSV, in a zip or unpacked ----------------------------------------------------------------------------
@@ -143,14 +181,19 @@ def ogb(files: list[Path]) -> Graph:
             names = {name.partition("/")[2]: name for name in archive.namelist()}
             tables = [_csv(archive.open(names[table])) for table in OGB_TABLES]
     else:
-        tables = [_csv(file.open("rb")) for file in files]
+        tables = [_table(file) for file in files]
     edges, features, labels, *counts, train, validation, test = tables
     for what, rows, count in zip(("features", "edges"), (features, edges), counts, strict=True):
         if len(rows) != int(count[0, 0]):
             raise ValueError(f"{len(rows)} rows of {what} where {int(count[0, 0])} were counted")
-    source, target = edges.astype(np.int64).T
-    split = Split(*(part[:, 0].astype(np.int64) for part in (train, validation, test)))
-    return Graph.from_edges(source, target, features, undirected=True, labels=labels[:, 0].astype(np.int64), split=split)
+    source, target = edges.T
+    split = Split(*(part[:, 0] for part in (train, validation, test)))
+    return Graph.from_edges(source, target, features, undirected=True, labels=labels[:, 0], split=split)
+
+
+def _table(file: Path) -> Array:
+    with _naming(file):
+        return _csv(file.open("rb"))
 
 
 def _csv(stream: IO[bytes]) -> Array:

@@ -1,0 +1,418 @@
+"""The command line as its users meet it: results on standard output, all else on standard error, errors in one line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from clnr import cli, run
+from clnr.data import DATASETS, files
+from clnr.errors import TrainingError
+from clnr.methods import CLNR, METHODS
+from clnr.recipe import KEYS, Recipe
+from clnr.record import Record
+from clnr.run import shelf
+from tests.test_record import made
+
+QUICK = {"epochs": 2, "probe_steps": 20, "hidden": 16, "dimension": 16}
+SET = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
+RUN = ["run", "CLNR", "embedded", "--device", "cpu", *SET]
+MEASURES = ("alignment", "uniformity", "effective_rank")
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def clnr(monkeypatch, capsys):
+    """Calls the entry point as a shell would, in this process."""
+
+    def call(*words: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["clnr", *map(str, words)])
+        capsys.readouterr()
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as error:
+            code = error.code or 0
+        return Ended(code, *capsys.readouterr())
+
+    return call
+
+
+def outside(*words: str, **environment: str) -> Ended:
+    """The same in a process of its own."""
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment
+    ended = subprocess.run([sys.executable, "-m", "clnr", *words], env=env, capture_output=True, text=True, timeout=120)
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def assert_refused(ended: Ended) -> str:
+    """Exit code 2, one line on standard error, nothing on standard output; returns the line."""
+    assert ended.code == 2
+    assert ended.out == ""
+    assert re.fullmatch(r"clnr: [^\n]+\n", ended.err), ended.err
+    assert "Traceback" not in ended.err
+    return ended.err
+
+
+def only_json(ended: Ended):
+    assert ended.code == 0, ended.err
+    assert ended.out.count("\n") == 1
+    return json.loads(ended.out)
+
+
+# -- run -------------------------------------------------------------------------------------------------------------------
+
+
+def test_json_is_one_object_with_everything_and_nothing_else(clnr):
+    result = only_json(clnr(*RUN, "--seeds", "3", "--json"))
+    assert result["method"] == "CLNR"
+    assert result["dataset"] == "embedded"
+    assert result["seeds"] == 3
+    assert result["device"] == "cpu"
+    for protocol in ("strict", "paper"):
+        scores = result[protocol]
+        assert set(scores) == {"mean", "std", "runs"}
+        assert len(scores["runs"]) == 3
+        assert all(0 <= score <= 100 for score in scores["runs"])
+        assert scores["mean"] == pytest.approx(sum(scores["runs"]) / 3)
+        assert scores["std"] == pytest.approx((sum((s - scores["mean"]) ** 2 for s in scores["runs"]) / 3) ** 0.5)
+    assert result["strict"]["std"] > 0
+    for name in (*MEASURES, "train_seconds", "epoch_ms"):
+        assert isinstance(result[name], float), name
+    assert isinstance(result["peak_memory_bytes"], int)
+    assert set(result["recipe"]) == set(KEYS)
+    assert {name: result["recipe"][name] for name in QUICK} == QUICK
+    assert {"clnr", "code", "python", "torch"} <= set(result["versions"])
+
+
+def test_one_seed_has_no_spread(clnr):
+    result = only_json(clnr(*RUN, "--json"))
+    assert result["strict"]["std"] == result["paper"]["std"] == 0
+    assert result["strict"]["runs"] == [result["strict"]["mean"]]
+
+
+def test_the_command_and_python_give_the_same_numbers(clnr):
+    result = only_json(clnr(*RUN, "--seeds", "2", "--json"))
+    recipe = shelf(CLNR, "embedded").recipe.but(QUICK)
+    runs = [run("clnr", "embedded", seed, recipe=recipe, device="cpu") for seed in range(2)]
+    assert result["recipe"] == recipe.to_dict()
+    assert result["strict"]["runs"] == [each.strict for each in runs]
+    assert result["paper"]["runs"] == [each.paper for each in runs]
+    for name in MEASURES:
+        assert result[name] == statistics.fmean(getattr(each, name) for each in runs)
+
+
+def test_a_process_of_its_own_prints_the_same_json_and_nothing_else(clnr):
+    ended = outside(*RUN, "--json", "--quiet")
+    result = only_json(ended)
+    assert ended.err == ""
+    again = only_json(clnr(*RUN, "--json", "--again"))
+    assert result["strict"] == again["strict"]
+    assert {name: result[name] for name in MEASURES} == {name: again[name] for name in MEASURES}
+
+
+def test_a_second_call_comes_from_the_record_and_again_runs_anew(clnr):
+    first = clnr(*RUN, "--json")
+    second = clnr(*RUN, "--json")
+    assert second.out == first.out
+    assert "1 of 1 from the record" in second.err
+    assert len(Record().runs()) == 1
+    third = only_json(clnr(*RUN, "--json", "--again"))
+    assert len(Record().runs()) == 2
+    assert third["strict"] == only_json(first)["strict"]
+    assert third["train_seconds"] != only_json(first)["train_seconds"]
+
+
+def test_more_seeds_run_only_those_that_are_new(clnr):
+    first = only_json(clnr(*RUN, "--seeds", "2", "--json"))
+    more = clnr(*RUN, "--seeds", "3", "--json")
+    assert "2 of 3 from the record" in more.err
+    assert only_json(more)["strict"]["runs"][:2] == first["strict"]["runs"]
+    assert [each.seed for _, each in Record().runs()] == [0, 1, 2]
+
+
+def test_another_recipe_is_another_run(clnr):
+    clnr(*RUN)
+    clnr(*RUN, "--set", "edge_drop=0.25")
+    assert [each.recipe["edge_drop"] for _, each in Record().runs()] == [Recipe().edge_drop, 0.25]
+
+
+def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
+    ended = clnr("run", "--device", "cpu", *SET)
+    assert ended.code == 0
+    names = [line.split()[0] for line in ended.out.splitlines() if line.split()[0] in METHODS]
+    assert names == ["Raw", "Untrained", "CLNR"]
+    assert [each.method for _, each in Record().runs()] == names
+
+
+def test_names_may_be_typed_in_any_case(clnr):
+    result = only_json(clnr("run", "clnr", "EMBEDDED", "--device", "cpu", *SET, "--json"))
+    assert (result["method"], result["dataset"]) == ("CLNR", "embedded")
+
+
+def test_quiet_says_nothing_on_standard_error(clnr):
+    ended = clnr(*RUN, "--quiet")
+    assert ended.err == ""
+    assert "CLNR" in ended.out
+
+
+def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
+    result = only_json(clnr("run", "Raw", "embedded", *SET, "--json"))
+    assert result["epoch_ms"] is None
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "clrn"], "unknown method 'clrn'; did you mean 'CLNR'?"),
+        (["run", "CLNR", "coar"], "unknown data set 'coar'; did you mean 'cora'?"),
+        (["run", "CLNR", "embedded", "--set", "epoch=3"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
+        (["run", "--set", "epochs"], "'epochs' is not of the form key=value"),
+        (["run", "--set", "=3"], "unknown recipe key ''"),
+        (["run", "--set", "epochs="], "epochs must be a whole number, not ''"),
+        (["run", "--set", "epochs=many"], "epochs must be a whole number, not 'many'"),
+        (["run", "--set", "epochs=2.5"], "epochs must be a whole number, not '2.5'"),
+        (["run", "--set", "epochs=-1"], "epochs must be from 0"),
+        (["run", "--set", "edge_drop=1.5"], "edge_drop must be from 0 to 1, not 1.5"),
+        (["run", "--set", "edge_drop=nan"], "edge_drop must be from 0 to 1, not nan"),
+        (["run", "--set", "temperature=0"], "temperature must be from 0.001"),
+        (["run", "--set", "learning_rate=inf"], "learning_rate must be from"),
+        (["run", "--set", "drop=pair"], "unknown value of drop 'pair'; did you mean 'pairs'?"),
+        (["run", "--seeds", "0"], "--seeds must be at least 1, not 0"),
+        (["run", "--seeds", "-3"], "--seeds must be at least 1, not -3"),
+        (["run", "--device", "banana"], "unknown device 'banana'"),
+        (["run", "--device", "cudaa"], "unknown device 'cudaa'; did you mean 'cuda'?"),
+        (["run", "CLNR", "cora", "--data-root", "no/such/folder"], "--data-root names no/such/folder, which is not a folder"),
+        (["show", "clrn"], "unknown method 'clrn'"),
+        (["show", "CLNR", "coar"], "unknown data set 'coar'"),
+        (["ls", "method"], "unknown list 'method'; did you mean 'methods'?"),
+        (["runs", "--method", "clrn"], "unknown method 'clrn'"),
+        (["runs", "--dataset", "coar"], "unknown data set 'coar'"),
+        (["runs", "--device", "banana"], "unknown device 'banana'"),
+        (["runs", "--last", "0"], "--last must be at least 1, not 0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_line_and_exit_code_2(clnr, words, said):
+    assert said in assert_refused(clnr(*words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["run", "--seeds", "many"], ["run", "--bogus"], ["run", "a", "b", "c"], ["train"], ["ls"], ["runs", "--last", "x"]],
+    ids=" ".join,
+)
+def test_words_that_the_command_does_not_know_are_one_line_too(clnr, words):
+    assert_refused(clnr(*words))
+
+
+def test_bad_input_leaves_no_record(clnr, home):
+    assert_refused(clnr("run", "--set", "epochs=many"))
+    assert not home.exists()
+
+
+def test_a_device_that_is_not_here(clnr, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "device 'cuda' is not here" in assert_refused(clnr("run", "--device", "cuda"))
+
+
+def test_missing_data_without_a_network_says_what_where_and_whence(clnr, monkeypatch, tmp_path, home):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    urls = tuple(f"http://127.0.0.1:{port}/{url.rpartition('/')[2]}" for url in DATASETS["cora"].urls)
+    monkeypatch.setitem(DATASETS, "cora", dataclasses.replace(DATASETS["cora"], urls=urls))
+    monkeypatch.setattr(files.time, "sleep", lambda seconds: None)
+    line = assert_refused(clnr("run", "CLNR", "cora", "--data-root", str(tmp_path)))
+    for part in ("Planetoid/Cora/raw/ind.cora.x", tmp_path, home / "cache" / "data", urls[0]):
+        assert str(part) in line
+
+
+@pytest.mark.parametrize("content", [b"", b"altered"])
+def test_altered_data_is_named(clnr, tmp_path, content):
+    for file in DATASETS["cora"].layouts[0]:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_bytes(content)
+    line = assert_refused(clnr("run", "CLNR", "cora", "--data-root", str(tmp_path), "--json"))
+    assert str(tmp_path / "Planetoid" / "Cora" / "raw") in line
+
+
+def test_clnr_data_that_names_no_folder(clnr, monkeypatch):
+    monkeypatch.setenv("CLNR_DATA", "/no/such/folder")
+    assert "CLNR_DATA names /no/such/folder" in assert_refused(clnr("run", "CLNR", "cora"))
+
+
+def test_a_record_that_cannot_be_written_is_noticed_before_any_work(clnr, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CLNR_HOME", str(tmp_path / "file"))
+    began = time.monotonic()
+    assert str(tmp_path / "file") in assert_refused(clnr("run", "--set", "epochs=10000000"))
+    assert time.monotonic() - began < 5
+
+
+def test_a_record_that_is_no_database(clnr, home):
+    (home / "state").mkdir(parents=True)
+    (home / "state" / "runs.sqlite").write_text("something else")
+    assert "not a database" in assert_refused(clnr("runs"))
+
+
+def test_training_that_stops_is_one_line_and_not_recorded(clnr, monkeypatch):
+    def stop(*arguments, **more):
+        raise TrainingError("the loss became nan at epoch 1 of 2")
+
+    monkeypatch.setattr(cli, "run", stop)
+    assert "the loss became nan" in assert_refused(clnr(*RUN))
+    assert Record().runs() == []
+
+
+def test_a_process_of_its_own_refuses_alike():
+    line = assert_refused(outside("run", "clrn", "cora"))
+    assert line.startswith("clnr: unknown method 'clrn'; did you mean 'CLNR'?")
+
+
+# -- ls, show, runs, env ---------------------------------------------------------------------------------------------------
+
+
+def test_ls_methods_lists_every_method(clnr):
+    assert only_json(clnr("ls", "methods", "--json")) == list(METHODS)
+    lines = clnr("ls", "methods").out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(METHODS)
+
+
+def test_ls_datasets_lists_every_data_set_with_its_sizes(clnr):
+    assert only_json(clnr("ls", "datasets", "--json")) == list(DATASETS)
+    lines = clnr("ls", "datasets").out.splitlines()[1:]
+    assert [line.split()[0] for line in lines if line.split()[0] in DATASETS] == list(DATASETS)
+    (cora,) = (line for line in lines if line.startswith("cora"))
+    assert re.search(r"2,708 +10,556 +1,433 +7 +public", cora)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_show_gives_every_number_with_its_source(clnr, dataset):
+    shown = only_json(clnr("show", "CLNR", dataset, "--json"))
+    assert Recipe.of(shown["recipe"]) == shelf(CLNR, dataset).recipe
+    assert set(shown["sources"]) == set(KEYS)
+    text = clnr("show", "CLNR", dataset).out
+    for key, value in shown["recipe"].items():
+        assert re.search(rf"^{key} +{re.escape(str(value))} ", text, re.MULTILINE), key
+
+
+def test_show_says_what_was_published(clnr):
+    assert only_json(clnr("show", "CLNR", "cora", "--json"))["published"]["accuracy"] > 80
+    assert "published: " in clnr("show", "CLNR", "cora").out
+    assert only_json(clnr("show", "CLNR", "embedded", "--json"))["published"] is None
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([], [("Raw", 0), ("CLNR", 0), ("CLNR", 1), ("CLNR", 2)]),
+        (["--method", "clnr"], [("CLNR", 0), ("CLNR", 1), ("CLNR", 2)]),
+        (["--dataset", "Cora", "--last", "2"], [("CLNR", 0), ("CLNR", 1)]),
+        (["--device", "cpu", "--method", "Raw"], [("Raw", 0)]),
+        (["--device", "cuda", "--dataset", "photo"], [("CLNR", 2)]),
+        (["--dataset", "pubmed"], []),
+    ],
+    ids=lambda value: " ".join(value) if value and isinstance(value[0], str) else "",
+)
+def test_runs_lists_what_was_run_by_filters(clnr, filters, expected):
+    changes = [{"method": "Raw", "epoch_ms": None}, {}, {"seed": 1}, {"seed": 2, "dataset": "photo", "device": "cuda"}]
+    for each in changes:
+        Record().add("key", made(**each))
+    rows = only_json(clnr("runs", *filters, "--json"))
+    assert [(row["method"], row["seed"]) for row in rows] == expected
+    ended = clnr("runs", *filters)
+    assert ended.code == 0
+    lines = [line.split() for line in ended.out.splitlines() if re.match(r"\d{4}-", line)]
+    assert [(words[2], int(words[4])) for words in lines] == expected
+    if not expected:
+        assert ended.out == ""
+        assert "clnr run" in ended.err
+
+
+def test_runs_before_any_run_names_the_record_and_makes_nothing(clnr, home):
+    ended = clnr("runs")
+    assert ended.code == 0
+    assert str(home / "state" / "runs.sqlite") in ended.err
+    assert only_json(clnr("runs", "--json")) == []
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("name", ["plain", "with [brackets]", "with [/b] more", "a" * 120])
+def test_the_records_place_is_printed_as_it_is(clnr, monkeypatch, tmp_path, name):
+    monkeypatch.setenv("CLNR_HOME", str(tmp_path / name))
+    place = str(tmp_path / name / "state" / "runs.sqlite")
+    assert place in clnr("runs").err
+    clnr(*RUN)
+    assert place in clnr(*RUN).err
+
+
+def test_env_says_what_a_bug_report_needs(clnr, home, monkeypatch):
+    monkeypatch.setenv("CLNR_DATA", "/some/where")
+    facts = only_json(clnr("env", "--json"))
+    assert facts["torch"] == torch.__version__
+    assert facts["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    assert facts["record"] == str(home / "state" / "runs.sqlite")
+    assert facts["CLNR_DATA"] == "/some/where"
+    lines = clnr("env").out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == list(facts)
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["ls"], ["show"], ["runs"], ["env"]], ids=" ".join)
+def test_help_ends_well(clnr, words):
+    ended = clnr(*words, "--help")
+    assert ended.code == 0
+    assert "Usage: " in ended.out
+    assert ended.err == ""
+
+
+def test_no_words_at_all_show_the_help(clnr):
+    ended = clnr()
+    assert "Usage: " in ended.out
+    assert ended.err == ""
+
+
+# -- Ctrl-C ----------------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
+    words = ["run", "--device", "cpu", *SET, "--set", "epochs=10000000"]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, "-m", "clnr", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        record, deadline = Record(), time.monotonic() + 60
+        while not Path(record.path).exists() or [each.method for _, each in record.runs()] != ["Raw", "Untrained"]:
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+    assert re.fullmatch(r"clnr: [^\n]{1,120}", err.strip()), err
+    assert [each.method for _, each in record.runs()] == ["Raw", "Untrained"]

@@ -1,0 +1,465 @@
+"""The record of runs: nothing lost, nothing half written, and a clear error where it cannot be used."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import multiprocessing
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clnr import machine, methods
+from clnr.engine import cpu
+from clnr.errors import RecordError
+from clnr.graph import Split
+from clnr.recipe import Recipe
+from clnr.record import Record, run_key
+from clnr.run import Run
+from tests.conftest import tiny
+
+
+def made(seed: int = 0, **changes) -> Run:
+    """A run whose numbers all follow from its seed, so that a mixed-up row would show."""
+    values = {
+        "method": "CLNR",
+        "dataset": "cora",
+        "seed": seed,
+        "strict": 80 + seed / 7,
+        "paper": 81 + seed / 7,
+        "validation": 79 + seed / 7,
+        "alignment": 0.1 * seed,
+        "uniformity": -2.5 - seed,
+        "effective_rank": 100.25 + seed,
+        "train_seconds": 1e-9 * seed,
+        "epoch_ms": 3.5,
+        "peak_memory_bytes": 2**40 + seed,
+        "device": "cpu",
+        "engine": "cpu",
+        "precision": "float32",
+        "content": "c" * 64,
+        "recipe": {"epochs": seed, "drop": "pairs", "learning_rate": 1e-3},
+        "versions": {"clnr": "0.1.0", "code": "0123456789abcdef"},
+        "machine": "a processor, ½ core",
+        "seconds": 0.1 + 0.2,
+    }
+    return Run(**(values | changes))
+
+
+@pytest.fixture
+def record(tmp_path) -> Record:
+    return Record(tmp_path / "place" / "runs.sqlite")
+
+
+# -- what goes in comes out ------------------------------------------------------------------------------------------------
+
+
+def test_every_field_of_run_is_in_these_tests():
+    assert {field.name for field in dataclasses.fields(Run)} == set(vars(made()))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [made(), made(3), made(1, epoch_ms=None), made(2**63 - 1, peak_memory_bytes=0, alignment=float("inf"))],
+    ids=["first", "third", "untrained", "extreme"],
+)
+def test_a_run_comes_back_equal(record, run):
+    record.add("key", run)
+    assert record.find("key") == run
+    assert [found for _, found in record.runs()] == [run]
+
+
+def test_where_nothing_was_recorded_nothing_is_found_and_nothing_made(record):
+    assert record.find("key") is None
+    assert record.runs() == []
+    assert not record.path.parent.exists()
+
+
+def test_another_key_is_not_found(record):
+    record.add("key", made())
+    assert record.find("other") is None
+
+
+def test_of_runs_with_the_same_key_the_latest_counts_and_all_are_kept(record):
+    for seed in range(3):
+        record.add("key", made(seed))
+    assert record.find("key") == made(2)
+    assert [run.seed for _, run in record.runs()] == [0, 1, 2]
+
+
+def test_the_time_of_a_run_is_recorded_in_utc(record):
+    record.add("key", made())
+    ((when, _),) = record.runs()
+    assert abs(datetime.fromisoformat(when) - datetime.now(UTC)) < timedelta(seconds=30)
+
+
+@pytest.fixture
+def several(record) -> Record:
+    record.add("a", made(0))
+    record.add("b", made(1, dataset="photo"))
+    record.add("c", made(2, method="Raw", epoch_ms=None))
+    record.add("d", made(3, device="cuda", engine="cuda"))
+    record.add("e", made(4, method="Raw", dataset="photo", device="cuda"))
+    return record
+
+
+@pytest.mark.parametrize(
+    ("filters", "seeds"),
+    [
+        ({}, [0, 1, 2, 3, 4]),
+        ({"method": "CLNR"}, [0, 1, 3]),
+        ({"method": "clnr"}, [0, 1, 3]),
+        ({"dataset": "Photo"}, [1, 4]),
+        ({"device": "CUDA"}, [3, 4]),
+        ({"method": "raw", "dataset": "cora"}, [2]),
+        ({"method": "Raw", "dataset": "photo", "device": "cpu"}, []),
+        ({"method": "Ra"}, []),
+        ({"method": "' OR 1=1 --"}, []),
+        ({"last": 2}, [3, 4]),
+        ({"last": 99}, [0, 1, 2, 3, 4]),
+        ({"method": "CLNR", "last": 1}, [3]),
+    ],
+)
+def test_runs_are_filtered_oldest_first(several, filters, seeds):
+    assert [run.seed for _, run in several.runs(**filters)] == seeds
+
+
+def test_preparing_keeps_what_is_there_and_does_not_grow_each_time(several):
+    several.prepare()
+    size = several.path.stat().st_size
+    for _ in range(5):
+        several.prepare()
+    assert several.path.stat().st_size == size
+    assert len(several.runs()) == 5
+
+
+def test_preparing_makes_an_empty_record(record):
+    record.prepare()
+    assert record.path.is_file()
+    assert record.runs() == []
+
+
+def test_without_a_path_the_record_is_under_clnr_home(home):
+    Record().add("key", made())
+    assert (home / "state" / "runs.sqlite").is_file()
+
+
+# -- several writers, and kills --------------------------------------------------------------------------------------------
+
+
+def write_rows(path: Path, writer: int, count: int, barrier) -> None:
+    record = Record(path)
+    barrier.wait(60)
+    for seed in range(count):
+        record.add(f"{writer}-{seed}", made(seed, dataset=f"writer {writer}"))
+
+
+def test_two_processes_writing_at_once_lose_nothing(record):
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(2)
+    workers = [context.Process(target=write_rows, args=(record.path, writer, 50, barrier)) for writer in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    runs = [run for _, run in record.runs()]
+    assert len(runs) == 100
+    for writer in range(2):
+        mine = [run for run in runs if run.dataset == f"writer {writer}"]
+        assert mine == [made(seed, dataset=f"writer {writer}") for seed in range(50)]
+        assert record.find(f"{writer}-49") == mine[-1]
+
+
+KILLED = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+from clnr.record import Record
+from tests.test_record import made
+
+random.seed(0)
+told = []
+for round in range(int(sys.argv[2])):
+    receive, send = os.pipe()
+    child = os.fork()
+    if not child:
+        record = Record(Path(sys.argv[1]))
+        record.prepare()
+        for seed in range(10**6):
+            record.add(f"{round}-{seed}", made(seed, dataset=f"round {round}"))
+            os.write(send, b".")
+    time.sleep(random.random() * 0.08)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(send)
+    with os.fdopen(receive, "rb") as stream:
+        told.append(len(stream.read()))
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+def test_a_writer_killed_at_any_moment_leaves_whole_rows_and_loses_none_that_it_was_told_of(record):
+    rounds = 30
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-W", "ignore", "-c", KILLED, str(record.path), str(rounds)]
+    told = json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert sum(told) > rounds, "the writers must get somewhere, or the test shows nothing"
+
+    runs = [run for _, run in record.runs()]
+    for number, count in enumerate(told):
+        mine = [run for run in runs if run.dataset == f"round {number}"]
+        assert mine == [made(seed, dataset=f"round {number}") for seed in range(len(mine))]
+        assert count <= len(mine) <= count + 1
+    with closing(sqlite3.connect(record.path)) as base:
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    record.add("after", made(5))
+    assert record.find("after") == made(5)
+
+
+def test_a_file_left_empty_by_a_kill_is_an_empty_record(record):
+    record.path.parent.mkdir()
+    record.path.touch()
+    assert record.runs() == []
+    assert record.find("key") is None
+    record.add("key", made())
+    assert record.find("key") == made()
+
+
+def test_reading_waits_for_a_writer_instead_of_failing(record):
+    record.add("key", made())
+    with closing(sqlite3.connect(record.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert record.find("key") == made()
+        other.execute("ROLLBACK")
+
+
+# -- where it cannot be used -----------------------------------------------------------------------------------------------
+
+USES = {
+    "prepare": lambda record: record.prepare(),
+    "add": lambda record: record.add("key", made()),
+    "find": lambda record: record.find("key"),
+    "runs": lambda record: record.runs(),
+}
+USE = pytest.mark.parametrize("use", USES.values(), ids=USES)
+WRITE = pytest.mark.parametrize("use", [USES["prepare"], USES["add"]], ids=["prepare", "add"])
+
+
+def assert_unusable(record: Record, use) -> str:
+    with pytest.raises(RecordError, match=re.escape(str(record.path))) as caught:
+        use(record)
+    said = str(caught.value)
+    assert "CLNR_HOME" in said
+    assert "\n" not in said
+    return said
+
+
+@WRITE
+def test_a_place_below_a_regular_file_is_a_record_error(tmp_path, use):
+    (tmp_path / "file").write_text("")
+    assert_unusable(Record(tmp_path / "file" / "below" / "runs.sqlite"), use)
+
+
+@WRITE
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for this user")
+def test_a_read_only_folder_is_a_record_error_but_can_be_read(record, use):
+    record.add("key", made())
+    record.path.chmod(0o444)
+    record.path.parent.chmod(0o555)
+    try:
+        assert_unusable(record, use)
+        assert record.find("key") == made()
+    finally:
+        record.path.parent.chmod(0o755)
+
+
+@USE
+def test_a_folder_in_its_place_is_a_record_error(record, use):
+    record.path.mkdir(parents=True)
+    assert_unusable(record, use)
+
+
+@USE
+@pytest.mark.parametrize(
+    "content", [b"garbage", b"SQLite format 3\0" + b"x" * 5000, b"\0" * 4096], ids=["text", "head", "zeros"]
+)
+def test_a_file_that_is_no_database_is_a_record_error_and_left_alone(record, use, content):
+    record.path.parent.mkdir()
+    record.path.write_bytes(content)
+    assert_unusable(record, use)
+    assert record.path.read_bytes() == content
+
+
+@USE
+def test_a_record_of_a_newer_form_is_refused(record, use):
+    record.add("key", made())
+    with closing(sqlite3.connect(record.path)) as base:
+        base.execute("PRAGMA user_version = 2")
+    assert "newer clnr" in assert_unusable(record, use)
+
+
+@USE
+def test_a_truncated_record_is_a_record_error(record, use):
+    for seed in range(40):
+        record.add("key", made(seed))
+    content = record.path.read_bytes()
+    record.path.write_bytes(content[: len(content) // 2])
+    assert_unusable(record, use)
+
+
+@pytest.mark.parametrize("use", [USES["find"], USES["runs"]], ids=["find", "runs"])
+def test_a_row_that_someone_else_damaged_is_a_record_error(record, use):
+    record.add("key", made())
+    with closing(sqlite3.connect(record.path)) as base, base:
+        base.execute("UPDATE runs SET recipe = '{'")
+    assert_unusable(record, use)
+
+
+FULL = """
+import json, resource, sys
+from pathlib import Path
+from clnr.errors import RecordError
+from clnr.record import Record
+from tests.test_record import made
+
+record = Record(Path(sys.argv[1]))
+steps = {"prepare": record.prepare, "add": lambda: record.add("key", made())}
+room = sys.argv[2]
+if room == "reserve":
+    record.prepare()
+    limit = record.path.stat().st_size
+else:
+    limit = int(room)
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+said = []
+for step in sys.argv[3:]:
+    try:
+        steps[step]()
+        said.append("done")
+    except RecordError as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+
+
+def on_a_full_disk(record: Record, room: str, *steps: str) -> list[str]:
+    """What each step said where no file may grow beyond a size, as on a full disk."""
+    pytest.importorskip("resource")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", FULL, str(record.path), room, *steps]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_a_full_disk_is_a_record_error_before_any_work(record):
+    (said,) = on_a_full_disk(record, "8192", "prepare")
+    assert str(record.path) in said
+    assert record.runs() == []
+
+
+def test_after_preparing_a_run_can_be_written_though_the_disk_is_full_and_later_ones_fail_whole(record):
+    said = on_a_full_disk(record, "reserve", *["add"] * 200)
+    written = said.index(next(step for step in said if step != "done"))
+    assert written >= 20
+    assert all(str(record.path) in step for step in said[written:])
+    assert [run for _, run in record.runs()] == [made()] * written
+
+
+# -- what makes two runs the same run --------------------------------------------------------------------------------------
+
+
+def key_of(graph=None, method=methods.CLNR, recipe=None, seed=0, engine=None) -> str:
+    return run_key(tiny() if graph is None else graph, method, recipe or Recipe(), seed, engine or cpu())
+
+
+def engine_with(**changes):
+    engine = copy.copy(cpu())
+    for name, value in changes.items():
+        object.__setattr__(engine, name, value)
+    return engine
+
+
+def with_feature():
+    x = tiny().features.copy()
+    x[0, 0] += 1
+    return dataclasses.replace(tiny(), features=x)
+
+
+def with_label():
+    labels = tiny().labels.copy()
+    labels[0] = 1 - labels[0]
+    return dataclasses.replace(tiny(), labels=labels)
+
+
+SPLIT = Split(np.arange(5), np.arange(5, 10), np.arange(10, 40))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"graph": with_feature()},
+        {"graph": with_label()},
+        {"graph": tiny(edges=91)},
+        {"graph": tiny(weighted=True)},
+        {"graph": dataclasses.replace(tiny(), split=SPLIT)},
+        {"method": methods.UNTRAINED},
+        {"method": methods.RAW},
+        {"method": methods.CLNR.but("CLNR", "as CLNR, but plain", postprocess=())},
+        {"seed": 1},
+        {"seed": 2**32},
+        {"engine": engine_with(name="other")},
+        {"engine": engine_with(precision="bfloat16")},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_the_key_changes_with(changed):
+    assert key_of(**changed) != key_of()
+
+
+@pytest.mark.parametrize("name", Recipe().to_dict())
+def test_the_key_changes_with_each_value_of_the_recipe(name):
+    choices = {"encoder": "mlp", "drop": "pairs", "mask": "elements"}
+    value = Recipe().to_dict()[name]
+    other = choices[name] if name in choices else value + 1 if isinstance(value, int) else value / 2 + 1e-4
+    assert key_of(recipe=Recipe.of({name: other})) != key_of()
+
+
+def test_the_key_changes_with_the_code(monkeypatch):
+    before = key_of()
+    monkeypatch.setattr(machine, "code_version", lambda: "another")
+    assert key_of() != before
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"graph": tiny()},
+        {"graph": tiny().named("another")},
+        {"graph": dataclasses.replace(tiny(), ids=np.arange(40) + 7)},
+        {"method": methods.CLNR.but("another", "the same by another name")},
+        {"recipe": Recipe.from_toml(Recipe().to_toml())},
+        {"recipe": Recipe(weight_decay=0)},
+    ],
+    ids=["same", "name", "ids", "method's name", "read back", "whole number"],
+)
+def test_the_key_does_not_change_with(changed):
+    assert key_of(**changed) == key_of()
+
+
+def test_the_key_is_the_same_in_every_process():
+    code = "from tests.test_record import key_of; print(key_of())"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "12345"}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == key_of()
+    assert re.fullmatch("[0-9a-f]{64}", key_of())
