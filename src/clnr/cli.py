@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import platform
@@ -20,13 +21,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from clnr import __version__, data, machine, methods, places, report
 from clnr.data.files import download
-from clnr.engine import Engine, choose
+from clnr.engine import DEVICES, Engine, choose
 from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.recipe import Recipe, parse
 from clnr.record import Record, run_key
-from clnr.run import Run, Summary, run, shelf
+from clnr.run import Run, Summary, run, shelf, without_nan
 
 app = typer.Typer(
     help="Embeddings of the nodes of a graph, without labels.",
@@ -155,15 +156,17 @@ def runs(
         method = methods.find(method).name
     if dataset is not None:
         dataset = data.find(dataset).name
+    if device is not None and device not in DEVICES:
+        raise UnknownName("device", device, DEVICES)
     record = Record()
     rows = record.runs(method, dataset, device, last)
     if as_json:
-        print(json.dumps([{"made": made, **vars(each)} for made, each in rows]))
+        print(json.dumps([without_nan({"made": made, **vars(each)}) for made, each in rows]))
     elif rows:
         out.print(report.runs(rows))
         out.print(f"[dim]{_OPTIMISTIC}[/dim]")
     else:
-        err.print(f"no such run in {record.path} yet; make one with: clnr run")
+        print(f"no such run in {record.path} yet; make one with: clnr run", file=sys.stderr)
 
 
 @app.command()
@@ -200,13 +203,14 @@ def _cuda() -> str:
 class _Bar:
     """Progress on standard error, so that standard output holds results alone; silent if told so."""
 
-    def __init__(self, progress: Progress | None):
+    def __init__(self, progress: Progress | None, quiet: bool):
         self._progress = progress
+        self._quiet = quiet
         self._files: dict[str, Any] = {}
 
     def remark(self, text: str) -> None:
-        if self._progress is not None:
-            self._progress.console.print(f"[dim]{text}[/dim]", soft_wrap=True)
+        if not self._quiet:
+            err.print(text, style="dim", markup=False, soft_wrap=True)
 
     def fetched(self, name: str, have: int, total: int | None) -> None:
         if self._progress is None:
@@ -227,20 +231,45 @@ class _Bar:
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[_Bar]:
-    if quiet:
-        yield _Bar(None)
+    # A bar is of no use in a log.
+    if quiet or not err.is_interactive:
+        yield _Bar(None, quiet)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"))
     with Progress(
         *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
     ) as progress:
-        yield _Bar(progress)
+        yield _Bar(progress, quiet)
 
 
 def main() -> None:
-    """Entry point: errors of ours become one line and exit code 2; Ctrl-C ends with 130."""
+    """Entry point: what a user can get wrong becomes one line and exit code 2."""
+    sys.exit(_main())
+
+
+def _main() -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
-        app(standalone_mode=True)
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
     except ClnrError as error:
-        print(f"clnr: {error}", file=sys.stderr)
-        sys.exit(2)
+        said = str(error)
+    except BrokenPipeError:
+        # Whoever read our output has gone; nor can anything be said at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        said = f"cannot read or write: {error}"
+    except Exception as error:
+        # Words that the parser refuses; its errors share this method, but no class across versions of Typer.
+        if not hasattr(error, "format_message"):
+            raise
+        said = error.format_message()
+        if not said:  # Called without a word: the help has been shown.
+            return 2
+        said += " See: clnr --help"
+    print(f"clnr: {' '.join(said.split())}", file=sys.stderr)
+    return 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,6 +25,7 @@ from clnr.run import Run
 _SCHEMA = 1
 _FIELDS = tuple(field.name for field in dataclasses.fields(Run))
 _DOCUMENTS = ("recipe", "versions")
+_OPTIONAL = ("epoch_ms",)
 _RESERVE = 1 << 16
 
 
@@ -88,12 +90,11 @@ class Record:
         if not self.path.exists():
             return []
         with self._open(create=False) as base:
+            # A kill between the making of the file and that of its table leaves a record without runs.
+            if not _form(base):
+                return []
             rows = base.execute(f"SELECT made, {', '.join(_FIELDS)} FROM runs {clauses}", values).fetchall()
-        runs = []
-        for made, *row in rows:
-            fields = dict(zip(_FIELDS, row, strict=True))
-            runs.append((made, Run(**{n: json.loads(v) if n in _DOCUMENTS else v for n, v in fields.items()})))
-        return runs
+            return [(made, _run(row)) for made, *row in rows]
 
     @contextmanager
     def _open(self, create: bool) -> Iterator[sqlite3.Connection]:
@@ -102,25 +103,40 @@ class Record:
             if create:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=60)) as base:
-                if create:
-                    _migrate(base)
+                if _form(base) < _SCHEMA and create:
+                    _make(base)
                 with base:
                     yield base
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, json.JSONDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise RecordError(
                 f"the record of runs, {self.path}, cannot be used: {reason}; CLNR_HOME names another place for it"
             ) from None
 
 
-def _migrate(base: sqlite3.Connection) -> None:
-    version = base.execute("PRAGMA user_version").fetchone()[0]
+def _form(base: sqlite3.Connection) -> int:
+    """The version of the record's form; 0 before it has any."""
+    version = int(base.execute("PRAGMA user_version").fetchone()[0])
     if version > _SCHEMA:
         raise sqlite3.DatabaseError(f"it was written by a newer clnr (form {version}; this one knows {_SCHEMA})")
-    if version < _SCHEMA:
-        columns = ", ".join(f"{name} NOT NULL" if name != "epoch_ms" else name for name in _FIELDS)
-        with base:
-            base.execute("BEGIN IMMEDIATE")
-            base.execute(f"CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {columns})")
-            base.execute("CREATE INDEX IF NOT EXISTS runs_key ON runs (key)")
-            base.execute(f"PRAGMA user_version = {_SCHEMA}")
+    return version
+
+
+def _make(base: sqlite3.Connection) -> None:
+    with base:
+        base.execute("BEGIN IMMEDIATE")
+        base.execute(
+            f"CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(_FIELDS)})"
+        )
+        base.execute("CREATE INDEX IF NOT EXISTS runs_key ON runs (key)")
+        base.execute(f"PRAGMA user_version = {_SCHEMA}")
+
+
+def _run(row: list[Any]) -> Run:
+    fields = dict(zip(_FIELDS, row, strict=True))
+    for name, value in fields.items():
+        if name in _DOCUMENTS:
+            fields[name] = json.loads(value)
+        elif value is None and name not in _OPTIONAL:
+            fields[name] = math.nan  # SQLite has no NaN and keeps none.
+    return Run(**fields)

@@ -5,6 +5,7 @@ load -> Graph -> views -> encoder -> postprocess -> objective -> fit -> embed ->
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -139,6 +140,13 @@ def fresh_views(model: Model, parameters: Parameters, engine: Engine, placed: Pl
     return [model.project(parameters, engine, view) for view in model.look(placed, seed, "measure", 0)]
 
 
+def without_nan(value: Any) -> Any:
+    """For JSON, which has no NaN: None in its place."""
+    if isinstance(value, dict):
+        return {name: without_nan(each) for name, each in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
 def shelf(method: Method, dataset: str) -> Shelved:
     """The shipped recipe for a method on a data set, with its sources and the published result."""
     return shelved(dataset, method.lineage)
@@ -177,7 +185,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """What ``clnr run --json`` prints."""
         first = self.runs[0]
-        return {
+        told = {
             "method": first.method,
             "dataset": first.dataset,
             "seeds": len(self.runs),
@@ -191,3 +199,4 @@ class Summary:
             "recipe": first.recipe,
             "versions": first.versions,
         }
+        return dict(without_nan(told))
