@@ -1,12 +1,24 @@
 """Embeddings of the nodes of a graph, without labels."""
 
-__version__ = "0.1.0"
-
 from clnr.data import load
 from clnr.errors import ClnrError
 from clnr.graph import Graph, Split
 from clnr.methods import CLNR, METHODS, Method
 from clnr.recipe import Recipe
 from clnr.run import Run, Summary, run
+from clnr.version import __version__
 
-__all__ = ["CLNR", "METHODS", "ClnrError", "Graph", "Method", "Recipe", "Run", "Split", "Summary", "load", "run"]
+__all__ = [
+    "CLNR",
+    "METHODS",
+    "ClnrError",
+    "Graph",
+    "Method",
+    "Recipe",
+    "Run",
+    "Split",
+    "Summary",
+    "__version__",
+    "load",
+    "run",
+]

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from clnr import __version__, data, machine, methods, places, report
+from clnr import data, machine, methods, places, report
 from clnr.data.files import download
 from clnr.engine import DEVICES, Engine, choose
 from clnr.errors import ClnrError, RecipeError, UnknownName
@@ -28,6 +28,7 @@ from clnr.methods import Method
 from clnr.recipe import Recipe, parse
 from clnr.record import Record, run_key
 from clnr.run import Run, Summary, run, shelf, without_nan
+from clnr.version import __version__
 
 app = typer.Typer(
     help="Embeddings of the nodes of a graph, without labels.",

@@ -12,22 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from clnr.edges import Array, Compressed, compress, transpose
 from clnr.errors import DataError
 
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Matrix = Any  # an Array or a scipy.sparse.csr_array; SciPy carries no types
-
-
-class Compressed(NamedTuple):
-    """Edges grouped by one end: those of node ``i`` are ``nodes[start[i] : start[i + 1]]``, sorted; weights may be None."""
-
-    start: Array
-    nodes: Array
-    weight: Array | None
 
 
 class Split(NamedTuple):
@@ -104,11 +96,11 @@ class Graph:
         if undirected:
             source, target = np.concatenate([source, target]), np.concatenate([target, source])
             weight = None if weight is None else np.concatenate([weight, weight])
-        incoming = _compress(target, source, weight, count)
+        incoming = compress(target, source, weight, count)
         return cls(
             features=matrix,
             incoming=incoming,
-            outgoing=_transpose(incoming),
+            outgoing=transpose(incoming),
             labels=None if labels is None else _per_node(_whole(_host(labels), "labels"), count, "labels"),
             ids=None if ids is None else _per_node(np.array(_host(ids)), count, "ids"),
             split=None if split is None else _split(split, count),
@@ -348,24 +340,3 @@ def _split(split: Split, count: int) -> Split:
     if len(np.unique(together)) != len(together):
         raise DataError("a split must not hold a node twice")
     return parts
-
-
-def _compress(row: Array, column: Array, weight: Array | None, count: int) -> Compressed:
-    values = np.ones(len(row), np.float32) if weight is None else weight
-    matrix = sp.coo_array((values, (row, column)), shape=(count, count)).tocsr()
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return _form(matrix, weight is not None)
-
-
-def _transpose(edges: Compressed) -> Compressed:
-    start, nodes, weight = edges
-    values = np.ones(len(nodes), np.float32) if weight is None else weight
-    matrix = sp.csr_array((values, nodes, start), shape=(len(start) - 1,) * 2).T.tocsr()
-    matrix.sort_indices()
-    return _form(matrix, weight is not None)
-
-
-def _form(matrix: sp.csr_array, weighted: bool) -> Compressed:
-    weight = matrix.data.astype(np.float32) if weighted else None
-    return Compressed(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), weight)

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import torch
 
-from clnr import __version__
 from clnr.errors import TrainingError
+from clnr.version import __version__
 
 # What decides a result, from data to measures. Reports, the command line and the record do not.
 _NUMERICS = (
     "chance.py",
     "data",
+    "edges.py",
     "encoders.py",
     "engine",
     "evaluate",

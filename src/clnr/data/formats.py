@@ -15,8 +15,9 @@ from typing import IO, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from clnr.edges import Array
 from clnr.errors import DataError
-from clnr.graph import Array, Graph, Split
+from clnr.graph import Graph, Split
 
 Reader = Callable[[list[Path]], Graph]
 

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 import torch
 
 from clnr import chance
-from clnr.graph import Array, Graph, Split
+from clnr.edges import Array
+from clnr.graph import Graph, Split
 
 NODES = 2400
 FIELDS = 6

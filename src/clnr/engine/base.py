@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from clnr import chance
-from clnr.graph import Array, Graph
+from clnr.edges import Array
+from clnr.graph import Graph
 
 
 class Pattern(NamedTuple):
