@@ -93,3 +93,15 @@ def test_without_a_published_split_a_random_one_is_made():
     graph = tiny()
     for a, b in zip(split_of(graph, 4), random_split(graph, 4), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        (Split(np.array([0]), np.array([], dtype=int), np.array([1])), "made has no validation nodes"),
+        (Split(np.array([0]), np.array([1]), np.array([2, 5])), "made has test nodes without a label"),
+    ],
+)
+def test_a_published_split_that_cannot_be_evaluated_is_a_data_error(split, words):
+    with pytest.raises(DataError, match=words):
+        split_of(dataclasses.replace(labelled(20, unlabelled=(5,)), split=split), 0)

@@ -12,7 +12,13 @@ from clnr.graph import Graph, Split
 
 def split_of(graph: Graph, seed: int) -> Split:
     """The graph's published split; where there is none, a random one, fresh for each seed."""
-    return graph.split if graph.split is not None else random_split(graph, seed)
+    split = graph.split if graph.split is not None else random_split(graph, seed)
+    for part, nodes in split._asdict().items():
+        if not len(nodes):
+            raise DataError(f"{graph.name} has no {part} nodes in its split")
+        if graph.labels is not None and (graph.labels[nodes] < 0).any():
+            raise DataError(f"{graph.name} has {part} nodes without a label in its split")
+    return split
 
 
 def random_split(graph: Graph, seed: int) -> Split:
