@@ -180,8 +180,9 @@ def env(as_json: Json = False) -> None:
         "processor": machine.describe(torch.device("cpu")),
         "memory": "unknown" if (total := machine.total_memory()) is None else f"{total / 2**30:.1f} GiB",
         "cuda": _cuda(),
+        "torch": str(torch.__version__),
     }
-    for package in ("torch", "torch-geometric", "numpy", "scipy", "pyarrow", "typer", "rich", "triton"):
+    for package in ("torch-geometric", "numpy", "scipy", "pyarrow", "typer", "rich", "triton"):
         try:
             facts[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

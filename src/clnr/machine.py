@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import os
 import platform
 import sys
@@ -13,6 +12,8 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+import numpy
+import scipy
 import torch
 
 from clnr.errors import TrainingError
@@ -53,8 +54,7 @@ def code_version() -> str:
 def versions() -> dict[str, str]:
     """Of this program and of what computes for it."""
     found = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
-    for package in ("torch", "numpy", "scipy"):
-        found[package] = importlib.metadata.version(package)
+    found |= {module.__name__: str(module.__version__) for module in (torch, numpy, scipy)}
     if torch.version.cuda is not None:
         found["cuda"] = torch.version.cuda
     return found
