@@ -18,47 +18,43 @@ def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
     """One line a method: what it scored, what was published, the geometry, and what it cost."""
     rows = list(rows)
     published = any(result for _, result in rows)
-    table = _table("method", "strict %", "paper rule % *", *(["published %"] if published else []))
-    for name in ("alignment", "uniformity", "eff. rank", "train s", "ms/epoch", "memory MiB"):
-        table.add_column(name, justify="right")
+    scores = ("strict\n%", "paper\nrule % *", *(["published\n%"] if published else []))
+    table = _table(
+        "method", numbers=(*scores, "align-\nment", "uniform-\nity", "eff.\nrank", "train\ns", "ms an\nepoch", "peak\nMiB")
+    )
     for summary, result in rows:
         cells = [summary.runs[0].method, *(_accuracy(summary, protocol) for protocol in ("strict", "paper"))]
         if published:
-            cells.append(f"{result.accuracy:.1f} ± {result.spread:.1f}" if result else "-")
+            cells.append(f"{result.accuracy:.1f}±{result.spread:.1f}" if result else "-")
         cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
         cells += [f"{summary.mean('effective_rank'):.0f}", f"{summary.mean('train_seconds'):.2f}"]
-        cells += ["-" if summary.epoch_ms is None else f"{summary.epoch_ms:.2f}"]
+        cells += ["-" if summary.epoch_ms is None else f"{summary.epoch_ms:.1f}"]
         table.add_row(*cells, f"{summary.peak_memory_bytes / _MIB:.0f}")
     return table
 
 
 def _accuracy(summary: Summary, protocol: str) -> str:
     values = summary.accuracy(protocol)
-    spread = f" ± {values['std']:.1f}" if len(summary.runs) > 1 else ""
+    spread = f"±{values['std']:.1f}" if len(summary.runs) > 1 else ""
     return f"{values['mean']:.1f}{spread}"
 
 
 def runs(rows: Iterable[tuple[str, Run]]) -> Table:
     """One line a run, as recorded."""
-    table = _table("made (UTC)", "method", "data set")
-    for name in ("seed", "strict %", "paper rule % *", "alignment", "uniformity", "train s", "ms/epoch"):
-        table.add_column(name, justify="right")
-    for name in ("device", "code"):
-        table.add_column(name)
+    table = _table("made (UTC)", "method", "data set", numbers=("seed", "strict\n%", "paper\nrule % *", "train\ns"))
+    table.add_column("device")
+    table.add_column("code")
     for made, run in rows:
         table.add_row(
-            made.replace("T", " ")[:19],
+            made.replace("T", " ")[:16],
             run.method,
             run.dataset,
             str(run.seed),
             f"{run.strict:.1f}",
             f"{run.paper:.1f}",
-            f"{run.alignment:.2f}",
-            f"{run.uniformity:.2f}",
             f"{run.train_seconds:.2f}",
-            "-" if run.epoch_ms is None else f"{run.epoch_ms:.2f}",
             run.device,
-            run.versions["code"][:8],
+            run.versions["code"][:6],
         )
     return table
 
@@ -76,9 +72,7 @@ def methods() -> Table:
 
 def datasets() -> Table:
     """Every data set, as in the paper's table."""
-    table = _table("name", "what it is")
-    for name in ("nodes", "edges", "features", "classes"):
-        table.add_column(name, justify="right")
+    table = _table("name", "what it is", numbers=("nodes", "edges", "features", "classes"))
     table.add_column("split")
     for row in DATASETS.values():
         sizes = (f"{size:,}" for size in (row.nodes, row.edges, row.features, row.classes))
@@ -95,8 +89,11 @@ def recipe(method: Method, dataset: str) -> Table:
     return table
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right" if "%" in column else "left", no_wrap=column in ("method", "name", "key"))
+def _table(*words: str, numbers: tuple[str, ...] = ()) -> Table:
+    """Columns of words, then columns of numbers; narrow enough that the usual ones fit 80 letters."""
+    table = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=True)
+    for name in words:
+        table.add_column(name, vertical="top", no_wrap=name in ("method", "name", "key", "made (UTC)", "data set"))
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
     return table
