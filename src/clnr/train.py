@@ -71,9 +71,11 @@ def fit(model: Model, engine: Engine, placed: Placed, recipe: Recipe, seed: int,
             optimiser.step()
             known = ledger.write(epoch, loss)
             if known is not None:
-                _check(known, recipe)
+                latest = float(known[-1])
+                if not math.isfinite(latest):
+                    _check(known, recipe)
                 if watch is not None:
-                    watch(epoch + 1, float(known[-1]))
+                    watch(epoch + 1, latest)
     losses = ledger.close()
     _check(losses, recipe)
     settled = model.settle({name: value.detach() for name, value in parameters.items()}, engine, placed)
