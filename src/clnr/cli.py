@@ -37,7 +37,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console(width=None if sys.stdout.isatty() else 160, soft_wrap=False, highlight=False)
+out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160, highlight=False)
 err = Console(stderr=True, highlight=False)
 
 _OPTIMISTIC = "* the paper's rule lets the test set choose the probe's step; strict reads the test set once"
@@ -255,7 +255,8 @@ def _main() -> int:
             stream.reconfigure(errors="replace")
     try:
         code = app(standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout:
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except ClnrError as error:
         said = str(error)
