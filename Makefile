@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test check clean
+.PHONY: run test clean
 
 run: .venv/run.stamp
 	@$(BIN)/clnr run

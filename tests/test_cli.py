@@ -111,7 +111,7 @@ def test_one_seed_has_no_spread(clnr):
 
 def test_the_command_and_python_give_the_same_numbers(clnr):
     result = only_json(clnr(*RUN, "--seeds", "2", "--json"))
-    recipe = shelf(CLNR, "embedded").recipe.but(QUICK)
+    recipe = shelf(CLNR, "embedded").recipe.but(**QUICK)
     runs = [run("clnr", "embedded", seed, recipe=recipe, device="cpu") for seed in range(2)]
     assert result["recipe"] == recipe.to_dict()
     assert result["strict"]["runs"] == [each.strict for each in runs]

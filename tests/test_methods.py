@@ -12,7 +12,7 @@ from clnr.engine import cpu
 from clnr.errors import UnknownName
 from clnr.graph import Graph
 from clnr.methods import CLNR, METHODS, RAW, UNTRAINED, find
-from clnr.postprocess import Standardize
+from clnr.postprocess import Postprocess, Standardize
 from clnr.recipe import KEYS, Recipe
 from clnr.train import fit
 from tests.conftest import tiny
@@ -96,6 +96,27 @@ def test_every_part_asks_for_numbers_that_a_recipe_has():
         parts = [method.encoder, method.objective, *method.postprocess, *(part for view in method.views for part in view)]
         for part in filter(None, parts):
             assert {field.name for field in dataclasses.fields(part)} <= set(KEYS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale(Postprocess):
+    """A part with a number that no recipe has."""
+
+    factor: float = 3.0
+
+    def init(self, width, key):
+        return {"weight": torch.ones(width)}
+
+    def __call__(self, parameters, z):
+        return z * parameters["weight"] * self.factor
+
+
+def test_a_part_may_bring_a_number_of_its_own():
+    method = CLNR.but("Scaled", "", postprocess=(Scale,))
+    assert method.build(SMALL).postprocess == (Scale(3.0),)
+    fitted, _ = trained(method, tiny())
+    assert fitted.parameters["postprocess.0.weight"].shape == (8,)
+    assert not torch.equal(fitted.parameters["postprocess.0.weight"], torch.ones(8))
 
 
 def test_what_is_embedded_is_neither_postprocessed_nor_normalised():

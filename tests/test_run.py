@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from clnr import CLNR, Graph, Recipe, Summary, geometry, load, run
+from clnr import CLNR, Graph, Recipe, Summary, embed, geometry, load, recipe_for, run
 from clnr.engine import cpu
-from clnr.errors import DataError, RecipeError
+from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.methods import METHODS, RAW
-from clnr.objectives import unit_rows
+from clnr.objectives import NTXent, unit_rows
 from clnr.run import fresh_views
 from clnr.train import fit
 from tests.conftest import tiny
@@ -80,8 +80,43 @@ def test_bad_arguments():
     bare = Graph.from_edges([0], [1], np.eye(20))
     with pytest.raises(DataError, match="no labels"):
         run(CLNR, bare)
-    with pytest.raises(RecipeError, match="seed must be from 0"):
-        run(CLNR, "embedded", -1)
+    for seed in (-1, 0.5, "0", 2**63):
+        with pytest.raises(RecipeError, match="seed must be a whole number from 0"):
+            run(CLNR, "embedded", seed)
+
+
+def test_embed_gives_what_run_evaluates_and_needs_no_labels():
+    graph = tiny(60, 150)
+    z = embed(CLNR, graph, 3, recipe=QUICK, device="cpu")
+    assert z.shape == (60, 8)
+    assert z.dtype == np.float32
+    assert geometry.effective_rank(torch.tensor(z)) == run(CLNR, graph, np.int64(3), recipe=QUICK, device="cpu").effective_rank
+    np.testing.assert_array_equal(z, embed(CLNR, graph.without_labels(), 3, recipe=QUICK, device="cpu"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Peeks(NTXent):
+    """An objective that would like to see labels."""
+
+    def __call__(self, parameters, views, moment):
+        assert moment.placed.graph.labels is None
+        assert moment.placed.graph.split is None
+        return super().__call__(parameters, views, moment)
+
+
+def test_learning_is_shown_no_labels():
+    assert run(CLNR.but("Peeks", "", objective=Peeks), tiny(60, 150), recipe=QUICK, device="cpu").strict > 0
+
+
+def test_an_embedding_that_is_not_finite_is_not_scored():
+    recipe = Recipe(layers=64, hidden=64, dimension=64, learning_rate=1.0, epochs=1, probe_steps=5)
+    with pytest.raises(TrainingError, match=r"embedding is not finite after 1 epochs; recipe: .*layers=64"):
+        run(CLNR, "embedded", recipe=recipe, device="cpu")
+
+
+def test_the_shelfs_recipe_can_be_varied():
+    assert recipe_for("clnr", "Cora").but(epochs=7) == dataclasses.replace(recipe_for(CLNR, "cora"), epochs=7)
+    assert recipe_for(CLNR, "citeseer").layers == 1
 
 
 def test_cora_reaches_what_the_paper_says(real_data):

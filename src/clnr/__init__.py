@@ -5,7 +5,7 @@ from clnr.errors import ClnrError
 from clnr.graph import Graph, Split
 from clnr.methods import CLNR, METHODS, Method
 from clnr.recipe import Recipe
-from clnr.run import Run, Summary, run
+from clnr.run import Run, Summary, embed, recipe_for, run
 from clnr.version import __version__
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "Split",
     "Summary",
     "__version__",
+    "embed",
     "load",
+    "recipe_for",
     "run",
 ]

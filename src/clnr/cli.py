@@ -17,12 +17,12 @@ from typing import Annotated, Any
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from clnr import data, machine, methods, places, report
 from clnr.data.files import download
 from clnr.engine import DEVICES, Engine, choose
-from clnr.errors import ClnrError, RecipeError, UnknownName
+from clnr.errors import ClnrError, RecipeError, RecordError, UnknownName
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.recipe import Recipe, parse
@@ -37,15 +37,28 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160, highlight=False)
+out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160, highlight=False, markup=False)
 err = Console(stderr=True, highlight=False)
 
 _OPTIMISTIC = "* the paper's rule lets the test set choose the probe's step; strict reads the test set once"
 _BASELINES = (methods.RAW, methods.UNTRAINED)
 
-MethodName = Annotated[str | None, typer.Argument(metavar="[METHOD]", help="See: clnr ls methods.")]
-DatasetName = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="See: clnr ls datasets.")]
+MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="See: clnr ls methods.")]
+DatasetName = Annotated[str | None, typer.Argument(metavar="DATASET", help="See: clnr ls datasets.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"clnr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Embeddings of the nodes of a graph, without labels."""
 
 
 @app.command(name="run")
@@ -66,28 +79,37 @@ def run_command(
     """
     if seeds < 1:
         raise RecipeError(f"--seeds must be at least 1, not {seeds}")
-    chosen = methods.find(method or methods.CLNR.name)
-    name = data.find(dataset or "embedded").name
-    recipe = shelf(chosen, name).recipe.but(parse(assign or []))
+    chosen, name = _choose(method, dataset)
+    recipe = shelf(chosen, name).recipe.but(**parse(assign or []))
     engine = choose(device)
     record = Record()
     record.prepare()
-    lineup = [chosen] if method or as_json else [*_BASELINES, chosen]
+    lineup = [chosen] if method is not None or as_json else [*_BASELINES, chosen]
     try:
         with _progress(quiet) as bar:
             graph = data.load(name, data_root, partial(download, progress=bar.fetched))
             made = [_seeds(each, graph, recipe, seeds, engine, record, again, bar) for each in lineup]
     except KeyboardInterrupt:
-        print("clnr: stopped; runs that had ended are in the record, and the same command goes on from there", file=sys.stderr)
+        _say("stopped; the runs that had ended are in the record, and the same command without --again goes on from there")
         raise typer.Exit(130) from None
     if as_json:
         print(json.dumps(made[-1].to_dict()))
+        bar.close()
         return
-    rows = [(summary, shelf(each, name).published) for summary, each in zip(made, lineup, strict=True)]
-    out.print(f"[bold]{name}[/bold], {seeds} seed{'s' if seeds > 1 else ''}, {machine.describe(engine.device)}")
+    shelves = [shelf(each, name) for each in lineup]
+    # A published result says nothing about a recipe that was changed.
+    rows = [(summary, own.published if own.recipe == recipe else None) for summary, own in zip(made, shelves, strict=True)]
+    out.print(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}, {made[-1].runs[0].machine}", style="bold")
     out.print(report.summaries(rows))
-    if not quiet:
-        out.print(f"[dim]{_OPTIMISTIC}[/dim]")
+    out.print(_OPTIMISTIC, style="dim")
+    bar.close()
+
+
+def _choose(method: str | None, dataset: str | None) -> tuple[Method, str]:
+    if method is not None and dataset is None and method.lower() in data.DATASETS:
+        raise ClnrError(f"'{method}' is a data set; the method comes first: {methods.CLNR.name} {method}")
+    chosen = methods.CLNR if method is None else methods.find(method)
+    return chosen, data.find("embedded" if dataset is None else dataset).name
 
 
 def _seeds(
@@ -101,9 +123,10 @@ def _seeds(
         found = None if again else record.find(key)
         recalled += found is not None
         if found is None:
-            with bar.training(f"{method.name} on {graph.name}, seed {seed}", recipe.epochs if method.objective else 0) as watch:
+            epochs = recipe.epochs if method.objective else 0
+            with bar.training(f"{method.name} on {graph.name}, seed {seed}", epochs) as watch:
                 found = run(method, graph, seed, recipe=recipe, device=engine.device.type, watch=watch)
-            record.add(key, found)
+            bar.record(record, key, found)
         made.append(found)
     if recalled:
         bar.remark(f"{method.name}: {recalled} of {seeds} from the record ({record.path}); --again runs them anew")
@@ -128,14 +151,14 @@ def list_command(
 @app.command()
 def show(method: MethodName = None, dataset: DatasetName = None, as_json: Json = False) -> None:
     """Show a recipe: every number, what it means, and where it comes from."""
-    chosen, name = methods.find(method or methods.CLNR.name), data.find(dataset or "embedded").name
+    chosen, name = _choose(method, dataset)
     found = shelf(chosen, name)
     if as_json:
         published = None if found.published is None else found.published._asdict()
         print(json.dumps({"recipe": found.recipe.to_dict(), "sources": found.sources, "published": published}))
         return
     borrowed = f", which uses {found.row}'s recipe" if found.row not in (None, chosen.name) else ""
-    out.print(f"[bold]{chosen.name}[/bold] on [bold]{name}[/bold]{borrowed}")
+    out.print(f"{chosen.name} on {name}{borrowed}", style="bold")
     out.print(report.recipe(chosen, name))
     if found.published:
         result = found.published
@@ -165,7 +188,7 @@ def runs(
         print(json.dumps([without_nan({"made": made, **vars(each)}) for made, each in rows]))
     elif rows:
         out.print(report.runs(rows))
-        out.print(f"[dim]{_OPTIMISTIC}[/dim]")
+        out.print(_OPTIMISTIC, style="dim")
     else:
         print(f"no such run in {record.path} yet; make one with: clnr run", file=sys.stderr)
 
@@ -209,6 +232,19 @@ class _Bar:
         self._progress = progress
         self._quiet = quiet
         self._files: dict[str, Any] = {}
+        self._unrecorded: RecordError | None = None
+
+    def record(self, record: Record, key: str, run: Run) -> None:
+        """Write a run down; if that fails, go on, since the work is done and can still be shown."""
+        try:
+            record.add(key, run)
+        except RecordError as error:
+            self._unrecorded = error
+
+    def close(self) -> None:
+        """After the results: say what could not be written down."""
+        if self._unrecorded is not None:
+            raise self._unrecorded
 
     def remark(self, text: str) -> None:
         if not self._quiet:
@@ -223,12 +259,17 @@ class _Bar:
 
     @contextmanager
     def training(self, what: str, epochs: int) -> Iterator[Any]:
-        if self._progress is None or not epochs:
+        progress = self._progress
+        if progress is None:
             yield None
             return
-        task = self._progress.add_task(what, total=epochs, note="")
-        yield lambda done, loss: self._progress.update(task, completed=done, note=f"loss {loss:.4f}")
-        self._progress.remove_task(task)
+        task = progress.add_task(what, total=epochs or None, note="" if epochs else "evaluating")
+
+        def watch(done: int, loss: float) -> None:
+            progress.update(task, completed=done, note=f"loss {loss:.3f}" if done < epochs else "evaluating")
+
+        yield watch
+        progress.remove_task(task)
 
 
 @contextmanager
@@ -237,7 +278,7 @@ def _progress(quiet: bool) -> Iterator[_Bar]:
     if quiet or not err.is_interactive:
         yield _Bar(None, quiet)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(
         *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
     ) as progress:
@@ -274,5 +315,11 @@ def _main() -> int:
         if not said:  # Called without a word: the help has been shown.
             return 2
         said += " See: clnr --help"
-    print(f"clnr: {' '.join(said.split())}", file=sys.stderr)
+    _say(" ".join(said.split()))
     return 2
+
+
+def _say(text: str) -> None:
+    """One line on standard error, if there is one."""
+    if sys.stderr:
+        print(f"clnr: {text}", file=sys.stderr)

@@ -29,8 +29,12 @@ class Encoder(ABC):
         """One row per node."""
 
     @abstractmethod
+    def width(self, inputs: int) -> int:
+        """How many numbers it gives each node, from ``inputs`` features."""
+
     def settle(self, parameters: Parameters, operators: Operators) -> Parameters:
-        """After training: parameters with what embedding needs to know of the unperturbed training graph."""
+        """After training: parameters with what embedding needs to know of the unperturbed training graph, if anything."""
+        return parameters
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ class GCN(Encoder):
         assert h is not None
         return h
 
-    def settle(self, parameters: Parameters, operators: Operators) -> Parameters:
-        return parameters
+    def width(self, inputs: int) -> int:
+        return self.dimension
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,9 @@ class MLP(Encoder):
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return self._forward(parameters, operators, {})
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
 
     def settle(self, parameters: Parameters, operators: Operators) -> Parameters:
         statistics: Parameters = {}
@@ -119,6 +126,9 @@ class Backbone(Encoder):
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return self._chosen(parameters, operators)
 
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
     def settle(self, parameters: Parameters, operators: Operators) -> Parameters:
         return self._chosen.settle(parameters, operators)
 
@@ -133,8 +143,8 @@ class Features(Encoder):
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return operators.features
 
-    def settle(self, parameters: Parameters, operators: Operators) -> Parameters:
-        return parameters
+    def width(self, inputs: int) -> int:
+        return inputs
 
 
 def _linear_layers(widths: list[int], key: chance.Key) -> Parameters:

@@ -88,7 +88,10 @@ class Graph:
         if source.shape != target.shape:
             raise DataError(f"edges have {len(source)} sources but {len(target)} targets")
         if weight is not None:
-            weight = np.array(_host(weight), dtype=np.float32).reshape(-1)
+            try:
+                weight = np.array(_host(weight), dtype=np.float32).reshape(-1)
+            except (ValueError, TypeError) as error:
+                raise DataError(f"edge weights must be numbers: {error}") from None
             if weight.shape != source.shape:
                 raise DataError(f"there are {len(source)} edges but {len(weight)} weights")
             if not (np.isfinite(weight).all() and (weight >= 0).all()):
@@ -164,6 +167,10 @@ class Graph:
     def named(self, name: str) -> Graph:
         """The same graph under another name."""
         return replace(self, name=name)
+
+    def without_labels(self) -> Graph:
+        """The same graph with nothing in it that learning without labels must not see."""
+        return replace(self, labels=None, split=None)
 
     def with_rows_summing_to_one(self) -> Graph:
         """The same graph with each row of features scaled to sum 1; a row of zeros stays."""
@@ -297,7 +304,10 @@ def _features(features: Any) -> Matrix:
         x.sum_duplicates()
         values = x.data
     else:
-        values = x = np.array(_host(features), dtype=np.float32, order="C")
+        try:
+            values = x = np.array(_host(features), dtype=np.float32, order="C")
+        except (ValueError, TypeError) as error:
+            raise DataError(f"features must be a matrix of numbers: {error}") from None
         if x.ndim != 2:
             raise DataError(f"features must be a matrix with one row per node, not of shape {x.shape}")
     if not np.isfinite(values).all():

@@ -15,7 +15,7 @@ from clnr.engine import Engine, Placed, View
 from clnr.errors import UnknownName
 from clnr.objectives import Moment, NTXent, Objective
 from clnr.postprocess import Postprocess, Standardize
-from clnr.recipe import Recipe
+from clnr.recipe import KEYS, Recipe
 from clnr.views import Alter, DropEdges, MaskFeatures
 
 Part = TypeVar("Part")
@@ -72,7 +72,9 @@ class Method:
 
 
 def _fill(part: type[Part], recipe: Recipe) -> Part:
-    return part(**{spec.name: getattr(recipe, spec.name) for spec in dataclasses.fields(part)})  # type: ignore[arg-type]
+    """A part with the recipe's numbers; a field that no recipe knows keeps its own default."""
+    names = [spec.name for spec in dataclasses.fields(part)]  # type: ignore[arg-type]
+    return part(**{name: getattr(recipe, name) for name in names if name in KEYS})
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Model:
     def init(self, inputs: int, seed: int) -> Parameters:
         """Fresh parameters, on the CPU."""
         encoder = self.encoder.init(inputs, chance.key(seed, "encoder"))
-        width = _width(encoder, inputs)
+        width = self.encoder.width(inputs)
         parts = {"encoder": encoder}
         for place, part in self._stages():
             parts[place] = part.init(width, chance.key(seed, place))
@@ -136,11 +138,6 @@ class Model:
 
 def _under(parameters: Parameters, place: str) -> Parameters:
     return {name[len(place) + 1 :]: value for name, value in parameters.items() if name.startswith(place + ".")}
-
-
-def _width(encoder: Parameters, inputs: int) -> int:
-    biases = [value for name, value in encoder.items() if name.endswith("bias")]
-    return biases[-1].shape[0] if biases else inputs
 
 
 DROP = (DropEdges, MaskFeatures)

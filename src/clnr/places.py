@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from clnr.errors import ClnrError
+
 
 def cache_folder() -> Path:
     """For what can be fetched again: downloaded data."""
@@ -19,9 +21,12 @@ def state_folder() -> Path:
 
 def _folder(variable: str, elsewhere: str, mac: str, under_home: str) -> Path:
     if home := os.environ.get("CLNR_HOME"):
-        return Path(home).expanduser().absolute() / under_home
+        return Path(os.path.expanduser(home)).absolute() / under_home
     base = os.environ.get(variable)
     # The XDG specification says to ignore a relative path.
     if base and Path(base).is_absolute():
         return Path(base) / "clnr"
-    return Path.home() / (mac if sys.platform == "darwin" else elsewhere) / "clnr"
+    try:
+        return Path.home() / (mac if sys.platform == "darwin" else elsewhere) / "clnr"
+    except RuntimeError:
+        raise ClnrError("this user has no home folder; set CLNR_HOME to where clnr may keep its files") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import numbers
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,14 +54,17 @@ class Recipe:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Recipe:
         """A recipe from a mapping; an unknown key fails with the nearest valid name."""
-        return cls().but(values)
+        return cls().but(**values)
 
-    def but(self, values: Mapping[str, Any]) -> Recipe:
+    def but(self, **values: Any) -> Recipe:
         """This recipe with some values changed."""
         for name in values:
             if name not in KEYS:
                 raise UnknownName("recipe key", name, KEYS)
         return dataclasses.replace(self, **values)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.to_dict().items())
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -88,12 +92,12 @@ def _checked(spec: dataclasses.Field[Any], value: Any) -> Any:
             raise UnknownName(f"value of {spec.name}", value, rule["choices"])
         return value
     whole = isinstance(spec.default, int)
-    right = isinstance(value, int) if whole else isinstance(value, int | float)
+    right = isinstance(value, numbers.Integral if whole else numbers.Real)
     if not right or isinstance(value, bool):
         raise RecipeError(f"{spec.name} must be a {'whole ' if whole else ''}number, not {value!r}")
     if not rule["low"] <= value <= rule["high"]:
         raise RecipeError(f"{spec.name} must be from {rule['low']:g} to {rule['high']:g}, not {value!r}")
-    return value if whole else float(value)
+    return int(value) if whole else float(value)
 
 
 def parse(assignments: list[str]) -> dict[str, Any]:

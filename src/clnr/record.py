@@ -26,6 +26,7 @@ _SCHEMA = 1
 _FIELDS = tuple(field.name for field in dataclasses.fields(Run))
 _DOCUMENTS = ("recipe", "versions")
 _OPTIONAL = ("epoch_ms",)
+_TEXTS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
 _RESERVE = 1 << 16
 
 
@@ -54,13 +55,12 @@ class Record:
         self.path = path or state_folder() / "runs.sqlite"
 
     def prepare(self) -> None:
-        """Make sure now, before hours of work, that runs can be written later: file, table, and some pages in reserve."""
+        """Make sure now, before hours of work, that runs can be written: by writing, and taking it back."""
         with self._open(create=True) as base:
-            page, free = (base.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "freelist_count"))
-            if page * free < _RESERVE:
-                base.execute("CREATE TABLE IF NOT EXISTS reserve (space BLOB)")
-                base.execute("INSERT INTO reserve VALUES (zeroblob(?))", (_RESERVE,))
-                base.execute("DELETE FROM reserve")
+            base.execute("CREATE TABLE IF NOT EXISTS reserve (space BLOB)")
+            base.execute("INSERT INTO reserve VALUES (zeroblob(?))", (_RESERVE,))
+        with self._open(create=True) as base:
+            base.execute("DELETE FROM reserve")
 
     def add(self, key: str, run: Run) -> None:
         """Write one run, whole or not at all."""
@@ -82,7 +82,7 @@ class Record:
         wanted = {"method": method, "dataset": dataset, "device": device}
         given = {name: value for name, value in wanted.items() if value is not None}
         where = " AND ".join(f"{name} = ? COLLATE NOCASE" for name in given)
-        limit = -1 if last is None else last
+        limit = -1 if last is None else min(last, 2**63 - 1)
         rows = self._select(f"{'WHERE ' + where if where else ''} ORDER BY id DESC LIMIT ?", [*given.values(), limit])
         return rows[::-1]
 
@@ -107,7 +107,7 @@ class Record:
                     _make(base)
                 with base:
                     yield base
-        except (sqlite3.Error, OSError, json.JSONDecodeError) as error:
+        except (sqlite3.Error, OSError, ValueError, TypeError, KeyError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise RecordError(
                 f"the record of runs, {self.path}, cannot be used: {reason}; CLNR_HOME names another place for it"
@@ -139,4 +139,8 @@ def _run(row: list[Any]) -> Run:
             fields[name] = json.loads(value)
         elif value is None and name not in _OPTIONAL:
             fields[name] = math.nan  # SQLite has no NaN and keeps none.
+        elif isinstance(value, str) is not (name in _TEXTS):
+            raise ValueError(f"a run has {value!r} for its {name}")
+    if not (isinstance(fields["recipe"], dict) and "code" in fields["versions"]):
+        raise ValueError("a run has no recipe or no versions")
     return Run(**fields)

@@ -42,8 +42,8 @@ def _accuracy(summary: Summary, protocol: str) -> str:
 def runs(rows: Iterable[tuple[str, Run]]) -> Table:
     """One line a run, as recorded."""
     table = _table("made (UTC)", "method", "data set", numbers=("seed", "strict\n%", "paper\nrule % *", "train\ns"))
-    table.add_column("device")
-    table.add_column("code")
+    for name in ("device", "code", "changed in the recipe"):
+        table.add_column(name)
     for made, run in rows:
         table.add_row(
             made.replace("T", " ")[:16],
@@ -55,8 +55,17 @@ def runs(rows: Iterable[tuple[str, Run]]) -> Table:
             f"{run.train_seconds:.2f}",
             run.device,
             run.versions["code"][:6],
+            _changes(run),
         )
     return table
+
+
+def _changes(run: Run) -> str:
+    """What a run's recipe has otherwise than the shelf's."""
+    if run.method not in METHODS:
+        return ""
+    usual = shelf(METHODS[run.method], run.dataset).recipe.to_dict()
+    return ", ".join(f"{name}={value}" for name, value in run.recipe.items() if usual.get(name) != value)
 
 
 def methods() -> Table:

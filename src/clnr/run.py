@@ -6,25 +6,27 @@ load -> Graph -> views -> encoder -> postprocess -> objective -> fit -> embed ->
 from __future__ import annotations
 
 import math
+import numbers
 import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from clnr import data, geometry, machine, methods
+from clnr.edges import Array
 from clnr.encoders import Parameters
 from clnr.engine import Engine, Placed, choose
-from clnr.errors import DataError, RecipeError
+from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.evaluate import probe
 from clnr.graph import Graph
 from clnr.methods import Method, Model
 from clnr.objectives import unit_rows
 from clnr.recipe import Recipe, Shelved, shelved
-from clnr.train import Watch, fit
+from clnr.train import Fitted, Watch, fit
 
 LARGEST_SEED = 2**63 - 1
 
@@ -80,26 +82,70 @@ def run(
         data_root: Folder with raw data, looked into first.
         watch: Told the number of epochs done and the latest loss known, now and then.
     """
+    method, graph, recipe = _resolve(method, dataset, recipe, data_root)
+    if graph.labels is None:
+        raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by; embed() needs none")
+    with machine.enough_memory():
+        return _run(method, graph, _seed(seed), recipe, choose(device), watch)
+
+
+def embed(
+    method: Method | str = methods.CLNR,
+    dataset: Graph | str = "embedded",
+    seed: int = 0,
+    *,
+    recipe: Recipe | None = None,
+    device: str = "auto",
+    data_root: str | Path | None = None,
+    watch: Watch | None = None,
+) -> Array:
+    """Train a method on a graph and return its embedding: one row per node, float32. No labels are needed, nor looked at.
+
+    The arguments are those of ``run``, which evaluates the same embedding.
+    """
+    method, graph, recipe = _resolve(method, dataset, recipe, data_root)
+    with machine.enough_memory():
+        return _learn(method, graph, _seed(seed), recipe, choose(device), watch).z.cpu().numpy()
+
+
+def _resolve(
+    method: Method | str, dataset: Graph | str, recipe: Recipe | None, data_root: str | Path | None
+) -> tuple[Method, Graph, Recipe]:
     method = methods.find(method) if isinstance(method, str) else method
     graph = data.load(dataset, data_root) if isinstance(dataset, str) else dataset
-    if not 0 <= seed <= LARGEST_SEED:
-        raise RecipeError(f"a seed must be from 0 to {LARGEST_SEED}, not {seed}")
-    if graph.labels is None:
-        raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by")
-    recipe = shelf(method, graph.name).recipe if recipe is None else recipe
-    with machine.enough_memory():
-        return _run(method, graph, seed, recipe, choose(device), watch)
+    return method, graph, shelf(method, graph.name).recipe if recipe is None else recipe
+
+
+def _seed(seed: object) -> int:
+    number = int(seed) if isinstance(seed, numbers.Integral) else -1
+    if not 0 <= number <= LARGEST_SEED:
+        raise RecipeError(f"a seed must be a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
+    return number
+
+
+class _Learned(NamedTuple):
+    model: Model
+    placed: Placed
+    fitted: Fitted
+    z: torch.Tensor
+
+
+def _learn(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None) -> _Learned:
+    """The part of a run that sees no label, because none is there to be seen."""
+    model, placed = method.build(recipe), engine.place(graph.without_labels())
+    fitted = fit(model, engine, placed, recipe, seed, watch)
+    z = model.embed(fitted.parameters, engine, placed)
+    if not z.isfinite().all():
+        raise TrainingError(f"the embedding is not finite after {recipe.epochs} epochs; recipe: {recipe}")
+    return _Learned(model, placed, fitted, z)
 
 
 def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None) -> Run:
     assert graph.labels is not None
     began = time.perf_counter()
     split = data.split_of(graph, seed)
-    model = method.build(recipe)
     meter = machine.MemoryMeter(engine.device)
-    placed = engine.place(graph)
-    fitted = fit(model, engine, placed, recipe, seed, watch)
-    z = model.embed(fitted.parameters, engine, placed)
+    model, placed, fitted, z = _learn(method, graph, seed, recipe, engine, watch)
     measured = probe(
         z,
         torch.tensor(graph.labels, device=z.device),
@@ -145,6 +191,11 @@ def without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: without_nan(each) for name, each in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def recipe_for(method: Method | str, dataset: str) -> Recipe:
+    """The shipped recipe for a method on a data set: what ``run`` takes where it is given none. Vary it with ``but``."""
+    return shelf(methods.find(method) if isinstance(method, str) else method, data.find(dataset).name).recipe
 
 
 def shelf(method: Method, dataset: str) -> Shelved:

@@ -86,10 +86,8 @@ def _check(losses: Tensor, recipe: Recipe) -> None:
     broken = (~losses.isfinite()).nonzero()
     if len(broken):
         epoch = int(broken[0])
-        raise TrainingError(
-            f"the loss became {float(losses[epoch])} at epoch {epoch + 1} of {recipe.epochs}, so training stopped; recipe: "
-            + ", ".join(f"{name}={value}" for name, value in recipe.to_dict().items())
-        )
+        where = f"at epoch {epoch + 1} of {recipe.epochs}"
+        raise TrainingError(f"the loss became {float(losses[epoch])} {where}, so training stopped; recipe: {recipe}")
 
 
 class Ledger:

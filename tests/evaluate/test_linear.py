@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.evaluate import linear, probe
+from clnr.evaluate import Probe, linear, probe
 from clnr.graph import Split
 
 N, CLASSES = 120, 4
@@ -79,6 +79,9 @@ def test_test_labels_cannot_change_what_is_selected(blobs):
         other = probe(z, changed, SPLIT, **NUMBERS)
         assert (other.step, other.validation) == (honest.step, honest.validation)
         assert other.strict != honest.strict
+    unheard_of = labels.clone()
+    unheard_of[60:] = 9
+    assert probe(z, unheard_of, SPLIT, **NUMBERS) == Probe(0.0, 0.0, honest.validation, honest.step)
 
 
 def test_strict_reads_the_test_set_once(blobs, monkeypatch):

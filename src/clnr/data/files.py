@@ -28,7 +28,7 @@ def roots(root: str | Path | None) -> list[Path]:
     found = []
     for what, value in named:
         if value:
-            folder = Path(value).expanduser()
+            folder = Path(os.path.expanduser(value))
             if not folder.is_dir():
                 raise DataError(f"{what} names {folder}, which is not a folder")
             found.append(folder)

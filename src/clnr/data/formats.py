@@ -126,6 +126,8 @@ def planetoid(files: list[Path]) -> Graph:
     x, tx, allx, y, ty, ally, neighbours = (unpickle(file) for file in files[:-1])
     listed = np.array(files[-1].read_text().split(), dtype=np.int64)
     low, high = int(listed.min()), int(listed.max())
+    if low != allx.shape[0] or high - low >= 2 * len(listed):
+        raise ValueError(f"test nodes go from {low} to {high}, where they must follow the {allx.shape[0]} others closely")
     # Some test nodes of CiteSeer stand in no file: they exist, without features, links or a class (0, as others read it).
     rows = sp.lil_array((high - low + 1, tx.shape[1]), dtype=np.float32)
     rows[listed - low] = tx

@@ -43,8 +43,9 @@ def probe(z: Tensor, labels: Tensor, split: Split, steps: int, learning_rate: fl
         weight_decay: L2, of weights and biases alike.
     """
     train, validation, test = (_rows(z, labels, nodes) for nodes in split)
-    classes = int(labels.max()) + 1
     x, y = train
+    # Of the training labels alone: not even the number of classes is taken from what is to be predicted.
+    classes = int(y.max()) + 1
     target = torch.nn.functional.one_hot(y, classes).to(x.dtype)
     w = torch.zeros(x.shape[1], classes, device=z.device, requires_grad=True)
     optimiser = torch.optim.Adam([w], lr=learning_rate, weight_decay=weight_decay)
