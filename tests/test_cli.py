@@ -8,19 +8,21 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import statistics
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import torch
 
-from clnr import cli, run
+from clnr import __version__, cli, run
 from clnr.data import DATASETS, files
-from clnr.errors import TrainingError
+from clnr.errors import RecordError, TrainingError
 from clnr.methods import CLNR, METHODS
 from clnr.recipe import KEYS, Recipe
 from clnr.record import Record
@@ -416,3 +418,95 @@ def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
     assert "Traceback" not in err
     assert re.fullmatch(r"clnr: [^\n]{1,120}", err.strip()), err
     assert [each.method for _, each in record.runs()] == ["Raw", "Untrained"]
+
+
+# -- what new users ran into ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [("run", "cora"), ("show", "cora")])
+def test_a_data_set_in_the_methods_place_is_told_so(clnr, words):
+    assert "'cora' is a data set; the method comes first: CLNR cora" in assert_refused(clnr(*words))
+
+
+@pytest.mark.parametrize("words", [("run", ""), ("run", "CLNR", ""), ("show", ""), ("runs", "--method", "")])
+def test_an_empty_word_is_not_an_absent_one(clnr, words):
+    assert "unknown" in assert_refused(clnr(*words))
+
+
+def test_what_could_not_be_recorded_is_shown_all_the_same(clnr, monkeypatch):
+    def full(self, key, run):
+        raise RecordError("the record is full")
+
+    monkeypatch.setattr(Record, "add", full)
+    ended = clnr(*RUN, "--json")
+    assert json.loads(ended.out)["method"] == "CLNR"
+    assert (ended.code, ended.err) == (2, "clnr: the record is full\n")
+    ended = clnr(*RUN)
+    assert "CLNR" in ended.out
+    assert ended.code == 2
+
+
+def test_a_recalled_run_names_the_machine_that_made_it(clnr, home):
+    only_json(clnr(*RUN, "--json"))
+    with closing(sqlite3.connect(home / "state" / "runs.sqlite")) as base, base:
+        base.execute("UPDATE runs SET machine = 'a machine far away'")
+    assert "embedded, 1 seed, a machine far away" in clnr(*RUN).out
+
+
+def test_runs_tell_what_was_changed_in_their_recipe(clnr):
+    only_json(clnr(*RUN, "--json"))
+    listed = clnr("runs").out
+    assert all(f"{name}={value}" in listed for name, value in QUICK.items())
+
+
+def test_a_changed_recipe_has_no_published_result_beside_it(clnr, real_data):
+    words = ["run", "CLNR", "cora", "--data-root", str(real_data), "--device", "cpu", *SET]
+    assert "published" not in clnr(*words).out
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("recipe", None), ("recipe", "7"), ("versions", "{}"), ("strict", "abc"), ("method", 5), ("method", None), ("seed", "x")],
+)
+def test_a_row_that_was_tampered_with_is_one_line(clnr, home, column, value):
+    only_json(clnr(*RUN, "--json"))
+    with closing(sqlite3.connect(home / "state" / "runs.sqlite")) as base, base:
+        base.execute(f"UPDATE runs SET {column} = ?", [value])
+    assert "the record of runs" in assert_refused(clnr("runs"))
+
+
+def test_markup_in_the_record_is_only_text(clnr, home):
+    only_json(clnr(*RUN, "--json"))
+    with closing(sqlite3.connect(home / "state" / "runs.sqlite")) as base, base:
+        base.execute("UPDATE runs SET method = '[red]x[/foo]'")
+    assert "[red]x[/foo]" in clnr("runs").out
+
+
+def test_any_number_of_last_runs(clnr):
+    assert clnr("runs", "--last", "9" * 30).code == 0
+
+
+@pytest.mark.parametrize("name", ["CLNR_DATA", "--data-root"])
+def test_the_home_of_a_user_who_does_not_exist(clnr, monkeypatch, name):
+    words = ["run", "CLNR", "cora"]
+    if name == "CLNR_DATA":
+        monkeypatch.setenv(name, "~nobody-of-that-name/x")
+    else:
+        words += [name, "~nobody-of-that-name/x"]
+    assert "not a folder" in assert_refused(clnr(*words))
+
+
+def test_no_home_at_all(clnr, monkeypatch):
+    monkeypatch.delenv("CLNR_HOME")
+    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert "set CLNR_HOME" in assert_refused(clnr("runs"))
+
+
+def test_version(clnr):
+    assert clnr("--version") == (0, f"clnr {__version__}\n", "")

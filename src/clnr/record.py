@@ -137,10 +137,10 @@ def _run(row: list[Any]) -> Run:
     for name, value in fields.items():
         if name in _DOCUMENTS:
             fields[name] = json.loads(value)
-        elif value is None and name not in _OPTIONAL:
-            fields[name] = math.nan  # SQLite has no NaN and keeps none.
         elif isinstance(value, str) is not (name in _TEXTS):
             raise ValueError(f"a run has {value!r} for its {name}")
+        elif value is None and name not in _OPTIONAL:
+            fields[name] = math.nan  # SQLite has no NaN and keeps none.
     if not (isinstance(fields["recipe"], dict) and "code" in fields["versions"]):
         raise ValueError("a run has no recipe or no versions")
     return Run(**fields)
