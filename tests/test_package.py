@@ -15,7 +15,7 @@ SOURCE = Path(clnr.__file__).parent
 
 # A module imports only from those above it.
 ORDER = (
-    *("version", "errors", "places", "chance", "edges", "graph", "recipe", "engine", "data", "views", "encoders"),
+    *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data", "views", "encoders"),
     *("postprocess", "objectives", "methods", "train", "evaluate", "geometry", "machine", "run", "record", "report"),
     *("cli", "__main__"),
 )

@@ -88,21 +88,23 @@ def run_command(
     try:
         with _progress(quiet) as bar:
             graph = data.load(name, data_root, partial(download, progress=bar.fetched))
-            made = [_seeds(each, graph, recipe, seeds, engine, record, again, bar) for each in lineup]
+            made, failures = zip(
+                *(_seeds(each, graph, recipe, seeds, engine, record, again, bar) for each in lineup), strict=True
+            )
     except KeyboardInterrupt:
         _say("stopped; the runs that had ended are in the record, and the same command without --again goes on from there")
         raise typer.Exit(130) from None
     if as_json:
         print(json.dumps(made[-1].to_dict()))
-        bar.close()
-        return
-    shelves = [shelf(each, name) for each in lineup]
-    # A published result says nothing about a recipe that was changed.
-    rows = [(summary, own.published if own.recipe == recipe else None) for summary, own in zip(made, shelves, strict=True)]
-    out.print(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}, {made[-1].runs[0].machine}", style="bold")
-    out.print(report.summaries(rows))
-    out.print(_OPTIMISTIC, style="dim")
-    bar.close()
+    else:
+        shelves = [shelf(each, name) for each in lineup]
+        # A published result says nothing about a recipe that was changed.
+        rows = [(summary, own.published if own.recipe == recipe else None) for summary, own in zip(made, shelves, strict=True)]
+        out.print(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}, {made[-1].runs[0].machine}", style="bold")
+        out.print(report.summaries(rows))
+        out.print(_OPTIMISTIC, style="dim")
+    for failure in filter(None, failures):
+        raise failure
 
 
 def _choose(method: str | None, dataset: str | None) -> tuple[Method, str]:
@@ -114,9 +116,13 @@ def _choose(method: str | None, dataset: str | None) -> tuple[Method, str]:
 
 def _seeds(
     method: Method, graph: Graph, recipe: Recipe, seeds: int, engine: Engine, record: Record, again: bool, bar: _Bar
-) -> Summary:
-    """Runs of all seeds: from the record where it has them, else made now and recorded."""
+) -> tuple[Summary, RecordError | None]:
+    """Runs of all seeds: from the record where it has them, else made now and recorded.
+
+    A run that cannot be recorded is still a run: it is returned with the rest, and the reason beside them.
+    """
     made: list[Run] = []
+    failure: RecordError | None = None
     recalled = 0
     for seed in range(seeds):
         key = run_key(graph, method, recipe, seed, engine)
@@ -126,11 +132,14 @@ def _seeds(
             epochs = recipe.epochs if method.objective else 0
             with bar.training(f"{method.name} on {graph.name}, seed {seed}", epochs) as watch:
                 found = run(method, graph, seed, recipe=recipe, device=engine.device.type, watch=watch)
-            bar.record(record, key, found)
+            try:
+                record.add(key, found)
+            except RecordError as error:
+                failure = error
         made.append(found)
     if recalled:
         bar.remark(f"{method.name}: {recalled} of {seeds} from the record ({record.path}); --again runs them anew")
-    return Summary.of(made)
+    return Summary.of(made), failure
 
 
 @app.command(name="ls")
@@ -232,19 +241,6 @@ class _Bar:
         self._progress = progress
         self._quiet = quiet
         self._files: dict[str, Any] = {}
-        self._unrecorded: RecordError | None = None
-
-    def record(self, record: Record, key: str, run: Run) -> None:
-        """Write a run down; if that fails, go on, since the work is done and can still be shown."""
-        try:
-            record.add(key, run)
-        except RecordError as error:
-            self._unrecorded = error
-
-    def close(self) -> None:
-        """After the results: say what could not be written down."""
-        if self._unrecorded is not None:
-            raise self._unrecorded
 
     def remark(self, text: str) -> None:
         if not self._quiet:

@@ -12,14 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from clnr.checks import Matrix, features_of, host, indices, per_node, whole
 from clnr.edges import Array, Compressed, compress, transpose
 from clnr.errors import DataError
 
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
-
-Matrix = Any  # an Array or a scipy.sparse.csr_array; SciPy carries no types
 
 
 class Split(NamedTuple):
@@ -82,14 +81,14 @@ class Graph:
             split: Published split.
             name: What to call it in reports.
         """
-        matrix = _features(features)
+        matrix = features_of(features)
         count = matrix.shape[0]
-        source, target = _indices(source, count, "source"), _indices(target, count, "target")
+        source, target = indices(source, count, "an edge's source"), indices(target, count, "an edge's target")
         if source.shape != target.shape:
             raise DataError(f"edges have {len(source)} sources but {len(target)} targets")
         if weight is not None:
             try:
-                weight = np.array(_host(weight), dtype=np.float32).reshape(-1)
+                weight = np.array(host(weight), dtype=np.float32).reshape(-1)
             except (ValueError, TypeError) as error:
                 raise DataError(f"edge weights must be numbers: {error}") from None
             if weight.shape != source.shape:
@@ -104,8 +103,8 @@ class Graph:
             features=matrix,
             incoming=incoming,
             outgoing=transpose(incoming),
-            labels=None if labels is None else _per_node(_whole(_host(labels), "labels"), count, "labels"),
-            ids=None if ids is None else _per_node(np.array(_host(ids)), count, "ids"),
+            labels=None if labels is None else per_node(whole(host(labels), "labels"), count, "labels"),
+            ids=None if ids is None else per_node(np.array(host(ids)), count, "ids"),
             split=None if split is None else _split(split, count),
             name=name,
         )
@@ -212,11 +211,11 @@ class Graph:
         masks = [data.get(f"{part}_mask") for part in ("train", "val", "test")]
         split = None
         if all(mask is not None and mask.dim() == 1 for mask in masks):
-            split = Split(*(_host(mask.nonzero().reshape(-1)) for mask in masks))
+            split = Split(*(host(mask.nonzero().reshape(-1)) for mask in masks))
         x = data.x
         if x.layout is not torch.strided:
             x = x.to_sparse_csr()
-            x = sp.csr_array(tuple(map(_host, (x.values(), x.col_indices(), x.crow_indices()))), shape=tuple(x.shape))
+            x = sp.csr_array(tuple(map(host, (x.values(), x.col_indices(), x.crow_indices()))), shape=tuple(x.shape))
         return cls.from_edges(
             data.edge_index[0],
             data.edge_index[1],
@@ -293,59 +292,8 @@ class Graph:
         return graph
 
 
-def _host(values: Any) -> Any:
-    """A tensor's array, wherever it lives; anything else as it is."""
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
-
-
-def _features(features: Any) -> Matrix:
-    if sp.issparse(features):
-        x = sp.csr_array(features, dtype=np.float32, copy=True)
-        x.sum_duplicates()
-        values = x.data
-    else:
-        try:
-            values = x = np.array(_host(features), dtype=np.float32, order="C")
-        except (ValueError, TypeError) as error:
-            raise DataError(f"features must be a matrix of numbers: {error}") from None
-        if x.ndim != 2:
-            raise DataError(f"features must be a matrix with one row per node, not of shape {x.shape}")
-    if not np.isfinite(values).all():
-        where = np.argwhere(~np.isfinite(x.toarray() if sp.issparse(x) else x))[0]
-        raise DataError(f"features must be finite; row {where[0]}, column {where[1]} is not")
-    return x
-
-
-def _indices(index: Any, count: int, what: str) -> Array:
-    array = _whole(_host(index), f"an edge's {what}").reshape(-1)
-    if array.size and not (array.min() >= 0 and array.max() < count):
-        worst = int(array.max()) if array.max() >= count else int(array.min())
-        raise DataError(f"an edge's {what} is node {worst}, but nodes go from 0 to {count - 1}")
-    return array
-
-
-def _whole(values: Any, what: str) -> Array:
-    """As int64; a number with a fraction, or none at all, is an error rather than cut off."""
-    array = np.asarray(values)
-    if array.size and array.dtype.kind not in "iu":
-        try:
-            array = array.astype(np.float64)
-        except (ValueError, TypeError):
-            raise DataError(f"{what} must be whole numbers, not such as {array.reshape(-1)[0]!r}") from None
-        odd = array[~np.isfinite(array) | (array != np.floor(array))]
-        if odd.size:
-            raise DataError(f"{what} must be whole numbers, not such as {odd[0]}")
-    return array.astype(np.int64)
-
-
-def _per_node(array: Array, count: int, what: str) -> Array:
-    if array.shape != (count,):
-        raise DataError(f"there are {count} nodes but {what} of shape {array.shape}")
-    return array
-
-
 def _split(split: Split, count: int) -> Split:
-    parts = Split(*(_indices(part, count, "split").copy() for part in split))
+    parts = Split(*(indices(part, count, "a member of the split").copy() for part in split))
     together = np.concatenate(parts)
     if len(np.unique(together)) != len(together):
         raise DataError("a split must not hold a node twice")

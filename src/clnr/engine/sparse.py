@@ -63,7 +63,6 @@ class SparseOperators(Operators):
     """Sparse products for propagation and, where features are sparse, for the first layer."""
 
     def __init__(self, view: View, multiply: Multiply):
-        self._view, self._multiply = view, multiply
         placed, drop, mask = view
         edges = placed.edges
         weight = edges.values if drop is None else edges.values * drop.keep(placed)
