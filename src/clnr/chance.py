@@ -63,15 +63,29 @@ def draw(key: Key, i: Integer, j: Any = 0) -> Integer:
     return mix(((mix(i ^ key.a) + j) & _WORD) ^ key.b)
 
 
-def keep(key: Key, rate: float, i: Tensor, j: Tensor | int = 0) -> Tensor:
-    """True with probability ``1 - rate``, independently for each index or pair: an integer comparison, hence exact."""
-    return draw(key, i, j) >= int(rate * _RANGE)
+def keep(key: Key, rate: float | Tensor, i: Tensor, j: Tensor | int = 0) -> Tensor:
+    """True with probability ``1 - rate``, independently for each index or pair: an integer comparison, hence exact.
+
+    A tensor of rates gives each index or pair its own.
+    """
+    return draw(key, i, j) >= (int(rate * _RANGE) if isinstance(rate, float) else (rate.double() * _RANGE).long())
 
 
 def uniform(key: Key, count: int, device: torch.device | str = "cpu") -> Tensor:
     """``count`` float32 numbers in [0, 1), each a multiple of 2^-24."""
     word = draw(key, torch.arange(count, device=device))
     return (word >> 8).to(torch.float32) * 2.0**-24
+
+
+def normal(key: Key, count: int, device: torch.device | str = "cpu") -> Tensor:
+    """``count`` float32 numbers of the standard normal law, by Box and Muller's formula (1958)."""
+    radius = (-2 * torch.log1p(-uniform(branch(key, "radius"), count, device))).sqrt()
+    return radius * torch.cos(2 * math.pi * uniform(branch(key, "angle"), count, device))
+
+
+def shuffle(key: Key, total: int, device: torch.device | str = "cpu") -> Tensor:
+    """All of ``0 .. total - 1`` in hashed order. Where only a few are wanted, ``permute`` finds them without a sort."""
+    return draw(key, torch.arange(total, device=device)).argsort(stable=True)
 
 
 def permute(key: Key, position: Tensor, total: int) -> Tensor:

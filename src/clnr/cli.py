@@ -17,17 +17,18 @@ from typing import Annotated, Any
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from clnr import data, machine, methods, places, report
+from clnr.comparison import Comparison
 from clnr.data.files import download
-from clnr.engine import DEVICES, Engine, choose
+from clnr.engine import DEVICES, choose
 from clnr.errors import ClnrError, RecipeError, RecordError, UnknownName
-from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.recipe import Recipe, parse
-from clnr.record import Record, run_key
-from clnr.run import Run, Summary, run, shelf, without_nan
+from clnr.recipe import Published, Recipe, parse
+from clnr.record import Record
+from clnr.run import Summary, shelf, without_nan
+from clnr.search import grid, try_all
+from clnr.session import Session, progress_bar
 from clnr.version import __version__
 
 app = typer.Typer(
@@ -38,11 +39,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160, highlight=False, markup=False)
-err = Console(stderr=True, highlight=False)
 
 _OPTIMISTIC = "* the paper's rule lets the test set choose the probe's step; strict reads the test set once"
 _BASELINES = (methods.RAW, methods.UNTRAINED)
 
+Seeds = Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, looked into first.")]
+Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's number.")]
+Again = Annotated[bool, typer.Option("--again", help="Run even what the record holds already.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no remarks.")]
 MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="See: clnr ls methods.")]
 DatasetName = Annotated[str | None, typer.Argument(metavar="DATASET", help="See: clnr ls datasets.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
@@ -65,46 +71,162 @@ def program(
 def run_command(
     method: MethodName = None,
     dataset: DatasetName = None,
-    seeds: Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    data_root: Annotated[Path | None, typer.Option(help="Folder with raw data, looked into first.")] = None,
-    assign: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's number.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Run even what the record holds already.")] = False,
+    seeds: Seeds = 1,
+    device: Device = "auto",
+    data_root: DataRoot = None,
+    assign: Assign = None,
+    again: Again = False,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no remarks.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train METHOD on DATASET (CLNR on the embedded graph) and evaluate it.
 
     Without METHOD, raw features and the untrained encoder are shown beside CLNR.
     """
-    if seeds < 1:
-        raise RecipeError(f"--seeds must be at least 1, not {seeds}")
     chosen, name = _choose(method, dataset)
-    recipe = shelf(chosen, name).recipe.but(**parse(assign or []))
-    engine = choose(device)
-    record = Record()
-    record.prepare()
-    lineup = [chosen] if method is not None or as_json else [*_BASELINES, chosen]
-    try:
-        with _progress(quiet) as bar:
-            graph = data.load(name, data_root, partial(download, progress=bar.fetched))
-            made, failures = zip(
-                *(_seeds(each, graph, recipe, seeds, engine, record, again, bar) for each in lineup), strict=True
-            )
-    except KeyboardInterrupt:
-        _say("stopped; the runs that had ended are in the record, and the same command without --again goes on from there")
-        raise typer.Exit(130) from None
+    recipe = _recipe(chosen, name, parse(assign or []))
+    lineup = [(chosen, recipe)]
+    if method is None and not as_json:
+        lineup = [*((each, recipe) for each in _BASELINES), *lineup]
+    made, failures = _all_runs(lineup, name, seeds, device, data_root, again, quiet)
     if as_json:
         print(json.dumps(made[-1].to_dict()))
     else:
-        shelves = [shelf(each, name) for each in lineup]
-        # A published result says nothing about a recipe that was changed.
-        rows = [(summary, own.published if own.recipe == recipe else None) for summary, own in zip(made, shelves, strict=True)]
-        out.print(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}, {made[-1].runs[0].machine}", style="bold")
-        out.print(report.summaries(rows))
+        _title(name, made)
+        out.print(
+            report.summaries(
+                [(summary, _published(summary, recipe)) for summary, (_, recipe) in zip(made, lineup, strict=True)]
+            )
+        )
         out.print(_OPTIMISTIC, style="dim")
-    for failure in filter(None, failures):
+    for failure in failures:
         raise failure
+
+
+@app.command()
+def compare(
+    dataset: DatasetName = None,
+    names: Annotated[
+        str, typer.Option("--methods", help="Names with commas between; the first is the one compared with.")
+    ] = "CLNR,GRACE,CCA-SSG",
+    seeds: Seeds = 5,
+    device: Device = "auto",
+    data_root: DataRoot = None,
+    assign: Assign = None,
+    again: Again = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run several methods on DATASET with the same seeds and splits, and test the first against each of the others."""
+    name = data.find("embedded" if dataset is None else dataset).name
+    chosen = [methods.find(each.strip()) for each in names.split(",")]
+    if len(chosen) < 2 or len({each.name for each in chosen}) < len(chosen):
+        raise ClnrError(f"--methods needs two or more different methods, not '{names}'")
+    changes = parse(assign or [])
+    for key in changes:
+        if not any(key in each.keys for each in chosen):
+            raise RecipeError(f"none of {', '.join(each.name for each in chosen)} has a use for {key}")
+    lineup = []
+    for each in chosen:
+        own = {key: value for key, value in changes.items() if key in each.keys}
+        lineup.append((each, _recipe(each, name, own)))
+    made, failures = _all_runs(lineup, name, seeds, device, data_root, again, quiet)
+    compared = Comparison.of(made)
+    if as_json:
+        print(json.dumps(compared.to_dict()))
+    else:
+        _title(name, made)
+        published = [_published(summary, recipe) for summary, (_, recipe) in zip(made, lineup, strict=True)]
+        out.print(report.comparison(compared, published))
+        out.print(_OPTIMISTIC, style="dim")
+        out.print(f"** {report.test_note(compared)}", style="dim")
+    for failure in failures:
+        raise failure
+
+
+@app.command()
+def search(
+    method: MethodName = None,
+    dataset: DatasetName = None,
+    over: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=A,B,C", help="Values to try; all combinations of several.")
+    ] = None,
+    seeds: Seeds = 3,
+    device: Device = "auto",
+    data_root: DataRoot = None,
+    assign: Assign = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Try values of a recipe for METHOD on DATASET by validation accuracy alone: test labels are taken away first."""
+    chosen, name = _choose(method, dataset)
+    recipe = _recipe(chosen, name, parse(assign or []))
+    trials = grid(over or [])
+    for trial in trials:
+        _used(chosen, trial)
+    with _stoppable(), progress_bar(quiet) as bar:
+        graph = data.load(name, data_root, partial(download, progress=bar.fetched))
+        session = Session(_positive(seeds), choose(device), Record(), again=True, bar=bar)
+        found = try_all(session, chosen, graph, recipe, trials)
+    if as_json:
+        print(json.dumps([without_nan(each.to_dict()) for each in found]))
+    else:
+        out.print(f"{chosen.name} on {name}, {seeds} seed{'s' if seeds > 1 else ''}, {found[0].runs[0].machine}", style="bold")
+        out.print(report.trials(found))
+
+
+def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
+    return shelf(method, dataset).recipe.but(**_used(method, changes))
+
+
+def _used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
+    """The same changes, if the method has a use for each."""
+    for key in changes:
+        if key not in method.keys:
+            raise RecipeError(f"{method.name} has no use for {key}; see: clnr show {method.name}")
+    return changes
+
+
+def _published(summary: Summary, recipe: Recipe) -> Published | None:
+    """The published result; it says nothing about a recipe that was changed."""
+    first = summary.runs[0]
+    own = shelf(methods.find(first.method), first.dataset)
+    return own.published if own.recipe == recipe else None
+
+
+def _title(name: str, made: list[Summary]) -> None:
+    first = made[-1].runs
+    out.print(f"{name}, {len(first)} seed{'s' if len(first) > 1 else ''}, {first[0].machine}", style="bold")
+
+
+def _positive(seeds: int) -> int:
+    if seeds < 1:
+        raise RecipeError(f"--seeds must be at least 1, not {seeds}")
+    return seeds
+
+
+def _all_runs(
+    lineup: list[tuple[Method, Recipe]], dataset: str, seeds: int, device: str, data_root: Path | None, again: bool, quiet: bool
+) -> tuple[list[Summary], list[RecordError]]:
+    """Runs of each method of a line-up, and what failed of recording them."""
+    engine = choose(device)
+    record = Record()
+    _positive(seeds)
+    record.prepare()
+    with _stoppable(), progress_bar(quiet) as bar:
+        graph = data.load(dataset, data_root, partial(download, progress=bar.fetched))
+        session = Session(seeds, engine, record, again, bar)
+        made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
+    return list(made), [failure for failure in failures if failure is not None]
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say("stopped; the runs that had ended are in the record, and the same command without --again goes on from there")
+        raise typer.Exit(130) from None
 
 
 def _choose(method: str | None, dataset: str | None) -> tuple[Method, str]:
@@ -112,34 +234,6 @@ def _choose(method: str | None, dataset: str | None) -> tuple[Method, str]:
         raise ClnrError(f"'{method}' is a data set; the method comes first: {methods.CLNR.name} {method}")
     chosen = methods.CLNR if method is None else methods.find(method)
     return chosen, data.find("embedded" if dataset is None else dataset).name
-
-
-def _seeds(
-    method: Method, graph: Graph, recipe: Recipe, seeds: int, engine: Engine, record: Record, again: bool, bar: _Bar
-) -> tuple[Summary, RecordError | None]:
-    """Runs of all seeds: from the record where it has them, else made now and recorded.
-
-    A run that cannot be recorded is still a run: it is returned with the rest, and the reason beside them.
-    """
-    made: list[Run] = []
-    failure: RecordError | None = None
-    recalled = 0
-    for seed in range(seeds):
-        key = run_key(graph, method, recipe, seed, engine)
-        found = None if again else record.find(key)
-        recalled += found is not None
-        if found is None:
-            epochs = recipe.epochs if method.objective else 0
-            with bar.training(f"{method.name} on {graph.name}, seed {seed}", epochs) as watch:
-                found = run(method, graph, seed, recipe=recipe, device=engine.device.type, watch=watch)
-            try:
-                record.add(key, found)
-            except RecordError as error:
-                failure = error
-        made.append(found)
-    if recalled:
-        bar.remark(f"{method.name}: {recalled} of {seeds} from the record ({record.path}); --again runs them anew")
-    return Summary.of(made), failure
 
 
 @app.command(name="ls")
@@ -232,53 +326,6 @@ def _cuda() -> str:
     if not torch.cuda.is_available():
         return "no usable GPU" if torch.version.cuda else "none (PyTorch built without it)"
     return f"{torch.version.cuda}, {torch.cuda.get_device_name()}"
-
-
-class _Bar:
-    """Progress on standard error, so that standard output holds results alone; silent if told so."""
-
-    def __init__(self, progress: Progress | None, quiet: bool):
-        self._progress = progress
-        self._quiet = quiet
-        self._files: dict[str, Any] = {}
-
-    def remark(self, text: str) -> None:
-        if not self._quiet:
-            err.print(text, style="dim", markup=False, soft_wrap=True)
-
-    def fetched(self, name: str, have: int, total: int | None) -> None:
-        if self._progress is None:
-            return
-        if name not in self._files:
-            self._files[name] = self._progress.add_task(f"download {name}", total=total, note="")
-        self._progress.update(self._files[name], completed=have, total=total)
-
-    @contextmanager
-    def training(self, what: str, epochs: int) -> Iterator[Any]:
-        progress = self._progress
-        if progress is None:
-            yield None
-            return
-        task = progress.add_task(what, total=epochs or None, note="" if epochs else "evaluating")
-
-        def watch(done: int, loss: float) -> None:
-            progress.update(task, completed=done, note=f"loss {loss:.3f}" if done < epochs else "evaluating")
-
-        yield watch
-        progress.remove_task(task)
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[_Bar]:
-    # A bar is of no use in a log.
-    if quiet or not err.is_interactive:
-        yield _Bar(None, quiet)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
-    ) as progress:
-        yield _Bar(progress, quiet)
 
 
 def main() -> None:

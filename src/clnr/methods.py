@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from clnr import chance
-from clnr.encoders import Backbone, Encoder, Features, Parameters
+from clnr.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, Momentum, PerView, PReLUGCN
 from clnr.engine import Engine, Placed, View
 from clnr.errors import UnknownName
-from clnr.objectives import Moment, NTXent, Objective
-from clnr.postprocess import Postprocess, Standardize
-from clnr.recipe import KEYS, Recipe
-from clnr.views import Alter, DropEdges, MaskFeatures
+from clnr.layers import Parameters, at, under
+from clnr.objectives import CCA, Bootstrap, CrossEntropy, Infomax, Moment, NTXent, Objective, Reconstruct, Variational
+from clnr.postprocess import Head, Postprocess, Rescale, Standardize, Whiten
+from clnr.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
+from clnr.views import (
+    Alter,
+    Diffuse,
+    DropEdges,
+    DropOut,
+    DropUnimportantEdges,
+    MaskFeatures,
+    MaskUnimportantFeatures,
+    ShuffleNodes,
+)
 
 Part = TypeVar("Part")
 
@@ -61,14 +72,56 @@ class Method:
             "objective": None if self.objective is None else self.objective.__qualname__,
         }
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of a recipe that have a say in this method, in a recipe's order."""
+        seen = [part for view in self.views for part in view] + ([] if self.twins else [*DROP])
+        parts: list[Any] = [self.encoder, *seen, *self.postprocess, *([self.objective] if self.objective else [])]
+        asked = {spec.name for part in parts for spec in dataclasses.fields(part)}
+        asked |= set(TRAINING if self.objective else ()) | set(SECOND.values() if self.twins else ())
+        return tuple(name for name in KEYS if name in asked or (name in PROBE and not self.supervised))
+
+    @property
+    def twins(self) -> bool:
+        """Whether it draws two views alike, whose rows of one node are a positive pair."""
+        return len(self.views) == 2 and self.views[0] == self.views[1]
+
+    @property
+    def supervised(self) -> bool:
+        """Whether it is taught by labels."""
+        return self.objective is not None and self.objective.supervised
+
+    def architecture(self) -> Architecture | None:
+        """Its row of the paper's table of architectures; None where nothing is learned."""
+        objective = self.objective
+        if objective is None:
+            return None
+        return Architecture(
+            target=objective.target,
+            estimator=objective.estimator,
+            head=objective.head or any(part.head for part in self.postprocess),
+            asymmetric=self.encoder.asymmetric,
+            negatives=objective.negatives,
+        )
+
     def build(self, recipe: Recipe) -> Model:
         """The method with a recipe's numbers in it."""
         return Model(
             encoder=_fill(self.encoder, recipe),
-            views=tuple(tuple(_fill(part, recipe) for part in view) for view in self.views),
+            views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
             postprocess=tuple(_fill(part, recipe) for part in self.postprocess),
             objective=None if self.objective is None else _fill(self.objective, recipe),
         )
+
+
+class Architecture(NamedTuple):
+    """What the paper compares methods by: what is compared (nodes, graph, features, classes), and what it takes."""
+
+    target: str
+    estimator: bool
+    head: bool
+    asymmetric: bool
+    negatives: bool
 
 
 def _fill(part: type[Part], recipe: Recipe) -> Part:
@@ -88,12 +141,14 @@ class Model:
 
     def init(self, inputs: int, seed: int) -> Parameters:
         """Fresh parameters, on the CPU."""
-        encoder = self.encoder.init(inputs, chance.key(seed, "encoder"))
+        parameters = at("encoder", self.encoder.init(inputs, chance.key(seed, "encoder")))
         width = self.encoder.width(inputs)
-        parts = {"encoder": encoder}
-        for place, part in self._stages():
-            parts[place] = part.init(width, chance.key(seed, place))
-        return {f"{place}.{name}": value for place, own in parts.items() for name, value in own.items()}
+        stages: list[tuple[str, Postprocess | Objective]] = [*self._stages()]
+        if self.objective is not None:
+            stages.append(("objective", self.objective))
+        for place, part in stages:
+            parameters |= at(place, part.init(width, chance.key(seed, place)))
+        return parameters
 
     def look(self, placed: Placed, seed: int, stream: str, epoch: int) -> list[View]:
         """The views of one epoch of a stream: ``train``, or another name for views that training never saw."""
@@ -105,48 +160,90 @@ class Model:
             seen.append(view)
         return seen
 
-    def project(self, parameters: Parameters, engine: Engine, view: View) -> Tensor:
-        """A view's rows as the objective sees them."""
-        z = self.encoder(_under(parameters, "encoder"), engine.operators(view))
-        for place, part in self._stages()[: len(self.postprocess)]:
-            assert isinstance(part, Postprocess)
-            z = part(_under(parameters, place), z)
-        return z
+    def still(self, view: View) -> list[View]:
+        """A view as each of the method's views shows it with nothing random about it, each once."""
+        steady = dict.fromkeys(tuple(alter for alter in alters if alter.steady) for alters in self.views)
+        return [functools.reduce(lambda seen, alter: alter(seen, chance.key(0)), alters, view) for alters in steady]
+
+    def project(self, parameters: Parameters, engine: Engine, views: list[View]) -> list[Tensor]:
+        """The views' rows as the objective sees them."""
+        rows = self.encoder.rows(under(parameters, "encoder"), [engine.operators(view) for view in views])
+        for place, part in self._stages():
+            rows = [part(under(parameters, place), z) for z in rows]
+        return rows
 
     def loss(self, parameters: Parameters, moment: Moment) -> Tensor:
         """The objective of one epoch."""
         assert self.objective is not None
-        views = self.look(moment.placed, moment.seed, "train", moment.epoch)
-        rows = [self.project(parameters, moment.engine, view) for view in views]
-        return self.objective(_under(parameters, "objective"), rows, moment)
+        rows = self.project(parameters, moment.engine, self.look(moment.placed, moment.seed, "train", moment.epoch))
+        return self.objective(under(parameters, "objective"), rows, moment)
+
+    @torch.no_grad()
+    def criterion(self, parameters: Parameters, loss: Tensor, moment: Moment) -> Tensor:
+        """What early stopping watches in one epoch."""
+        assert self.objective is not None
+        whole = View(moment.placed)
+        return self.objective.criterion(loss.detach(), lambda: self.embed(parameters, moment.engine, whole), moment)
+
+    def advance(self, parameters: Parameters, progress: float) -> None:
+        """After a step: change in place what no gradient changes."""
+        self.encoder.advance(under(parameters, "encoder"), progress)
 
     @torch.no_grad()
     def settle(self, parameters: Parameters, engine: Engine, placed: Placed) -> Parameters:
         """After training: parameters complete with what embedding needs."""
-        own = self.encoder.settle(_under(parameters, "encoder"), engine.operators(View(placed)))
-        return parameters | {f"encoder.{name}": value for name, value in own.items()}
+        still = [engine.operators(view) for view in self.still(View(placed))]
+        return parameters | at("encoder", self.encoder.settle(under(parameters, "encoder"), still))
 
     @torch.no_grad()
-    def embed(self, parameters: Parameters, engine: Engine, placed: Placed) -> Tensor:
-        """The encoder's raw output on the whole, unperturbed graph: what is evaluated and given to users."""
-        return self.encoder(_under(parameters, "encoder"), engine.operators(View(placed)))
+    def embed(self, parameters: Parameters, engine: Engine, view: View) -> Tensor:
+        """The encoder's raw output, of the whole, unperturbed graph where that is the view: what is evaluated and given."""
+        return self.encoder.embed(under(parameters, "encoder"), [engine.operators(each) for each in self.still(view)])
 
-    def _stages(self) -> list[tuple[str, Postprocess | Objective]]:
-        stages: list[tuple[str, Postprocess | Objective]] = [(f"postprocess.{i}", p) for i, p in enumerate(self.postprocess)]
-        return stages if self.objective is None else [*stages, ("objective", self.objective)]
-
-
-def _under(parameters: Parameters, place: str) -> Parameters:
-    return {name[len(place) + 1 :]: value for name, value in parameters.items() if name.startswith(place + ".")}
+    def _stages(self) -> list[tuple[str, Postprocess]]:
+        return [(f"postprocess.{i}", part) for i, part in enumerate(self.postprocess)]
 
 
 DROP = (DropEdges, MaskFeatures)
+ADAPT = (DropUnimportantEdges, MaskUnimportantFeatures)
+SHUFFLE = (ShuffleNodes,)
 
 CLNR = Method("CLNR", "contrast nodes of two views, columns standardised", Backbone, (DROP, DROP), (Standardize,), NTXent)
+NCLNR = CLNR.but("nCLNR", "CLNR without postprocessing", postprocess=())
+DCLNR = CLNR.but("dCLNR", "CLNR with columns decorrelated: whitening", postprocess=(Whiten,))
+RCLNR = CLNR.but("rCLNR", "CLNR with one scale for all columns: dCLNR as the paper ran it", postprocess=(Rescale,))
+GRACE = CLNR.but("GRACE", "contrast nodes through a learned head", postprocess=(Head,))
+GRACE_ALL = GRACE.but("GRACE-all", "GRACE with all nodes in the loss, as its own paper has it")
+GCLNR = CLNR.but("GCLNR", "GRACE's head, then CLNR's standardisation", postprocess=(Head, Standardize))
+GCA = GRACE.but("GCA", "GRACE with rates that spare what is central", views=(ADAPT, ADAPT))
+CCA_SSG = CLNR.but("CCA-SSG", "correlate columns of two views, decorrelate them within", objective=CCA)
+BGRL = NCLNR.but("BGRL", "predict a slowly following copy of oneself", encoder=Momentum, objective=Bootstrap)
+DGI = NCLNR.but(
+    "DGI", "tell nodes from corrupted ones by the graph's mean", encoder=PReLUGCN, views=((), SHUFFLE), objective=Infomax
+)
+MVGRL = DGI.but(
+    "MVGRL",
+    "DGI across two views: edges and their diffusion",
+    encoder=PerView,
+    views=((), (Diffuse,), SHUFFLE, (Diffuse, ShuffleNodes)),
+    postprocess=(Head,),
+)
+GAE = NCLNR.but("GAE", "reconstruct edges from inner products", encoder=GCN, views=((),), objective=Reconstruct)
+VGAE = GAE.but("VGAE", "GAE with a normal law for each node", encoder=GaussianGCN, objective=Variational)
+SUPERVISED_GCN = NCLNR.but(
+    "GCN", "graph convolutions taught by labels", encoder=GCN, views=((DropOut,),), objective=CrossEntropy
+)
+SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "graph attention taught by labels", encoder=GAT)
 UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained", objective=None)
 RAW = CLNR.but("Raw", "the features themselves, no encoder", encoder=Features, postprocess=(), objective=None)
 
-METHODS = {method.name: method for method in (RAW, UNTRAINED, CLNR)}
+METHODS = {
+    method.name: method
+    for method in (
+        *(RAW, UNTRAINED, GAE, VGAE, DGI, MVGRL, CCA_SSG, BGRL, GRACE, GRACE_ALL, GCA),
+        *(CLNR, NCLNR, DCLNR, RCLNR, GCLNR, SUPERVISED_GCN, SUPERVISED_GAT),
+    )
+}
 
 
 def find(name: str) -> Method:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import elu
 
 from clnr import chance
-from clnr.encoders import Parameters
+from clnr.layers import Parameters, linear_layers, perceptron
+
+FLOOR = 1e-5
 
 
 class Postprocess(ABC):
-    """A map of all N rows at once, with parameters of its own or none."""
+    """A map of all N rows at once, with parameters of its own or none; ``head`` says whether it is a learned projection."""
+
+    head: ClassVar[bool] = False
 
     @abstractmethod
     def init(self, width: int, key: chance.Key) -> Parameters:
@@ -30,9 +36,63 @@ def standardize(z: Tensor) -> Tensor:
     (a deviation under a millionth of its size) gives zeros, with zero gradients.
     """
     variance, mean = torch.var_mean(z, 0, correction=0)
-    floor = 1e-12 * (variance + mean.square())
-    constant = variance <= floor
-    return (z - mean) * torch.where(constant, 0, torch.where(constant, 1, variance).rsqrt())
+    return (z - mean) * _inverse_deviation(variance, mean)
+
+
+def rescale(z: Tensor) -> Tensor:
+    """All numbers to mean 0 and standard deviation 1 as if they stood in one column: what the authors ran for whitening."""
+    variance, mean = torch.var_mean(z, (0, 1), correction=0)
+    return (z - mean) * _inverse_deviation(variance, mean)
+
+
+def _inverse_deviation(variance: Tensor, mean: Tensor) -> Tensor:
+    """1 / sigma, and 0 for what is constant up to rounding."""
+    constant = variance <= 1e-12 * (variance + mean.square())
+    return torch.where(constant, 0, torch.where(constant, 1, variance).rsqrt())
+
+
+def whiten(z: Tensor) -> Tensor:
+    r"""Columns to mean 0 and covariance I by the symmetric (ZCA) map: :math:`(Z - \mu) \Sigma^{-1/2}`.
+
+    Huang et al., "Decorrelated batch normalization" (2018). To the covariance (divisor n) is added ``FLOOR`` (1e-5) times its
+    mean eigenvalue in every direction: it is the floor of the eigenvalues, so that directions in which rows do not vary stay
+    small, with finite values and gradients at any rank. Covariance and root are computed in float64.
+    """
+    centred = (z - z.mean(0)).double()
+    covariance = centred.T @ centred / z.shape[0]
+    size = covariance.diagonal().mean()
+    none = size == 0
+    floor = FLOOR * torch.where(none, 1, size)
+    one = torch.eye(z.shape[1], dtype=torch.float64, device=z.device)
+    return (centred @ inverse_root(covariance + floor * one)).to(z.dtype)
+
+
+class _InverseRoot(torch.autograd.Function):
+    r"""A^{-1/2} of a positive definite matrix.
+
+    With :math:`A = Q \mathrm{diag}(\lambda) Q^T`, the derivative in the basis Q multiplies element ij by the divided
+    difference of :math:`\lambda^{-1/2}` (Daleckii and Krein, 1965), which here is
+    :math:`-1 / (\sqrt{\lambda_i \lambda_j} (\sqrt{\lambda_i} + \sqrt{\lambda_j}))`: equal eigenvalues do no harm.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        values, q = torch.linalg.eigh(matrix)
+        root = values.clamp(min=torch.finfo(values.dtype).tiny).sqrt()
+        ctx.save_for_backward(q, root)
+        return (q / root) @ q.T
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        q, root = ctx.saved_tensors
+        g = q.T @ ((grads[0] + grads[0].T) / 2) @ q
+        difference = -1 / (root[:, None] * root * (root[:, None] + root))
+        return q @ (g * difference) @ q.T
+
+
+def inverse_root(matrix: Tensor) -> Tensor:
+    """The inverse square root of a symmetric positive definite matrix, differentiable also at equal eigenvalues."""
+    return _InverseRoot.apply(matrix)
 
 
 @dataclass(frozen=True)
@@ -44,3 +104,40 @@ class Standardize(Postprocess):
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         return standardize(z)
+
+
+@dataclass(frozen=True)
+class Rescale(Postprocess):
+    """``rescale``: one number for all columns."""
+
+    def init(self, width: int, key: chance.Key) -> Parameters:
+        return {}
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        return rescale(z)
+
+
+@dataclass(frozen=True)
+class Whiten(Postprocess):
+    """``whiten``: columns that are uncorrelated, too."""
+
+    def init(self, width: int, key: chance.Key) -> Parameters:
+        return {}
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        return whiten(z)
+
+
+@dataclass(frozen=True)
+class Head(Postprocess):
+    """A learned projection of one hidden layer with ELU, ``head_width`` wide (0 for twice the rows): GRACE's choice."""
+
+    head_width: int
+
+    head: ClassVar[bool] = True
+
+    def init(self, width: int, key: chance.Key) -> Parameters:
+        return linear_layers([width, self.head_width or 2 * width, width], key)
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        return perceptron(parameters, z, elu)

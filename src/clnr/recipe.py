@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 
 from clnr.errors import RecipeError, UnknownName
 
+ANY = "any"
+
 _NOTES = "authors' runs"
 _TEXT = "paper, section 3"
+_GCA = "GCA's authors"
 
 
 def _number(default: Any, low: float, high: float, meaning: str, source: str) -> Any:
@@ -36,13 +39,28 @@ class Recipe:
     dimension: int = _number(512, 1, 65536, "width of the embedding", _TEXT)
     epochs: int = _number(50, 0, 10**7, "training steps, each on two fresh views of the whole graph", "default")
     learning_rate: float = _number(1e-3, 1e-12, 10.0, "of Adam", "paper, hyper-parameters")
-    weight_decay: float = _number(0.0, 0.0, 10.0, "of Adam (L2)", "paper, hyper-parameters")
+    warmup: float = _number(0.0, 0.0, 1.0, "share of the epochs in which the learning rate rises from 0", "default")
+    schedule: str = _choice("constant", ("constant", "cosine"), "the learning rate after that: stays, or falls to 0", "default")
+    weight_decay: float = _number(0.0, 0.0, 10.0, "of Adam", "paper, hyper-parameters")
+    decay: str = _choice("l2", ("l2", "decoupled"), "weight decay in the gradient, or apart from it (AdamW)", "default")
+    patience: int = _number(0, 0, 10**7, "epochs without a new best after which training stops; 0 for never", "default")
     temperature: float = _number(0.5, 1e-3, 1e3, "of NT-Xent", "paper, hyper-parameters")
     sampled_nodes: int = _number(1024, 0, 2**31 - 1, "nodes in the loss, drawn afresh each epoch; 0 for all", "paper, table 2")
     edge_drop: float = _number(0.5, 0.0, 1.0, "chance that a view drops an edge", "default")
+    edge_drop_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, where it differs", "default")
     drop: str = _choice("directions", ("directions", "pairs"), "drop each direction by itself, or both together", _NOTES)
     feature_mask: float = _number(0.2, 0.0, 1.0, "chance that a view masks a feature", "default")
+    feature_mask_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, where it differs", "default")
     mask: str = _choice("columns", ("columns", "elements"), "mask a feature for all nodes, or for each by itself", _NOTES)
+    centrality: str = _choice("degree", ("degree", "pagerank", "eigenvector"), "by which views spare what is central", _GCA)
+    head_width: int = _number(0, 0, 65536, "width inside a projection or prediction head; 0 for twice its rows'", "default")
+    decorrelation: float = _number(1e-3, 0.0, 1e6, "weight of the decorrelation of columns", "CCA-SSG's authors")
+    momentum: float = _number(0.99, 0.0, 1.0, "with which the target follows, at first; it rises to 1", "BGRL's authors")
+    teleport: float = _number(0.2, 1e-6, 1.0, "chance that a diffusing walk stops at each step", "MVGRL's authors")
+    diffusion_error: float = _number(1e-3, 1e-9, 1.0, "bound on the diffusion's error, relative to degrees", "default")
+    heads: int = _number(8, 1, 1024, "of attention", "GAT's authors")
+    output_heads: int = _number(1, 1, 1024, "of attention in the last layer, averaged", "GAT's authors")
+    dropout: float = _number(0.0, 0.0, 0.99, "of features and inside the encoder", "default")
     probe_steps: int = _number(2000, 1, 10**6, "full-batch Adam steps of the linear probe", _NOTES)
     probe_learning_rate: float = _number(1e-2, 1e-12, 10.0, "of the linear probe", "default")
     probe_weight_decay: float = _number(1e-4, 0.0, 10.0, "of the linear probe (L2)", "default")
@@ -63,6 +81,11 @@ class Recipe:
                 raise UnknownName("recipe key", name, KEYS)
         return dataclasses.replace(self, **values)
 
+    def of_view(self, index: int) -> Recipe:
+        """The recipe as a view reads it: the second may have numbers of its own."""
+        own = {name: getattr(self, second) for name, second in SECOND.items()}
+        return self if index != 1 else self.but(**{name: value for name, value in own.items() if value is not None})
+
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.to_dict().items())
 
@@ -71,7 +94,8 @@ class Recipe:
 
     def to_toml(self) -> str:
         """As TOML, one key a line; ``Recipe.from_toml`` reads it back equal."""
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in self.to_dict().items())
+        known = {name: value for name, value in self.to_dict().items() if value is not None}
+        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in known.items())
 
     @classmethod
     def from_toml(cls, text: str) -> Recipe:
@@ -83,6 +107,9 @@ class Recipe:
 
 KEYS = tuple(spec.name for spec in dataclasses.fields(Recipe))
 SPECS = {spec.name: spec for spec in dataclasses.fields(Recipe)}
+SECOND = {"edge_drop": "edge_drop_2", "feature_mask": "feature_mask_2"}
+PROBE = ("probe_steps", "probe_learning_rate", "probe_weight_decay")
+TRAINING = ("epochs", "learning_rate", "warmup", "schedule", "weight_decay", "decay", "patience")
 
 
 def _checked(spec: dataclasses.Field[Any], value: Any) -> Any:
@@ -91,6 +118,8 @@ def _checked(spec: dataclasses.Field[Any], value: Any) -> Any:
         if value not in rule["choices"]:
             raise UnknownName(f"value of {spec.name}", value, rule["choices"])
         return value
+    if value is None and spec.default is None:
+        return None
     whole = isinstance(spec.default, int)
     right = isinstance(value, numbers.Integral if whole else numbers.Real)
     if not right or isinstance(value, bool):
@@ -109,7 +138,7 @@ def parse(assignments: list[str]) -> dict[str, Any]:
             raise RecipeError(f"'{assignment}' is not of the form key=value")
         if name not in SPECS:
             raise UnknownName("recipe key", name, KEYS)
-        kind: Any = type(SPECS[name].default)
+        kind: Any = float if SPECS[name].default is None else type(SPECS[name].default)
         try:
             values[name] = kind(text)
         except ValueError:
@@ -137,19 +166,22 @@ class Shelved(NamedTuple):
 def shelved(dataset: str, lineage: tuple[str, ...]) -> Shelved:
     """The shipped recipe of a data set for a method, given as its name followed by its ancestors'.
 
-    A method without a row of its own uses that of the nearest ancestor that has one (nCLNR uses CLNR's: that is the
-    paper's ablation). A data set without recipes gets the defaults.
+    A method has its parent's numbers but for those that its own rows name: first its row for any data set, then that for this
+    one. So nCLNR uses CLNR's (that is the paper's ablation), and GRACE says only in what it differs.
     """
-    rows = _shelf(dataset)
-    row = next((name for name in lineage if name in rows), None)
-    values = dict(rows[row]) if row is not None else {}
-    source = values.pop("source", "default")
-    special = values.pop("sources", {})
-    values.pop("published", None)
-    recipe = Recipe.of(values)
-    sources = {name: special.get(name, source if name in values else SPECS[name].metadata["source"]) for name in KEYS}
-    own = rows.get(lineage[0], {}).get("published")
-    return Shelved(recipe, row, sources, None if own is None else Published(**own))
+    values: dict[str, Any] = {}
+    sources = {name: SPECS[name].metadata["source"] for name in KEYS}
+    row = None
+    for name in reversed(lineage):
+        for shelf in (_shelf(ANY), _shelf(dataset)):
+            own = dict(shelf.get(name, {}))
+            source, special = own.pop("source", "default"), own.pop("sources", {})
+            own.pop("published", None)
+            values |= own
+            sources |= dict.fromkeys(own, source) | special
+            row = name if own else row
+    published = _shelf(dataset).get(lineage[0], {}).get("published")
+    return Shelved(Recipe.of(values), row, sources, None if published is None else Published(**published))
 
 
 @functools.cache

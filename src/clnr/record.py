@@ -22,7 +22,7 @@ from clnr.places import state_folder
 from clnr.recipe import Recipe
 from clnr.run import Run
 
-_SCHEMA = 1
+_SCHEMA = 2
 _FIELDS = tuple(field.name for field in dataclasses.fields(Run))
 _DOCUMENTS = ("recipe", "versions")
 _OPTIONAL = ("epoch_ms",)
@@ -103,7 +103,8 @@ class Record:
             if create:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=60)) as base:
-                if _form(base) < _SCHEMA and create:
+                form = _form(base)
+                if form < _SCHEMA and (form or create):
                     _make(base)
                 with base:
                     yield base
@@ -123,8 +124,14 @@ def _form(base: sqlite3.Connection) -> int:
 
 
 def _make(base: sqlite3.Connection) -> None:
+    """Give the file its form: afresh, or from an older one."""
     with base:
         base.execute("BEGIN IMMEDIATE")
+        if _form(base) == 1:
+            # Form 1 had no early stopping, so that all epochs of the recipe were trained, or none.
+            base.execute("ALTER TABLE runs ADD COLUMN epochs")
+            trained = "CASE WHEN epoch_ms IS NULL THEN 0 ELSE json_extract(recipe, '$.epochs') END"
+            base.execute(f"UPDATE runs SET epochs = {trained}")
         base.execute(
             f"CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(_FIELDS)})"
         )

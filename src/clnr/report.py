@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
+from clnr.comparison import Comparison
 from clnr.data import DATASETS
 from clnr.methods import METHODS, Method
 from clnr.recipe import SPECS, Published
 from clnr.run import Run, Summary, shelf
+from clnr.search import Trial
 
 _MIB = 2**20
 
@@ -17,20 +19,28 @@ _MIB = 2**20
 def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
     """One line a method: what it scored, what was published, the geometry, and what it cost."""
     rows = list(rows)
-    published = any(result for _, result in rows)
-    scores = ("strict\n%", "paper\nrule % *", *(["published\n%"] if published else []))
-    table = _table(
-        "method", numbers=(*scores, "align-\nment", "uniform-\nity", "eff.\nrank", "train\ns", "ms an\nepoch", "peak\nMiB")
-    )
+    published = [result for _, result in rows]
+    costs = ("align-\nment", "uniform-\nity", "eff.\nrank", "train\ns", "ms an\nepoch", "peak\nMiB")
+    table = _table("method", numbers=(*_scores(published), *costs))
     for summary, result in rows:
-        cells = [summary.runs[0].method, *(_accuracy(summary, protocol) for protocol in ("strict", "paper"))]
-        if published:
-            cells.append(f"{result.accuracy:.1f}±{result.spread:.1f}" if result else "-")
+        cells = _scored(summary, result, published)
         cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
         cells += [f"{summary.mean('effective_rank'):.0f}", f"{summary.mean('train_seconds'):.2f}"]
         cells += ["-" if summary.epoch_ms is None else f"{summary.epoch_ms:.1f}"]
         table.add_row(*cells, f"{summary.peak_memory_bytes / _MIB:.0f}")
     return table
+
+
+def _scores(published: list[Published | None]) -> tuple[str, ...]:
+    return ("strict\n%", "paper\nrule % *", *(["published\n%"] if any(published) else []))
+
+
+def _scored(summary: Summary, result: Published | None, published: list[Published | None]) -> list[str]:
+    """A method's name and accuracies, with the published one where any method of the table has one."""
+    cells = [summary.runs[0].method, *(_accuracy(summary, protocol) for protocol in ("strict", "paper"))]
+    if any(published):
+        cells.append(f"{result.accuracy:.1f}±{result.spread:.1f}" if result else "-")
+    return cells
 
 
 def _accuracy(summary: Summary, protocol: str) -> str:
@@ -68,14 +78,54 @@ def _changes(run: Run) -> str:
     return ", ".join(f"{name}={value}" for name, value in run.recipe.items() if usual.get(name) != value)
 
 
+def comparison(compared: Comparison, published: list[Published | None]) -> Table:
+    """One line a method, with its difference from the first and how sure that is."""
+    table = _table("method", numbers=_scores(published))
+    for name in ("align-\nment", "uniform-\nity", "epochs", "train\ns", "strict -\nfirst", "p **"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for summary, result, difference in zip(compared.summaries, published, (None, *compared.differences), strict=True):
+        cells = _scored(summary, result, published)
+        cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
+        cells += [f"{summary.mean('epochs'):.0f}", f"{summary.mean('train_seconds'):.2f}"]
+        cells += ["", ""] if difference is None else [f"{difference.mean:+.2f}", _p(difference.corrected)]
+        table.add_row(*cells)
+    return table
+
+
+def _p(value: float) -> str:
+    return f"{value:.1e}" if value < 1e-3 else f"{value:.3f}"
+
+
+def test_note(compared: Comparison) -> str:
+    """What the comparison's p-values are, and how small they can get."""
+    seeds, tests = len(compared.summaries[0].runs), len(compared.differences)
+    corrected = f", Holm-corrected for {tests} comparisons" if tests > 1 else ""
+    least = min(1.0, tests * 2.0 ** (1 - seeds))
+    return (
+        f"Wilcoxon's signed-rank test over seeds, exact, two-sided{corrected}; {seeds} seeds cannot give less than {_p(least)}"
+    )
+
+
+def trials(found: list[Trial]) -> Table:
+    """One line a trial: what was changed, and the validation accuracy that it reached."""
+    table = _table(*found[0].changes, numbers=("validation\n%", "epochs", "train\ns"))
+    for trial in found:
+        changes = [f"{value:g}" if isinstance(value, float) else str(value) for value in trial.changes.values()]
+        summary = Summary(trial.runs)
+        means = (f"{summary.mean('epochs'):.0f}", f"{summary.mean('train_seconds'):.2f}")
+        table.add_row(*changes, _accuracy(summary, "validation"), *means)
+    return table
+
+
 def methods() -> Table:
-    """Every method, from its declaration."""
-    table = _table("method", "what it does", "views", "encoder", "postprocess", "objective")
+    """Every method, as in the paper's table of architectures, from the declarations."""
+    table = _table("method", "what it does", "target")
+    for name in ("MI esti-\nmator", "proj/pred\nhead", "asym-\nmetric", "negative\nsamples"):
+        table.add_column(name, justify="center", no_wrap=True)
     for method in METHODS.values():
-        parts = method.parts()
-        views = " | ".join(" + ".join(view) for view in dict.fromkeys(map(tuple, parts["views"])))
-        postprocess = " + ".join(parts["postprocess"]) or "-"
-        table.add_row(method.name, method.summary, views, parts["encoder"], postprocess, parts["objective"] or "-")
+        row = method.architecture()
+        target, *traits = ("-", *[False] * 4) if row is None else row
+        table.add_row(method.name, method.summary, str(target), *("\u2713" if trait else "-" for trait in traits))
     return table
 
 
@@ -90,11 +140,12 @@ def datasets() -> Table:
 
 
 def recipe(method: Method, dataset: str) -> Table:
-    """Every number of a recipe, what it means and where it comes from."""
+    """Every number of a recipe that the method has a use for, what it means and where it comes from."""
     found = shelf(method, dataset)
     table = _table("key", "value", "meaning", "comes from")
-    for name, value in found.recipe.to_dict().items():
-        table.add_row(name, str(value), SPECS[name].metadata["meaning"], found.sources[name])
+    for name in method.keys:
+        value = getattr(found.recipe, name)
+        table.add_row(name, "-" if value is None else str(value), SPECS[name].metadata["meaning"], found.sources[name])
     return table
 
 

@@ -18,13 +18,13 @@ import torch
 
 from clnr import data, geometry, machine, methods
 from clnr.edges import Array
-from clnr.encoders import Parameters
-from clnr.engine import Engine, Placed, choose
+from clnr.engine import Engine, Placed, View, choose
 from clnr.errors import DataError, RecipeError, TrainingError
-from clnr.evaluate import probe
-from clnr.graph import Graph
-from clnr.methods import Method, Model
-from clnr.objectives import unit_rows
+from clnr.evaluate import predictions, probe
+from clnr.graph import Graph, Split
+from clnr.layers import Parameters
+from clnr.methods import DROP, Method
+from clnr.objectives import Lesson, unit_rows
 from clnr.recipe import Recipe, Shelved, shelved
 from clnr.train import Fitted, Watch, fit
 
@@ -35,8 +35,9 @@ LARGEST_SEED = 2**63 - 1
 class Run:
     """One training and its evaluation. Accuracies in percent; ``paper`` is the authors' optimistic rule.
 
-    ``epoch_ms`` is None where nothing was trained; ``validation`` is the accuracy by which ``strict`` chose its step;
-    ``seconds`` counts everything but the loading of data.
+    ``epochs`` is how many were trained, which early stopping may make fewer than the recipe's; ``epoch_ms`` is None where
+    there were none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` counts everything but the
+    loading of data.
     """
 
     method: str
@@ -48,6 +49,7 @@ class Run:
     alignment: float
     uniformity: float
     effective_rank: float
+    epochs: int
     train_seconds: float
     epoch_ms: float | None
     peak_memory_bytes: int
@@ -124,20 +126,35 @@ def _seed(seed: object) -> int:
 
 
 class _Learned(NamedTuple):
-    model: Model
     placed: Placed
     fitted: Fitted
     z: torch.Tensor
 
 
-def _learn(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None) -> _Learned:
-    """The part of a run that sees no label, because none is there to be seen."""
+def _learn(
+    method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None, lesson: Lesson | None = None
+) -> _Learned:
+    """The part of a run that sees no label but those of a lesson, because no other is there to be seen."""
     model, placed = method.build(recipe), engine.place(graph.without_labels())
-    fitted = fit(model, engine, placed, recipe, seed, watch)
-    z = model.embed(fitted.parameters, engine, placed)
+    fitted = fit(model, engine, placed, recipe, seed, watch, lesson)
+    z = model.embed(fitted.parameters, engine, View(placed))
     if not z.isfinite().all():
-        raise TrainingError(f"the embedding is not finite after {recipe.epochs} epochs; recipe: {recipe}")
-    return _Learned(model, placed, fitted, z)
+        raise TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; recipe: {recipe}")
+    return _Learned(placed, fitted, z)
+
+
+def lesson_of(graph: Graph, split: Split, device: torch.device) -> tuple[Lesson, int]:
+    """What a supervised method may know, and the number of classes in it: of training and validation nodes, never of test nodes.
+
+    Classes are those of the training nodes; validation nodes of other classes can teach nothing.
+    """
+    assert graph.labels is not None
+    classes = int(graph.labels[split.train].max()) + 1
+    validation = split.validation[graph.labels[split.validation] < classes]
+    if not len(validation):
+        raise DataError(f"{graph.name} has no validation node of a class that is among the training nodes")
+    arrays = (split.train, graph.labels[split.train], validation, graph.labels[validation])
+    return Lesson(*(torch.tensor(array, device=device) for array in arrays)), classes
 
 
 def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None) -> Run:
@@ -145,17 +162,17 @@ def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine
     began = time.perf_counter()
     split = data.split_of(graph, seed)
     meter = machine.MemoryMeter(engine.device)
-    model, placed, fitted, z = _learn(method, graph, seed, recipe, engine, watch)
-    measured = probe(
-        z,
-        torch.tensor(graph.labels, device=z.device),
-        split,
-        recipe.probe_steps,
-        recipe.probe_learning_rate,
-        recipe.probe_weight_decay,
-    )
+    labels = torch.tensor(graph.labels, device=engine.device)
+    if method.supervised:
+        lesson, classes = lesson_of(graph, split, engine.device)
+        recipe = recipe.but(dimension=classes)
+        placed, fitted, z = _learn(method, graph, seed, recipe, engine, watch, lesson)
+        measured = predictions(z, labels, split)
+    else:
+        placed, fitted, z = _learn(method, graph, seed, recipe, engine, watch)
+        measured = probe(z, labels, split, recipe.probe_steps, recipe.probe_learning_rate, recipe.probe_weight_decay)
     nodes = torch.tensor(split.validation, device=z.device)
-    u, v = (unit_rows(rows[nodes]) for rows in fresh_views(model, fitted.parameters, engine, placed, seed))
+    u, v = (unit_rows(rows[nodes]) for rows in fresh_views(method, recipe, fitted.parameters, engine, placed, seed))
     return Run(
         method=method.name,
         dataset=graph.name,
@@ -166,6 +183,7 @@ def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine
         alignment=geometry.alignment(u, v),
         uniformity=(geometry.uniformity(u) + geometry.uniformity(v)) / 2,
         effective_rank=geometry.effective_rank(z),
+        epochs=len(fitted.losses),
         train_seconds=fitted.seconds,
         epoch_ms=fitted.epoch_ms,
         peak_memory_bytes=meter.peak(),
@@ -181,9 +199,19 @@ def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine
 
 
 @torch.no_grad()
-def fresh_views(model: Model, parameters: Parameters, engine: Engine, placed: Placed, seed: int) -> list[torch.Tensor]:
-    """Two views that training never saw, as the objective would see them: what the geometry is measured on."""
-    return [model.project(parameters, engine, view) for view in model.look(placed, seed, "measure", 0)]
+def fresh_views(
+    method: Method, recipe: Recipe, parameters: Parameters, engine: Engine, placed: Placed, seed: int
+) -> list[torch.Tensor]:
+    """Two views that training never saw: what the geometry is measured on.
+
+    As the objective sees them, where the method draws two views alike; else the embeddings of two views with CLNR's changes,
+    at the recipe's rates.
+    """
+    model = method.build(recipe)
+    if method.twins:
+        return model.project(parameters, engine, model.look(placed, seed, "measure", 0))[:2]
+    views = method.but(method.name, method.summary, views=(DROP, DROP)).build(recipe).look(placed, seed, "measure", 0)
+    return [model.embed(parameters, engine, view) for view in views]
 
 
 def without_nan(value: Any) -> Any:
@@ -242,7 +270,10 @@ class Summary:
             "seeds": len(self.runs),
             "strict": self.accuracy("strict"),
             "paper": self.accuracy("paper"),
-            **{measure: self.mean(measure) for measure in ("alignment", "uniformity", "effective_rank", "train_seconds")},
+            **{
+                measure: self.mean(measure)
+                for measure in ("alignment", "uniformity", "effective_rank", "epochs", "train_seconds")
+            },
             "epoch_ms": self.epoch_ms,
             "peak_memory_bytes": self.peak_memory_bytes,
             "device": first.device,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from clnr.encoders import Parameters
 from clnr.engine import Engine, Placed
 from clnr.errors import TrainingError
+from clnr.layers import Parameters
 from clnr.methods import Model
-from clnr.objectives import Moment
+from clnr.objectives import Lesson, Moment
 from clnr.recipe import Recipe
 
 Watch = Callable[[int, float], None]
@@ -41,7 +41,15 @@ class Fitted:
     epoch_ms: float | None
 
 
-def fit(model: Model, engine: Engine, placed: Placed, recipe: Recipe, seed: int, watch: Watch | None = None) -> Fitted:
+def fit(
+    model: Model,
+    engine: Engine,
+    placed: Placed,
+    recipe: Recipe,
+    seed: int,
+    watch: Watch | None = None,
+    lesson: Lesson | None = None,
+) -> Fitted:
     """Train a model on a placed graph.
 
     The loop never waits for the device: losses stay there, and what ``watch`` is told arrives when it arrives.
@@ -50,9 +58,10 @@ def fit(model: Model, engine: Engine, placed: Placed, recipe: Recipe, seed: int,
         model: What to train; without an objective it stays as initialised.
         engine: Where.
         placed: The graph on that engine's device.
-        recipe: ``epochs``, ``learning_rate`` and ``weight_decay`` are read here.
+        recipe: Of this, the keys of ``recipe.TRAINING`` are read here.
         seed: Decides initial weights, views and sampled nodes.
         watch: Told the number of epochs done and the latest loss known, now and then.
+        lesson: Labels, for an objective that is taught by them.
 
     Raises:
         TrainingError: A loss was not finite.
@@ -62,24 +71,84 @@ def fit(model: Model, engine: Engine, placed: Placed, recipe: Recipe, seed: int,
     fresh = model.init(placed.graph.num_features, seed)
     parameters = {name: value.to(engine.device).requires_grad_() for name, value in fresh.items()}
     ledger = Ledger(epochs, engine.device)
+    best = Best(parameters, recipe.patience) if recipe.patience and epochs else None
     if epochs and parameters:
-        optimiser = torch.optim.Adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+        adam = torch.optim.Adam if recipe.decay == "l2" else torch.optim.AdamW
+        optimiser = adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
         for epoch in range(epochs):
+            optimiser.param_groups[0]["lr"] = learning_rate(recipe, epoch)
             optimiser.zero_grad()
-            loss = model.loss(parameters, Moment(engine, placed, seed, epoch))
+            moment = Moment(engine, placed, seed, epoch, lesson)
+            loss = model.loss(parameters, moment)
+            criterion = loss.detach() if best is None else model.criterion(parameters, loss, moment)
+            if best is not None:
+                best.offer(criterion, parameters)
             loss.backward()
             optimiser.step()
-            known = ledger.write(epoch, loss)
+            model.advance(parameters, (epoch + 1) / epochs)
+            known = ledger.write(epoch, loss.detach(), criterion)
             if known is not None:
-                latest = float(known[-1])
+                losses, criteria = known
+                latest = float(losses[-1])
                 if not math.isfinite(latest):
-                    _check(known, recipe)
+                    _check(losses, recipe)
                 if watch is not None:
                     watch(epoch + 1, latest)
-    losses = ledger.close()
+                if ended(criteria, recipe.patience) is not None:
+                    break
+    losses, criteria = ledger.close()
+    losses = losses[: ended(criteria, recipe.patience)]
     _check(losses, recipe)
-    settled = model.settle({name: value.detach() for name, value in parameters.items()}, engine, placed)
+    final = parameters if best is None else best.parameters
+    settled = model.settle({name: value.detach() for name, value in final.items()}, engine, placed)
     return Fitted(settled, losses, time.perf_counter() - began, ledger.epoch_ms())
+
+
+def learning_rate(recipe: Recipe, epoch: int) -> float:
+    """The rate of one epoch: rising in a straight line during the warm-up, then constant or falling by half a cosine."""
+    warm = recipe.warmup * recipe.epochs
+    if epoch < warm:
+        return recipe.learning_rate * epoch / warm
+    if recipe.schedule == "constant":
+        return recipe.learning_rate
+    return recipe.learning_rate * (1 + math.cos(math.pi * (epoch - warm) / (recipe.epochs - warm))) / 2
+
+
+def ended(criteria: Tensor, patience: int) -> int | None:
+    """After how many epochs a training with patience ended: ``patience`` past the best so far; None if it has not."""
+    if not patience or not len(criteria):
+        return None
+    # The first of equals is the best, as on the device: a later one is not lower. NaN is never lower.
+    lowest = criteria.nan_to_num(math.inf).cummin(0).values
+    fresh = torch.ones(len(lowest), dtype=torch.bool)
+    fresh[1:] = lowest[1:] < lowest[:-1]
+    epoch = torch.arange(len(lowest))
+    waited = epoch - torch.where(fresh, epoch, 0).cummax(0).values
+    over = (waited >= patience).nonzero()
+    return int(over[0]) + 1 if len(over) else None
+
+
+class Best:
+    """The parameters of the lowest criterion, chosen on the device; nothing counts any more once patience has run out.
+
+    The host hears of the end some epochs late, so that training may go on a little in vain; what is kept does not change.
+    """
+
+    def __init__(self, parameters: Parameters, patience: int):
+        self.parameters = {name: value.detach().clone() for name, value in parameters.items()}
+        device = next(iter(parameters.values())).device
+        self._patience = patience
+        self._lowest = torch.tensor(torch.inf, device=device)
+        self._waited = torch.zeros((), dtype=torch.int64, device=device)
+
+    @torch.no_grad()
+    def offer(self, criterion: Tensor, parameters: Parameters) -> None:
+        better = (criterion < self._lowest) & (self._waited < self._patience)
+        self._lowest = torch.where(better, criterion, self._lowest)
+        over = self._waited >= self._patience
+        self._waited = torch.where(better, 0, self._waited + 1).where(~over, self._waited)
+        for name, value in parameters.items():
+            self.parameters[name] = torch.where(better, value, self.parameters[name])
 
 
 def _check(losses: Tensor, recipe: Recipe) -> None:
@@ -91,12 +160,12 @@ def _check(losses: Tensor, recipe: Recipe) -> None:
 
 
 class Ledger:
-    """Losses and times of epochs, kept on the device and read without waiting for it."""
+    """Losses, criteria and times of epochs, kept on the device and read without waiting for it."""
 
     def __init__(self, epochs: int, device: torch.device):
-        self._losses = torch.zeros(epochs, device=device)
+        self._written = torch.zeros(2, epochs, device=device)
         self._cuda = device.type == "cuda"
-        self._host = torch.zeros(epochs, pin_memory=self._cuda)
+        self._host = torch.zeros(2, epochs, pin_memory=self._cuda)
         self._arrived: tuple[int, torch.cuda.Event] | None = None
         self._marks: list[float | torch.cuda.Event] = []
         self._mark()
@@ -109,26 +178,27 @@ class Ledger:
         else:
             self._marks.append(time.perf_counter())
 
-    def write(self, epoch: int, loss: Tensor) -> Tensor | None:
-        """Note an epoch's loss; returns all losses known by now on the host, if there is news."""
-        self._losses[epoch] = loss.detach()
+    def write(self, epoch: int, loss: Tensor, criterion: Tensor) -> Tensor | None:
+        """Note an epoch's loss and criterion; returns all known by now on the host, two rows, if there is news."""
+        self._written[0, epoch] = loss
+        self._written[1, epoch] = criterion
         self._mark()
         if not self._cuda:
-            return self._losses[: epoch + 1]
+            return self._written[:, : epoch + 1]
         known = None
         if self._arrived is not None and self._arrived[1].query():
-            known = self._host[: self._arrived[0]].clone()
+            known = self._host[:, : self._arrived[0]].clone()
             self._arrived = None
         if self._arrived is None and (epoch + 1) % _LOOK_EVERY == 0:
-            self._host.copy_(self._losses, non_blocking=True)
+            self._host.copy_(self._written, non_blocking=True)
             event = torch.cuda.Event()
             event.record()
             self._arrived = (epoch + 1, event)
         return known
 
     def close(self) -> Tensor:
-        """All losses, after the last epoch; here, and only here, the device is waited for."""
-        return self._losses.cpu()
+        """All that was written, after the last epoch; here, and only here, the device is waited for."""
+        return self._written[:, : len(self._marks) - 1].cpu()
 
     def epoch_ms(self) -> float | None:
         """Median time of an epoch, the first tenth (at least one, at most 20) left out as warm-up."""

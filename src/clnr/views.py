@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from clnr import chance
-from clnr.engine import Drop, Mask, View
+from clnr.centrality import CENTRALITIES, rates
+from clnr.diffusion import personalised_pagerank
+from clnr.edges import Array
+from clnr.engine import Drop, Dropout, Mask, Placed, View, pattern
+from clnr.graph import Graph
 
 
 class Alter(ABC):
-    """One change to a view."""
+    """One change to a view; ``steady`` if there is nothing random about it, so that the embedding sees it too."""
+
+    steady: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, view: View, key: chance.Key) -> View: ...
@@ -38,3 +49,82 @@ class MaskFeatures(Alter):
         if self.feature_mask == 0:
             return view
         return view._replace(mask=Mask(key, self.feature_mask, self.mask == "elements"))
+
+
+@dataclass(frozen=True)
+class DropUnimportantEdges(Alter):
+    """Drop edges to nodes of low centrality more often than others, with mean ``edge_drop`` (``centrality.rates``)."""
+
+    edge_drop: float
+    centrality: str
+
+    def __call__(self, view: View, key: chance.Key) -> View:
+        return view._replace(drop=Drop(key, view.placed.once(self, lambda: self._rates(view.placed))))
+
+    def _rates(self, placed: Placed) -> Tensor:
+        rows, columns = placed.edges.rows.cpu().numpy(), placed.edges.columns.cpu().numpy()
+        between = rows != columns
+        each = np.zeros(len(rows))
+        each[between] = rates(_centrality(placed, self.centrality)[rows[between]], self.edge_drop)
+        return torch.tensor(each, device=placed.device)
+
+
+@dataclass(frozen=True)
+class MaskUnimportantFeatures(Alter):
+    """Mask columns that nodes of low centrality have more often than others, with mean ``feature_mask``.
+
+    A column's importance is the sum of its absolute values, each weighed by its node's centrality.
+    """
+
+    feature_mask: float
+    centrality: str
+
+    def __call__(self, view: View, key: chance.Key) -> View:
+        return view._replace(mask=Mask(key, view.placed.once(self, lambda: self._rates(view.placed))))
+
+    def _rates(self, placed: Placed) -> Tensor:
+        importance = abs(placed.graph.features).T @ _centrality(placed, self.centrality)
+        return torch.tensor(rates(importance, self.feature_mask), device=placed.device)
+
+
+def _centrality(placed: Placed, name: str) -> Array:
+    measure = CENTRALITIES[name]
+    return placed.once(measure, lambda: measure(placed.graph))
+
+
+@dataclass(frozen=True)
+class ShuffleNodes(Alter):
+    """Give each node the features of another: a corruption that keeps edges and features, but not who has which."""
+
+    def __call__(self, view: View, key: chance.Key) -> View:
+        return view._replace(order=chance.shuffle(key, view.placed.graph.num_nodes, view.placed.device))
+
+
+@dataclass(frozen=True)
+class Diffuse(Alter):
+    """Propagate by ``personalised_pagerank``, computed once per graph, in place of the edges."""
+
+    teleport: float
+    diffusion_error: float
+
+    steady: ClassVar[bool] = True
+
+    def __call__(self, view: View, key: chance.Key) -> View:
+        placed = view.placed
+        return view._replace(links=placed.once(self, lambda: pattern(self._matrix(placed.graph), placed.device)))
+
+    def _matrix(self, graph: Graph) -> object:
+        return personalised_pagerank(graph, self.teleport, self.diffusion_error)
+
+
+@dataclass(frozen=True)
+class DropOut(Alter):
+    """Dropout of the features and inside the encoder (Srivastava et al., 2014)."""
+
+    dropout: float
+
+    def __call__(self, view: View, key: chance.Key) -> View:
+        if self.dropout == 0:
+            return view
+        mask = Mask(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))
+        return view._replace(mask=mask, dropout=Dropout(key, self.dropout))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from clnr.engine.base import Drop, Engine, Mask, Operators, Placed, View
+from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Pattern, Placed, View, pattern
 from clnr.engine.cpu import cpu
 from clnr.engine.gpu import gpu
 from clnr.engine.reference import Reference
@@ -12,7 +12,22 @@ from clnr.errors import DeviceError, UnknownName
 
 DEVICES = ("auto", "cpu", "cuda")
 
-__all__ = ["DEVICES", "Drop", "Engine", "Mask", "Operators", "Placed", "Reference", "View", "choose", "cpu", "gpu"]
+__all__ = [
+    "DEVICES",
+    "Drop",
+    "Dropout",
+    "Engine",
+    "Mask",
+    "Operators",
+    "Pattern",
+    "Placed",
+    "Reference",
+    "View",
+    "choose",
+    "cpu",
+    "gpu",
+    "pattern",
+]
 
 
 def choose(device: str = "auto") -> Engine:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,8 @@ from torch import Tensor
 from clnr import chance
 from clnr.edges import Array
 from clnr.graph import Graph
+
+Made = TypeVar("Made")
 
 
 class Pattern(NamedTuple):
@@ -39,18 +42,24 @@ class Placed:
     Attributes:
         graph: The graph itself, on the host.
         edges: ``A + I`` by target: row i holds what node i listens to. A loop of the graph's own keeps its weight.
-        loop: True where an entry of ``edges`` is a self-loop.
         features: Dense, or a pattern where that pays.
+        made: What parts of a method have derived from the graph once and for all, by the part that asked.
     """
 
     graph: Graph
     edges: Pattern
-    loop: Tensor
     features: Tensor | Pattern
+    made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @property
     def device(self) -> torch.device:
-        return self.loop.device
+        return self.edges.values.device
+
+    def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` returns, made at the asker's first call only."""
+        if asker not in self.made:
+            self.made[asker] = make()
+        return self.made[asker]
 
 
 def place(graph: Graph, device: torch.device, dense_above: float) -> Placed:
@@ -71,7 +80,7 @@ def place(graph: Graph, device: torch.device, dense_above: float) -> Placed:
     if sp.issparse(x) and x.nnz > dense_above * x.shape[0] * x.shape[1]:
         x = x.toarray()
     features = pattern(x, device) if sp.issparse(x) else torch.tensor(x, device=device)
-    return Placed(graph, edges, edges.rows == edges.columns, features)
+    return Placed(graph, edges, features)
 
 
 def pattern(matrix: sp.csr_array, device: torch.device) -> Pattern:
@@ -98,48 +107,109 @@ def pattern(matrix: sp.csr_array, device: torch.device) -> Pattern:
 
 
 class Drop(NamedTuple):
-    """Edges dropped at a rate; with ``pairs``, both directions of an edge together."""
+    """Links dropped at a rate, or at one for each entry of the pattern; with ``pairs``, both directions together."""
 
     key: chance.Key
-    rate: float
-    pairs: bool
+    rate: float | Tensor
+    pairs: bool = False
 
-    def keep(self, placed: Placed) -> Tensor:
-        """Per entry of ``placed.edges``: whether it stays. Self-loops always do."""
-        i, j = placed.edges.columns, placed.edges.rows
+    def keep(self, links: Pattern) -> Tensor:
+        """Per entry: whether it stays. A node's link to itself always does."""
+        i, j = links.columns, links.rows
+        loop = i == j
         if self.pairs:
             i, j = torch.minimum(i, j), torch.maximum(i, j)
-        return placed.loop | chance.keep(self.key, self.rate, i, j)
+        return loop | chance.keep(self.key, self.rate, i, j)
 
 
 class Mask(NamedTuple):
-    """Features masked at a rate: whole columns, or single elements."""
+    """Features masked at a rate, whole columns also at one each: for all nodes alike, or element by element.
+
+    What is left is multiplied by ``scale``.
+    """
+
+    key: chance.Key
+    rate: float | Tensor
+    elements: bool = False
+    scale: float = 1.0
+
+    def of_columns(self, count: int, device: torch.device) -> Tensor:
+        """What each column is multiplied by."""
+        return chance.keep(self.key, self.rate, torch.arange(count, device=device)) * self.scale
+
+    def of_elements(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """What each element is multiplied by."""
+        return chance.keep(self.key, self.rate, rows, columns) * self.scale
+
+
+class Dropout(NamedTuple):
+    """Numbers inside a network set to zero at a rate, the others scaled up so that the mean stays (Srivastava et al., 2014)."""
 
     key: chance.Key
     rate: float
-    elements: bool
 
-    def keep_columns(self, count: int, device: torch.device) -> Tensor:
-        return chance.keep(self.key, self.rate, torch.arange(count, device=device))
-
-    def keep_elements(self, rows: Tensor, columns: Tensor) -> Tensor:
-        return chance.keep(self.key, self.rate, rows, columns)
+    def __call__(self, h: Tensor, place: str) -> Tensor:
+        kept = chance.keep(chance.branch(self.key, place), self.rate, torch.arange(h.numel(), device=h.device))
+        return h * (kept.reshape(h.shape) / (1 - self.rate))
 
 
 class View(NamedTuple):
-    """A graph as seen in one epoch: described by keys and rates, so that an engine may draw it wherever it likes."""
+    """A graph as seen in one epoch: described by keys and rates, so that an engine may draw it wherever it likes.
+
+    Attributes:
+        placed: The graph.
+        drop: Which links it is seen without.
+        mask: Which features it is seen without.
+        order: Whose features each node is seen with; its own where None.
+        links: A matrix to propagate by as it is, in place of the graph's normalised edges.
+        dropout: What an encoder leaves out inside.
+    """
 
     placed: Placed
     drop: Drop | None = None
     mask: Mask | None = None
+    order: Tensor | None = None
+    links: Pattern | None = None
+    dropout: Dropout | None = None
 
 
 class Operators(ABC):
     r"""The linear maps of one view: features :math:`X` and propagation :math:`\hat A = D^{-1/2} (A + I) D^{-1/2}`.
 
     The normalisation is that of the view's remaining edges: :math:`D` is the weight that a node receives, its self-loop
-    included (Kipf and Welling, 2017).
+    included (Kipf and Welling, 2017). A view with ``links`` of its own propagates by those, as they are.
     """
+
+    def __init__(self, view: View):
+        self.view = view
+
+    def dropout(self, h: Tensor, place: str) -> Tensor:
+        """What is inside an encoder, at a named place, as the view leaves it."""
+        return h if self.view.dropout is None else self.view.dropout(h, place)
+
+    def attend(self, h: Tensor, source: Tensor, target: Tensor, place: str) -> Tensor:
+        r"""Attention along the view's edges (Velickovic et al., 2018), one head: node j's row becomes
+
+        .. math:: \sum_i \alpha_{ij} h_i, \quad \alpha_{ij} = \mathrm{softmax}_i \, \mathrm{LeakyReLU}_{0.2}(s_i + t_j)
+
+        over the edges from i to j, its self-loop among them; their weights do not count.
+
+        Args:
+            h: Rows, [N, D].
+            source: The score of each node as a source, [N].
+            target: The score of each node as a target, [N].
+            place: What to call it for dropout, which thins out the shares.
+        """
+        edges = self.view.placed.edges
+        score = torch.nn.functional.leaky_relu(source[edges.columns] + target[edges.rows], 0.2)
+        if self.view.drop is not None:
+            score = score.masked_fill(~self.view.drop.keep(edges), -torch.inf)
+        # The softmax does not depend on what is subtracted, so neither does its gradient.
+        top = torch.full_like(target, -torch.inf).scatter_reduce(0, edges.rows, score, "amax").detach()
+        share = (score - top[edges.rows]).exp()
+        share = share / torch.zeros_like(target).index_add(0, edges.rows, share)[edges.rows]
+        message = self.dropout(share, place)[:, None] * h[edges.columns]
+        return torch.zeros_like(h).index_add(0, edges.rows, message)
 
     @property
     @abstractmethod

@@ -13,22 +13,25 @@ class ReferenceOperators(Operators):
     """Messages gathered along edges and added up at their targets."""
 
     def __init__(self, view: View):
-        placed, drop, mask = view
-        self._source, self._target = placed.edges.columns, placed.edges.rows
-        weight = placed.edges.values
-        if drop is not None:
-            weight = weight * drop.keep(placed)
-        degree = torch.zeros(placed.graph.num_nodes, device=placed.device).index_add(0, self._target, weight)
-        scale = degree.rsqrt()
-        self._value = scale[self._target] * weight * scale[self._source]
+        super().__init__(view)
+        placed, mask = view.placed, view.mask
+        links = placed.edges if view.links is None else view.links
+        self._source, self._target = links.columns, links.rows
+        self._value = links.values
+        if view.drop is not None:
+            self._value = self._value * view.drop.keep(links)
+        if view.links is None:
+            degree = torch.zeros(placed.graph.num_nodes, device=placed.device).index_add(0, self._target, self._value)
+            scale = degree.rsqrt()
+            self._value = scale[self._target] * self._value * scale[self._source]
         assert isinstance(placed.features, Tensor)
         x = placed.features
         if mask is not None and mask.elements:
             rows = torch.arange(x.shape[0], device=x.device)[:, None]
-            x = x * mask.keep_elements(rows, torch.arange(x.shape[1], device=x.device)[None, :])
+            x = x * mask.of_elements(rows, torch.arange(x.shape[1], device=x.device)[None, :])
         elif mask is not None:
-            x = x * mask.keep_columns(x.shape[1], x.device)
-        self._x = x
+            x = x * mask.of_columns(x.shape[1], x.device)
+        self._x = x if view.order is None else x[view.order]
 
     @property
     def features(self) -> Tensor:

@@ -63,35 +63,41 @@ class SparseOperators(Operators):
     """Sparse products for propagation and, where features are sparse, for the first layer."""
 
     def __init__(self, view: View, multiply: Multiply):
-        placed, drop, mask = view
-        edges = placed.edges
-        weight = edges.values if drop is None else edges.values * drop.keep(placed)
-        ones = torch.ones(placed.graph.num_nodes, 1, device=placed.device)
-        degree = multiply(torch.sparse_csr_tensor(edges.start, edges.columns, weight, size=edges.shape), ones)[:, 0]
-        scale = degree.rsqrt()
-        self._adjacency = _Sparse(edges, scale[edges.rows] * weight * scale[edges.columns], multiply)
+        super().__init__(view)
+        placed, mask = view.placed, view.mask
+        links = placed.edges if view.links is None else view.links
+        weight = links.values if view.drop is None else links.values * view.drop.keep(links)
+        if view.links is None:
+            ones = torch.ones(placed.graph.num_nodes, 1, device=placed.device)
+            degree = multiply(torch.sparse_csr_tensor(links.start, links.columns, weight, size=links.shape), ones)[:, 0]
+            scale = degree.rsqrt()
+            weight = scale[links.rows] * weight * scale[links.columns]
+        self._adjacency = _Sparse(links, weight, multiply)
         self._x: Tensor | _Sparse
         self._columns: Tensor | None = None
         x = placed.features
         count = placed.graph.num_features
         if mask is not None and not mask.elements:
-            self._columns = mask.keep_columns(count, placed.device).to(torch.float32)
+            self._columns = mask.of_columns(count, placed.device)
         if isinstance(x, Tensor):
             if mask is not None and mask.elements:
                 rows = torch.arange(x.shape[0], device=x.device)[:, None]
-                x = x * mask.keep_elements(rows, torch.arange(count, device=x.device)[None, :])
+                x = x * mask.of_elements(rows, torch.arange(count, device=x.device)[None, :])
             self._x = x
         else:
-            values = x.values if mask is None or not mask.elements else x.values * mask.keep_elements(x.rows, x.columns)
+            values = x.values if mask is None or not mask.elements else x.values * mask.of_elements(x.rows, x.columns)
             self._x = _Sparse(x, values, multiply)
 
     @property
     def features(self) -> Tensor:
         x = self._x if isinstance(self._x, Tensor) else self._x.dense()
-        return x if self._columns is None else x * self._columns
+        return self._ordered(x if self._columns is None else x * self._columns)
 
     def project(self, weight: Tensor) -> Tensor:
-        return self._x @ (weight if self._columns is None else weight * self._columns[:, None])
+        return self._ordered(self._x @ (weight if self._columns is None else weight * self._columns[:, None]))
+
+    def _ordered(self, rows: Tensor) -> Tensor:
+        return rows if self.view.order is None else rows.index_select(0, self.view.order)
 
     def propagate(self, h: Tensor) -> Tensor:
         return self._adjacency @ h

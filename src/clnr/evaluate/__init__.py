@@ -1,5 +1,8 @@
-"""How good an embedding is, by what others can do with it."""
+"""Judging frozen embeddings, and comparing what was judged."""
 
-from clnr.evaluate.linear import Probe, probe
+from __future__ import annotations
 
-__all__ = ["Probe", "probe"]
+from clnr.evaluate.linear import Probe, predictions, probe
+from clnr.evaluate.paired import holm, wilcoxon
+
+__all__ = ["Probe", "holm", "predictions", "probe", "wilcoxon"]

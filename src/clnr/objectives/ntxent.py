@@ -1,44 +1,16 @@
-"""Objectives: from the postprocessed views of one epoch to a number that falls."""
+"""Contrast of nodes: NT-Xent."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from clnr import chance
-from clnr.encoders import Parameters
-from clnr.engine import Engine, Placed
-
-
-@dataclass(frozen=True, eq=False)
-class Moment:
-    """Where and when: one epoch of one training on one engine."""
-
-    engine: Engine
-    placed: Placed
-    seed: int
-    epoch: int
-
-
-class Objective(ABC):
-    """A loss of the views' rows, with parameters of its own or none."""
-
-    @abstractmethod
-    def init(self, width: int, key: chance.Key) -> Parameters:
-        """Fresh parameters for rows of ``width`` numbers."""
-
-    @abstractmethod
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor: ...
-
-
-def unit_rows(z: Tensor) -> Tensor:
-    """Rows scaled to length 1; a zero row stays zero, with a zero gradient."""
-    length = z.square().sum(1, keepdim=True)
-    zero = length == 0
-    return z * torch.where(zero, 0, torch.where(zero, 1, length).rsqrt())
+from clnr.layers import Parameters
+from clnr.objectives.base import Moment, Objective, unit_rows
 
 
 @dataclass(frozen=True)
@@ -53,6 +25,9 @@ class NTXent(Objective):
 
     temperature: float
     sampled_nodes: int
+
+    target: ClassVar[str] = "N-N"
+    negatives: ClassVar[bool] = True
 
     def init(self, width: int, key: chance.Key) -> Parameters:
         return {}

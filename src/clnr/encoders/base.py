@@ -1,0 +1,71 @@
+"""What an encoder is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from clnr import chance
+from clnr.engine import Operators
+from clnr.layers import Parameters
+
+
+class Encoder(ABC):
+    """A function of parameters and the operators of views. Most see one view at a time: those are ``PlainEncoder``."""
+
+    asymmetric: ClassVar[bool] = False
+    """Whether the two sides of what is compared come from different weights, or only one of them learns."""
+
+    @abstractmethod
+    def init(self, inputs: int, key: chance.Key) -> Parameters:
+        """Fresh parameters on the CPU for ``inputs`` features: a pure function of the key."""
+
+    @abstractmethod
+    def width(self, inputs: int) -> int:
+        """How many numbers the rows have that an objective sees, from ``inputs`` features."""
+
+    @abstractmethod
+    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
+        """What an objective sees of all views of an epoch, one row per node."""
+
+    @abstractmethod
+    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
+        """The embedding, from the method's views with nothing random about them, each once."""
+
+    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
+        """After training: parameters with what embedding needs to know of the unperturbed training graph, if anything."""
+        return parameters
+
+    def advance(self, parameters: Parameters, progress: float) -> None:  # noqa: B027
+        """After a step of training, of which a share of ``progress`` is done: change in place what no gradient changes."""
+
+
+class PlainEncoder(Encoder):
+    """An encoder that does the same with every view, and embeds the whole graph as it would a view."""
+
+    @abstractmethod
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        """One row per node."""
+
+    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
+        return [self(parameters, view) for view in views]
+
+    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
+        return self(parameters, still[0])
+
+
+@dataclass(frozen=True)
+class Features(PlainEncoder):
+    """No encoder: the features themselves."""
+
+    def init(self, inputs: int, key: chance.Key) -> Parameters:
+        return {}
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return operators.features
+
+    def width(self, inputs: int) -> int:
+        return inputs

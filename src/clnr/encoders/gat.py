@@ -1,0 +1,73 @@
+"""Graph attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from clnr import chance
+from clnr.encoders.base import PlainEncoder
+from clnr.engine import Operators
+from clnr.layers import Parameters, glorot
+
+
+@dataclass(frozen=True)
+class GAT(PlainEncoder):
+    """Attention over neighbours with ELU between layers (Velickovic et al., "Graph attention networks", 2018).
+
+    A layer's ``heads`` stand side by side, ``hidden`` numbers each; those of the last layer, ``dimension`` numbers each, are
+    averaged. Dropout, where the view has it, is on the shares of attention and between layers.
+    """
+
+    layers: int
+    hidden: int
+    dimension: int
+    heads: int
+    output_heads: int
+
+    def init(self, inputs: int, key: chance.Key) -> Parameters:
+        parameters: Parameters = {}
+        for layer in range(self.layers):
+            heads, width = self._shape(layer)
+            rows = inputs if layer == 0 else self.heads * self.hidden
+            own = chance.branch(key, layer)
+            # One head's weights are drawn as one matrix, and so are the vectors that score its rows.
+            blocks = [glorot(chance.branch(own, "weight", head), rows, width) for head in range(heads)]
+            parameters[f"{layer}.weight"] = torch.cat(blocks, 1)
+            for end in ("source", "target"):
+                scores = [glorot(chance.branch(own, end, head), width, 1) for head in range(heads)]
+                parameters[f"{layer}.{end}"] = torch.cat(scores, 1)
+            parameters[f"{layer}.bias"] = torch.zeros(width if self._last(layer) else heads * width)
+        return parameters
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        h = operators.project(parameters["0.weight"])
+        for layer in range(self.layers):
+            if layer:
+                h = operators.dropout(torch.nn.functional.elu(h), f"layer {layer}") @ parameters[f"{layer}.weight"]
+            seen = [
+                operators.attend(rows, rows @ source, rows @ target, f"layer {layer} head {head}")
+                for head, (rows, source, target) in enumerate(
+                    zip(
+                        h.chunk(self._shape(layer)[0], 1),
+                        parameters[f"{layer}.source"].unbind(1),
+                        parameters[f"{layer}.target"].unbind(1),
+                        strict=True,
+                    )
+                )
+            ]
+            h = torch.stack(seen).mean(0) if self._last(layer) else torch.cat(seen, 1)
+            h = h + parameters[f"{layer}.bias"]
+        return h
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+    def _last(self, layer: int) -> bool:
+        return layer == self.layers - 1
+
+    def _shape(self, layer: int) -> tuple[int, int]:
+        """Heads of a layer, and the width of each."""
+        return (self.output_heads, self.dimension) if self._last(layer) else (self.heads, self.hidden)

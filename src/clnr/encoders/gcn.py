@@ -1,0 +1,126 @@
+"""Graph convolutions, with what different papers put between and after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from clnr import chance
+from clnr.encoders.base import PlainEncoder
+from clnr.engine import Operators
+from clnr.layers import Parameters, batch_norm, linear_layers, norms, prelu, slopes
+
+
+def _convolutions(
+    parameters: Parameters, operators: Operators, layers: int, after: Callable[[Tensor, int], Tensor], last: bool
+) -> Tensor:
+    r"""Layers :math:`H' = \hat A H W + b` with ``after`` them, the last one included or not (Kipf and Welling, 2017)."""
+    h: Tensor | None = None
+    for layer in range(layers):
+        h = operators.convolve(parameters[f"{layer}.weight"], h) + parameters[f"{layer}.bias"]
+        if last or layer < layers - 1:
+            h = after(h, layer)
+    assert h is not None
+    return h
+
+
+@dataclass(frozen=True)
+class GCN(PlainEncoder):
+    """Graph convolutions with ReLU between, and dropout where the view has it."""
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    def init(self, inputs: int, key: chance.Key) -> Parameters:
+        return linear_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        def after(h: Tensor, layer: int) -> Tensor:
+            return operators.dropout(h.relu(), f"layer {layer}")
+
+        return _convolutions(parameters, operators, self.layers, after, last=False)
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+
+@dataclass(frozen=True)
+class PReLUGCN(PlainEncoder):
+    """Graph convolutions, each with a PReLU after it (as in DGI and MVGRL)."""
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    def init(self, inputs: int, key: chance.Key) -> Parameters:
+        return GCN(self.layers, self.hidden, self.dimension).init(inputs, key) | slopes(self.layers)
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        def after(h: Tensor, layer: int) -> Tensor:
+            return prelu(h, parameters[f"{layer}.slope"])
+
+        return _convolutions(parameters, operators, self.layers, after, last=True)
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+
+@dataclass(frozen=True)
+class BatchGCN(PlainEncoder):
+    """Graph convolutions, each with batch normalisation and a PReLU after it (as in BGRL)."""
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    def init(self, inputs: int, key: chance.Key) -> Parameters:
+        plain = PReLUGCN(self.layers, self.hidden, self.dimension).init(inputs, key)
+        return plain | norms([*[self.hidden] * (self.layers - 1), self.dimension])
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return self._forward(parameters, operators, None)
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
+        statistics: Parameters = {}
+        self._forward(parameters, still[0], statistics)
+        return parameters | statistics
+
+    def _forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
+        def after(h: Tensor, layer: int) -> Tensor:
+            return prelu(batch_norm(parameters, layer, h, statistics), parameters[f"{layer}.slope"])
+
+        return _convolutions(parameters, operators, self.layers, after, last=True)
+
+
+@dataclass(frozen=True)
+class GaussianGCN(PlainEncoder):
+    """A GCN that gives each node a normal law: ``dimension`` means, then as many logarithms of standard deviations.
+
+    The embedding is the means (Kipf and Welling, "Variational graph auto-encoders", 2016).
+    """
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    @property
+    def _both(self) -> GCN:
+        return GCN(self.layers, self.hidden, 2 * self.dimension)
+
+    def init(self, inputs: int, key: chance.Key) -> Parameters:
+        return self._both.init(inputs, key)
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return self._both(parameters, operators)
+
+    def width(self, inputs: int) -> int:
+        return 2 * self.dimension
+
+    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
+        return self(parameters, still[0])[:, : self.dimension]

@@ -1,0 +1,77 @@
+"""A perceptron that ignores edges, and the encoder that a recipe names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from clnr import chance
+from clnr.encoders.base import PlainEncoder
+from clnr.encoders.gcn import GCN
+from clnr.engine import Operators
+from clnr.layers import Parameters, batch_norm, linear_layers, norms
+
+
+@dataclass(frozen=True)
+class MLP(PlainEncoder):
+    """Linear layers with batch normalisation and ReLU between; edges are not looked at.
+
+    While training, a batch is all nodes of the view. To embed, the statistics are those of the whole unperturbed training
+    graph, which ``settle`` computes once and keeps beside the weights.
+    """
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    def init(self, inputs: int, key: chance.Key) -> Parameters:
+        between = [self.hidden] * (self.layers - 1)
+        return linear_layers([inputs, *between, self.dimension], key) | norms(between)
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return self._forward(parameters, operators, None)
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
+        statistics: Parameters = {}
+        self._forward(parameters, still[0], statistics)
+        return parameters | statistics
+
+    def _forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
+        h = operators.project(parameters["0.weight"]) + parameters["0.bias"]
+        for layer in range(self.layers - 1):
+            h = batch_norm(parameters, layer, h, statistics).relu()
+            h = h @ parameters[f"{layer + 1}.weight"] + parameters[f"{layer + 1}.bias"]
+        return h
+
+
+@dataclass(frozen=True)
+class Backbone(PlainEncoder):
+    """The encoder that the recipe names: the paper takes a GCN everywhere but on CS, where an MLP does better."""
+
+    encoder: str
+    layers: int
+    hidden: int
+    dimension: int
+
+    _KINDS: ClassVar[dict[str, Any]] = {"gcn": GCN, "mlp": MLP}
+
+    @property
+    def _chosen(self) -> GCN | MLP:
+        return self._KINDS[self.encoder](self.layers, self.hidden, self.dimension)
+
+    def init(self, inputs: int, key: chance.Key) -> Parameters:
+        return self._chosen.init(inputs, key)
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return self._chosen(parameters, operators)
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
+        return self._chosen.settle(parameters, still)

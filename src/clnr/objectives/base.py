@@ -1,0 +1,73 @@
+"""What an objective is, and what it is told."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from clnr import chance
+from clnr.engine import Engine, Placed
+from clnr.layers import Parameters
+
+
+class Lesson(NamedTuple):
+    """What a supervised objective may know: some nodes and their classes. Test nodes are not among them."""
+
+    train_nodes: Tensor
+    train_labels: Tensor
+    validation_nodes: Tensor
+    validation_labels: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """Where and when: one epoch of one training on one engine; with a lesson only where the objective is supervised."""
+
+    engine: Engine
+    placed: Placed
+    seed: int
+    epoch: int
+    lesson: Lesson | None = None
+
+
+class Objective(ABC):
+    """A loss of the views' rows, with parameters of its own or none.
+
+    What it is like, for the paper's table of architectures:
+
+    Attributes:
+        target: What is compared: nodes (N), the graph (G), features (F) or classes (Y).
+        estimator: Whether it estimates mutual information by a function that it learns.
+        head: Whether it has a projection or prediction head of its own.
+        negatives: Whether it needs negative samples.
+        supervised: Whether it is given a lesson.
+    """
+
+    target: ClassVar[str]
+    estimator: ClassVar[bool] = False
+    head: ClassVar[bool] = False
+    negatives: ClassVar[bool] = False
+    supervised: ClassVar[bool] = False
+
+    @abstractmethod
+    def init(self, width: int, key: chance.Key) -> Parameters:
+        """Fresh parameters for rows of ``width`` numbers."""
+
+    @abstractmethod
+    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor: ...
+
+    def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], moment: Moment) -> Tensor:
+        """What early stopping watches, and keeps the parameters of the lowest of: the loss itself, unless said otherwise."""
+        return loss
+
+
+def unit_rows(z: Tensor) -> Tensor:
+    """Rows scaled to length 1; a zero row stays zero, with a zero gradient."""
+    length = z.square().sum(1, keepdim=True)
+    zero = length == 0
+    return z * torch.where(zero, 0, torch.where(zero, 1, length).rsqrt())

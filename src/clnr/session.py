@@ -1,0 +1,117 @@
+"""A sitting at the terminal: runs of many seeds, from the record where it has them, with progress on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from clnr.engine import Engine
+from clnr.errors import RecordError
+from clnr.graph import Graph
+from clnr.methods import Method
+from clnr.recipe import Recipe
+from clnr.record import Record, run_key
+from clnr.run import Run, Summary, run
+
+err = Console(stderr=True, highlight=False)
+
+
+class Bar:
+    """Progress on standard error, so that standard output holds results alone; silent if told so."""
+
+    def __init__(self, progress: Progress | None, quiet: bool):
+        self._progress = progress
+        self._quiet = quiet
+        self._files: dict[str, Any] = {}
+
+    def remark(self, text: str) -> None:
+        if not self._quiet:
+            err.print(text, style="dim", markup=False, soft_wrap=True)
+
+    def fetched(self, name: str, have: int, total: int | None) -> None:
+        if self._progress is None:
+            return
+        if name not in self._files:
+            self._files[name] = self._progress.add_task(f"download {name}", total=total, note="")
+        self._progress.update(self._files[name], completed=have, total=total)
+
+    @contextmanager
+    def training(self, what: str, epochs: int) -> Iterator[Any]:
+        progress = self._progress
+        if progress is None:
+            yield None
+            return
+        task = progress.add_task(what, total=epochs or None, note="" if epochs else "evaluating")
+
+        def watch(done: int, loss: float) -> None:
+            progress.update(task, completed=done, note=f"loss {loss:.3f}" if done < epochs else "evaluating")
+
+        yield watch
+        progress.remove_task(task)
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Bar]:
+    # A bar is of no use in a log.
+    if quiet or not err.is_interactive:
+        yield Bar(None, quiet)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
+    ) as progress:
+        yield Bar(progress, quiet)
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """How runs are made: how many seeds, on what, kept where.
+
+    Attributes:
+        seeds: Seeds 0, 1, 2 ..., this many.
+        engine: Where to compute.
+        record: Where runs are kept and looked up.
+        again: Run even what the record holds already.
+        bar: Shows how far it is.
+    """
+
+    seeds: int
+    engine: Engine
+    record: Record
+    again: bool
+    bar: Bar
+
+    def runs(self, method: Method, graph: Graph, recipe: Recipe) -> tuple[Summary, RecordError | None]:
+        """Runs of all seeds: from the record where it has them, else made now and recorded.
+
+        A run that cannot be recorded is still a run: it is returned with the rest, and the reason beside them.
+        """
+        made: list[Run] = []
+        failure: RecordError | None = None
+        recalled = 0
+        for seed in range(self.seeds):
+            key = run_key(graph, method, recipe, seed, self.engine)
+            found = None if self.again else self.record.find(key)
+            recalled += found is not None
+            if found is None:
+                found = self.run(method, graph, seed, recipe)
+                try:
+                    self.record.add(key, found)
+                except RecordError as error:
+                    failure = error
+            made.append(found)
+        if recalled:
+            said = f"{method.name}: {recalled} of {self.seeds} from the record ({self.record.path}); --again runs them anew"
+            self.bar.remark(said)
+        return Summary.of(made), failure
+
+    def run(self, method: Method, graph: Graph, seed: int, recipe: Recipe) -> Run:
+        """One run, shown while it lasts and kept nowhere."""
+        epochs = recipe.epochs if method.objective else 0
+        with self.bar.training(f"{method.name} on {graph.name}, seed {seed}", epochs) as watch:
+            return run(method, graph, seed, recipe=recipe, device=self.engine.device.type, watch=watch)
