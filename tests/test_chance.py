@@ -35,6 +35,14 @@ def test_draws_are_pinned():
     assert [chance.draw(key, i, 5) for i in range(4)] == [4262289326, 2811785683, 1584431221, 2191824287]
 
 
+@pytest.mark.parametrize("seed", [0, 5, 2**32 - 1, 2**40 + 3])
+def test_keys_and_draws_equal_the_loop(seed):
+    key = chance.branch(chance.key(seed, "pairs", 12), "row")
+    assert key == oracles.key(seed, "pairs", 12, "row")
+    i, j = torch.arange(50), torch.arange(50) * 2**26 % 2**32
+    assert chance.draw(key, i, j).tolist() == [oracles.draw(key, a, b) for a, b in zip(i.tolist(), j.tolist(), strict=True)]
+
+
 def test_keys_from_tensors_equal_keys_from_numbers():
     epochs = torch.arange(50)
     together = chance.key(3, "nodes", epochs)
@@ -52,6 +60,32 @@ def test_streams_differ_in_every_word_of_their_path():
 def test_rates(rate):
     kept = bits(rate).sum()
     assert abs(kept - COUNT * (1 - rate)) <= 5 * math.sqrt(COUNT * rate * (1 - rate))
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3, 0.7, 1.0])
+def test_a_tensor_of_one_rate_is_that_rate(rate):
+    same = torch.full((COUNT,), rate, dtype=torch.float64)
+    np.testing.assert_array_equal(bits(same), bits(rate))
+
+
+def test_each_index_has_its_own_rate():
+    rates = torch.linspace(0, 1, 11, dtype=torch.float64)
+    kept = bits(rates.repeat(COUNT // 11 + 1)[:COUNT])
+    for k, rate in enumerate(rates.tolist()):
+        mine = kept[k::11]
+        assert abs(mine.sum() - len(mine) * (1 - rate)) <= 5 * math.sqrt(len(mine) * rate * (1 - rate))
+
+
+def test_rates_of_pairs_equal_the_loop():
+    rates = torch.rand(20, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    i, j = torch.arange(20)[:, None], torch.arange(30)[None, :]
+    key = chance.key(1, "x")
+    expected = [[oracles.kept(key, float(rates[a, b]), a, b) for b in range(30)] for a in range(20)]
+    assert chance.keep(key, rates, i, j).tolist() == expected
+
+
+def test_what_a_lower_rate_drops_a_higher_one_drops_too():
+    assert not (bits(0.6) & ~bits(0.2)).any()
 
 
 def test_words_are_uniform_and_so_is_each_bit():
@@ -104,7 +138,7 @@ def test_all_permutations_of_four_are_equally_likely():
 
 def test_sampled_nodes_are_distinct_and_every_node_is_as_likely():
     total, count, epochs = 101, 20, 3000
-    drawn = torch.stack([chance.sample(0, epoch, total, count, torch.device("cpu")) for epoch in range(epochs)])
+    drawn = torch.stack([chance.sample(0, epoch, epochs, total, count, torch.device("cpu")) for epoch in range(epochs)])
     assert all(len(set(row)) == count for row in drawn.tolist())
     hits = np.bincount(drawn.numpy().ravel(), minlength=total)
     expected = epochs * count / total
@@ -112,13 +146,27 @@ def test_sampled_nodes_are_distinct_and_every_node_is_as_likely():
 
 
 def test_samples_do_not_depend_on_what_was_asked_before():
-    one = chance.sample(5, 77, 1000, 50, torch.device("cpu"))
+    one = chance.sample(5, 77, 100, 1000, 50, torch.device("cpu"))
     chance._samples.cache_clear()
-    chance.sample(5, 3, 1000, 50, torch.device("cpu"))
-    assert torch.equal(one, chance.sample(5, 77, 1000, 50, torch.device("cpu")))
+    chance.sample(5, 3, 100, 1000, 50, torch.device("cpu"))
+    assert torch.equal(one, chance.sample(5, 77, 100, 1000, 50, torch.device("cpu")))
     assert torch.equal(one, chance.permute(chance.key(5, "nodes", 77), torch.arange(50), 1000))
-    assert not torch.equal(one, chance.sample(5, 78, 1000, 50, torch.device("cpu")))
-    assert not torch.equal(one, chance.sample(6, 77, 1000, 50, torch.device("cpu")))
+    assert not torch.equal(one, chance.sample(5, 78, 100, 1000, 50, torch.device("cpu")))
+    assert not torch.equal(one, chance.sample(6, 77, 100, 1000, 50, torch.device("cpu")))
+
+
+@pytest.mark.parametrize("epoch", [0, 31, 32, 1000])
+def test_an_epoch_may_be_a_counter(epoch, monkeypatch):
+    counter = torch.tensor(epoch)
+    here = torch.device("cpu")
+    expected = chance.sample(5, epoch, 2000, 1000, 50, here)
+    assert torch.equal(chance.sample(5, counter, 2000, 1000, 50, here), expected)
+    monkeypatch.setattr(chance, "_TABLE", 0)
+    assert torch.equal(chance.sample(5, counter, 2000, 1000, 50, here), expected)
+    one, other = (chance.branch(chance.key(5, "x", count), "y") for count in (counter, epoch))
+    assert torch.equal(chance.keep(one, 0.3, torch.arange(100), 7), chance.keep(other, 0.3, torch.arange(100), 7))
+    assert torch.equal(chance.normal(one, 100), chance.normal(other, 100))
+    assert torch.equal(chance.shuffle(one, 100), chance.shuffle(other, 100))
 
 
 def test_uniform_has_the_moments_of_the_uniform_distribution():
@@ -129,13 +177,63 @@ def test_uniform_has_the_moments_of_the_uniform_distribution():
     assert abs(u.double().var() - 1 / 12) < 5 * math.sqrt(1 / 180 / COUNT)
 
 
+def test_normal_has_the_moments_of_the_normal_law():
+    x = chance.normal(chance.key(0, "n"), COUNT)
+    assert x.dtype == torch.float32
+    x = x.double()
+    for power, moment, spread in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs((x**power).mean() - moment) < 5 * math.sqrt(spread / COUNT)
+
+
+def test_normal_has_the_quantiles_of_the_normal_law():
+    x = chance.normal(chance.key(1, "n"), COUNT).double()
+    for bound in (-3, -2, -1, -0.5, 0, 0.5, 1, 2, 3):
+        below = (1 + math.erf(bound / math.sqrt(2))) / 2
+        assert abs((x < bound).double().mean() - below) < 5 * math.sqrt(below * (1 - below) / COUNT)
+    assert 4 < x.abs().max() < 5.8
+
+
+def test_normal_is_a_function_of_its_key_and_its_numbers_are_independent():
+    one, other = (chance.normal(chance.key(seed, "n"), COUNT) for seed in (0, 1))
+    assert torch.equal(one, chance.normal(chance.key(0, "n"), COUNT))
+    assert torch.equal(one[:100], chance.normal(chance.key(0, "n"), 100))
+    for a, b in ((one, other), (one[1:], one[:-1]), (one.square(), other.square()), (one[1:].abs(), one[:-1].abs())):
+        assert abs(correlation(a, b)) < 5 / math.sqrt(COUNT)
+
+
+@pytest.mark.parametrize("total", [0, 1, 2, 5, 997])
+def test_shuffle_is_a_permutation_in_the_order_of_draws(total):
+    key = chance.key(4, "s")
+    order = chance.shuffle(key, total).tolist()
+    assert order == sorted(range(total), key=lambda i: oracles.draw(key, i))
+
+
+def test_shuffle_puts_everything_anywhere_alike():
+    total, trials = 7, 4200
+    where = np.stack([chance.shuffle(chance.key(0, "s", trial), total).numpy() for trial in range(trials)])
+    for position in range(total):
+        counts = np.bincount(where[:, position], minlength=total)
+        assert ((counts - trials / total) ** 2 / (trials / total)).sum() < 6 + 5 * math.sqrt(12)
+
+
+def test_shuffles_differ_by_key():
+    one, same, other = (chance.shuffle(chance.key(seed, "s"), 100) for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert (one == other).sum() < 10
+    assert abs(correlation(chance.shuffle(chance.key(0, "s"), COUNT), np.arange(COUNT))) < 5 / math.sqrt(COUNT)
+
+
 @pytest.mark.gpu
 def test_cpu_and_gpu_agree_to_the_bit(cuda):
     index = torch.arange(1_000_003)
     key = chance.key(11, "train", 5, 1)
     assert torch.equal(chance.draw(key, index, index * 3), chance.draw(key, index.to(cuda), index.to(cuda) * 3).cpu())
     assert torch.equal(chance.keep(key, 0.3, index), chance.keep(key, 0.3, index.to(cuda)).cpu())
+    rates = torch.rand(1_000_003, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(chance.keep(key, rates, index), chance.keep(key, rates.to(cuda), index.to(cuda)).cpu())
     assert torch.equal(chance.uniform(key, 100_001), chance.uniform(key, 100_001, cuda).cpu())
+    assert torch.equal(chance.shuffle(key, 100_001), chance.shuffle(key, 100_001, cuda).cpu())
+    torch.testing.assert_close(chance.normal(key, 100_001), chance.normal(key, 100_001, cuda).cpu(), rtol=1e-5, atol=1e-6)
     for epoch in (0, 31, 32, 100):
-        here, there = (chance.sample(1, epoch, 169_343, 1024, device) for device in (torch.device("cpu"), cuda))
+        here, there = (chance.sample(1, epoch, 100, 169_343, 1024, device) for device in (torch.device("cpu"), cuda))
         assert torch.equal(here, there.cpu())

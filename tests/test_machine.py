@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +34,27 @@ def test_code_version_is_of_the_code(tmp_path, monkeypatch):
         monkeypatch.undo()
         machine.code_version.cache_clear()
     assert machine.code_version() == first
+
+
+def test_code_version_covers_whatever_a_run_imports():
+    """All modules that run.py reaches, but for those that hold no arithmetic of a result."""
+    source = Path(machine.__file__).parent
+    apart = {"errors", "machine", "places", "recipe", "version"}
+    reached, left = set(), ["run"]
+    while left:
+        name = left.pop()
+        if name in reached or name in apart:
+            continue
+        reached.add(name)
+        path = source / name
+        for file in path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")]:
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.module == "clnr":
+                    left += [alias.name for alias in node.names]
+                elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("clnr."):
+                    left.append(node.module.split(".")[1])
+    assert reached == {entry.removesuffix(".py") for entry in machine._NUMERICS}
+    assert all((source / entry).exists() for entry in machine._NUMERICS)
 
 
 def test_versions_name_what_computes():

@@ -15,9 +15,22 @@ SOURCE = Path(clnr.__file__).parent
 
 # A module imports only from those above it.
 ORDER = (
-    *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data", "views", "encoders"),
-    *("postprocess", "objectives", "methods", "train", "evaluate", "geometry", "machine", "run", "record", "report"),
-    *("cli", "__main__"),
+    *(
+        "version",
+        "errors",
+        "places",
+        "chance",
+        "edges",
+        "checks",
+        "graph",
+        "recipe",
+        "engine",
+        "data",
+        "centrality",
+        "diffusion",
+    ),
+    *("views", "layers", "encoders", "postprocess", "objectives", "methods", "train", "evaluate", "geometry", "machine", "run"),
+    *("record", "comparison", "session", "search", "report", "cli", "__main__"),
 )
 
 
@@ -47,12 +60,20 @@ def test_a_module_imports_only_from_those_above_it(file):
     assert set(imports(file)) <= set(above)
 
 
+def test_the_order_names_every_module_once():
+    there = {
+        path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    assert sorted(ORDER) == sorted(there - {"__init__"})
+
+
 def test_no_code_branches_on_a_methods_name():
+    """Nor looks one up: no comparison, pattern or subscript has a method's name in it."""
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Compare):
+            if isinstance(node, ast.Compare | ast.match_case | ast.Subscript):
                 words = {leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant)}
-                assert not words & set(clnr.METHODS), f"{file.name}:{node.lineno}"
+                assert not words & set(clnr.METHODS), f"{file.name}: {ast.unparse(node)}"
 
 
 def test_importing_says_nothing_and_loads_no_heavy_optional_package():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
 import multiprocessing
@@ -11,21 +10,16 @@ import re
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from clnr import machine, methods
-from clnr.engine import cpu
 from clnr.errors import RecordError
-from clnr.graph import Split
-from clnr.recipe import Recipe
-from clnr.record import Record, run_key
+from clnr.record import Record
 from clnr.run import Run
-from tests.conftest import tiny
 
 
 def made(seed: int = 0, **changes) -> Run:
@@ -40,6 +34,7 @@ def made(seed: int = 0, **changes) -> Run:
         "alignment": 0.1 * seed,
         "uniformity": -2.5 - seed,
         "effective_rank": 100.25 + seed,
+        "epochs": seed,
         "train_seconds": 1e-9 * seed,
         "epoch_ms": 3.5,
         "peak_memory_bytes": 2**40 + seed,
@@ -153,20 +148,102 @@ def test_without_a_path_the_record_is_under_clnr_home(home):
     assert (home / "state" / "runs.sqlite").is_file()
 
 
+# -- records of an older form -----------------------------------------------------------------------------------------------
+
+FORM_1 = (
+    *("method", "dataset", "seed", "strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
+    *("train_seconds", "epoch_ms", "peak_memory_bytes", "device", "engine", "precision", "content", "recipe", "versions"),
+    *("machine", "seconds"),
+)
+OLD = [
+    made(0, recipe={"epochs": 50, "drop": "pairs"}, epochs=50),
+    made(1, recipe={"epochs": 7}, epochs=7),
+    made(2, method="Raw", recipe={"epochs": 50}, epoch_ms=None, epochs=0),
+    made(3, recipe={"epochs": 0}, epoch_ms=None, epochs=0),
+]
+
+
+def first_form(record: Record) -> Record:
+    """A record as the first form had it: no column for epochs."""
+    record.path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(record.path)) as base, base:
+        base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(FORM_1)})")
+        base.execute("CREATE INDEX runs_key ON runs (key)")
+        for run in OLD:
+            values = [getattr(run, name) for name in FORM_1]
+            values = [json.dumps(value) if isinstance(value, dict) else value for value in values]
+            marks = ", ".join("?" * (len(values) + 2))
+            row = [f"key {run.seed}", "2026-01-01T00:00:00+00:00", *values]
+            base.execute(f"INSERT INTO runs (key, made, {', '.join(FORM_1)}) VALUES ({marks})", row)
+        base.execute("PRAGMA user_version = 1")
+    return record
+
+
+@pytest.fixture
+def old(record) -> Record:
+    return first_form(record)
+
+
+def form(record):
+    with closing(sqlite3.connect(record.path)) as base:
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return base.execute("PRAGMA user_version").fetchone()[0]
+
+
+def test_the_first_form_was_this_one_without_epochs():
+    assert set(FORM_1) == {field.name for field in dataclasses.fields(Run)} - {"epochs"}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        lambda record: record.runs(),
+        lambda record: record.find("key 1"),
+        lambda record: record.prepare(),
+        lambda record: record.add("new", made(9)),
+    ],
+    ids=["runs", "find", "prepare", "add"],
+)
+def test_an_older_record_is_brought_up_to_date_by_whoever_opens_it_first(old, first):
+    first(old)
+    assert form(old) == 2
+    assert [run for _, run in old.runs()][:4] == OLD
+    assert [old.find(f"key {seed}") for seed in range(4)] == OLD
+    assert old.runs()[0][0] == "2026-01-01T00:00:00+00:00"
+    old.add("newer", made(10))
+    assert old.find("newer") == made(10)
+
+
+def test_an_older_record_without_runs(record):
+    record.path.parent.mkdir()
+    with closing(sqlite3.connect(record.path)) as base, base:
+        base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(FORM_1)})")
+        base.execute("PRAGMA user_version = 1")
+    assert record.runs() == []
+    record.add("key", made())
+    assert record.find("key") == made()
+
+
 # -- several writers, and kills --------------------------------------------------------------------------------------------
 
 
-def write_rows(path: Path, writer: int, count: int, barrier) -> None:
+def write_rows(path: Path, writer: int, count: int, barrier, old: Path) -> None:
     record = Record(path)
     barrier.wait(60)
     for seed in range(count):
         record.add(f"{writer}-{seed}", made(seed, dataset=f"writer {writer}"))
+    record = Record(old)
+    barrier.wait(60)
+    assert len(record.runs()) >= len(OLD)
+    record.add(f"{writer}", made(100 + writer))
 
 
-def test_two_processes_writing_at_once_lose_nothing(record):
+def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(record, tmp_path):
+    first_form(Record(tmp_path / "old.sqlite"))
+    old = Record(tmp_path / "old.sqlite")
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(2)
-    workers = [context.Process(target=write_rows, args=(record.path, writer, 50, barrier)) for writer in range(2)]
+    workers = [context.Process(target=write_rows, args=(record.path, i, 50, barrier, old.path)) for i in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -178,6 +255,19 @@ def test_two_processes_writing_at_once_lose_nothing(record):
         mine = [run for run in runs if run.dataset == f"writer {writer}"]
         assert mine == [made(seed, dataset=f"writer {writer}") for seed in range(50)]
         assert record.find(f"{writer}-49") == mine[-1]
+    assert form(old) == 2
+    runs = [run for _, run in old.runs()]
+    assert runs[:4] == OLD
+    assert sorted(run.seed for run in runs[4:]) == [100, 101]
+
+
+def test_many_may_bring_an_older_record_up_to_date_at_once(tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(10):
+            record = first_form(Record(tmp_path / f"{number}.sqlite"))
+            found = pool.map(lambda record: [run for _, run in record.runs()], [record] * 4)
+            assert list(found) == [OLD] * 4
+            assert form(record) == 2
 
 
 KILLED = """
@@ -305,7 +395,7 @@ def test_a_file_that_is_no_database_is_a_record_error_and_left_alone(record, use
 def test_a_record_of_a_newer_form_is_refused(record, use):
     record.add("key", made())
     with closing(sqlite3.connect(record.path)) as base:
-        base.execute("PRAGMA user_version = 2")
+        base.execute("PRAGMA user_version = 3")
     assert "newer clnr" in assert_unusable(record, use)
 
 
@@ -375,92 +465,3 @@ def test_after_preparing_a_run_can_be_written_though_the_disk_is_full_and_later_
     assert written >= 20
     assert all(str(record.path) in step for step in said[written:])
     assert [run for _, run in record.runs()] == [made()] * written
-
-
-# -- what makes two runs the same run --------------------------------------------------------------------------------------
-
-
-def key_of(graph=None, method=methods.CLNR, recipe=None, seed=0, engine=None) -> str:
-    return run_key(tiny() if graph is None else graph, method, recipe or Recipe(), seed, engine or cpu())
-
-
-def engine_with(**changes):
-    engine = copy.copy(cpu())
-    for name, value in changes.items():
-        object.__setattr__(engine, name, value)
-    return engine
-
-
-def with_feature():
-    x = tiny().features.copy()
-    x[0, 0] += 1
-    return dataclasses.replace(tiny(), features=x)
-
-
-def with_label():
-    labels = tiny().labels.copy()
-    labels[0] = 1 - labels[0]
-    return dataclasses.replace(tiny(), labels=labels)
-
-
-SPLIT = Split(np.arange(5), np.arange(5, 10), np.arange(10, 40))
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"graph": with_feature()},
-        {"graph": with_label()},
-        {"graph": tiny(edges=91)},
-        {"graph": tiny(weighted=True)},
-        {"graph": dataclasses.replace(tiny(), split=SPLIT)},
-        {"method": methods.UNTRAINED},
-        {"method": methods.RAW},
-        {"method": methods.CLNR.but("CLNR", "as CLNR, but plain", postprocess=())},
-        {"seed": 1},
-        {"seed": 2**32},
-        {"engine": engine_with(name="other")},
-        {"engine": engine_with(precision="bfloat16")},
-    ],
-    ids=lambda changed: next(iter(changed)),
-)
-def test_the_key_changes_with(changed):
-    assert key_of(**changed) != key_of()
-
-
-@pytest.mark.parametrize("name", Recipe().to_dict())
-def test_the_key_changes_with_each_value_of_the_recipe(name):
-    choices = {"encoder": "mlp", "drop": "pairs", "mask": "elements"}
-    value = Recipe().to_dict()[name]
-    other = choices[name] if name in choices else value + 1 if isinstance(value, int) else value / 2 + 1e-4
-    assert key_of(recipe=Recipe.of({name: other})) != key_of()
-
-
-def test_the_key_changes_with_the_code(monkeypatch):
-    before = key_of()
-    monkeypatch.setattr(machine, "code_version", lambda: "another")
-    assert key_of() != before
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"graph": tiny()},
-        {"graph": tiny().named("another")},
-        {"graph": dataclasses.replace(tiny(), ids=np.arange(40) + 7)},
-        {"method": methods.CLNR.but("another", "the same by another name")},
-        {"recipe": Recipe.from_toml(Recipe().to_toml())},
-        {"recipe": Recipe(weight_decay=0)},
-    ],
-    ids=["same", "name", "ids", "method's name", "read back", "whole number"],
-)
-def test_the_key_does_not_change_with(changed):
-    assert key_of(**changed) == key_of()
-
-
-def test_the_key_is_the_same_in_every_process():
-    code = "from tests.test_record import key_of; print(key_of())"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "12345"}
-    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == key_of()
-    assert re.fullmatch("[0-9a-f]{64}", key_of())

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib
 import statistics
 
 import numpy as np
@@ -8,15 +10,20 @@ import pytest
 import torch
 
 from clnr import CLNR, Graph, Recipe, Summary, embed, geometry, load, recipe_for, run
+from clnr.data import split_of
 from clnr.engine import cpu
-from clnr.errors import DataError, RecipeError, TrainingError
+from clnr.errors import ClnrError, DataError, RecipeError, TrainingError
+from clnr.graph import Split
 from clnr.methods import METHODS, RAW
 from clnr.objectives import NTXent, unit_rows
-from clnr.run import fresh_views
+from clnr.run import fresh_views, lesson_of
 from clnr.train import fit
 from tests.conftest import tiny
 
-QUICK = Recipe(hidden=16, dimension=8, epochs=4, probe_steps=30)
+QUICK = Recipe(hidden=16, dimension=8, heads=2, epochs=4, probe_steps=30)
+TAUGHT = [method for method in METHODS.values() if method.supervised]
+UNTAUGHT = [method for method in METHODS.values() if not method.supervised]
+NAMED = {"ids": lambda method: method.name}
 MEASURES = ("strict", "paper", "validation", "alignment", "uniformity", "effective_rank")
 
 
@@ -41,20 +48,164 @@ def test_a_name_is_as_good_as_the_thing():
     assert by_name.content == load("embedded").digest
 
 
-def test_geometry_is_that_of_fresh_views_of_the_validation_nodes():
-    graph = load("embedded")
-    result = run(CLNR, graph, 2, recipe=QUICK, device="cpu")
-    engine, model = cpu(), CLNR.build(QUICK)
-    placed = engine.place(graph)
-    parameters = fit(model, engine, placed, QUICK, 2).parameters
-    u, v = (unit_rows(rows[torch.tensor(graph.split.validation)]) for rows in fresh_views(model, parameters, engine, placed, 2))
+# -- who sees which labels -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def embeddings(monkeypatch):
+    """Makes a run and returns its embedding, parameters and result."""
+    seen = []
+    module = importlib.import_module("clnr.run")
+    learn = module._learn
+
+    def kept(*arguments, **more):
+        seen.append(learn(*arguments, **more))
+        return seen[-1]
+
+    monkeypatch.setattr(module, "_learn", kept)
+
+    def make(method, graph, recipe):
+        result = run(method, graph, 1, recipe=recipe, device="cpu")
+        return seen[-1].z, seen[-1].fitted.parameters, result
+
+    return make
+
+
+def relabelled(graph, nodes, shift=1):
+    """Every one of these nodes with another of the three labels."""
+    labels = graph.labels.copy()
+    labels[nodes] = (labels[nodes] + shift) % 3
+    return dataclasses.replace(graph, labels=labels)
+
+
+def assert_equal(one, other):
+    assert torch.equal(one[0], other[0])
+    assert all(torch.equal(value, other[1][name]) for name, value in one[1].items())
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_test_labels_decide_nothing_but_the_report(method, embeddings):
+    """Of a node's three possible labels its prediction is right for one, so that the three accuracies add up to all."""
+    graph, recipe = tiny(60, 150), QUICK.but(epochs=8, learning_rate=0.05, patience=2)
+    test = split_of(graph, 1).test
+    honest, *others = (embeddings(method, relabelled(graph, test, shift), recipe) for shift in range(3))
+    unreported = ("validation", "alignment", "uniformity", "effective_rank", "epochs", "recipe")
+    for other in others:
+        assert_equal(honest, other)
+        assert [getattr(honest[2], name) for name in unreported] == [getattr(other[2], name) for name in unreported]
+    assert sum(each[2].strict for each in (honest, *others)) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("method", UNTAUGHT, **NAMED)
+def test_no_label_at_all_decides_what_an_unsupervised_method_learns(method, embeddings):
+    graph, recipe = tiny(60, 150), QUICK.but(patience=2)
+    assert_equal(embeddings(method, graph, recipe), embeddings(method, relabelled(graph, np.arange(60)), recipe))
+
+
+@pytest.mark.parametrize("method", TAUGHT, **NAMED)
+def test_a_supervised_method_learns_from_training_labels_and_stops_by_validation_labels(method, embeddings):
+    graph = tiny(60, 150)
+    split, recipe = split_of(graph, 1), QUICK.but(epochs=30, learning_rate=0.005, patience=2)
+    honest = embeddings(method, graph, recipe)
+    for nodes in (split.train, split.validation):
+        others = [embeddings(method, relabelled(graph, nodes, shift), recipe)[0] for shift in (1, 2)]
+        assert not all(torch.equal(honest[0], other) for other in others)
+    endless = recipe.but(patience=0)
+    assert_equal(embeddings(method, graph, endless), embeddings(method, relabelled(graph, split.validation), endless))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_lesson_holds_training_and_validation_nodes_and_never_a_test_node(seed):
+    graph = tiny(100, 250)
+    split = split_of(graph, seed)
+    lesson, classes = lesson_of(graph, split, torch.device("cpu"))
+    assert lesson.train_nodes.tolist() == split.train.tolist()
+    assert set(lesson.validation_nodes.tolist()) <= set(split.validation.tolist())
+    assert not {*lesson.train_nodes.tolist(), *lesson.validation_nodes.tolist()} & set(split.test.tolist())
+    assert lesson.train_labels.tolist() == graph.labels[split.train].tolist()
+    assert lesson.validation_labels.tolist() == graph.labels[lesson.validation_nodes.numpy()].tolist()
+    assert classes == max(lesson.train_labels.tolist()) + 1
+    assert max(lesson.validation_labels.tolist()) < classes
+
+
+def test_a_supervised_method_needs_validation_nodes_of_a_class_that_it_learns():
+    labels = np.repeat([0, 1], [10, 20])
+    split = Split(np.arange(5), np.arange(10, 15), np.arange(15, 30))
+    graph = Graph.from_edges([0], [1], np.eye(30), undirected=True, labels=labels, split=split)
+    with pytest.raises(DataError, match="no validation node of a class that is among the training nodes"):
+        run("GCN", graph, recipe=QUICK, device="cpu")
+
+
+@pytest.mark.parametrize("method", TAUGHT, **NAMED)
+def test_a_supervised_method_is_as_wide_as_there_are_classes_and_scored_by_its_own_predictions(method, embeddings):
+    graph = tiny(60, 150)
+    z, _, result = embeddings(method, graph, QUICK)
+    test = split_of(graph, 1).test
+    assert z.shape == (60, 3)
+    assert result.strict == result.paper == pytest.approx(100 * np.mean(z.argmax(1).numpy()[test] == graph.labels[test]))
+    assert result.recipe == QUICK.but(dimension=3).to_dict()
+
+
+@pytest.mark.parametrize("method", TAUGHT, **NAMED)
+def test_embedding_by_a_supervised_method_either_works_or_says_why_not(method):
+    graph = tiny(60, 150)
+    with contextlib.suppress(ClnrError):
+        assert len(embed(method, graph, recipe=QUICK, device="cpu")) == 60
+    with pytest.raises(ClnrError, match="labels"):
+        embed(method, graph.without_labels(), recipe=QUICK, device="cpu")
+
+
+# -- geometry --------------------------------------------------------------------------------------------------------------
+
+
+def learned(method, graph, recipe, seed):
+    engine, model = cpu(), method.build(recipe)
+    placed = engine.place(graph.without_labels())
+    lesson = lesson_of(graph, split_of(graph, seed), engine.device)[0] if method.supervised else None
+    return engine, model, placed, fit(model, engine, placed, recipe, seed, lesson=lesson).parameters
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_geometry_is_that_of_fresh_views_of_the_validation_nodes(method):
+    graph, recipe = tiny(80, 200), QUICK.but(dimension=3)
+    result = run(method, graph, 2, recipe=recipe, device="cpu")
+    engine, _, placed, parameters = learned(method, graph, recipe, 2)
+    nodes = torch.tensor(split_of(graph, 2).validation)
+    u, v = (unit_rows(rows[nodes]) for rows in fresh_views(method, recipe, parameters, engine, placed, 2))
     assert result.alignment == geometry.alignment(u, v) > 0
     assert result.uniformity == pytest.approx((geometry.uniformity(u) + geometry.uniformity(v)) / 2)
 
 
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_fresh_views_are_the_methods_own_where_it_has_twins_and_else_clnrs_embedded(method):
+    graph, recipe = tiny(80, 200), QUICK.but(dimension=3, edge_drop=0.4, feature_mask=0.3, dropout=0.5)
+    engine, model, placed, parameters = learned(method, graph, recipe, 2)
+    views = fresh_views(method, recipe, parameters, engine, placed, 2)
+    if method.twins:
+        expected = model.project(parameters, engine, model.look(placed, 2, "measure", 0))[:2]
+    else:
+        expected = [model.embed(parameters, engine, view) for view in CLNR.build(recipe).look(placed, 2, "measure", 0)]
+    assert len(views) == 2
+    for rows, wanted in zip(views, expected, strict=True):
+        assert torch.equal(rows, wanted)
+    assert not torch.equal(*views)
+
+
+def test_measured_views_are_none_of_trainings():
+    engine, model, placed, parameters = learned(CLNR, tiny(80, 200), QUICK, 0)
+    (u, _), trained = fresh_views(CLNR, QUICK, parameters, engine, placed, 0), range(QUICK.epochs)
+    for epoch in trained:
+        for rows in model.project(parameters, engine, model.look(placed, 0, "train", epoch)):
+            assert not torch.equal(rows, u)
+
+
+# -- results ---------------------------------------------------------------------------------------------------------------
+
+
 def test_the_embedded_graph_is_hard_enough_to_tell_methods_apart():
     """Raw features, then the untrained encoder, then CLNR, each by a clear margin."""
-    raw, untrained, clnr = (run(name, "embedded", 0, device="cpu").strict for name in ("Raw", "Untrained", "CLNR"))
+    recipe = recipe_for(CLNR, "embedded").but(epochs=12, probe_steps=300)
+    raw, untrained, clnr = (run(name, "embedded", recipe=recipe, device="cpu").strict for name in ("Raw", "Untrained", "CLNR"))
     assert raw + 8 < untrained
     assert untrained + 8 < clnr
 
@@ -72,8 +223,18 @@ def test_summary_is_what_the_seeds_say():
 
 def test_nothing_trained_takes_no_epochs():
     result = run(RAW, tiny(60, 150), recipe=QUICK, device="cpu")
-    assert result.epoch_ms is None
+    assert (result.epochs, result.epoch_ms) == (0, None)
     assert result.effective_rank > 1
+
+
+def test_epochs_are_those_that_were_trained():
+    graph = tiny(60, 150)
+    assert run(CLNR, graph, recipe=QUICK, device="cpu").epochs == 4
+    stopped = run(CLNR, graph, recipe=QUICK.but(epochs=300, learning_rate=0.1, patience=2), device="cpu")
+    assert 2 < stopped.epochs < 300
+    assert stopped.recipe["epochs"] == 300
+    both = Summary.of([stopped, dataclasses.replace(stopped, seed=1, epochs=stopped.epochs + 1)])
+    assert both.to_dict()["epochs"] == stopped.epochs + 0.5
 
 
 def test_bad_arguments():
@@ -111,7 +272,7 @@ def test_learning_is_shown_no_labels():
 def test_an_embedding_that_is_not_finite_is_not_scored():
     recipe = Recipe(layers=64, hidden=64, dimension=64, learning_rate=1.0, epochs=1, probe_steps=5)
     with pytest.raises(TrainingError, match=r"embedding is not finite after 1 epochs; recipe: .*layers=64"):
-        run(CLNR, "embedded", recipe=recipe, device="cpu")
+        run(CLNR, tiny(60, 150), recipe=recipe, device="cpu")
 
 
 def test_the_shelfs_recipe_can_be_varied():

@@ -1,42 +1,253 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
-from clnr.engine import cpu, gpu
+from clnr import train
+from clnr.encoders import Features
+from clnr.engine import View, cpu, gpu
 from clnr.errors import TrainingError
-from clnr.methods import CLNR
-from clnr.objectives import Moment, NTXent, Objective
+from clnr.methods import CLNR, METHODS
+from clnr.objectives import Lesson, Moment, NTXent, Objective
 from clnr.recipe import Recipe
-from clnr.train import Ledger, fit
+from clnr.train import Best, Ledger, ended, fit, learning_rate
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=25)
+LABELS = torch.arange(40) % 3
+LESSON = Lesson(torch.arange(10), LABELS[:10], torch.arange(10, 20), LABELS[10:20])
 
 
 def training(recipe=SMALL, method=CLNR, engine=None, watch=None, seed=0):
     engine = engine or cpu()
-    return fit(method.build(recipe), engine, engine.place(tiny()), recipe, seed, watch)
+    lesson = Lesson(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
+    return fit(method.build(recipe), engine, engine.place(tiny()), recipe, seed, watch, lesson)
 
 
-def test_it_is_adam_on_the_models_loss():
-    """The same training, written out with torch's own pieces and the model's loss."""
+def by_hand(recipe, method, seed=0):
+    """The same training, written out with torch's own pieces and the model's loss: all losses, and parameters at the end."""
     engine = cpu()
-    model, placed = CLNR.build(SMALL), engine.place(tiny())
-    parameters = {name: value.requires_grad_() for name, value in model.init(12, 3).items()}
-    adam = torch.optim.Adam(parameters.values(), lr=1e-3)
-    losses = []
-    for epoch in range(25):
-        loss = model.loss(parameters, Moment(engine, placed, 3, epoch))
-        adam.zero_grad()
+    model, placed = method.build(recipe), engine.place(tiny())
+    parameters = {name: value.requires_grad_() for name, value in model.init(12, seed).items()}
+    adam = {"l2": torch.optim.Adam, "decoupled": torch.optim.AdamW}[recipe.decay]
+    optimiser = adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    losses, best, kept, waited = [], math.inf, None, 0
+    for epoch in range(recipe.epochs):
+        optimiser.param_groups[0]["lr"] = learning_rate(recipe, epoch)
+        loss = model.loss(parameters, Moment(engine, placed, seed, epoch, recipe.epochs, LESSON if method.supervised else None))
+        watched = loss.item()
+        if method.supervised:
+            with torch.no_grad():
+                z = model.embed(parameters, engine, View(placed))
+            watched = torch.nn.functional.cross_entropy(z[10:20], LABELS[10:20]).item()
+        losses.append(loss.item())
+        if watched < best:
+            best, waited = watched, 0
+            kept = {name: value.detach().clone() for name, value in parameters.items()}
+        else:
+            waited += 1
+        if recipe.patience and waited >= recipe.patience:
+            break
+        optimiser.zero_grad()
         loss.backward()
-        adam.step()
-        losses.append(loss.detach())
-    fitted = training(seed=3)
-    assert torch.equal(fitted.losses, torch.stack(losses))
+        optimiser.step()
+        model.advance(parameters, (epoch + 1) / recipe.epochs)
+    return losses, kept if recipe.patience else parameters
+
+
+def assert_same(fitted, expected):
+    losses, parameters = expected
+    assert fitted.losses.tolist() == losses
     assert all(torch.equal(fitted.parameters[name], value) for name, value in parameters.items())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"weight_decay": 0.1},
+        {"weight_decay": 0.1, "decay": "decoupled"},
+        {"warmup": 0.3, "schedule": "cosine"},
+        {"learning_rate": 0.05, "patience": 3},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["CLNR", "BGRL", "DGI", "GCN"])
+def test_it_is_adam_on_the_models_loss(name, change):
+    recipe = Recipe(hidden=16, dimension=8, epochs=20, **change)
+    assert_same(training(recipe, METHODS[name], seed=3), by_hand(recipe, METHODS[name], 3))
+
+
+def test_decoupled_decay_is_not_in_the_gradient():
+    """Adam divides a gradient by its size, AdamW does not so with the decay: w becomes (1 - rate * decay) w, then a step."""
+    numbers = {"weight_decay": 0.5, "learning_rate": 0.01, "epochs": 1}
+    plain = training(SMALL.but(**numbers | {"weight_decay": 0.0})).parameters
+    start = CLNR.build(SMALL).init(12, 0)
+    apart = training(SMALL.but(**numbers, decay="decoupled")).parameters
+    for name, value in apart.items():
+        torch.testing.assert_close(value, plain[name] - 0.005 * start[name], rtol=1e-4, atol=1e-6)
+    together = training(SMALL.but(**numbers)).parameters
+    assert not torch.allclose(together["encoder.0.weight"], apart["encoder.0.weight"], atol=1e-4)
+
+
+# -- the learning rate -----------------------------------------------------------------------------------------------------
+
+
+def test_without_warm_up_and_schedule_the_rate_is_constant():
+    assert {learning_rate(SMALL, epoch) for epoch in range(25)} == {1e-3}
+
+
+def test_the_warm_up_is_a_straight_line_from_zero_and_then_a_cosine_falls_towards_zero():
+    recipe = Recipe(epochs=100, learning_rate=0.5, warmup=0.2, schedule="cosine")
+    rates = [learning_rate(recipe, epoch) for epoch in range(100)]
+    np.testing.assert_allclose(rates[:20], 0.5 * np.arange(20) / 20)
+    np.testing.assert_allclose(rates[20:], 0.5 * np.cos(np.pi / 2 * np.arange(80) / 80) ** 2, atol=1e-12)
+    assert rates[20] == max(rates) == 0.5
+    steady = recipe.but(schedule="constant")
+    assert {learning_rate(steady, epoch) for epoch in range(20, 100)} == {0.5}
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 7, 10, 33])
+@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5, 0.999, 1.0])
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_any_number_of_epochs_has_rates_between_zero_and_the_recipes(epochs, warmup, schedule):
+    recipe = Recipe(epochs=epochs, learning_rate=2.0, warmup=warmup, schedule=schedule)
+    rates = [learning_rate(recipe, epoch) for epoch in range(epochs)]
+    assert all(0 <= rate <= 2 for rate in rates)
+    top = rates.index(max(rates))
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+
+
+# -- early stopping --------------------------------------------------------------------------------------------------------
+
+
+def ended_by_hand(criteria, patience):
+    lowest, waited = math.inf, 0
+    for epoch, value in enumerate(criteria):
+        if value < lowest:
+            lowest, waited = value, 0
+        else:
+            waited += 1
+        if patience and waited >= patience:
+            return epoch + 1
+    return None
+
+
+def sequences():
+    """Few values, so that there are many ties; some that are no number, or infinite, anywhere."""
+    random = np.random.default_rng(0)
+    values = [0.0, 1.0, 2.0, -1.0, math.nan, math.inf]
+    for chances in ([0.3, 0.3, 0.2, 0.2, 0, 0], [0.2, 0.2, 0.2, 0.1, 0.3, 0], [0.2, 0.2, 0.1, 0.1, 0.2, 0.2]):
+        for _ in range(100):
+            yield random.choice(values, random.integers(0, 12), p=chances).tolist()
+
+
+@pytest.mark.parametrize("patience", [0, 1, 2, 3, 5])
+def test_the_end_is_as_a_plain_loop_finds_it(patience):
+    wrong = [
+        criteria
+        for criteria in sequences()
+        if ended(torch.tensor(criteria, dtype=torch.float32), patience) != ended_by_hand(criteria, patience)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("patience", [1, 2, 3, 5])
+def test_what_is_kept_is_of_the_lowest_before_the_end_however_late_the_end_is_heard_of(patience):
+    for criteria in sequences():
+        parameters = {"w": torch.tensor(-1.0)}
+        best = Best(parameters, patience)
+        for epoch, value in enumerate(criteria):
+            parameters["w"] = torch.tensor(float(epoch))
+            best.offer(torch.tensor(value), parameters)
+        counted = criteria[: ended_by_hand(criteria, patience)]
+        known = [value for value in counted if value < math.inf]
+        expected = counted.index(min(known)) if known else -1
+        assert best.parameters["w"] == expected, criteria
+
+
+SCRIPT = [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0, 1.0, 0.5]
+
+
+def at_epoch(moment, values):
+    """What a list says for this epoch, which may be a counter on the device."""
+    placed = moment.placed
+    return placed.once(str(values), lambda: torch.tensor(values, device=placed.device))[moment.epoch]
+
+
+@dataclass(frozen=True)
+class Scripted(Objective):
+    """NT-Xent, lifted so that its value in each epoch is as written above."""
+
+    temperature: float
+    sampled_nodes: int
+
+    def init(self, width, key):
+        return {}
+
+    def __call__(self, parameters, views, moment):
+        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, moment)
+        return loss - loss.detach() + at_epoch(moment, SCRIPT)
+
+
+SCRIPTED = CLNR.but("Scripted", "", objective=Scripted)
+
+
+@pytest.mark.parametrize(("patience", "epochs", "best"), [(1, 3, 1), (2, 4, 1), (3, 8, 4), (4, 10, 9), (99, 10, 9)])
+def test_parameters_are_those_with_which_the_lowest_loss_was_measured(patience, epochs, best):
+    fitted = training(SMALL.but(epochs=10, patience=patience), SCRIPTED)
+    assert len(fitted.losses) == epochs
+    until = training(SMALL.but(epochs=best), SCRIPTED)
+    assert all(torch.equal(value, until.parameters[name]) for name, value in fitted.parameters.items())
+
+
+def test_a_host_that_hears_of_the_end_late_gets_the_same(monkeypatch):
+    """A ledger that tells no news until it is closed, as on a slow device."""
+    recipe = SMALL.but(epochs=10, patience=3)
+    at_once, seen = training(recipe, SCRIPTED), []
+    look = Ledger.look
+
+    def late(self, done):
+        look(self, done)
+        seen.append(done)
+
+    monkeypatch.setattr(Ledger, "look", late)
+    in_vain = training(recipe, SCRIPTED)
+    assert seen == list(range(1, 11))
+    assert torch.equal(in_vain.losses, at_once.losses)
+    assert all(torch.equal(value, at_once.parameters[name]) for name, value in in_vain.parameters.items())
+
+
+@pytest.mark.parametrize("name", ["GCN", "GAT"])
+def test_supervised_training_stops_by_the_validation_nodes(name):
+    recipe = Recipe(hidden=8, heads=2, dimension=3, epochs=200, learning_rate=0.1, patience=5, dropout=0.2)
+    fitted = training(recipe, METHODS[name])
+    assert_same(fitted, by_hand(recipe, METHODS[name]))
+    assert 5 < len(fitted.losses) < 200
+
+
+def test_what_no_gradient_changes_is_advanced_after_every_step(monkeypatch):
+    seen = []
+    encoder = METHODS["BGRL"].encoder
+    monkeypatch.setattr(encoder, "advance", lambda self, parameters, progress: seen.append(progress))
+    training(SMALL.but(epochs=4), METHODS["BGRL"])
+    assert seen == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_method_without_parameters_has_nothing_to_train_with_any_patience():
+    bare = CLNR.but("bare", "", encoder=Features, postprocess=())
+    for patience in (0, 3):
+        fitted = training(SMALL.but(patience=patience), bare)
+        assert fitted.parameters == {}
+        assert not len(fitted.losses)
+
+
+# -- times, watching, failing ----------------------------------------------------------------------------------------------
 
 
 def test_the_watch_sees_every_epoch_on_the_cpu():
@@ -58,8 +269,9 @@ def test_the_first_epochs_do_not_count_in_the_median():
     assert Ledger(0, torch.device("cpu")).epoch_ms() is None
 
 
-def test_no_epochs_leave_the_initial_weights():
-    recipe = Recipe(hidden=16, dimension=8, epochs=0)
+@pytest.mark.parametrize("patience", [0, 5])
+def test_no_epochs_leave_the_initial_weights(patience):
+    recipe = Recipe(hidden=16, dimension=8, epochs=0, patience=patience)
     fitted = training(recipe)
     start = CLNR.build(recipe).init(12, 0)
     assert all(torch.equal(value, start[name]) for name, value in fitted.parameters.items())
@@ -78,12 +290,38 @@ class Breaks(Objective):
 
     def __call__(self, parameters, views, moment):
         loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, moment)
-        return loss * (float("nan") if moment.epoch >= 6 else 1)
+        return loss * at_epoch(moment, [1.0] * 6 + [math.nan] * 294)
 
 
-def test_a_loss_that_is_not_finite_stops_training_and_says_where():
+BREAKS = CLNR.but("Breaks", "", objective=Breaks)
+
+
+@pytest.mark.parametrize("patience", [0, 20])
+def test_a_loss_that_is_not_finite_stops_training_and_says_where(patience):
     with pytest.raises(TrainingError, match=r"became nan at epoch 7 of 25.*learning_rate=0.001.*temperature=0.5"):
-        training(method=CLNR.but("Breaks", "", objective=Breaks))
+        training(SMALL.but(patience=patience), BREAKS)
+
+
+@dataclass(frozen=True)
+class BreaksAfterwards(Scripted):
+    """Ends by patience first, and is not a number later."""
+
+    def __call__(self, parameters, views, moment):
+        loss = super().__call__(parameters, views, moment)
+        return loss * at_epoch(moment, [1.0] * 8 + [math.nan] * 2)
+
+
+def test_what_happens_in_vain_breaks_nothing(monkeypatch):
+    """News that comes with the last epoch, of a loss that is no number, but only after the end."""
+    recipe, method = SMALL.but(epochs=10, patience=3), CLNR.but("BreaksAfterwards", "", objective=BreaksAfterwards)
+    look = Ledger.look
+
+    def late(self, done):
+        known = look(self, done)
+        return known if done == 10 else None
+
+    monkeypatch.setattr(Ledger, "look", late)
+    assert training(recipe, method).losses.tolist() == [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0]
 
 
 def test_ctrl_c_comes_through():
@@ -94,29 +332,47 @@ def test_ctrl_c_comes_through():
         training(watch=stop)
 
 
+CHANGES = [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}, {"patience": 5}]
+
+
 @pytest.mark.gpu
 class TestOnTheGPU:
     @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
-    def test_the_loop_never_waits_for_the_device(self, cuda, monkeypatch):
-        """torch raises at any synchronisation that it can detect, from the third epoch to the closing of the ledger."""
-        write, close = Ledger.write, Ledger.close
+    @pytest.mark.parametrize("eager", [3, 1000], ids=["played back", "eager"])
+    def test_the_loop_never_waits_for_the_device(self, cuda, monkeypatch, eager):
+        """torch raises at any synchronisation that it can detect, from the fifth epoch to the closing of the ledger."""
+        look, close = Ledger.look, Ledger.close
 
-        def strict_write(self, epoch, loss):
-            if epoch == 2:
+        def strict_look(self, done):
+            if done == 5:
                 torch.cuda.set_sync_debug_mode("error")
-            return write(self, epoch, loss)
+            return look(self, done)
 
         def free_close(self):
             torch.cuda.set_sync_debug_mode("default")
             return close(self)
 
-        monkeypatch.setattr(Ledger, "write", strict_write)
+        monkeypatch.setattr(train, "_EAGER", eager)
+        monkeypatch.setattr(Ledger, "look", strict_look)
         monkeypatch.setattr(Ledger, "close", free_close)
         try:
-            for change in ({}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}):
+            for change in CHANGES:
                 training(Recipe(hidden=16, dimension=8, epochs=80, **change), engine=gpu())
+            for name in ("DGI", "BGRL", "GCN"):
+                for patience in (0, 7, 100):
+                    training(Recipe(hidden=16, dimension=8, epochs=80, patience=patience), METHODS[name], engine=gpu())
         finally:
             torch.cuda.set_sync_debug_mode("default")
+
+    @pytest.mark.parametrize("patience", [0, 30])
+    @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+    def test_what_is_played_back_is_what_would_have_been_computed(self, cuda, monkeypatch, method, patience):
+        recipe = SMALL.but(heads=2, warmup=0.2, schedule="cosine", dropout=0.2, patience=patience)
+        played = training(recipe, method, engine=gpu())
+        monkeypatch.setattr(train, "_EAGER", 1000)
+        computed = training(recipe, method, engine=gpu())
+        torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
 
     @pytest.mark.parametrize("change", [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}])
     def test_a_step_can_be_captured_so_that_no_operation_of_it_waits(self, cuda, change):
@@ -126,7 +382,7 @@ class TestOnTheGPU:
         parameters = {name: value.to(cuda).requires_grad_() for name, value in model.init(12, 0).items()}
 
         def step():
-            loss = model.loss(parameters, Moment(engine, placed, 0, 3))
+            loss = model.loss(parameters, Moment(engine, placed, 0, 3, 10))
             return loss, torch.autograd.grad(loss, list(parameters.values()))
 
         stream = torch.cuda.Stream()
@@ -141,9 +397,20 @@ class TestOnTheGPU:
         torch.testing.assert_close(loss, expected[0])
         torch.testing.assert_close(gradients, expected[1])
 
-    def test_it_learns_what_the_cpu_learns(self, cuda):
-        here, there = training(), training(engine=gpu())
-        torch.testing.assert_close(there.losses, here.losses, rtol=1e-3, atol=1e-4)
+    @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+    def test_it_learns_what_the_cpu_learns(self, cuda, method):
+        recipe = SMALL.but(heads=2)
+        here, there = training(recipe, method), training(recipe, method, engine=gpu())
+        torch.testing.assert_close(there.losses, here.losses, rtol=1e-3, atol=1e-3)
+
+    @pytest.mark.parametrize("patience", [1, 3])
+    def test_it_stops_where_the_cpu_stops(self, cuda, patience):
+        """On a loss that rounding cannot bring into another order."""
+        recipe = SMALL.but(epochs=10, patience=patience)
+        here, there = training(recipe, SCRIPTED), training(recipe, SCRIPTED, engine=gpu())
+        assert there.losses.tolist() == here.losses.tolist()
+        for name, value in here.parameters.items():
+            torch.testing.assert_close(there.parameters[name].cpu(), value, rtol=1e-3, atol=1e-4)
 
     def test_the_watch_hears_of_it_and_a_broken_loss_is_found(self, cuda):
         seen = []
@@ -152,4 +419,4 @@ class TestOnTheGPU:
         known = set(fitted.losses.tolist())
         assert all(loss in known for _, loss in seen)
         with pytest.raises(TrainingError, match="epoch 7 of 25"):
-            training(engine=gpu(), method=CLNR.but("Breaks", "", objective=Breaks))
+            training(engine=gpu(), method=BREAKS)

@@ -24,6 +24,7 @@ _WORD = 0xFFFFFFFF
 _RANGE = 1 << 32
 _ROUNDS = 6
 _BLOCK = 32
+_TABLE = 1 << 26
 
 
 class Key(NamedTuple):
@@ -68,7 +69,7 @@ def keep(key: Key, rate: float | Tensor, i: Tensor, j: Tensor | int = 0) -> Tens
 
     A tensor of rates gives each index or pair its own.
     """
-    return draw(key, i, j) >= (int(rate * _RANGE) if isinstance(rate, float) else (rate.double() * _RANGE).long())
+    return draw(key, i, j) >= ((rate.double() * _RANGE).long() if isinstance(rate, Tensor) else int(rate * _RANGE))
 
 
 def uniform(key: Key, count: int, device: torch.device | str = "cpu") -> Tensor:
@@ -113,13 +114,20 @@ def _feistel(key: Key, x: Tensor, a: int, b: int) -> Tensor:
     return left * b + right
 
 
-def sample(seed: int, epoch: int, total: int, count: int, device: torch.device) -> Tensor:
-    """``count`` distinct indices below ``total`` for one epoch, in hashed order."""
-    return _samples(seed, epoch // _BLOCK, total, count, device)[epoch % _BLOCK]
+def sample(seed: int, epoch: int | Tensor, epochs: int, total: int, count: int, device: torch.device) -> Tensor:
+    """``count`` distinct indices below ``total`` for one of so many epochs, in hashed order; the epoch may be a counter."""
+    if isinstance(epoch, int):
+        return _samples(seed, epoch // _BLOCK, _BLOCK, total, count, device)[epoch % _BLOCK]
+    if epochs * count > _TABLE:
+        return permute(key(seed, "nodes", epoch), torch.arange(count, device=device), total)
+    return _samples(seed, 0, epochs, total, count, device).index_select(0, epoch.reshape(1))[0]
 
 
 @functools.lru_cache(maxsize=4)
-def _samples(seed: int, block: int, total: int, count: int, device: torch.device) -> Tensor:
-    # A block of epochs at a time: hundreds of tiny operations an epoch would cost more than the training step on a GPU.
-    epochs = torch.arange(block * _BLOCK, (block + 1) * _BLOCK, device=device)[:, None]
-    return permute(key(seed, "nodes", epochs), torch.arange(count, device=device)[None, :], total)
+def _samples(seed: int, block: int, size: int, total: int, count: int, device: torch.device) -> Tensor:
+    # Many epochs at a time: hundreds of tiny operations an epoch would cost more than the training step on a GPU.
+    epochs = torch.arange(block * size, (block + 1) * size, device=device)[:, None]
+    parts = [
+        permute(key(seed, "nodes", part), torch.arange(count, device=device)[None, :], total) for part in epochs.split(1024)
+    ]
+    return torch.cat(parts)

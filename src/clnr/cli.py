@@ -27,7 +27,7 @@ from clnr.methods import Method
 from clnr.recipe import Published, Recipe, parse
 from clnr.record import Record
 from clnr.run import Summary, shelf, without_nan
-from clnr.search import grid, try_all
+from clnr.search import Trial, grid, try_all
 from clnr.session import Session, progress_bar
 from clnr.version import __version__
 
@@ -41,6 +41,7 @@ app = typer.Typer(
 out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160, highlight=False, markup=False)
 
 _OPTIMISTIC = "* the paper's rule lets the test set choose the probe's step; strict reads the test set once"
+_KEPT = "stopped; the runs that had ended are in the record, and the same command without --again goes on from there"
 _BASELINES = (methods.RAW, methods.UNTRAINED)
 
 Seeds = Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")]
@@ -161,17 +162,17 @@ def search(
     """Try values of a recipe for METHOD on DATASET by validation accuracy alone: test labels are taken away first."""
     chosen, name = _choose(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
-    trials = grid(over or [])
-    for trial in trials:
-        _used(chosen, trial)
-    with _stoppable(), progress_bar(quiet) as bar:
+    trials = [Trial(changes, recipe.but(**_used(chosen, changes))) for changes in grid(over or [])]
+    engine = choose(device)
+    _positive(seeds)
+    with _stoppable("stopped; a search keeps nothing"), progress_bar(quiet) as bar:
         graph = data.load(name, data_root, partial(download, progress=bar.fetched))
-        session = Session(_positive(seeds), choose(device), Record(), again=True, bar=bar)
-        found = try_all(session, chosen, graph, recipe, trials)
+        found = try_all(Session(seeds, engine, Record(), again=True, bar=bar), chosen, graph, trials)
     if as_json:
         print(json.dumps([without_nan(each.to_dict()) for each in found]))
     else:
-        out.print(f"{chosen.name} on {name}, {seeds} seed{'s' if seeds > 1 else ''}, {found[0].runs[0].machine}", style="bold")
+        where = machine.describe(engine.device)
+        out.print(f"{chosen.name} on {name}, {seeds} seed{'s' if seeds > 1 else ''}, {where}", style="bold")
         out.print(report.trials(found))
 
 
@@ -213,7 +214,7 @@ def _all_runs(
     record = Record()
     _positive(seeds)
     record.prepare()
-    with _stoppable(), progress_bar(quiet) as bar:
+    with _stoppable(_KEPT), progress_bar(quiet) as bar:
         graph = data.load(dataset, data_root, partial(download, progress=bar.fetched))
         session = Session(seeds, engine, record, again, bar)
         made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
@@ -221,11 +222,11 @@ def _all_runs(
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def _stoppable(said: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _say("stopped; the runs that had ended are in the record, and the same command without --again goes on from there")
+        _say(said)
         raise typer.Exit(130) from None
 
 
@@ -258,7 +259,8 @@ def show(method: MethodName = None, dataset: DatasetName = None, as_json: Json =
     found = shelf(chosen, name)
     if as_json:
         published = None if found.published is None else found.published._asdict()
-        print(json.dumps({"recipe": found.recipe.to_dict(), "sources": found.sources, "published": published}))
+        recipe, sources = ({name: of[name] for name in chosen.keys} for of in (found.recipe.to_dict(), found.sources))
+        print(json.dumps({"recipe": recipe, "sources": sources, "published": published}))
         return
     borrowed = f", which uses {found.row}'s recipe" if found.row not in (None, chosen.name) else ""
     out.print(f"{chosen.name} on {name}{borrowed}", style="bold")

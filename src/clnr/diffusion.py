@@ -45,12 +45,13 @@ def _push(walk: sp.csr_array, degree: np.ndarray, rows: range, teleport: float, 
     shape = (len(rows), len(degree))
     mass = sp.csr_array((np.ones(len(rows)), (np.arange(len(rows)), np.array(rows))), shape=shape)
     settled = sp.csr_array(shape)
-    while True:
-        active = mass.copy()
-        active.data[active.data <= error * degree[active.indices]] = 0
-        active.eliminate_zeros()
-        if not active.nnz:
-            return settled
+    # A walk's first step is always taken, so that not even a hub's row is empty.
+    active = mass
+    while active.nnz:
         settled = settled + teleport * active
         mass = mass - active + (1 - teleport) * (active @ walk)
         mass.eliminate_zeros()
+        active = mass.copy()
+        active.data[active.data <= error * degree[active.indices]] = 0
+        active.eliminate_zeros()
+    return settled

@@ -36,6 +36,7 @@ _NUMERICS = (
     "methods.py",
     "objectives",
     "postprocess.py",
+    "recipe.py",
     "run.py",
     "train.py",
     "views.py",

@@ -16,7 +16,7 @@ from clnr.engine import Engine, Placed, View
 from clnr.errors import UnknownName
 from clnr.layers import Parameters, at, under
 from clnr.objectives import CCA, Bootstrap, CrossEntropy, Infomax, Moment, NTXent, Objective, Reconstruct, Variational
-from clnr.postprocess import Head, Postprocess, Rescale, Standardize, Whiten
+from clnr.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
 from clnr.views import (
     Alter,
@@ -78,8 +78,11 @@ class Method:
         seen = [part for view in self.views for part in view] + ([] if self.twins else [*DROP])
         parts: list[Any] = [self.encoder, *seen, *self.postprocess, *([self.objective] if self.objective else [])]
         asked = {spec.name for part in parts for spec in dataclasses.fields(part)}
-        asked |= set(TRAINING if self.objective else ()) | set(SECOND.values() if self.twins else ())
-        return tuple(name for name in KEYS if name in asked or (name in PROBE and not self.supervised))
+        asked |= {second for name, second in SECOND.items() if name in asked}
+        asked |= set(TRAINING if self.objective else ())
+        # Labels say how wide a classifier's rows are, and they are no embedding to be probed.
+        asked = asked - {"dimension"} if self.supervised else asked | set(PROBE)
+        return tuple(name for name in KEYS if name in asked)
 
     @property
     def twins(self) -> bool:
@@ -150,13 +153,18 @@ class Model:
             parameters |= at(place, part.init(width, chance.key(seed, place)))
         return parameters
 
-    def look(self, placed: Placed, seed: int, stream: str, epoch: int) -> list[View]:
+    @property
+    def captures(self) -> bool:
+        """Whether a step of its training can be recorded on a GPU and played back."""
+        return all(part.captures for part in self.postprocess)
+
+    def look(self, placed: Placed, seed: int, stream: str, epoch: int | Tensor) -> list[View]:
         """The views of one epoch of a stream: ``train``, or another name for views that training never saw."""
         seen = []
         for index, alters in enumerate(self.views):
             view = View(placed)
             for alter in alters:
-                view = alter(view, chance.key(seed, stream, epoch, index, type(alter).__name__))
+                view = alter(view, chance.key(seed, stream, index, type(alter).__name__, epoch))
             seen.append(view)
         return seen
 
@@ -185,7 +193,7 @@ class Model:
         whole = View(moment.placed)
         return self.objective.criterion(loss.detach(), lambda: self.embed(parameters, moment.engine, whole), moment)
 
-    def advance(self, parameters: Parameters, progress: float) -> None:
+    def advance(self, parameters: Parameters, progress: float | Tensor) -> None:
         """After a step: change in place what no gradient changes."""
         self.encoder.advance(under(parameters, "encoder"), progress)
 
@@ -205,6 +213,7 @@ class Model:
 
 
 DROP = (DropEdges, MaskFeatures)
+MASK = (MaskFeatures,)
 ADAPT = (DropUnimportantEdges, MaskUnimportantFeatures)
 SHUFFLE = (ShuffleNodes,)
 
@@ -226,7 +235,7 @@ MVGRL = DGI.but(
     "DGI across two views: edges and their diffusion",
     encoder=PerView,
     views=((), (Diffuse,), SHUFFLE, (Diffuse, ShuffleNodes)),
-    postprocess=(Head,),
+    postprocess=(ShortcutHead,),
 )
 GAE = NCLNR.but("GAE", "reconstruct edges from inner products", encoder=GCN, views=((),), objective=Reconstruct)
 VGAE = GAE.but("VGAE", "GAE with a normal law for each node", encoder=GaussianGCN, objective=Variational)
@@ -235,7 +244,7 @@ SUPERVISED_GCN = NCLNR.but(
 )
 SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "graph attention taught by labels", encoder=GAT)
 UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained", objective=None)
-RAW = CLNR.but("Raw", "the features themselves, no encoder", encoder=Features, postprocess=(), objective=None)
+RAW = UNTRAINED.but("Raw", "the features themselves, no encoder", encoder=Features, views=(MASK, MASK), postprocess=())
 
 METHODS = {
     method.name: method

@@ -11,15 +11,21 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from clnr import chance
-from clnr.layers import Parameters, linear_layers, perceptron
+from clnr.layers import Parameters, at, linear_layers, perceptron, prelu, slopes, under
 
 FLOOR = 1e-5
 
 
 class Postprocess(ABC):
-    """A map of all N rows at once, with parameters of its own or none; ``head`` says whether it is a learned projection."""
+    """A map of all N rows at once, with parameters of its own or none.
+
+    Attributes:
+        head: Whether it is a learned projection.
+        captures: Whether a GPU can record it and play it back; not so what waits for the GPU in between.
+    """
 
     head: ClassVar[bool] = False
+    captures: ClassVar[bool] = True
 
     @abstractmethod
     def init(self, width: int, key: chance.Key) -> Parameters:
@@ -39,6 +45,11 @@ def standardize(z: Tensor) -> Tensor:
     return (z - mean) * _inverse_deviation(variance, mean)
 
 
+def _constant(variance: Tensor, mean: Tensor) -> Tensor:
+    """Whether what has this variance and mean does not vary but for rounding."""
+    return variance <= 1e-12 * (variance + mean.square())
+
+
 def rescale(z: Tensor) -> Tensor:
     """All numbers to mean 0 and standard deviation 1 as if they stood in one column: what the authors ran for whitening."""
     variance, mean = torch.var_mean(z, (0, 1), correction=0)
@@ -46,8 +57,8 @@ def rescale(z: Tensor) -> Tensor:
 
 
 def _inverse_deviation(variance: Tensor, mean: Tensor) -> Tensor:
-    """1 / sigma, and 0 for what is constant up to rounding."""
-    constant = variance <= 1e-12 * (variance + mean.square())
+    """1 / sigma, and 0 for what is constant."""
+    constant = _constant(variance, mean)
     return torch.where(constant, 0, torch.where(constant, 1, variance).rsqrt())
 
 
@@ -56,13 +67,14 @@ def whiten(z: Tensor) -> Tensor:
 
     Huang et al., "Decorrelated batch normalization" (2018). To the covariance (divisor n) is added ``FLOOR`` (1e-5) times its
     mean eigenvalue in every direction: it is the floor of the eigenvalues, so that directions in which rows do not vary stay
-    small, with finite values and gradients at any rank. Covariance and root are computed in float64.
+    small, with finite values and gradients at any rank; a column that is constant up to rounding gives zeros. Covariance and
+    root are computed in float64.
     """
-    centred = (z - z.mean(0)).double()
+    variance, mean = torch.var_mean(z.double(), 0, correction=0)
+    centred = torch.where(_constant(variance, mean), 0, z.double() - mean)
     covariance = centred.T @ centred / z.shape[0]
     size = covariance.diagonal().mean()
-    none = size == 0
-    floor = FLOOR * torch.where(none, 1, size)
+    floor = FLOOR * torch.where(size == 0, 1, size)
     one = torch.eye(z.shape[1], dtype=torch.float64, device=z.device)
     return (centred @ inverse_root(covariance + floor * one)).to(z.dtype)
 
@@ -121,11 +133,33 @@ class Rescale(Postprocess):
 class Whiten(Postprocess):
     """``whiten``: columns that are uncorrelated, too."""
 
+    captures: ClassVar[bool] = False
+
     def init(self, width: int, key: chance.Key) -> Parameters:
         return {}
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         return whiten(z)
+
+
+@dataclass(frozen=True)
+class ShortcutHead(Postprocess):
+    """A learned projection of three layers as wide as the rows, each with PReLU, beside a linear shortcut: MVGRL's choice."""
+
+    head: ClassVar[bool] = True
+
+    _LAYERS: ClassVar[int] = 3
+
+    def init(self, width: int, key: chance.Key) -> Parameters:
+        deep = linear_layers([width] * (self._LAYERS + 1), chance.branch(key, "deep")) | slopes(self._LAYERS)
+        return at("deep", deep) | at("shortcut", linear_layers([width, width], chance.branch(key, "shortcut")))
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        deep, shortcut = under(parameters, "deep"), under(parameters, "shortcut")
+        h = z
+        for layer in range(self._LAYERS):
+            h = prelu(h @ deep[f"{layer}.weight"] + deep[f"{layer}.bias"], deep[f"{layer}.slope"])
+        return h + z @ shortcut["0.weight"] + shortcut["0.bias"]
 
 
 @dataclass(frozen=True)

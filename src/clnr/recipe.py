@@ -57,7 +57,7 @@ class Recipe:
     decorrelation: float = _number(1e-3, 0.0, 1e6, "weight of the decorrelation of columns", "CCA-SSG's authors")
     momentum: float = _number(0.99, 0.0, 1.0, "with which the target follows, at first; it rises to 1", "BGRL's authors")
     teleport: float = _number(0.2, 1e-6, 1.0, "chance that a diffusing walk stops at each step", "MVGRL's authors")
-    diffusion_error: float = _number(1e-3, 1e-9, 1.0, "bound on the diffusion's error, relative to degrees", "default")
+    diffusion_error: float = _number(1e-4, 1e-9, 1.0, "bound on the diffusion's error, relative to degrees", "default")
     heads: int = _number(8, 1, 1024, "of attention", "GAT's authors")
     output_heads: int = _number(1, 1, 1024, "of attention in the last layer, averaged", "GAT's authors")
     dropout: float = _number(0.0, 0.0, 0.99, "of features and inside the encoder", "default")

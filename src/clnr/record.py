@@ -130,7 +130,7 @@ def _make(base: sqlite3.Connection) -> None:
         if _form(base) == 1:
             # Form 1 had no early stopping, so that all epochs of the recipe were trained, or none.
             base.execute("ALTER TABLE runs ADD COLUMN epochs")
-            trained = "CASE WHEN epoch_ms IS NULL THEN 0 ELSE json_extract(recipe, '$.epochs') END"
+            trained = "CASE WHEN epoch_ms IS NULL OR NOT json_valid(recipe) THEN 0 ELSE json_extract(recipe, '$.epochs') END"
             base.execute(f"UPDATE runs SET epochs = {trained}")
         base.execute(
             f"CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(_FIELDS)})"

@@ -21,9 +21,12 @@ def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
     rows = list(rows)
     published = [result for _, result in rows]
     costs = ("align-\nment", "uniform-\nity", "eff.\nrank", "train\ns", "ms an\nepoch", "peak\nMiB")
-    table = _table("method", numbers=(*_scores(published), *costs))
+    scores = ("strict\n%", "paper\nrule % *", *(["published\n%"] if any(published) else []))
+    table = _table("method", numbers=(*scores, *costs))
     for summary, result in rows:
-        cells = _scored(summary, result, published)
+        cells = _scored(summary)
+        if any(published):
+            cells.append(f"{result.accuracy:.1f}±{result.spread:.1f}" if result else "-")
         cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
         cells += [f"{summary.mean('effective_rank'):.0f}", f"{summary.mean('train_seconds'):.2f}"]
         cells += ["-" if summary.epoch_ms is None else f"{summary.epoch_ms:.1f}"]
@@ -31,16 +34,8 @@ def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
     return table
 
 
-def _scores(published: list[Published | None]) -> tuple[str, ...]:
-    return ("strict\n%", "paper\nrule % *", *(["published\n%"] if any(published) else []))
-
-
-def _scored(summary: Summary, result: Published | None, published: list[Published | None]) -> list[str]:
-    """A method's name and accuracies, with the published one where any method of the table has one."""
-    cells = [summary.runs[0].method, *(_accuracy(summary, protocol) for protocol in ("strict", "paper"))]
-    if any(published):
-        cells.append(f"{result.accuracy:.1f}±{result.spread:.1f}" if result else "-")
-    return cells
+def _scored(summary: Summary) -> list[str]:
+    return [summary.runs[0].method, *(_accuracy(summary, protocol) for protocol in ("strict", "paper"))]
 
 
 def _accuracy(summary: Summary, protocol: str) -> str:
@@ -74,17 +69,22 @@ def _changes(run: Run) -> str:
     """What a run's recipe has otherwise than the shelf's."""
     if run.method not in METHODS:
         return ""
-    usual = shelf(METHODS[run.method], run.dataset).recipe.to_dict()
-    return ", ".join(f"{name}={value}" for name, value in run.recipe.items() if usual.get(name) != value)
+    method = METHODS[run.method]
+    usual = shelf(method, run.dataset).recipe.to_dict()
+    has_a_say = {name: value for name, value in run.recipe.items() if name in method.keys or name not in usual}
+    return ", ".join(f"{name}={value}" for name, value in has_a_say.items() if usual.get(name) != value)
 
 
 def comparison(compared: Comparison, published: list[Published | None]) -> Table:
     """One line a method, with its difference from the first and how sure that is."""
-    table = _table("method", numbers=_scores(published))
-    for name in ("align-\nment", "uniform-\nity", "epochs", "train\ns", "strict -\nfirst", "p **"):
-        table.add_column(name, justify="right", no_wrap=True)
+    shown = any(published)
+    scores = ("strict\n%", "paper\nrule % *", *(["publi-\nshed %"] if shown else []))
+    costs = ("align-\nment", "uniform-\nity", "epochs", "train\ns", "differ-\nence", "p **")
+    table = _table("method", numbers=(*scores, *costs))
     for summary, result, difference in zip(compared.summaries, published, (None, *compared.differences), strict=True):
-        cells = _scored(summary, result, published)
+        cells = _scored(summary)
+        if shown:
+            cells.append(f"{result.accuracy:.1f}" if result else "-")
         cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
         cells += [f"{summary.mean('epochs'):.0f}", f"{summary.mean('train_seconds'):.2f}"]
         cells += ["", ""] if difference is None else [f"{difference.mean:+.2f}", _p(difference.corrected)]
@@ -101,9 +101,8 @@ def test_note(compared: Comparison) -> str:
     seeds, tests = len(compared.summaries[0].runs), len(compared.differences)
     corrected = f", Holm-corrected for {tests} comparisons" if tests > 1 else ""
     least = min(1.0, tests * 2.0 ** (1 - seeds))
-    return (
-        f"Wilcoxon's signed-rank test over seeds, exact, two-sided{corrected}; {seeds} seeds cannot give less than {_p(least)}"
-    )
+    count = f"{seeds} seed{'s' if seeds > 1 else ''}"
+    return f"Wilcoxon's signed-rank test over seeds, exact, two-sided{corrected}; {count} cannot give less than {_p(least)}"
 
 
 def trials(found: list[Trial]) -> Table:
@@ -111,6 +110,9 @@ def trials(found: list[Trial]) -> Table:
     table = _table(*found[0].changes, numbers=("validation\n%", "epochs", "train\ns"))
     for trial in found:
         changes = [f"{value:g}" if isinstance(value, float) else str(value) for value in trial.changes.values()]
+        if not trial.runs:
+            table.add_row(*changes, "failed", "", "")
+            continue
         summary = Summary(trial.runs)
         means = (f"{summary.mean('epochs'):.0f}", f"{summary.mean('train_seconds'):.2f}")
         table.add_row(*changes, _accuracy(summary, "validation"), *means)

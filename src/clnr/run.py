@@ -21,7 +21,7 @@ from clnr.edges import Array
 from clnr.engine import Engine, Placed, View, choose
 from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.evaluate import predictions, probe
-from clnr.graph import Graph, Split
+from clnr.graph import Graph
 from clnr.layers import Parameters
 from clnr.methods import DROP, Method
 from clnr.objectives import Lesson, unit_rows
@@ -126,29 +126,34 @@ def _seed(seed: object) -> int:
 
 
 class _Learned(NamedTuple):
+    recipe: Recipe
     placed: Placed
     fitted: Fitted
     z: torch.Tensor
 
 
-def _learn(
-    method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None, lesson: Lesson | None = None
-) -> _Learned:
+def _learn(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None) -> _Learned:
     """The part of a run that sees no label but those of a lesson, because no other is there to be seen."""
+    lesson = None
+    if method.supervised:
+        lesson, classes = lesson_of(graph, seed, engine.device)
+        recipe = recipe.but(dimension=classes)
     model, placed = method.build(recipe), engine.place(graph.without_labels())
     fitted = fit(model, engine, placed, recipe, seed, watch, lesson)
     z = model.embed(fitted.parameters, engine, View(placed))
     if not z.isfinite().all():
         raise TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; recipe: {recipe}")
-    return _Learned(placed, fitted, z)
+    return _Learned(recipe, placed, fitted, z)
 
 
-def lesson_of(graph: Graph, split: Split, device: torch.device) -> tuple[Lesson, int]:
-    """What a supervised method may know, and the number of classes in it: of training and validation nodes, never of test nodes.
+def lesson_of(graph: Graph, seed: int, device: torch.device) -> tuple[Lesson, int]:
+    """What a supervised method may know, of training and validation nodes alone, and the number of classes in it.
 
-    Classes are those of the training nodes; validation nodes of other classes can teach nothing.
+    Classes are counted up to the largest of a training node; validation nodes of classes beyond can teach nothing.
     """
-    assert graph.labels is not None
+    if graph.labels is None:
+        raise DataError(f"{graph.name} has no labels, and a supervised method is taught by them")
+    split = data.split_of(graph, seed)
     classes = int(graph.labels[split.train].max()) + 1
     validation = split.validation[graph.labels[split.validation] < classes]
     if not len(validation):
@@ -162,14 +167,11 @@ def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine
     began = time.perf_counter()
     split = data.split_of(graph, seed)
     meter = machine.MemoryMeter(engine.device)
-    labels = torch.tensor(graph.labels, device=engine.device)
+    recipe, placed, fitted, z = _learn(method, graph, seed, recipe, engine, watch)
+    labels = torch.tensor(graph.labels, device=z.device)
     if method.supervised:
-        lesson, classes = lesson_of(graph, split, engine.device)
-        recipe = recipe.but(dimension=classes)
-        placed, fitted, z = _learn(method, graph, seed, recipe, engine, watch, lesson)
         measured = predictions(z, labels, split)
     else:
-        placed, fitted, z = _learn(method, graph, seed, recipe, engine, watch)
         measured = probe(z, labels, split, recipe.probe_steps, recipe.probe_learning_rate, recipe.probe_weight_decay)
     nodes = torch.tensor(split.validation, device=z.device)
     u, v = (unit_rows(rows[nodes]) for rows in fresh_views(method, recipe, fitted.parameters, engine, placed, seed))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clnr import data
-from clnr.errors import DataError, RecipeError
+from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.graph import Graph, Split
 from clnr.methods import Method
 from clnr.recipe import Recipe, parse
@@ -20,19 +20,25 @@ from clnr.session import Session
 
 @dataclass(frozen=True)
 class Trial:
-    """What was changed in a recipe, and the runs that were made with it. Their test nodes are validation nodes."""
+    """What was changed in a recipe, and the runs that were made with it, none if one of them failed.
+
+    Their test nodes are validation nodes.
+    """
 
     changes: dict[str, Any]
-    runs: tuple[Run, ...]
+    recipe: Recipe
+    runs: tuple[Run, ...] = ()
+    failure: str | None = None
 
     @property
-    def validation(self) -> dict[str, Any]:
-        return Summary(self.runs).accuracy("validation")
+    def validation(self) -> dict[str, Any] | None:
+        return Summary(self.runs).accuracy("validation") if self.runs else None
 
     def to_dict(self) -> dict[str, Any]:
         """What ``clnr search --json`` prints of each."""
-        means = {name: Summary(self.runs).mean(name) for name in ("epochs", "train_seconds")}
-        return {"changes": self.changes, "validation": self.validation, **means, "recipe": self.runs[0].recipe}
+        told = {"changes": self.changes, "validation": self.validation, "failure": self.failure}
+        means = {name: Summary(self.runs).mean(name) if self.runs else None for name in ("epochs", "train_seconds")}
+        return {**told, **means, "recipe": self.recipe.to_dict()}
 
 
 def grid(over: list[str]) -> list[dict[str, Any]]:
@@ -60,11 +66,13 @@ def blind(graph: Graph, seed: int) -> Graph:
     return dataclasses.replace(graph, labels=labels, split=Split(train, validation, validation))
 
 
-def try_all(session: Session, method: Method, graph: Graph, recipe: Recipe, trials: list[dict[str, Any]]) -> list[Trial]:
-    """Every trial on every seed, the best by mean validation accuracy first, the first of equals before."""
+def try_all(session: Session, method: Method, graph: Graph, trials: list[Trial]) -> list[Trial]:
+    """Every trial run on every seed, the best by mean validation accuracy first, the first of equals before."""
     found = []
-    for changes in trials:
-        tried = recipe.but(**changes)
-        runs = (session.run(method, blind(graph, seed), seed, tried) for seed in range(session.seeds))
-        found.append(Trial(changes, tuple(runs)))
-    return sorted(found, key=lambda trial: -trial.validation["mean"])
+    for trial in trials:
+        try:
+            runs = [session.run(method, blind(graph, seed), seed, trial.recipe) for seed in range(session.seeds)]
+            found.append(dataclasses.replace(trial, runs=tuple(runs)))
+        except TrainingError as error:
+            found.append(dataclasses.replace(trial, failure=str(error)))
+    return sorted(found, key=lambda trial: -trial.validation["mean"] if trial.validation else 1.0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +24,7 @@ from clnr.recipe import Recipe
 Watch = Callable[[int, float], None]
 
 _LOOK_EVERY = 10
+_EAGER = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,34 +70,27 @@ def fit(
         TrainingError: A loss was not finite.
     """
     began = time.perf_counter()
-    epochs = recipe.epochs if model.objective is not None else 0
     fresh = model.init(placed.graph.num_features, seed)
     parameters = {name: value.to(engine.device).requires_grad_() for name, value in fresh.items()}
+    epochs = recipe.epochs if model.objective is not None and parameters else 0
     ledger = Ledger(epochs, engine.device)
     best = Best(parameters, recipe.patience) if recipe.patience and epochs else None
-    if epochs and parameters:
-        adam = torch.optim.Adam if recipe.decay == "l2" else torch.optim.AdamW
-        optimiser = adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    with _own_stream(engine.device):
+        step = (
+            Step(model, recipe, parameters, ledger, best, Moment(engine, placed, seed, 0, epochs, lesson)) if epochs else None
+        )
         for epoch in range(epochs):
-            optimiser.param_groups[0]["lr"] = learning_rate(recipe, epoch)
-            optimiser.zero_grad()
-            moment = Moment(engine, placed, seed, epoch, lesson)
-            loss = model.loss(parameters, moment)
-            criterion = loss.detach() if best is None else model.criterion(parameters, loss, moment)
-            if best is not None:
-                best.offer(criterion, parameters)
-            loss.backward()
-            optimiser.step()
-            model.advance(parameters, (epoch + 1) / epochs)
-            known = ledger.write(epoch, loss.detach(), criterion)
+            assert step is not None
+            step()
+            known = ledger.look(epoch + 1)
             if known is not None:
                 losses, criteria = known
-                latest = float(losses[-1])
-                if not math.isfinite(latest):
-                    _check(losses, recipe)
+                over = ended(criteria, recipe.patience)
+                if not math.isfinite(losses[-1]):
+                    _check(losses[:over], recipe)
                 if watch is not None:
-                    watch(epoch + 1, latest)
-                if ended(criteria, recipe.patience) is not None:
+                    watch(epoch + 1, float(losses[-1]))
+                if over is not None:
                     break
     losses, criteria = ledger.close()
     losses = losses[: ended(criteria, recipe.patience)]
@@ -102,6 +98,84 @@ def fit(
     final = parameters if best is None else best.parameters
     settled = model.settle({name: value.detach() for name, value in final.items()}, engine, placed)
     return Fitted(settled, losses, time.perf_counter() - began, ledger.epoch_ms())
+
+
+class Step:
+    """One epoch of training at each call.
+
+    On a GPU, the epoch is a counter there, as are losses and the learning rate. After a few epochs the whole step is recorded
+    once and from then on played back, which spares the launching of hundreds of small operations.
+    """
+
+    def __init__(self, model: Model, recipe: Recipe, parameters: Parameters, ledger: Ledger, best: Best | None, start: Moment):
+        device = start.engine.device
+        self._model, self._parameters, self._ledger, self._best = model, parameters, ledger, best
+        self._epochs = recipe.epochs
+        self._rates = [learning_rate(recipe, epoch) for epoch in range(recipe.epochs)]
+        self._eager = recipe.epochs
+        self._recorded: torch.cuda.CUDAGraph | None = None
+        self._moment = start
+        rate: float | Tensor = recipe.learning_rate
+        there = device.type == "cuda"
+        if there:
+            self._table = torch.tensor(self._rates, device=device)
+            self._moment = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
+            rate = torch.tensor(rate, device=device)
+            self._eager = _EAGER if model.captures else recipe.epochs
+        adam = torch.optim.Adam if recipe.decay == "l2" else torch.optim.AdamW
+        self._optimiser = adam(parameters.values(), lr=rate, weight_decay=recipe.weight_decay, capturable=there)
+
+    def __call__(self) -> None:
+        if self._eager:
+            self._eager -= 1
+            self._step()
+            return
+        if self._recorded is None:
+            self._recorded = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._recorded, stream=torch.cuda.current_stream()):
+                self._step()
+        self._recorded.replay()
+
+    def _step(self) -> None:
+        model, parameters, moment = self._model, self._parameters, self._moment
+        self._set_rate(moment.epoch)
+        self._optimiser.zero_grad()
+        loss = model.loss(parameters, moment)
+        criterion = loss.detach()
+        if self._best is not None:
+            criterion = model.criterion(parameters, criterion, moment)
+            self._best.offer(criterion, parameters)
+        loss.backward()
+        self._optimiser.step()
+        model.advance(parameters, (moment.epoch + 1) / self._epochs)
+        self._ledger.write(moment.epoch, loss.detach(), criterion)
+        self._next(moment)
+
+    def _set_rate(self, epoch: int | Tensor) -> None:
+        group = self._optimiser.param_groups[0]
+        if isinstance(epoch, Tensor):
+            group["lr"].copy_(self._table.index_select(0, epoch.reshape(1))[0])
+        else:
+            group["lr"] = self._rates[epoch]
+
+    def _next(self, moment: Moment) -> None:
+        if isinstance(moment.epoch, Tensor):
+            moment.epoch.add_(1)
+        else:
+            self._moment = dataclasses.replace(moment, epoch=moment.epoch + 1)
+
+
+@contextlib.contextmanager
+def _own_stream(device: torch.device) -> Iterator[None]:
+    """On a GPU, work apart from the default stream, which cannot be recorded; done when the block is."""
+    if device.type != "cuda":
+        yield
+        return
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream(device).wait_stream(stream)
 
 
 def learning_rate(recipe: Recipe, epoch: int) -> float:
@@ -118,12 +192,11 @@ def ended(criteria: Tensor, patience: int) -> int | None:
     """After how many epochs a training with patience ended: ``patience`` past the best so far; None if it has not."""
     if not patience or not len(criteria):
         return None
-    # The first of equals is the best, as on the device: a later one is not lower. NaN is never lower.
-    lowest = criteria.nan_to_num(math.inf).cummin(0).values
-    fresh = torch.ones(len(lowest), dtype=torch.bool)
-    fresh[1:] = lowest[1:] < lowest[:-1]
-    epoch = torch.arange(len(lowest))
-    waited = epoch - torch.where(fresh, epoch, 0).cummax(0).values
+    # Better is what is lower than all before, as on the device: an equal one is not, and NaN never is.
+    known = torch.where(criteria.isnan(), math.inf, criteria)
+    before = torch.cat([torch.tensor([math.inf]), known.cummin(0).values[:-1]])
+    epoch = torch.arange(len(known))
+    waited = epoch - torch.where(known < before, epoch, -1).cummax(0).values
     over = (waited >= patience).nonzero()
     return int(over[0]) + 1 if len(over) else None
 
@@ -143,12 +216,13 @@ class Best:
 
     @torch.no_grad()
     def offer(self, criterion: Tensor, parameters: Parameters) -> None:
-        better = (criterion < self._lowest) & (self._waited < self._patience)
-        self._lowest = torch.where(better, criterion, self._lowest)
-        over = self._waited >= self._patience
-        self._waited = torch.where(better, 0, self._waited + 1).where(~over, self._waited)
+        """Note an epoch's criterion, with the parameters that it was measured with."""
+        going = self._waited < self._patience
+        better = (criterion < self._lowest) & going
+        self._lowest.copy_(torch.where(better, criterion, self._lowest))
+        self._waited.copy_(torch.where(better, 0, self._waited + going))
         for name, value in parameters.items():
-            self.parameters[name] = torch.where(better, value, self.parameters[name])
+            self.parameters[name].copy_(torch.where(better, value, self.parameters[name]))
 
 
 def _check(losses: Tensor, recipe: Recipe) -> None:
@@ -178,22 +252,25 @@ class Ledger:
         else:
             self._marks.append(time.perf_counter())
 
-    def write(self, epoch: int, loss: Tensor, criterion: Tensor) -> Tensor | None:
-        """Note an epoch's loss and criterion; returns all known by now on the host, two rows, if there is news."""
-        self._written[0, epoch] = loss
-        self._written[1, epoch] = criterion
+    def write(self, epoch: int | Tensor, loss: Tensor, criterion: Tensor) -> None:
+        """Note an epoch's loss and criterion."""
+        place = torch.as_tensor(epoch, device=self._written.device).reshape(1)
+        self._written.index_copy_(1, place, torch.stack([loss, criterion])[:, None])
+
+    def look(self, done: int) -> Tensor | None:
+        """After so many epochs: all losses and criteria known by now on the host, two rows, if there is news."""
         self._mark()
         if not self._cuda:
-            return self._written[:, : epoch + 1]
+            return self._written[:, :done]
         known = None
         if self._arrived is not None and self._arrived[1].query():
             known = self._host[:, : self._arrived[0]].clone()
             self._arrived = None
-        if self._arrived is None and (epoch + 1) % _LOOK_EVERY == 0:
+        if self._arrived is None and done % _LOOK_EVERY == 0:
             self._host.copy_(self._written, non_blocking=True)
             event = torch.cuda.Event()
             event.record()
-            self._arrived = (epoch + 1, event)
+            self._arrived = (done, event)
         return known
 
     def close(self) -> Tensor:

@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from clnr import chance
-from clnr.engine import Drop, Mask, Reference, View, choose, cpu, gpu, sparse
+from clnr.engine import Drop, Dropout, Mask, View, choose, cpu, pattern
 from clnr.errors import DeviceError, UnknownName
-from clnr.graph import Graph
 from tests import oracles
-from tests.conftest import tiny
-
-KEY, OTHER = chance.key(1, "train", 0, 0, "DropEdges"), chance.key(1, "train", 0, 0, "MaskFeatures")
-LOOPS = Graph.from_edges([0, 1, 1, 2], [0, 1, 2, 1], np.random.default_rng(1).random((4, 5)), weight=[3.0, 0.5, 1, 1])
-GRAPHS = {
-    "usual": tiny(),
-    "sparse features": tiny(sparse=True),
-    "weighted": tiny(weighted=True),
-    "directed, weighted, sparse": tiny(undirected=False, weighted=True, sparse=True),
-    "one node": Graph.from_edges([], [], [[1.0, 2.0]]),
-    "no edges": Graph.from_edges([], [], np.eye(5)),
-    "star": Graph.from_edges([0] * 30, np.arange(1, 31), np.random.default_rng(0).random((31, 3)), undirected=True),
-    "loops of its own": LOOPS,
-    "no features but zeros": Graph.from_edges([0], [1], np.zeros((3, 2)), undirected=True),
-    "one feature": tiny(features=1),
-}
-DROPS = {"all": None, "half": Drop(KEY, 0.5, False), "pairs": Drop(KEY, 0.5, True), "none left": Drop(KEY, 1.0, False)}
-MASKS = {"all": None, "columns": Mask(OTHER, 0.4, False), "elements": Mask(OTHER, 0.4, True)}
-
-ENGINES = [pytest.param(cpu, id="cpu"), pytest.param(gpu, id="gpu", marks=pytest.mark.gpu)]
-
-
-@pytest.fixture
-def engine(request):
-    if request.param is gpu and not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    return request.param()
+from tests.engine.conftest import DROPS, ENGINES, EVERY, GRAPHS, KEY, MASKS, OTHER, random, reference
 
 
 def reference_view(graph, drop="half", mask="columns"):
-    engine = Reference(torch.device("cpu"))
+    engine = reference()
     return engine.operators(View(engine.place(graph), DROPS[drop], MASKS[mask]))
+
+
+def single(array, engine, **more):
+    return torch.tensor(array, dtype=torch.float32, device=engine.device, **more)
+
+
+def unlike(graph, seed=6):
+    """A matrix that is no normalised adjacency: neither symmetric nor of the graph's structure, and partly negative."""
+    n = graph.num_nodes
+    matrix = random(n, n, seed=seed) * (np.random.default_rng(seed).random((n, n)) < 0.3) + np.diag(np.arange(1.0, n + 1))
+    return matrix.astype(np.float32).astype(np.float64)
 
 
 @pytest.mark.parametrize("drop", DROPS)
@@ -80,9 +62,7 @@ def test_reference_masks_features(name):
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_engine_equals_reference_in_values_and_gradients(engine, name, drop, mask):
     graph = GRAPHS[name]
-    random = np.random.default_rng(3)
-    wide, narrow = random.standard_normal((graph.num_features, 9)), random.standard_normal((9, 4))
-    target = random.standard_normal((graph.num_nodes, 4))
+    wide, narrow, target = random(graph.num_features, 9), random(9, 4, seed=3), random(graph.num_nodes, 4, seed=4)
 
     def outcome(operators, device):
         w, v = (torch.tensor(a, dtype=torch.float32, device=device, requires_grad=True) for a in (wide, narrow))
@@ -100,74 +80,147 @@ def test_engine_equals_reference_in_values_and_gradients(engine, name, drop, mas
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("shape", [(1, 3), (2, 5), (7, 4), (33, 8)])
-@pytest.mark.parametrize("temperature", [0.05, 0.5, 2.0])
-@pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_contrast_is_the_papers_loss(engine, shape, temperature, monkeypatch):
-    random = np.random.default_rng(4)
-    u, v = (random.standard_normal(shape) for _ in range(2))
-    rows = np.concatenate([u, v])
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    expected = oracles.nt_xent(u, v, temperature)
-
-    def outcome(contrast, dtype, device):
-        r = torch.tensor(rows, dtype=dtype, device=device, requires_grad=True)
-        loss = contrast(r, temperature)
-        (3 * loss).backward()
-        return float(loss.detach()), r.grad.cpu().double().numpy()
-
-    oracle, slope = outcome(Reference(torch.device("cpu")).contrast, torch.float64, "cpu")
-    assert oracle == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    for similarities in (1 << 25, 40, 1):
-        monkeypatch.setattr(sparse, "_SIMILARITIES", similarities)
-        loss, gradient = outcome(engine.contrast, torch.float64, engine.device)
-        assert loss == pytest.approx(expected, rel=1e-9, abs=1e-12)
-        np.testing.assert_allclose(gradient, slope, rtol=1e-8, atol=1e-12)
+def propagated(engine, operators, matrix, h):
+    """What an engine makes of h, and of a gradient on the way back, against a dense matrix."""
+    h = single(h, engine, requires_grad=True)
+    back = random(*h.shape, seed=8)
+    out = operators.propagate(h)
+    out.backward(single(back, engine))
+    np.testing.assert_allclose(out.detach().cpu().numpy(), matrix @ h.detach().cpu().numpy(), rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(h.grad.cpu().numpy(), matrix.T @ back, rtol=1e-4, atol=2e-5)
 
 
-def test_contrast_survives_extreme_temperatures():
-    rows = torch.nn.functional.normalize(torch.randn(20, 4, generator=torch.Generator().manual_seed(0))).requires_grad_()
-    for temperature in (1e-3, 1e3):
-        loss = cpu().contrast(rows, temperature)
-        (gradient,) = torch.autograd.grad(loss, rows)
-        assert loss.isfinite()
-        assert gradient.isfinite().all()
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_gradients_flow_through_the_transpose(engine, name):
+    graph = GRAPHS[name]
+    operators = engine.operators(View(engine.place(graph)))
+    propagated(engine, operators, oracles.propagation(graph), random(graph.num_nodes, 3))
 
 
-_ALL_NODES = """
-import torch
-from clnr.engine import choose
-from clnr.machine import MemoryMeter
-engine = choose({device!r})
-rows = torch.nn.functional.normalize(torch.randn(2 * {nodes}, {width}, device=engine.device)).requires_grad_()
-engine.contrast(rows[:64], 0.5).backward()
-before = MemoryMeter(engine.device).peak()
-meter = MemoryMeter(engine.device)
-engine.contrast(rows, 0.5).backward()
-print(meter.peak() - (before if engine.device.type == "cpu" else 0))
-"""
+@pytest.mark.parametrize("drop", ["all", "half", "pairs", "none left"])
+@pytest.mark.parametrize("name", ["usual", "sparse features", "one node", "loops of its own"])
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_links_are_propagated_by_as_they_are(engine, name, drop):
+    graph, rule = GRAPHS[name], DROPS[drop]
+    dense = unlike(graph)
+    view = View(engine.place(graph), rule, links=pattern(sp.csr_array(dense), engine.device))
+    for i, j in zip(*np.nonzero(dense), strict=True):
+        ends = (min(i, j), max(i, j)) if rule and rule.pairs else (j, i)
+        if i != j and rule and not oracles.kept(rule.key, rule.rate, *map(int, ends)):
+            dense[i, j] = 0
+    propagated(engine, engine.operators(view), dense, random(graph.num_nodes, 3))
 
 
-def all_nodes_memory(device, nodes, width):
-    script = _ALL_NODES.format(device=device, nodes=nodes, width=width)
-    return int(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
+@pytest.mark.parametrize("name", ["usual", "directed, weighted, sparse", "star", "loops of its own"])
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_each_edge_has_its_own_rate_and_a_self_loop_always_stays(engine, name):
+    graph = GRAPHS[name]
+    placed = engine.place(graph)
+
+    def rate(i, j):
+        return 1.0 if i == j else (i * 7 + j * 3) % 10 / 10
+
+    ends = torch.stack([placed.edges.columns, placed.edges.rows]).T.tolist()
+    drop = Drop(KEY, torch.tensor([rate(i, j) for i, j in ends], dtype=torch.float64, device=engine.device))
+    expected = [i == j or oracles.kept(KEY, rate(i, j), i, j) for i, j in ends]
+    assert drop.keep(placed.edges).tolist() == expected
+    matrix = oracles.propagation(graph, lambda i, j: oracles.kept(KEY, rate(i, j), i, j))
+    propagated(engine, engine.operators(View(placed, drop)), matrix, random(graph.num_nodes, 3))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can reset a peak")
-def test_contrast_over_all_nodes_takes_bounded_memory():
-    """12,000 rows have 576 MB of similarities, and the plain formula needs them several times over."""
-    assert all_nodes_memory("cpu", 6_000, 4) < 400e6
+@pytest.mark.parametrize("links", [False, True], ids=["edges", "links"])
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_a_tensor_of_equal_rates_is_that_rate(engine, links):
+    graph = GRAPHS["usual"]
+    placed = engine.place(graph)
+    own = pattern(sp.csr_array(unlike(graph)), engine.device) if links else None
+    count = len((own or placed.edges).rows)
+    each = Drop(KEY, torch.full((count,), 0.3, dtype=torch.float64, device=engine.device))
+    h = single(random(40, 3), engine)
+    one, other = (engine.operators(View(placed, drop, links=own)).propagate(h) for drop in (each, Drop(KEY, 0.3)))
+    assert torch.equal(one, other)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can reset a peak")
-def test_contrast_over_all_of_pubmed_on_the_cpu():
-    assert all_nodes_memory("cpu", 19_717, 512) < 2 * 2**30
+def masked(x, mask, rates):
+    """X as a mask leaves it, number by number."""
+    out = np.zeros_like(x)
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            kept = oracles.kept(mask.key, rates[j], i, j) if mask.elements else oracles.kept(mask.key, rates[j], j)
+            out[i, j] = x[i, j] * kept * mask.scale
+    return out
 
 
-@pytest.mark.gpu
-def test_contrast_over_all_of_pubmed_on_the_gpu(cuda):
-    assert all_nodes_memory("cuda", 19_717, 512) < 2 * 2**30
+@pytest.mark.parametrize("order", [False, True], ids=["own", "shuffled"])
+@pytest.mark.parametrize("kind", ["none", "columns", "elements", "rates"])
+@pytest.mark.parametrize("name", ["usual", "sparse features", "one feature", "no edges"])
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_masks_scales_and_orders_of_features(engine, name, kind, order):
+    graph = GRAPHS[name]
+    nodes, count = graph.num_nodes, graph.num_features
+    x = oracles.dense(graph.features)
+    rates = np.arange(count) % 4 / 4 if kind == "rates" else np.full(count, 0.4)
+    masks = {
+        "none": None,
+        "columns": Mask(OTHER, 0.4, False, 1.7),
+        "elements": Mask(OTHER, 0.4, True, 2.5),
+        "rates": Mask(OTHER, torch.tensor(rates, device=engine.device), False, 3.0),
+    }
+    x = x if masks[kind] is None else masked(x, masks[kind], rates.tolist())
+    moved = torch.arange(nodes, device=engine.device).roll(1) if order else None
+    x = x[np.roll(np.arange(nodes), 1)] if order else x
+    operators = engine.operators(View(engine.place(graph), None, masks[kind], moved))
+    np.testing.assert_allclose(operators.features.cpu().numpy(), x, rtol=1e-5, atol=1e-7)
+    for width in (1, 30):
+        w, back = random(count, width), random(nodes, width, seed=9)
+        for apply, matrix in ((operators.project, x), (operators.convolve, oracles.propagation(graph) @ x)):
+            weight = single(w, engine, requires_grad=True)
+            out = apply(weight)
+            out.backward(single(back, engine))
+            np.testing.assert_allclose(out.detach().cpu().numpy(), matrix @ w, rtol=1e-4, atol=2e-5)
+            np.testing.assert_allclose(weight.grad.cpu().numpy(), matrix.T @ back, rtol=1e-4, atol=5e-5)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_dropout_has_its_rate_and_keeps_the_mean(engine, rate):
+    operators = engine.operators(View(engine.place(GRAPHS["usual"]), dropout=Dropout(KEY, rate)))
+    h = torch.ones(400, 50, device=engine.device, requires_grad=True)
+    out = operators.dropout(h, "here")
+    (gradient,) = torch.autograd.grad(out.sum(), h)
+    out = out.detach()
+    assert torch.equal(gradient, out)
+    assert sorted({round(value, 4) for value in out.flatten().tolist()}) == pytest.approx([0, 1 / (1 - rate)], abs=1e-4)
+    assert abs(float((out == 0).double().mean()) - rate) < 5 * (rate * (1 - rate) / out.numel()) ** 0.5
+    assert abs(float(out.mean()) - 1) < 5 * (rate / (1 - rate) / out.numel()) ** 0.5
+    expected = [oracles.kept(oracles.key(1, "train", 0, 0, "DropEdges", "here"), rate, i) for i in range(200)]
+    assert (out.flatten()[:200] > 0).tolist() == expected
+    assert not torch.equal(out, operators.dropout(h, "there"))
+
+
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_without_dropout_nothing_is_left_out(engine):
+    h = single(random(40, 3), engine)
+    assert engine.operators(View(engine.place(GRAPHS["usual"]))).dropout(h, "here") is h
+
+
+def test_what_a_graph_gives_once_is_made_once():
+    placed, calls = cpu().place(GRAPHS["usual"]), []
+    for _ in range(3):
+        assert placed.once("a", lambda: calls.append(1) or len(calls)) == 1
+    assert placed.once("b", lambda: 7) == 7
+    assert calls == [1]
+
+
+def test_a_pattern_and_its_transpose_are_the_matrix():
+    matrix = sp.csr_array(np.where(random(5, 7) > 0.3, random(5, 7, seed=3), 0).astype(np.float32))
+    made = pattern(matrix, torch.device("cpu"))
+    forth = sp.csr_array((made.values, made.columns, made.start), shape=made.shape)
+    back = sp.csr_array((made.values[made.order], made.transposed_columns, made.transposed_start), shape=made.shape[::-1])
+    np.testing.assert_array_equal(forth.toarray(), matrix.toarray())
+    np.testing.assert_array_equal(back.toarray(), matrix.toarray().T)
+    np.testing.assert_array_equal(made.rows.numpy(), np.nonzero(matrix.toarray())[0])
 
 
 def test_choosing_an_engine():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.evaluate import Probe, linear, probe
+from clnr.evaluate import Probe, linear, predictions, probe
 from clnr.graph import Split
 
 N, CLASSES = 120, 4
@@ -54,8 +54,7 @@ def paper_rule(seen):
     return best_test
 
 
-@pytest.mark.parametrize("together", [1, 7, 100, 1000])
-@pytest.mark.parametrize("logits", [1, 1 << 24])
+@pytest.mark.parametrize(("together", "logits"), [(1, 1 << 24), (7, 1 << 24), (100, 1), (100, 1 << 24), (1000, 1)])
 def test_both_protocols_follow_their_rules(blobs, together, logits, monkeypatch):
     monkeypatch.setattr(linear, "_TOGETHER", together)
     monkeypatch.setattr(linear, "_LOGITS", logits)
@@ -119,6 +118,24 @@ def test_it_does_not_ask_the_caller_for_gradients(blobs):
     probe(z.requires_grad_(), labels, SPLIT, steps=3, learning_rate=0.1, weight_decay=0.0)
     assert z.grad is None
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_a_classifiers_own_predictions_have_no_step_to_choose(blobs):
+    z, labels = blobs
+    logits = z[:, :CLASSES]
+    got = predictions(logits, labels, SPLIT)
+    right = [int(row.tolist().index(max(row.tolist())) == label) for row, label in zip(logits, labels.tolist(), strict=True)]
+    assert got.strict == got.paper == pytest.approx(100 * sum(right[60:]) / 60)
+    assert got.validation == pytest.approx(100 * sum(right[30:60]) / 30)
+    assert got.step == 0
+
+
+def test_a_class_that_a_classifier_never_met_is_never_right(blobs):
+    z, labels = blobs
+    few = predictions(z[:, : CLASSES - 1], labels, SPLIT)
+    known = labels.clone()
+    known[labels == CLASSES - 1] = 99
+    assert predictions(z[:, : CLASSES - 1], known, SPLIT) == few
 
 
 @pytest.mark.gpu

@@ -39,7 +39,7 @@ class Encoder(ABC):
         """After training: parameters with what embedding needs to know of the unperturbed training graph, if anything."""
         return parameters
 
-    def advance(self, parameters: Parameters, progress: float) -> None:  # noqa: B027
+    def advance(self, parameters: Parameters, progress: float | Tensor) -> None:  # noqa: B027
         """After a step of training, of which a share of ``progress`` is done: change in place what no gradient changes."""
 
 

@@ -37,8 +37,8 @@ class GAT(PlainEncoder):
             blocks = [glorot(chance.branch(own, "weight", head), rows, width) for head in range(heads)]
             parameters[f"{layer}.weight"] = torch.cat(blocks, 1)
             for end in ("source", "target"):
-                scores = [glorot(chance.branch(own, end, head), width, 1) for head in range(heads)]
-                parameters[f"{layer}.{end}"] = torch.cat(scores, 1)
+                scores = [glorot(chance.branch(own, end, head), 1, width) for head in range(heads)]
+                parameters[f"{layer}.{end}"] = torch.cat(scores)
             parameters[f"{layer}.bias"] = torch.zeros(width if self._last(layer) else heads * width)
         return parameters
 
@@ -47,19 +47,10 @@ class GAT(PlainEncoder):
         for layer in range(self.layers):
             if layer:
                 h = operators.dropout(torch.nn.functional.elu(h), f"layer {layer}") @ parameters[f"{layer}.weight"]
-            seen = [
-                operators.attend(rows, rows @ source, rows @ target, f"layer {layer} head {head}")
-                for head, (rows, source, target) in enumerate(
-                    zip(
-                        h.chunk(self._shape(layer)[0], 1),
-                        parameters[f"{layer}.source"].unbind(1),
-                        parameters[f"{layer}.target"].unbind(1),
-                        strict=True,
-                    )
-                )
-            ]
-            h = torch.stack(seen).mean(0) if self._last(layer) else torch.cat(seen, 1)
-            h = h + parameters[f"{layer}.bias"]
+            rows = h.unflatten(1, self._shape(layer))
+            source, target = ((rows * parameters[f"{layer}.{end}"]).sum(2) for end in ("source", "target"))
+            seen = operators.attend(rows, source, target, f"attention {layer}")
+            h = (seen.mean(1) if self._last(layer) else seen.flatten(1)) + parameters[f"{layer}.bias"]
         return h
 
     def width(self, inputs: int) -> int:

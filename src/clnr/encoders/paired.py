@@ -56,10 +56,10 @@ class Momentum(Encoder):
         return self._one.embed(under(parameters, "online"), still)
 
     @torch.no_grad()
-    def advance(self, parameters: Parameters, progress: float) -> None:
-        m = 1 - (1 - self.momentum) * (1 + math.cos(math.pi * progress)) / 2
+    def advance(self, parameters: Parameters, progress: float | Tensor) -> None:
+        step = (1 - self.momentum) * (1 + torch.cos(math.pi * torch.as_tensor(progress))) / 2
         for name, value in under(parameters, "target").items():
-            value.lerp_(parameters[f"online.{name}"], 1 - m)
+            value.lerp_(parameters[f"online.{name}"], step)
 
 
 @dataclass(frozen=True)

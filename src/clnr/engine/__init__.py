@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Pattern, Placed, View, pattern
+from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Placed, View
 from clnr.engine.cpu import cpu
 from clnr.engine.gpu import gpu
+from clnr.engine.pattern import Pattern, pattern
 from clnr.engine.reference import Reference
 from clnr.errors import DeviceError, UnknownName
 

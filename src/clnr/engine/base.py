@@ -13,26 +13,11 @@ import torch
 from torch import Tensor
 
 from clnr import chance
-from clnr.edges import Array
+from clnr.engine.attention import attend
+from clnr.engine.pattern import Pattern, pattern
 from clnr.graph import Graph
 
 Made = TypeVar("Made")
-
-
-class Pattern(NamedTuple):
-    """A fixed sparse matrix on the device, in compressed rows, with its transpose.
-
-    ``values`` are in the order of ``columns``; ``transposed_values = values[order]`` are in that of ``transposed_columns``.
-    """
-
-    start: Tensor
-    columns: Tensor
-    rows: Tensor
-    values: Tensor
-    transposed_start: Tensor
-    transposed_columns: Tensor
-    order: Tensor
-    shape: tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,29 +66,6 @@ def place(graph: Graph, device: torch.device, dense_above: float) -> Placed:
         x = x.toarray()
     features = pattern(x, device) if sp.issparse(x) else torch.tensor(x, device=device)
     return Placed(graph, edges, features)
-
-
-def pattern(matrix: sp.csr_array, device: torch.device) -> Pattern:
-    """A SciPy matrix on the device, with its transpose built once."""
-    matrix = matrix.copy()
-    matrix.sort_indices()
-    count = matrix.nnz
-    position = sp.csr_array((np.arange(count), matrix.indices, matrix.indptr), shape=matrix.shape).T.tocsr()
-    position.sort_indices()
-
-    def move(array: Array) -> Tensor:
-        return torch.tensor(array.astype(np.int64), device=device)
-
-    return Pattern(
-        start=move(matrix.indptr),
-        columns=move(matrix.indices),
-        rows=move(np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))),
-        values=torch.tensor(matrix.data, dtype=torch.float32, device=device),
-        transposed_start=move(position.indptr),
-        transposed_columns=move(position.indices),
-        order=move(position.data),
-        shape=(int(matrix.shape[0]), int(matrix.shape[1])),
-    )
 
 
 class Drop(NamedTuple):
@@ -188,28 +150,21 @@ class Operators(ABC):
         return h if self.view.dropout is None else self.view.dropout(h, place)
 
     def attend(self, h: Tensor, source: Tensor, target: Tensor, place: str) -> Tensor:
-        r"""Attention along the view's edges (Velickovic et al., 2018), one head: node j's row becomes
+        r"""Attention along the view's edges (Velickovic et al., 2018): for each head, node j's row becomes
 
         .. math:: \sum_i \alpha_{ij} h_i, \quad \alpha_{ij} = \mathrm{softmax}_i \, \mathrm{LeakyReLU}_{0.2}(s_i + t_j)
 
         over the edges from i to j, its self-loop among them; their weights do not count.
 
         Args:
-            h: Rows, [N, D].
-            source: The score of each node as a source, [N].
-            target: The score of each node as a target, [N].
+            h: Rows of each head, [N, H, D].
+            source: The score of each node as a source, [N, H].
+            target: The score of each node as a target, [N, H].
             place: What to call it for dropout, which thins out the shares.
         """
-        edges = self.view.placed.edges
-        score = torch.nn.functional.leaky_relu(source[edges.columns] + target[edges.rows], 0.2)
-        if self.view.drop is not None:
-            score = score.masked_fill(~self.view.drop.keep(edges), -torch.inf)
-        # The softmax does not depend on what is subtracted, so neither does its gradient.
-        top = torch.full_like(target, -torch.inf).scatter_reduce(0, edges.rows, score, "amax").detach()
-        share = (score - top[edges.rows]).exp()
-        share = share / torch.zeros_like(target).index_add(0, edges.rows, share)[edges.rows]
-        message = self.dropout(share, place)[:, None] * h[edges.columns]
-        return torch.zeros_like(h).index_add(0, edges.rows, message)
+        edges, drop = self.view.placed.edges, self.view.drop
+        keep = None if drop is None else drop.keep(edges)
+        return attend(edges, keep, h, source, target, lambda share: self.dropout(share, place))
 
     @property
     @abstractmethod

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Engine, Operators, Pattern, Placed, View, place
+from clnr.engine.base import Engine, Operators, Placed, View, place
+from clnr.engine.pattern import Pattern
 from clnr.graph import Graph
 
 Multiply = Callable[[Tensor, Tensor], Tensor]

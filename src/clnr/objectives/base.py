@@ -26,12 +26,16 @@ class Lesson(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """Where and when: one epoch of one training on one engine; with a lesson only where the objective is supervised."""
+    """Where and when: one epoch of one training on one engine; with a lesson only where the objective is supervised.
+
+    The epoch is a number, or a counter on the device, below ``epochs``.
+    """
 
     engine: Engine
     placed: Placed
     seed: int
-    epoch: int
+    epoch: int | Tensor
+    epochs: int
     lesson: Lesson | None = None
 
 

@@ -19,9 +19,9 @@ class Bootstrap(Objective):
 
     .. math:: 2 - \frac{1}{n} \sum_i \left[ \cos(q(u_i), v'_i) + \cos(q(v_i), u'_i) \right]
 
-    for rows u, v of an encoder that learns and u', v' of one that follows it. The predictor q has one hidden layer with PReLU,
-    ``head_width`` wide (0 for twice the rows). Thakoor et al., "Large-scale representation learning on graphs via bootstrapping"
-    (2022).
+    for rows u, v of an encoder that learns and u', v' of one that follows it. The predictor q has one hidden layer with
+    PReLU, ``head_width`` wide (0 for twice the rows). Thakoor et al., "Large-scale representation learning on graphs via
+    bootstrapping" (2022).
     """
 
     head_width: int

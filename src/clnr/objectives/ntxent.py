@@ -35,6 +35,7 @@ class NTXent(Objective):
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         u, v = views
         if 0 < self.sampled_nodes < u.shape[0]:
-            nodes = chance.sample(moment.seed, moment.epoch, u.shape[0], self.sampled_nodes, u.device)
+            when = (moment.seed, moment.epoch, moment.epochs)
+            nodes = chance.sample(*when, u.shape[0], self.sampled_nodes, u.device)
             u, v = u[nodes], v[nodes]
         return moment.engine.contrast(unit_rows(torch.cat([u, v])), self.temperature)

@@ -40,10 +40,11 @@ def _blocks(z: Tensor, *parts: Tensor) -> list[tuple[Tensor, ...]]:
 
 
 def reconstruction(z: Tensor, moment: Moment) -> Tensor:
-    r"""Cross entropy of :math:`\sigma(z_i^T z_j)`: the mean over edges plus the mean over as many sampled pairs that are none.
+    r"""Cross entropy of :math:`\sigma(z_i^T z_j)`: half the mean over edges, half the mean over sampled pairs that are none.
 
-    Kipf and Welling's loss (2016) weights edges and all other pairs to count alike; this is its expectation, doubled, with
-    pairs drawn afresh each epoch. A drawn pair that is an edge, or a node with itself, is left out.
+    Kipf and Welling's loss (2016) weighs edges and all other pairs so that both count alike; this is its expectation, with
+    other pairs drawn afresh each epoch, as many as there are edges and nodes. A drawn pair that is an edge, or a node with
+    itself, is left out.
     """
     links = moment.placed.edges
     nodes = z.shape[0]
@@ -57,7 +58,7 @@ def reconstruction(z: Tensor, moment: Moment) -> Tensor:
     other = i * nodes + j
     found = edge[torch.searchsorted(edge, other).clamp(max=len(edge) - 1)] == other
     missing = _mean(softplus(-_dots(z, links.rows, links.columns)), apart)
-    return missing + _mean(softplus(_dots(z, i, j)), ~found)
+    return (missing + _mean(softplus(_dots(z, i, j)), ~found)) / 2
 
 
 def _dots(z: Tensor, i: Tensor, j: Tensor) -> Tensor:

@@ -1,0 +1,51 @@
+"""A fixed sparse matrix on a device."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from clnr.edges import Array
+
+
+class Pattern(NamedTuple):
+    """A fixed sparse matrix on the device, in compressed rows, with its transpose.
+
+    ``values`` are in the order of ``columns``; ``transposed_values = values[order]`` are in that of ``transposed_columns``.
+    """
+
+    start: Tensor
+    columns: Tensor
+    rows: Tensor
+    values: Tensor
+    transposed_start: Tensor
+    transposed_columns: Tensor
+    order: Tensor
+    shape: tuple[int, int]
+
+
+def pattern(matrix: sp.csr_array, device: torch.device) -> Pattern:
+    """A SciPy matrix on the device, with its transpose built once."""
+    matrix = matrix.copy()
+    matrix.sort_indices()
+    count = matrix.nnz
+    position = sp.csr_array((np.arange(count), matrix.indices, matrix.indptr), shape=matrix.shape).T.tocsr()
+    position.sort_indices()
+
+    def move(array: Array) -> Tensor:
+        return torch.tensor(array.astype(np.int64), device=device)
+
+    return Pattern(
+        start=move(matrix.indptr),
+        columns=move(matrix.indices),
+        rows=move(np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))),
+        values=torch.tensor(matrix.data, dtype=torch.float32, device=device),
+        transposed_start=move(position.indptr),
+        transposed_columns=move(position.indices),
+        order=move(position.data),
+        shape=(int(matrix.shape[0]), int(matrix.shape[1])),
+    )

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import numpy as np
+
+from clnr import chance
+from clnr.encoders import Features
+from tests.conftest import tiny
+from tests.encoders.exact import operators
+from tests.oracles import dense
+
+
+def test_features_are_the_features():
+    graph = tiny(sparse=True)
+    x = dense(graph.features).astype(np.float32)
+    encoder = Features()
+    assert encoder.init(12, chance.key(0)) == {}
+    assert encoder.width(12) == 12
+    np.testing.assert_array_equal(encoder({}, operators(graph)).numpy(), x)
+    np.testing.assert_array_equal(encoder.embed({}, [operators(graph)]).numpy(), x)
+
+
+def test_a_plain_encoder_does_the_same_with_every_view_and_needs_nothing_else():
+    one, two = operators(tiny()), operators(tiny(seed=1))
+    encoder = Features()
+    rows = encoder.rows({}, [one, two, one])
+    assert [row is view.features for row, view in zip(rows, (one, two, one), strict=True)] == [True] * 3
+    parameters = {}
+    assert encoder.settle(parameters, [one]) is parameters
+    encoder.advance(parameters, 0.5)
+    assert parameters == {}

@@ -1,0 +1,48 @@
+"""Engines, and the graphs and views that they all face."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import chance
+from clnr.engine import Drop, Mask, Reference, cpu, gpu
+from clnr.graph import Graph
+from tests.conftest import tiny
+
+KEY, OTHER = chance.key(1, "train", 0, 0, "DropEdges"), chance.key(1, "train", 0, 0, "MaskFeatures")
+LOOPS = Graph.from_edges([0, 1, 1, 2], [0, 1, 2, 1], np.random.default_rng(1).random((4, 5)), weight=[3.0, 0.5, 1, 1])
+GRAPHS = {
+    "usual": tiny(),
+    "sparse features": tiny(sparse=True),
+    "weighted": tiny(weighted=True),
+    "directed, weighted, sparse": tiny(undirected=False, weighted=True, sparse=True),
+    "one node": Graph.from_edges([], [], [[1.0, 2.0]]),
+    "no edges": Graph.from_edges([], [], np.eye(5)),
+    "star": Graph.from_edges([0] * 30, np.arange(1, 31), np.random.default_rng(0).random((31, 3)), undirected=True),
+    "loops of its own": LOOPS,
+    "no features but zeros": Graph.from_edges([0], [1], np.zeros((3, 2)), undirected=True),
+    "one feature": tiny(features=1),
+}
+DROPS = {"all": None, "half": Drop(KEY, 0.5, False), "pairs": Drop(KEY, 0.5, True), "none left": Drop(KEY, 1.0, False)}
+MASKS = {"all": None, "columns": Mask(OTHER, 0.4, False), "elements": Mask(OTHER, 0.4, True)}
+
+
+def reference():
+    return Reference(torch.device("cpu"))
+
+
+ENGINES = [pytest.param(cpu, id="cpu"), pytest.param(gpu, id="gpu", marks=pytest.mark.gpu)]
+EVERY = [pytest.param(reference, id="reference"), *ENGINES]
+
+
+@pytest.fixture
+def engine(request):
+    if request.param is gpu and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return request.param()
+
+
+def random(*shape, seed=2):
+    return np.random.default_rng(seed).standard_normal(shape)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.engine import Dropout, View, cpu
+from tests import oracles
+from tests.engine.conftest import DROPS, EVERY, GRAPHS, KEY, random
+
+ATTENTION = ["usual", "weighted", "directed, weighted, sparse", "one node", "no edges", "star", "loops of its own"]
+
+
+HEADS = 3
+
+
+def attention(graph, rule, dtype=torch.float64, engine=None):
+    """The arguments of ``attend``, and a loop's answer with its shares, head by head."""
+    n = graph.num_nodes
+    h, source, target = random(n, HEADS, 4), 3 * random(n, HEADS, seed=3), 3 * random(n, HEADS, seed=4)
+
+    def keep(i, j):
+        ends = (min(i, j), max(i, j)) if rule and rule.pairs else (i, j)
+        return rule is None or oracles.kept(rule.key, rule.rate, *ends)
+
+    device = "cpu" if engine is None else engine.device
+    inputs = [torch.tensor(a, dtype=dtype, device=device, requires_grad=True) for a in (h, source, target)]
+    near = oracles.listened_to(graph, keep)
+    seen = [oracles.attend(h[:, k], source[:, k], target[:, k], near) for k in range(HEADS)]
+    return inputs, np.stack([rows for rows, _ in seen], 1), [shares for _, shares in seen]
+
+
+@pytest.mark.parametrize("drop", DROPS)
+@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_attention_equals_the_loop(engine, name, drop):
+    graph = GRAPHS[name]
+    inputs, expected, _ = attention(graph, DROPS[drop], engine=engine)
+    got = engine.operators(View(engine.place(graph), DROPS[drop])).attend(*inputs, "here")
+    np.testing.assert_allclose(got.detach().cpu().numpy(), expected, atol=1e-10)
+    plain, _, _ = attention(graph, DROPS[drop], torch.float32, engine)
+    got = engine.operators(View(engine.place(graph), DROPS[drop])).attend(*plain, "here")
+    np.testing.assert_allclose(got.detach().cpu().numpy(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("drop", ["all", "half", "none left"])
+@pytest.mark.parametrize("name", ["one node", "no edges", "star", "loops of its own"])
+def test_gradient_of_attention(name, drop):
+    inputs, _, _ = attention(GRAPHS[name], DROPS[drop])
+    operators = cpu().operators(View(cpu().place(GRAPHS[name]), DROPS[drop]))
+    assert torch.autograd.gradcheck(lambda *all: operators.attend(*all, "here"), inputs)
+
+
+def test_a_node_alone_attends_to_itself_and_large_scores_do_no_harm():
+    operators = cpu().operators(View(cpu().place(GRAPHS["usual"])))
+    h, far = torch.tensor(random(40, 1, 4), dtype=torch.float32), torch.linspace(-1e4, 1e4, 40)[:, None].requires_grad_()
+    out = operators.attend(h, far, far, "here")
+    torch.testing.assert_close(out[38:], h[38:])
+    (gradient,) = torch.autograd.grad(out.sum(), far)
+    assert out.isfinite().all()
+    assert gradient.isfinite().all()
+    equal = operators.attend(h, torch.zeros(40, 1), torch.zeros(40, 1), "here")
+    near = oracles.listened_to(GRAPHS["usual"])
+    np.testing.assert_allclose(equal[0].numpy(), h.numpy()[near[0]].mean(0), atol=1e-6)
+
+
+def test_heads_do_not_see_each_other():
+    operators = cpu().operators(View(cpu().place(GRAPHS["usual"])))
+    inputs, _, _ = attention(GRAPHS["usual"], None)
+    together = operators.attend(*inputs, "here")
+    for k in range(HEADS):
+        torch.testing.assert_close(operators.attend(*(a[:, k : k + 1] for a in inputs), "here"), together[:, k : k + 1])
+
+
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_dropout_thins_out_the_shares_of_attention(engine):
+    graph, dropout = GRAPHS["usual"], Dropout(KEY, 0.5)
+    (h, *scores), _, shares = attention(graph, None, engine=engine)
+    place = engine.place(graph)
+    got = engine.operators(View(place, dropout=dropout)).attend(h, *scores, "here")
+    expected, own = np.zeros((40, HEADS, 4)), oracles.key(1, "train", 0, 0, "DropEdges", "here")
+    for e, (i, j) in enumerate(torch.stack([place.edges.columns, place.edges.rows]).T.tolist()):
+        for k in range(HEADS):
+            share = 2 * oracles.kept(own, 0.5, e * HEADS + k) * shares[k][i, j]
+            expected[j, k] += share * h[i, k].detach().cpu().numpy()
+    np.testing.assert_allclose(got.detach().cpu().numpy(), expected, atol=1e-10)

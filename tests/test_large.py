@@ -1,0 +1,54 @@
+"""Every method on a graph of ogbn-arxiv's shape, on a GPU that is allowed 16 GB."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.graph import Graph
+from clnr.methods import METHODS
+from clnr.run import run, shelf
+
+NODES, EDGES, FEATURES, CLASSES = 169_343, 1_157_799, 128, 40
+LIMIT = 16e9
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """Sources drawn by a power law, targets evenly; the largest degree is in the thousands, as there."""
+    random = np.random.default_rng(0)
+    law = np.cumsum(np.arange(1, NODES + 1) ** -0.55)
+    drawn = int(1.03 * EDGES)
+    source = random.permutation(NODES)[np.searchsorted(law / law[-1], random.random(drawn))]
+    target = random.integers(0, NODES, drawn)
+    apart = source != target
+    features = random.standard_normal((NODES, FEATURES), dtype=np.float32)
+    labels = random.integers(0, CLASSES, NODES)
+    made = Graph.from_edges(source[apart], target[apart], features, undirected=True, labels=labels, name="arxiv-like")
+    assert 0.98 < made.num_edges / (2 * EDGES) < 1.04
+    assert np.diff(made.incoming.start).max() > 2000
+    return made
+
+
+@pytest.fixture
+def sixteen_gb(cuda):
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(LIMIT / torch.cuda.get_device_properties(cuda).total_memory, cuda)
+    yield
+    torch.cuda.set_per_process_memory_fraction(1.0, cuda)
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_it_trains_on_arxivs_shape_in_16_gb(name, graph, sixteen_gb):
+    recipe = shelf(METHODS[name], "ogbn-arxiv").recipe
+    # All pairs of 169,343 nodes take seconds an epoch; the others are recorded after three epochs and played back.
+    epochs = 1 if recipe.sampled_nodes == 0 else 6
+    made = run(name, graph, recipe=dataclasses.replace(recipe, epochs=epochs, probe_steps=1), device="cuda")
+    print(f"{name}: {made.peak_memory_bytes / 2**30:.2f} GiB, {made.epoch_ms or 0:.0f} ms an epoch, {made.seconds:.0f} s")
+    assert made.peak_memory_bytes < LIMIT
+    assert made.epochs == (epochs if METHODS[name].objective else 0)

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from clnr import machine, methods
+from clnr import session as module
+from clnr.engine import cpu
+from clnr.errors import RecordError
+from clnr.graph import Split
+from clnr.methods import CLNR, RAW
+from clnr.recipe import SPECS, Recipe
+from clnr.record import Record, run_key
+from clnr.session import Bar, Session, progress_bar
+from tests.conftest import tiny
+
+QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
+GRAPH = tiny(60, 150)
+
+
+def session(seeds=2, again=False, bar=None):
+    return Session(seeds, cpu(), Record(), again, bar or Bar(None, quiet=True))
+
+
+class Remarks(Bar):
+    """Keeps what is said."""
+
+    def __init__(self):
+        super().__init__(None, quiet=True)
+        self.said = []
+
+    def remark(self, text):
+        self.said.append(text)
+
+
+def test_runs_are_of_all_seeds_and_all_recorded():
+    summary, failure = session(3).runs(CLNR, GRAPH, QUICK)
+    assert failure is None
+    assert [run.seed for run in summary.runs] == [0, 1, 2]
+    for run in summary.runs:
+        assert Record().find(run_key(GRAPH, CLNR, QUICK, run.seed, cpu())) == run
+
+
+def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
+    first, _ = session(2).runs(CLNR, GRAPH, QUICK)
+    ran, run = [], module.run
+    monkeypatch.setattr(module, "run", lambda *arguments, **more: ran.append(arguments[2]) or run(*arguments, **more))
+    remarks = Remarks()
+    more, _ = session(3, bar=remarks).runs(CLNR, GRAPH, QUICK)
+    assert ran == [2]
+    assert more.runs[:2] == first.runs
+    assert remarks.said == [f"CLNR: 2 of 3 from the record ({Record().path}); --again runs them anew"]
+    session(2, again=True).runs(CLNR, GRAPH, QUICK)
+    assert ran == [2, 0, 1]
+
+
+def test_another_recipe_or_method_is_run():
+    remarks = Remarks()
+    for method, recipe in ((CLNR, QUICK), (CLNR, QUICK.but(epochs=2)), (RAW, QUICK)):
+        session(1, bar=remarks).runs(method, GRAPH, recipe)
+    assert remarks.said == []
+    assert [run.method for _, run in Record().runs()] == ["CLNR", "CLNR", "Raw"]
+
+
+def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
+    def full(self, key, run):
+        raise RecordError("the record is full")
+
+    monkeypatch.setattr(Record, "add", full)
+    summary, failure = session(2).runs(CLNR, GRAPH, QUICK)
+    assert len(summary.runs) == 2
+    assert str(failure) == "the record is full"
+
+
+def test_a_single_run_is_kept_nowhere():
+    result = session().run(CLNR, GRAPH, 5, QUICK)
+    assert (result.seed, result.epochs) == (5, 3)
+    assert Record().runs() == []
+
+
+def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):
+    monkeypatch.setattr(module, "err", module.Console(stderr=True, force_terminal=True, width=100))
+    with progress_bar(quiet=False) as bar:
+        with bar.training("something", 3) as watch:
+            (task,) = bar._progress.tasks
+            assert (task.total, task.completed) == (3, 0)
+            watch(2, 0.5)
+            assert (task.completed, task.fields["note"]) == (2, "loss 0.500")
+            watch(3, 0.25)
+            assert task.fields["note"] == "evaluating"
+        assert bar._progress.tasks == []
+        bar.fetched("file", 3, 10)
+        bar.fetched("file", 10, 10)
+        (task,) = bar._progress.tasks
+        assert (task.completed, task.total) == (10, 10)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_without_a_terminal_there_is_no_bar(capsys, quiet):
+    with progress_bar(quiet) as bar:
+        bar.fetched("file", 1, None)
+        with bar.training("something", 3) as watch:
+            assert watch is None
+        bar.remark("by the way")
+    assert ("by the way" in capsys.readouterr().err) is not quiet
+
+
+# -- what makes two runs the same run --------------------------------------------------------------------------------------
+
+
+def key_of(graph=None, method=methods.CLNR, recipe=None, seed=0, engine=None) -> str:
+    return run_key(tiny() if graph is None else graph, method, recipe or Recipe(), seed, engine or cpu())
+
+
+def engine_with(**changes):
+    engine = copy.copy(cpu())
+    for name, value in changes.items():
+        object.__setattr__(engine, name, value)
+    return engine
+
+
+def with_feature():
+    x = tiny().features.copy()
+    x[0, 0] += 1
+    return dataclasses.replace(tiny(), features=x)
+
+
+def with_label():
+    labels = tiny().labels.copy()
+    labels[0] = 1 - labels[0]
+    return dataclasses.replace(tiny(), labels=labels)
+
+
+SPLIT = Split(np.arange(5), np.arange(5, 10), np.arange(10, 40))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"graph": with_feature()},
+        {"graph": with_label()},
+        {"graph": tiny(edges=91)},
+        {"graph": tiny(weighted=True)},
+        {"graph": dataclasses.replace(tiny(), split=SPLIT)},
+        {"method": methods.UNTRAINED},
+        {"method": methods.RAW},
+        {"method": methods.CLNR.but("CLNR", "as CLNR, but plain", postprocess=())},
+        {"seed": 1},
+        {"seed": 2**32},
+        {"engine": engine_with(name="other")},
+        {"engine": engine_with(precision="bfloat16")},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_the_key_changes_with(changed):
+    assert key_of(**changed) != key_of()
+
+
+@pytest.mark.parametrize("name", Recipe().to_dict())
+def test_the_key_changes_with_each_value_of_the_recipe(name):
+    value, choices = Recipe().to_dict()[name], SPECS[name].metadata.get("choices")
+    other = choices[1] if choices else value + 1 if isinstance(value, int) else (value or 0) / 2 + 1e-4
+    assert key_of(recipe=Recipe.of({name: other})) != key_of()
+
+
+def test_the_key_changes_with_the_code(monkeypatch):
+    before = key_of()
+    monkeypatch.setattr(machine, "code_version", lambda: "another")
+    assert key_of() != before
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"graph": tiny()},
+        {"graph": tiny().named("another")},
+        {"graph": dataclasses.replace(tiny(), ids=np.arange(40) + 7)},
+        {"method": methods.CLNR.but("another", "the same by another name")},
+        {"recipe": Recipe.from_toml(Recipe().to_toml())},
+        {"recipe": Recipe(weight_decay=0)},
+    ],
+    ids=["same", "name", "ids", "method's name", "read back", "whole number"],
+)
+def test_the_key_does_not_change_with(changed):
+    assert key_of(**changed) == key_of()
+
+
+def test_the_key_is_the_same_in_every_process():
+    code = "from tests.test_session import key_of; print(key_of())"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "12345"}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == key_of()
+    assert re.fullmatch("[0-9a-f]{64}", key_of())
