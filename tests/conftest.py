@@ -39,6 +39,23 @@ def cuda() -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
+_THREADS = torch.get_num_threads()
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Many tiny steps are done sooner without a second thread, above all on a busy machine."""
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(_THREADS)
+
+
+@pytest.fixture
+def threads(one_thread):
+    """As many as there usually are, where they matter."""
+    torch.set_num_threads(_THREADS)
+
+
 def tiny(
     nodes: int = 40,
     edges: int = 90,

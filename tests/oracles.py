@@ -112,6 +112,10 @@ def perceptron(z, w, b, v, c, activation):
     return out
 
 
+def linear(z, w, b):
+    return np.array([[b[k] + sum(row[i] * w[i, k] for i in range(len(row))) for k in range(len(b))] for row in z])
+
+
 def batch_norm(h, scale, shift, mean=None, variance=None):
     out = np.zeros_like(h)
     for j in range(h.shape[1]):
@@ -221,12 +225,12 @@ def non_edges(graph):
 
 
 def reconstruction(z, graph, pairs):
-    """The mean over edges between two nodes, plus that over those of ``pairs`` that are no edges and no loops."""
+    """Half the mean over edges between two nodes, half that over those of ``pairs`` that are no edges and no loops."""
     free = set(non_edges(graph))
     edges = [(j, i) for i, j, _ in zip(*edge_lists(graph), strict=True) if i != j]
     hits = [softplus(-float(z[i] @ z[j])) for i, j in edges]
     misses = [softplus(float(z[i] @ z[j])) for i, j in pairs if (i, j) in free]
-    return sum(hits) / max(len(hits), 1) + sum(misses) / max(len(misses), 1)
+    return sum(hits) / max(len(hits), 1) / 2 + sum(misses) / max(len(misses), 1) / 2
 
 
 def divergence(mean, deviation):

@@ -126,7 +126,7 @@ def test_the_command_and_python_give_the_same_numbers(clnr):
         assert result[name] == statistics.fmean(getattr(each, name) for each in runs)
 
 
-def test_a_process_of_its_own_prints_the_same_json_and_nothing_else(clnr):
+def test_a_process_of_its_own_prints_the_same_json_and_nothing_else(clnr, threads):
     ended = outside(*RUN, "--json", "--quiet")
     result = only_json(ended)
     assert ended.err == ""

@@ -23,7 +23,7 @@ UNDIRECTED = {
 DIRECTED = {"directed": tiny(undirected=False), "directed and weighted": tiny(undirected=False, weighted=True)}
 
 
-@pytest.mark.parametrize("error", [1e-1, 1e-2, 1e-4])
+@pytest.mark.parametrize("error", [1.0, 1e-1, 1e-2, 1e-4])
 @pytest.mark.parametrize("teleport", [0.05, 0.2, 0.9])
 @pytest.mark.parametrize("name", UNDIRECTED)
 def test_the_error_is_within_its_bound(name, teleport, error):
@@ -47,7 +47,7 @@ def test_a_directed_graph_is_never_overestimated(name):
         assert (exact - personalised_pagerank(DIRECTED[name], 0.2, error).toarray()).min() >= -ROUNDING
 
 
-@pytest.mark.parametrize("error", [1e-1, 1e-2, 1e-3])
+@pytest.mark.parametrize("error", [1.0, 1e-1, 1e-2, 1e-3])
 @pytest.mark.parametrize("name", UNDIRECTED | DIRECTED)
 def test_a_row_is_a_share_of_walks_on_a_bounded_number_of_nodes(name, error):
     edges, teleport = (UNDIRECTED | DIRECTED)[name], 0.2
@@ -56,7 +56,9 @@ def test_a_row_is_a_share_of_walks_on_a_bounded_number_of_nodes(name, error):
     p = s / np.sqrt(degree)[:, None] * np.sqrt(degree)[None, :]
     assert p.min() >= 0
     assert p.sum(1).max() <= 1 + 1e-6
-    assert ((p > 0) @ degree).max() <= 1 / (teleport * error)
+    assert (p.diagonal() >= teleport * (1 - 1e-6)).all()
+    others = (p > 0) & ~np.eye(len(p), dtype=bool)
+    assert (others @ degree).max() <= (1 - teleport) / (teleport * error)
 
 
 def test_a_smaller_error_is_closer_and_holds_more():
@@ -86,8 +88,17 @@ def test_with_teleport_one_nobody_moves():
     np.testing.assert_array_equal(personalised_pagerank(tiny(), 1.0, 1e-4).toarray(), np.eye(40))
 
 
-def test_an_error_above_all_mass_leaves_nothing():
-    assert personalised_pagerank(tiny(), 0.2, 1.0).nnz == 0
+@pytest.mark.parametrize("name", UNDIRECTED | DIRECTED)
+def test_an_error_above_all_mass_leaves_the_first_step_alone(name):
+    s = personalised_pagerank((UNDIRECTED | DIRECTED)[name], 0.2, 1.0)
+    np.testing.assert_allclose(s.toarray(), 0.2 * np.eye(s.shape[0]), rtol=1e-6)
+
+
+def test_a_hubs_row_is_not_empty():
+    """Even the whole mass is below the error times the degree."""
+    s = personalised_pagerank(UNDIRECTED["star"], 0.2, 0.1).toarray()
+    assert s[0, 0] == pytest.approx(0.2)
+    assert not s[0, 1:].any()
 
 
 def test_two_nodes_in_closed_form():

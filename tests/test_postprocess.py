@@ -1,12 +1,25 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from clnr import chance
 from clnr.objectives import unit_rows
-from clnr.postprocess import FLOOR, Head, Rescale, Standardize, Whiten, inverse_root, rescale, standardize, whiten
+from clnr.postprocess import (
+    FLOOR,
+    Head,
+    Rescale,
+    ShortcutHead,
+    Standardize,
+    Whiten,
+    inverse_root,
+    rescale,
+    standardize,
+    whiten,
+)
 from tests import oracles
 
 
@@ -187,6 +200,35 @@ def test_whiten_is_finite_at_any_rank(z, dtype):
         assert not u.any()
 
 
+def gradient_of(u, z):
+    (u * torch.arange(len(z))[:, None]).sum().backward()
+    return z.grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("value", [0.1, -3.7, 1e12])
+def test_a_constant_input_is_whitened_to_zeros_with_finite_gradients(value, dtype):
+    z = torch.full((1000, 3), value, dtype=dtype, requires_grad=True)
+    u = whiten(z)
+    assert not u.any()
+    assert gradient_of(u, z).isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("value", [0.1, -3.7, 1e7 / 3, 1e12])
+def test_a_constant_column_is_whitened_to_zeros_and_leaves_the_others_alone(value, dtype):
+    z = torch.tensor(mixed(1000, 4), dtype=dtype)
+    z[:, 1] = 0
+    expected = oracles.whiten(z.double().numpy())
+    z[:, 1] = value
+    z.requires_grad_()
+    u = whiten(z)
+    np.testing.assert_allclose(u.detach().numpy(), expected, atol=1e-5 if dtype == torch.float32 else 1e-9)
+    assert u[:, 1].abs().max() < 1e-12
+    assert gradient_of(u, z).isfinite().all()
+    assert z.grad[:, 0].any()
+
+
 def test_directions_in_which_rows_do_not_vary_stay_small():
     z = torch.tensor(np.repeat(numbers(50, 1), 2, axis=1)) + torch.tensor([1.0, -1.0])
     u = whiten(z)
@@ -226,6 +268,37 @@ def test_gradient_of_head():
     assert torch.autograd.gradcheck(lambda z, *all: Head(3)(dict(zip(names, all, strict=True)), z), (z, *weights))
 
 
+def test_shortcut_head_is_three_layers_with_prelu_beside_a_linear_map():
+    drawn = ShortcutHead().init(5, chance.key(0, "head"))
+    layers = [f"deep.{layer}" for layer in range(3)]
+    shapes = {f"{layer}.slope": () for layer in layers}
+    for place in (*layers, "shortcut.0"):
+        shapes |= {f"{place}.weight": (5, 5), f"{place}.bias": (5,)}
+    assert {name: tuple(value.shape) for name, value in drawn.items()} == shapes
+    parameters = {name: value.double() + 0.1 * i for i, (name, value) in enumerate(drawn.items())}
+    p = {name: value.numpy() for name, value in parameters.items()}
+    z = numbers(7, 5)
+    h = z
+    for layer in layers:
+        slope = float(p[f"{layer}.slope"])
+        h = oracles.linear(h, p[f"{layer}.weight"], p[f"{layer}.bias"])
+        h = np.array([[oracles.leaky(value, slope) for value in row] for row in h])
+    expected = h + oracles.linear(z, p["shortcut.0.weight"], p["shortcut.0.bias"])
+    np.testing.assert_allclose(ShortcutHead()(parameters, torch.tensor(z)).numpy(), expected, atol=1e-12)
+
+
+def test_no_two_matrices_of_a_shortcut_head_are_the_same():
+    weights = [value for name, value in ShortcutHead().init(5, chance.key(0)).items() if name.endswith("weight")]
+    assert all(not torch.equal(a, b) for a, b in itertools.combinations(weights, 2))
+
+
+def test_gradient_of_shortcut_head():
+    names, weights = zip(*ShortcutHead().init(2, chance.key(0, "head")).items(), strict=True)
+    weights = [weight.double().requires_grad_() for weight in weights]
+    z = torch.tensor(numbers(4, 2), requires_grad=True)
+    assert torch.autograd.gradcheck(lambda z, *all: ShortcutHead()(dict(zip(names, all, strict=True)), z), (z, *weights))
+
+
 def test_parts_are_their_functions_and_only_a_head_learns():
     z = torch.tensor(mixed(20, 3))
     for part, function in ((Standardize(), standardize), (Rescale(), rescale), (Whiten(), whiten)):
@@ -233,3 +306,4 @@ def test_parts_are_their_functions_and_only_a_head_learns():
         assert torch.equal(part({}, z), function(z))
         assert not part.head
     assert Head.head
+    assert ShortcutHead.head

@@ -71,7 +71,7 @@ ELSEWHERE = {
     "DGI": {"layers": 1, "dimension": 512, "learning_rate": 1e-3, "epochs": 10000, "patience": 20},
     "MVGRL": {"layers": 1, "dimension": 512, "learning_rate": 1e-3, "epochs": 3000, "patience": 20, "teleport": 0.2},
     "GAE": {"layers": 2, "hidden": 32, "dimension": 16, "learning_rate": 1e-2, "epochs": 200},
-    "BGRL": {"epochs": 10000, "momentum": 0.99, "decay": "decoupled", "weight_decay": 1e-5, "warmup": 0.1, "head_width": 512},
+    "BGRL": {"momentum": 0.99, "decay": "decoupled", "weight_decay": 1e-5, "warmup": 0.1, "head_width": 512},
 }
 
 
@@ -113,6 +113,14 @@ def test_bgrls_rates_and_widths_are_its_authors(dataset):
     keys = ("hidden", "dimension", "edge_drop", "edge_drop_2", "feature_mask", "feature_mask_2", "learning_rate")
     recipe = shelf(METHODS["BGRL"], dataset).recipe
     assert tuple(getattr(recipe, key) for key in keys) == BGRL[dataset]
+    assert recipe.epochs == 10000
+
+
+@pytest.mark.parametrize("dataset", ["cora", "citeseer", "pubmed"])
+def test_where_bgrls_authors_have_no_rates_ours_are_said_to_be_ours(dataset):
+    sources = shelf(METHODS["BGRL"], dataset).sources
+    for key in ("epochs", "learning_rate", "edge_drop", "edge_drop_2", "feature_mask", "feature_mask_2"):
+        assert sources[key].startswith("ours")
 
 
 @pytest.mark.parametrize("dataset", SETS[:3])

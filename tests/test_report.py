@@ -71,9 +71,11 @@ def test_comparisons_fit_80_columns(published):
 
 
 def test_a_comparison_says_by_how_much_and_how_surely():
-    _, _, first, second, third = shown(report.comparison(Comparison.of(lineup()), PUBLISHED), 200)
-    assert first.split() == ["CLNR", "81.4±0.8", "82.4±0.8", "84.3±0.6", "0.55", "-3.49", "10000", "123.45"]
-    assert second.split()[3:] == ["83.6±0.8", "0.55", "-3.49", "10000", "123.45", "-1.00", "3.8e-06"]
+    above, below, first, second, third = shown(report.comparison(Comparison.of(lineup()), PUBLISHED), 200)
+    assert above.split()[:3] == ["strict", "paper", "publi-"]
+    assert below.split()[:7] == ["method", "%", "rule", "%", "*", "shed", "%"]
+    assert first.split() == ["CLNR", "81.4±0.8", "82.4±0.8", "84.3", "0.55", "-3.49", "10000", "123.45"]
+    assert second.split()[3:] == ["83.6", "0.55", "-3.49", "10000", "123.45", "-1.00", "3.8e-06"]
     assert third.split()[3:] == ["-", "0.55", "-3.49", "10000", "123.45", "+2.50", "3.8e-06"]
 
 
@@ -93,9 +95,11 @@ def test_the_note_says_how_small_a_p_value_can_get(seeds, count, least):
 
 def test_trials_tell_what_was_changed_and_what_it_gave():
     runs = (made(0, validation=70, epochs=10), made(1, validation=80, epochs=13))
-    lines = shown(report.trials([Trial({"temperature": 0.5, "mask": "columns"}, runs)]))
+    changes, others = ({"temperature": value, "mask": "columns"} for value in (0.5, 2.0))
+    lines = shown(report.trials([Trial(changes, Recipe(), runs), Trial(others, Recipe(), failure="the loss became nan")]))
     assert lines[1].split()[:2] == ["temperature", "mask"]
     assert lines[2].split() == ["0.5", "columns", "75.0±5.0", "12", "0.00"]
+    assert lines[3].split() == ["2", "columns", "failed"]
 
 
 # -- lists -----------------------------------------------------------------------------------------------------------------
@@ -147,6 +151,8 @@ def test_show_gives_every_number_with_its_source(clnr, dataset):
 def test_show_lists_the_keys_that_have_a_say_and_no_others(clnr, method):
     first = [line.split()[0] for line in clnr("show", method.name, "cora").out.splitlines() if line.strip()]
     assert [word for word in first if word in KEYS] == list(method.keys)
+    told = only_json(clnr("show", method.name, "cora", "--json"))
+    assert list(told["recipe"]) == list(told["sources"]) == list(method.keys)
 
 
 @pytest.mark.parametrize(("name", "said"), [("nCLNR", ", which uses CLNR's recipe"), ("GCA", ", which uses GRACE's recipe")])
@@ -226,6 +232,14 @@ def test_what_a_run_itself_decides_is_no_change_of_its_recipe(clnr):
     only_json(clnr("run", "GCN", "embedded", "--device", "cpu", "--set", "epochs=1", "--json"))
     assert "epochs=1" in clnr("runs").out
     assert "dimension" not in clnr("runs").out
+
+
+def test_runs_tell_no_change_that_has_no_say(clnr):
+    usual = shelf(CLNR, "cora").recipe
+    Record().add("key", made(recipe=usual.but(momentum=0.5, teleport=0.5, temperature=0.25).to_dict()))
+    (line,) = (line.rstrip() for line in clnr("runs").out.splitlines() if re.match(r"\d{4}-", line))
+    assert line.endswith("temperature=0.25")
+    assert "=" not in line.removesuffix("temperature=0.25")
 
 
 def test_runs_of_an_older_recipe_or_an_unknown_method_are_listed(clnr):

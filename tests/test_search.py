@@ -8,7 +8,7 @@ import pytest
 from clnr import search
 from clnr.data import load, split_of
 from clnr.engine import cpu
-from clnr.errors import DataError, RecipeError, UnknownName
+from clnr.errors import DataError, RecipeError, TrainingError, UnknownName
 from clnr.methods import METHODS
 from clnr.recipe import Recipe
 from clnr.record import Record
@@ -23,6 +23,10 @@ QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
 def session(seeds=2):
     return Session(seeds, cpu(), Record(), again=True, bar=Bar(None, quiet=True))
+
+
+def trials(*over):
+    return [Trial(changes, QUICK.but(**changes)) for changes in grid(list(over))]
 
 
 # -- what to try -----------------------------------------------------------------------------------------------------------
@@ -88,8 +92,8 @@ def permuted(graph, seeds=1):
 
 @pytest.mark.parametrize("method", ["CLNR", "GCN", "Raw"])
 def test_test_labels_change_nothing_in_a_search(method):
-    graph, trials = tiny(60, 150), grid(["layers=1,2", "feature_mask=0,0.5"])
-    found = [try_all(session(), METHODS[method], each, QUICK, trials) for each in (graph, permuted(graph, 2))]
+    graph, tried = tiny(60, 150), trials("layers=1,2", "feature_mask=0,0.5")
+    found = [try_all(session(), METHODS[method], each, tried) for each in (graph, permuted(graph, 2))]
     timeless = [[dataclasses.asdict(trial) for trial in each] for each in found]
     for trial in (trial for each in timeless for trial in each):
         for run in trial["runs"]:
@@ -99,7 +103,7 @@ def test_test_labels_change_nothing_in_a_search(method):
 
 
 def test_nothing_of_a_search_is_kept_in_the_record():
-    try_all(session(), METHODS["CLNR"], tiny(60, 150), QUICK, grid(["layers=1,2"]))
+    try_all(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
     assert Record().runs() == []
 
 
@@ -120,31 +124,71 @@ def test_trials_are_in_the_order_of_mean_validation_accuracy_the_first_of_equals
         return made(seed, validation=scores[recipe.layers][seed], strict=100 - scores[recipe.layers][seed])
 
     monkeypatch.setattr(Session, "run", scripted)
-    found = try_all(session(), METHODS["CLNR"], tiny(60, 150), QUICK, grid(["layers=1,2,3,4,5"]))
+    found = try_all(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2,3,4,5"))
     assert [trial.changes["layers"] for trial in found] == [2, 4, 1, 3, 5]
     assert sorted(asked) == [(layers, seed, -1) for layers in range(1, 6) for seed in range(2)]
 
 
 def test_a_trial_tells_its_changes_and_the_mean_over_seeds():
     runs = (made(0, validation=70, epochs=10), made(1, validation=80, epochs=13))
-    told = Trial({"layers": 1}, runs).to_dict()
+    told = Trial({"layers": 1}, QUICK.but(layers=1), runs).to_dict()
     assert told["changes"] == {"layers": 1}
     assert told["validation"] == {"mean": 75, "std": 5, "runs": [70, 80]}
     assert told["epochs"] == 11.5
-    assert told["recipe"] == runs[0].recipe
+    assert told["recipe"] == QUICK.but(layers=1).to_dict()
+    assert told["failure"] is None
     assert "strict" not in told
 
 
-def test_a_value_out_of_range_is_refused_before_any_trial(monkeypatch):
-    monkeypatch.setattr(Session, "run", lambda *arguments: pytest.fail("it began"))
-    with pytest.raises(RecipeError, match="temperature must be from"):
-        try_all(session(), METHODS["CLNR"], tiny(60, 150), QUICK, grid(["temperature=0.5,0"]))
+def test_a_trial_that_failed_tells_why_and_nothing_else_of_it():
+    told = Trial({"layers": 1}, QUICK, failure="the loss became nan").to_dict()
+    assert (told["changes"], told["failure"]) == ({"layers": 1}, "the loss became nan")
+    assert told["validation"] is told["epochs"] is told["train_seconds"] is None
+
+
+def test_training_that_stops_fails_its_trial_alone_which_comes_last(monkeypatch):
+    run = Session.run
+
+    def stops(self, method, graph, seed, recipe):
+        if recipe.layers == 2 and seed == 1:
+            raise TrainingError("the loss became nan")
+        return run(self, method, graph, seed, recipe)
+
+    monkeypatch.setattr(Session, "run", stops)
+    found = try_all(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=2,1,3"))
+    assert {trial.changes["layers"] for trial in found[:2]} == {1, 3}
+    assert all(len(trial.runs) == 2 and trial.failure is None for trial in found[:2])
+    assert found[2] == Trial({"layers": 2}, QUICK.but(layers=2), (), "the loss became nan")
+
+
+def test_a_recipe_under_which_training_breaks_is_a_trial_that_failed():
+    deep = QUICK.but(layers=64, hidden=64, dimension=64, epochs=1)
+    tried = [Trial({"learning_rate": rate}, deep.but(learning_rate=rate)) for rate in (1.0, 1e-6)]
+    right, failed = try_all(session(1), METHODS["CLNR"], tiny(60, 150), tried)
+    assert (right.changes, right.failure) == ({"learning_rate": 1e-6}, None)
+    assert "not finite" in failed.failure
+
+
+def test_a_trial_that_is_never_right_comes_before_one_that_failed(monkeypatch):
+    def scripted(self, method, graph, seed, recipe):
+        if recipe.layers == 1:
+            raise TrainingError("the loss became nan")
+        return made(seed, validation=0)
+
+    monkeypatch.setattr(Session, "run", scripted)
+    found = try_all(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
+    assert [trial.changes["layers"] for trial in found] == [2, 1]
+
+
+def test_what_is_no_failure_of_training_ends_the_search():
+    with pytest.raises(DataError, match="no labels"):
+        try_all(session(), METHODS["CLNR"], tiny().without_labels(), trials("layers=1,2"))
 
 
 def test_validation_is_what_an_ordinary_run_would_say():
     """The same split, seed and recipe: blind or not, the probe validates alike."""
     graph = tiny(100, 250)
-    (trial,) = try_all(session(1), METHODS["CLNR"], graph, QUICK, [{}])
+    (trial,) = try_all(session(1), METHODS["CLNR"], graph, [Trial({}, QUICK)])
     assert trial.validation["runs"] == [search.Session.run(session(1), METHODS["CLNR"], graph, 0, QUICK).validation]
 
 
@@ -167,7 +211,7 @@ def test_search_prints_the_trials_best_first(clnr):
     means = [each["validation"]["mean"] for each in found]
     assert means == sorted(means, reverse=True)
     for each in found:
-        assert set(each) == {"changes", "validation", "epochs", "train_seconds", "recipe"}
+        assert set(each) == {"changes", "validation", "failure", "epochs", "train_seconds", "recipe"}
         assert len(each["validation"]["runs"]) == 2
         assert each["recipe"] | each["changes"] | {"epochs": 2, "hidden": 16} == each["recipe"]
     assert Record().runs() == []
@@ -181,6 +225,23 @@ def test_search_prints_a_table(clnr):
     assert lines[2].split()[0] == "layers"
     assert sorted(line.split()[0] for line in lines[3:]) == ["1", "2"]
     assert "strict" not in ended.out
+
+
+def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
+    def stops(self, method, graph, seed, recipe):
+        if recipe.learning_rate == 10:
+            raise TrainingError("the loss became nan")
+        return made(seed)
+
+    monkeypatch.setattr(Session, "run", stops)
+    words = ["search", "--over", "learning_rate=10,0.001", "--seeds", "1", "--device", "cpu"]
+    right, failed = only_json(clnr(*words, "--json"))
+    assert (right["changes"], right["failure"]) == ({"learning_rate": 0.001}, None)
+    assert (failed["changes"], failed["failure"]) == ({"learning_rate": 10.0}, "the loss became nan")
+    assert failed["validation"] is None
+    table = clnr(*words).out.splitlines()
+    assert table[-1].split() == ["10", "failed"]
+    assert len(table[-2].split()) == 4
 
 
 @pytest.mark.parametrize(
@@ -203,14 +264,9 @@ def test_search_prints_a_table(clnr):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_searched_is_one_line_before_any_work(clnr, monkeypatch, words, said):
-    monkeypatch.setattr(Session, "run", lambda *arguments: pytest.fail("it began"))
-    assert said in assert_refused(clnr("search", *words))
-
-
-def test_bad_numbers_are_noticed_before_data_is_looked_for(clnr, monkeypatch):
+def test_what_cannot_be_searched_is_one_line_before_data_is_loaded(clnr, monkeypatch, words, said):
     monkeypatch.setattr("clnr.data.load", lambda *arguments: pytest.fail("it began to load"))
-    assert "--seeds must be" in assert_refused(clnr("search", "CLNR", "cora", "--over", "epochs=1,2", "--seeds", "0"))
+    assert said in assert_refused(clnr("search", *words))
 
 
 def test_a_search_that_is_stopped_does_not_promise_a_record_that_it_does_not_keep(clnr, monkeypatch):

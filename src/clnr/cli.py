@@ -5,20 +5,17 @@ from __future__ import annotations
 import io
 import json
 import os
-import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 from rich.console import Console
 
-from clnr import data, machine, methods, places, report
+from clnr import data, machine, methods, report
 from clnr.comparison import Comparison
 from clnr.data.files import download
 from clnr.engine import DEVICES, choose
@@ -89,16 +86,12 @@ def run_command(
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
         lineup = [*((each, recipe) for each in _BASELINES), *lineup]
-    made, failures = _all_runs(lineup, name, seeds, device, data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, data_root, again, quiet)
     if as_json:
-        print(json.dumps(made[-1].to_dict()))
+        print(json.dumps(rows[-1][0].to_dict()))
     else:
-        _title(name, made)
-        out.print(
-            report.summaries(
-                [(summary, _published(summary, recipe)) for summary, (_, recipe) in zip(made, lineup, strict=True)]
-            )
-        )
+        _title(name, rows[-1][0])
+        out.print(report.summaries(rows))
         out.print(_OPTIMISTIC, style="dim")
     for failure in failures:
         raise failure
@@ -131,13 +124,13 @@ def compare(
     for each in chosen:
         own = {key: value for key, value in changes.items() if key in each.keys}
         lineup.append((each, _recipe(each, name, own)))
-    made, failures = _all_runs(lineup, name, seeds, device, data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, data_root, again, quiet)
+    made, published = (list(column) for column in zip(*rows, strict=True))
     compared = Comparison.of(made)
     if as_json:
         print(json.dumps(compared.to_dict()))
     else:
-        _title(name, made)
-        published = [_published(summary, recipe) for summary, (_, recipe) in zip(made, lineup, strict=True)]
+        _title(name, made[0])
         out.print(report.comparison(compared, published))
         out.print(_OPTIMISTIC, style="dim")
         out.print(f"** {report.test_note(compared)}", style="dim")
@@ -174,6 +167,11 @@ def search(
         where = machine.describe(engine.device)
         out.print(f"{chosen.name} on {name}, {seeds} seed{'s' if seeds > 1 else ''}, {where}", style="bold")
         out.print(report.trials(found))
+    failed = [trial for trial in found if trial.failure]
+    for trial in failed:
+        _say(f"with {', '.join(f'{key}={value}' for key, value in trial.changes.items())}: {trial.failure}")
+    if len(failed) == len(found):
+        raise typer.Exit(2)
 
 
 def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
@@ -188,28 +186,20 @@ def _used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _published(summary: Summary, recipe: Recipe) -> Published | None:
-    """The published result; it says nothing about a recipe that was changed."""
-    first = summary.runs[0]
-    own = shelf(methods.find(first.method), first.dataset)
-    return own.published if own.recipe == recipe else None
+def _title(name: str, summary: Summary) -> None:
+    seeds = len(summary.runs)
+    out.print(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}, {summary.runs[0].machine}", style="bold")
 
 
-def _title(name: str, made: list[Summary]) -> None:
-    first = made[-1].runs
-    out.print(f"{name}, {len(first)} seed{'s' if len(first) > 1 else ''}, {first[0].machine}", style="bold")
-
-
-def _positive(seeds: int) -> int:
+def _positive(seeds: int) -> None:
     if seeds < 1:
         raise RecipeError(f"--seeds must be at least 1, not {seeds}")
-    return seeds
 
 
 def _all_runs(
     lineup: list[tuple[Method, Recipe]], dataset: str, seeds: int, device: str, data_root: Path | None, again: bool, quiet: bool
-) -> tuple[list[Summary], list[RecordError]]:
-    """Runs of each method of a line-up, and what failed of recording them."""
+) -> tuple[list[tuple[Summary, Published | None]], list[RecordError]]:
+    """Runs of each method of a line-up, each with what was published of it, and what failed of recording them."""
     engine = choose(device)
     record = Record()
     _positive(seeds)
@@ -218,7 +208,10 @@ def _all_runs(
         graph = data.load(dataset, data_root, partial(download, progress=bar.fetched))
         session = Session(seeds, engine, record, again, bar)
         made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
-    return list(made), [failure for failure in failures if failure is not None]
+    shelves = [shelf(method, dataset) for method, _ in lineup]
+    # A published result says nothing about a recipe that was changed.
+    published = [own.published if own.recipe == recipe else None for own, (_, recipe) in zip(shelves, lineup, strict=True)]
+    return list(zip(made, published, strict=True)), [failure for failure in failures if failure is not None]
 
 
 @contextmanager
@@ -301,33 +294,12 @@ def runs(
 @app.command()
 def env(as_json: Json = False) -> None:
     """Print what to paste into a bug report: versions, machine, places."""
-    facts: dict[str, Any] = {
-        "clnr": f"{__version__} (code {machine.code_version()})",
-        "python": f"{platform.python_version()} ({platform.python_implementation()})",
-        "system": platform.platform(),
-        "processor": machine.describe(torch.device("cpu")),
-        "memory": "unknown" if (total := machine.total_memory()) is None else f"{total / 2**30:.1f} GiB",
-        "cuda": _cuda(),
-        "torch": str(torch.__version__),
-    }
-    for package in ("torch-geometric", "numpy", "scipy", "pyarrow", "typer", "rich", "triton"):
-        try:
-            facts[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            facts[package] = "not installed"
-    facts |= {"record": str(Record().path), "cache": str(places.cache_folder())}
-    facts |= {name: os.environ.get(name, "not set") for name in ("CLNR_DATA", "CLNR_HOME")}
+    facts = report.environment()
     if as_json:
         print(json.dumps(facts))
     else:
         for name, value in facts.items():
             print(f"{name + ':':<17}{value}")
-
-
-def _cuda() -> str:
-    if not torch.cuda.is_available():
-        return "no usable GPU" if torch.version.cuda else "none (PyTorch built without it)"
-    return f"{torch.version.cuda}, {torch.cuda.get_device_name()}"
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ def personalised_pagerank(graph: Graph, teleport: float, error: float) -> sp.csr
 
     .. math:: 0 \le P_{ij} - p_{ij} \le \epsilon d_j, \qquad 0 \le S_{ij} - s_{ij} \le \epsilon \sqrt{d_i d_j}
 
-    on an undirected graph; and a row of p holds no more than :math:`1 / (\alpha \epsilon)` entries, counted by degree.
-    No N x N matrix is ever formed.
+    on an undirected graph; and besides its own node a row holds no more than :math:`(1 - \alpha) / (\alpha \epsilon)` entries,
+    counted by degree. No N x N matrix is ever formed.
 
     Args:
         graph: Edges by target: row i holds what node i listens to.

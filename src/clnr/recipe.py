@@ -37,7 +37,7 @@ class Recipe:
     layers: int = _number(2, 1, 64, "layers of the encoder", _TEXT)
     hidden: int = _number(512, 1, 65536, "width between layers", _TEXT)
     dimension: int = _number(512, 1, 65536, "width of the embedding", _TEXT)
-    epochs: int = _number(50, 0, 10**7, "training steps, each on two fresh views of the whole graph", "default")
+    epochs: int = _number(50, 0, 10**7, "training steps, each on fresh views of the whole graph", "default")
     learning_rate: float = _number(1e-3, 1e-12, 10.0, "of Adam", "paper, hyper-parameters")
     warmup: float = _number(0.0, 0.0, 1.0, "share of the epochs in which the learning rate rises from 0", "default")
     schedule: str = _choice("constant", ("constant", "cosine"), "the learning rate after that: stays, or falls to 0", "default")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterable
+from importlib import metadata
 
+import torch
 from rich.table import Table
 
+from clnr import machine, places
 from clnr.comparison import Comparison
 from clnr.data import DATASETS
 from clnr.methods import METHODS, Method
 from clnr.recipe import SPECS, Published
+from clnr.record import Record
 from clnr.run import Run, Summary, shelf
 from clnr.search import Trial
+from clnr.version import __version__
 
 _MIB = 2**20
 
@@ -159,3 +166,30 @@ def _table(*words: str, numbers: tuple[str, ...] = ()) -> Table:
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def environment() -> dict[str, str]:
+    """What a bug report should hold: versions, machine, places."""
+    facts: dict[str, str] = {
+        "clnr": f"{__version__} (code {machine.code_version()})",
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "system": platform.platform(),
+        "processor": machine.describe(torch.device("cpu")),
+        "memory": "unknown" if (total := machine.total_memory()) is None else f"{total / 2**30:.1f} GiB",
+        "cuda": _cuda(),
+        "torch": str(torch.__version__),
+    }
+    for package in ("torch-geometric", "numpy", "scipy", "pyarrow", "typer", "rich", "triton"):
+        try:
+            facts[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    facts |= {"record": str(Record().path), "cache": str(places.cache_folder())}
+    facts |= {name: os.environ.get(name, "not set") for name in ("CLNR_DATA", "CLNR_HOME")}
+    return facts
+
+
+def _cuda() -> str:
+    if not torch.cuda.is_available():
+        return "no usable GPU" if torch.version.cuda else "none (PyTorch built without it)"
+    return f"{torch.version.cuda}, {torch.cuda.get_device_name()}"

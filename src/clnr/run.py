@@ -101,9 +101,10 @@ def embed(
     data_root: str | Path | None = None,
     watch: Watch | None = None,
 ) -> Array:
-    """Train a method on a graph and return its embedding: one row per node, float32. No labels are needed, nor looked at.
+    """Train a method on a graph and return its embedding: one row per node, float32.
 
-    The arguments are those of ``run``, which evaluates the same embedding.
+    No labels are needed, nor looked at, but by a method that is taught by them; its embedding is its logits. The arguments are
+    those of ``run``, which evaluates the same embedding.
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
     with machine.enough_memory():

@@ -51,8 +51,10 @@ class Bar:
         def watch(done: int, loss: float) -> None:
             progress.update(task, completed=done, note=f"loss {loss:.3f}" if done < epochs else "evaluating")
 
-        yield watch
-        progress.remove_task(task)
+        try:
+            yield watch
+        finally:
+            progress.remove_task(task)
 
 
 @contextmanager

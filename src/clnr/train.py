@@ -8,6 +8,7 @@ import itertools
 import math
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -104,7 +105,8 @@ class Step:
     """One epoch of training at each call.
 
     On a GPU, the epoch is a counter there, as are losses and the learning rate. After a few epochs the whole step is recorded
-    once and from then on played back, which spares the launching of hundreds of small operations.
+    once and from then on played back, which spares the launching of hundreds of small operations. A step that waits for the
+    GPU cannot be recorded: the last epoch before finds out, and what waits is then computed afresh each time.
     """
 
     def __init__(self, model: Model, recipe: Recipe, parameters: Parameters, ledger: Ledger, best: Best | None, start: Moment):
@@ -113,6 +115,7 @@ class Step:
         self._epochs = recipe.epochs
         self._rates = [learning_rate(recipe, epoch) for epoch in range(recipe.epochs)]
         self._eager = recipe.epochs
+        self._records = False
         self._recorded: torch.cuda.CUDAGraph | None = None
         self._moment = start
         rate: float | Tensor = recipe.learning_rate
@@ -121,20 +124,41 @@ class Step:
             self._table = torch.tensor(self._rates, device=device)
             self._moment = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
             rate = torch.tensor(rate, device=device)
-            self._eager = _EAGER if model.captures else recipe.epochs
+            self._records = model.captures
+            self._eager = _EAGER if self._records else recipe.epochs
         adam = torch.optim.Adam if recipe.decay == "l2" else torch.optim.AdamW
         self._optimiser = adam(parameters.values(), lr=rate, weight_decay=recipe.weight_decay, capturable=there)
 
     def __call__(self) -> None:
         if self._eager:
             self._eager -= 1
-            self._step()
+            if self._eager or not self._records:
+                self._step()
+            elif not self._step_without_waiting():
+                self._eager = self._epochs
+                self._step()
             return
         if self._recorded is None:
             self._recorded = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self._recorded, stream=torch.cuda.current_stream()):
                 self._step()
         self._recorded.replay()
+
+    def _step_without_waiting(self) -> bool:
+        """A step in which torch objects to what waits for the GPU; False if something did, with no parameter changed yet."""
+        before = torch.cuda.get_sync_debug_mode()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # That this mode is young.
+            torch.cuda.set_sync_debug_mode("error")
+        try:
+            self._step()
+        except RuntimeError as error:
+            if "synchronizing" not in str(error):
+                raise
+            return False
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+        return True
 
     def _step(self) -> None:
         model, parameters, moment = self._model, self._parameters, self._moment

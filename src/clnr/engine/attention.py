@@ -10,6 +10,8 @@ from torch import Tensor
 
 from clnr.engine.pattern import Pattern
 
+_NUMBERS = 1 << 27
+
 
 def attend(
     edges: Pattern, keep: Tensor | None, h: Tensor, source: Tensor, target: Tensor, dropout: Callable[[Tensor], Tensor]
@@ -22,8 +24,7 @@ def attend(
     top = torch.segment_reduce(score.detach(), "max", offsets=edges.start, unsafe=True)
     share = (score - top[edges.rows]).exp()
     share = share / _at_target(_collect(share, edges), edges)
-    message = dropout(share)[:, :, None] * _at_source(h.flatten(1), edges).unflatten(1, h.shape[1:])
-    return _collect(message.flatten(1), edges).unflatten(1, h.shape[1:])
+    return _Mix.apply(dropout(share), h, edges)
 
 
 class _Spread(torch.autograd.Function):
@@ -51,6 +52,37 @@ class _Collect(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         return grads[0].index_select(0, ctx.rows), None, None
+
+
+class _Mix(torch.autograd.Function):
+    """Sources' rows, each times its edge's share, summed at the target; some heads at a time, and none of it kept."""
+
+    @staticmethod
+    def forward(ctx: Any, share: Tensor, h: Tensor, edges: Pattern) -> Tensor:
+        ctx.save_for_backward(share, h)
+        ctx.edges = edges
+        return torch.cat([_mix(share[:, k], h[:, k].index_select(0, edges.columns), edges.start) for k in _heads(share, h)], 1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        share, h = ctx.saved_tensors
+        edges, order = ctx.edges, ctx.edges.order
+        shares, rows = [], []
+        for k in _heads(share, h):
+            grad = grads[0][:, k].index_select(0, edges.rows)
+            shares.append((grad * h[:, k].index_select(0, edges.columns)).sum(2))
+            rows.append(_mix(share[:, k].index_select(0, order), grad.index_select(0, order), edges.transposed_start))
+        return torch.cat(shares, 1), torch.cat(rows, 1), None
+
+
+def _mix(share: Tensor, rows: Tensor, start: Tensor) -> Tensor:
+    return _sums((share[:, :, None] * rows).flatten(1), start).unflatten(1, rows.shape[1:])
+
+
+def _heads(share: Tensor, h: Tensor) -> list[slice]:
+    """Heads in groups whose messages take a bounded memory."""
+    size = max(1, _NUMBERS // max(share.shape[0] * h.shape[2], 1))
+    return [slice(begin, begin + size) for begin in range(0, share.shape[1], size)]
 
 
 def _sums(values: Tensor, start: Tensor) -> Tensor:

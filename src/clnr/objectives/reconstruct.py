@@ -43,8 +43,8 @@ def reconstruction(z: Tensor, moment: Moment) -> Tensor:
     r"""Cross entropy of :math:`\sigma(z_i^T z_j)`: half the mean over edges, half the mean over sampled pairs that are none.
 
     Kipf and Welling's loss (2016) weighs edges and all other pairs so that both count alike; this is its expectation, with
-    other pairs drawn afresh each epoch, as many as there are edges and nodes. A drawn pair that is an edge, or a node with
-    itself, is left out.
+    other pairs drawn afresh each epoch, as many as there are edges and nodes. A drawn pair that is an edge is left out, and
+    so is a node with itself, which they count as an edge.
     """
     links = moment.placed.edges
     nodes = z.shape[0]

@@ -1,0 +1,74 @@
+"""CONTRIBUTING.md is followed to the letter: its code is run, block by block, as a reader would."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+from clnr import METHODS, run
+from clnr.methods import Architecture
+from clnr.recipe import KEYS, Published, Recipe
+
+TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def followed():
+    """What a reader's session holds after typing all of it, with fewer epochs than the text's."""
+    session = sys.modules["reader"] = types.ModuleType("reader")
+    for block in BLOCKS:
+        typed(re.sub(r"epochs=\d+", "epochs=8", block), vars(session))
+    yield vars(session)
+    del sys.modules["reader"]
+
+
+def typed(block, names):
+    exec(compile(block, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
+
+
+def test_the_new_part_passes_the_test_that_the_text_gives_it(followed):
+    followed["test_barlow_twins"]()
+
+
+def test_a_wrong_part_would_not_pass_it(followed):
+    right = followed["BarlowTwins"]
+    wrong = type("Wrong", (right,), {"__call__": lambda *given: 2 * right.__call__(*given)})
+    names = {**followed, "BarlowTwins": wrong}
+    typed(next(block for block in BLOCKS if "def test_barlow_twins" in block), names)
+    with pytest.raises(AssertionError):
+        names["test_barlow_twins"]()
+
+
+def test_the_new_methods_train_and_are_no_part_of_the_package(followed):
+    assert followed["GBT"].architecture() == Architecture("F-F", False, False, False, False)
+    assert followed["GBT"].lineage == ("G-BT", "CLNR")
+    assert followed["result"].method == "G-BT"
+    assert followed["result"].strict > run("Raw", "embedded").strict
+    assert not {"G-BT", "spared"} & set(METHODS)
+
+
+def test_the_recipe_has_the_shelfs_form():
+    (block,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    row = tomllib.loads(block)["G-BT"]
+    Published(**row.pop("published"))
+    assert row.pop("source")
+    assert set(row) <= set(KEYS)
+    Recipe.of(row)
+
+
+def test_commands_of_the_text_exist():
+    from typer.main import get_command
+
+    from clnr.cli import app
+
+    commands = get_command(app).commands
+    for line in re.findall(r"^    clnr (.*)$", TEXT, re.MULTILINE):
+        name, *words = line.split()
+        options = {option for parameter in commands[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options
