@@ -237,6 +237,7 @@ MVGRL = DGI.but(
     views=((), (Diffuse,), SHUFFLE, (Diffuse, ShuffleNodes)),
     postprocess=(ShortcutHead,),
 )
+MVGRL_PLAIN = MVGRL.but("MVGRL-plain", "MVGRL without a head, as its authors' program for nodes", postprocess=())
 GAE = NCLNR.but("GAE", "reconstruct edges from inner products", encoder=GCN, views=((),), objective=Reconstruct)
 VGAE = GAE.but("VGAE", "GAE with a normal law for each node", encoder=GaussianGCN, objective=Variational)
 SUPERVISED_GCN = NCLNR.but(
@@ -249,7 +250,7 @@ RAW = UNTRAINED.but("Raw", "the features themselves, no encoder", encoder=Featur
 METHODS = {
     method.name: method
     for method in (
-        *(RAW, UNTRAINED, GAE, VGAE, DGI, MVGRL, CCA_SSG, BGRL, GRACE, GRACE_ALL, GCA),
+        *(RAW, UNTRAINED, GAE, VGAE, DGI, MVGRL, MVGRL_PLAIN, CCA_SSG, BGRL, GRACE, GRACE_ALL, GCA),
         *(CLNR, NCLNR, DCLNR, RCLNR, GCLNR, SUPERVISED_GCN, SUPERVISED_GAT),
     )
 }
