@@ -260,7 +260,7 @@ def show(method: MethodName = None, dataset: DatasetName = None, as_json: Json =
     out.print(report.recipe(chosen, name))
     if found.published:
         result = found.published
-        out.print(f"published: {result.accuracy:.1f} ± {result.spread:.1f} % ({result.source}; by the paper's rule)")
+        out.print(f"published: {result.accuracy:.1f} ± {result.spread:.1f} % ({result.source})")
 
 
 @app.command()
@@ -316,6 +316,8 @@ def _main() -> int:
         if sys.stdout:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        return 130
     except ClnrError as error:
         said = str(error)
     except BrokenPipeError:

@@ -86,7 +86,8 @@ def run(
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
     if graph.labels is None:
-        raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by; embed() needs none")
+        advice = "" if method.supervised else "; embed() needs none"
+        raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
     with machine.enough_memory():
         return _run(method, graph, _seed(seed), recipe, choose(device), watch)
 
