@@ -27,9 +27,9 @@ class Postprocess(ABC):
     head: ClassVar[bool] = False
     captures: ClassVar[bool] = True
 
-    @abstractmethod
     def init(self, width: int, key: chance.Key) -> Parameters:
-        """Fresh parameters for rows of ``width`` numbers."""
+        """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""
+        return {}
 
     @abstractmethod
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor: ...
@@ -111,9 +111,6 @@ def inverse_root(matrix: Tensor) -> Tensor:
 class Standardize(Postprocess):
     """``standardize``: CLNR's choice."""
 
-    def init(self, width: int, key: chance.Key) -> Parameters:
-        return {}
-
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         return standardize(z)
 
@@ -121,9 +118,6 @@ class Standardize(Postprocess):
 @dataclass(frozen=True)
 class Rescale(Postprocess):
     """``rescale``: one number for all columns."""
-
-    def init(self, width: int, key: chance.Key) -> Parameters:
-        return {}
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         return rescale(z)
@@ -134,9 +128,6 @@ class Whiten(Postprocess):
     """``whiten``: columns that are uncorrelated, too."""
 
     captures: ClassVar[bool] = False
-
-    def init(self, width: int, key: chance.Key) -> Parameters:
-        return {}
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         return whiten(z)

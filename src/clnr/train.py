@@ -76,29 +76,32 @@ def fit(
     epochs = recipe.epochs if model.objective is not None and parameters else 0
     ledger = Ledger(epochs, engine.device)
     best = Best(parameters, recipe.patience) if recipe.patience and epochs else None
-    with _own_stream(engine.device):
-        step = (
-            Step(model, recipe, parameters, ledger, best, Moment(engine, placed, seed, 0, epochs, lesson)) if epochs else None
-        )
-        for epoch in range(epochs):
-            assert step is not None
-            step()
-            known = ledger.look(epoch + 1)
-            if known is not None:
-                losses, criteria = known
-                over = ended(criteria, recipe.patience)
-                if not math.isfinite(losses[-1]):
-                    _check(losses[:over], recipe)
-                if watch is not None:
-                    watch(epoch + 1, float(losses[-1]))
-                if over is not None:
-                    break
+    if epochs:
+        with _own_stream(engine.device):
+            start = Moment(engine, placed, seed, 0, epochs, lesson)
+            _train(Step(model, recipe, parameters, ledger, best, start), ledger, recipe, watch)
     losses, criteria = ledger.close()
     losses = losses[: ended(criteria, recipe.patience)]
     _check(losses, recipe)
     final = parameters if best is None else best.parameters
     settled = model.settle({name: value.detach() for name, value in final.items()}, engine, placed)
     return Fitted(settled, losses, time.perf_counter() - began, ledger.epoch_ms())
+
+
+def _train(step: Step, ledger: Ledger, recipe: Recipe, watch: Watch | None) -> None:
+    """All epochs, or as many as patience lasts for."""
+    for epoch in range(recipe.epochs):
+        step()
+        known = ledger.look(epoch + 1)
+        if known is not None:
+            losses, criteria = known
+            over = ended(criteria, recipe.patience)
+            if not math.isfinite(losses[-1]):
+                _check(losses[:over], recipe)
+            if watch is not None:
+                watch(epoch + 1, float(losses[-1]))
+            if over is not None:
+                return
 
 
 class Step:
@@ -165,11 +168,11 @@ class Step:
         self._set_rate(moment.epoch)
         self._optimiser.zero_grad()
         loss = model.loss(parameters, moment)
+        loss.backward()
         criterion = loss.detach()
         if self._best is not None:
             criterion = model.criterion(parameters, criterion, moment)
             self._best.offer(criterion, parameters)
-        loss.backward()
         self._optimiser.step()
         model.advance(parameters, (moment.epoch + 1) / self._epochs)
         self._ledger.write(moment.epoch, loss.detach(), criterion)

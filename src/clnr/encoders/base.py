@@ -57,6 +57,26 @@ class PlainEncoder(Encoder):
         return self(parameters, still[0])
 
 
+class NormedEncoder(PlainEncoder):
+    """A plain encoder with batch normalisation.
+
+    While training, a batch is all nodes of the view. To embed, the statistics are those of the whole unperturbed training
+    graph, which ``settle`` computes once and keeps beside the weights.
+    """
+
+    @abstractmethod
+    def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
+        """One row per node; what ``layers.batch_norm`` measures is noted in ``statistics`` where that is given."""
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return self.forward(parameters, operators, None)
+
+    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
+        statistics: Parameters = {}
+        self.forward(parameters, still[0], statistics)
+        return parameters | statistics
+
+
 @dataclass(frozen=True)
 class Features(PlainEncoder):
     """No encoder: the features themselves."""

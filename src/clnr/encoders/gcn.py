@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from clnr import chance
-from clnr.encoders.base import PlainEncoder
+from clnr.encoders.base import NormedEncoder, PlainEncoder
 from clnr.engine import Operators
 from clnr.layers import Parameters, batch_norm, linear_layers, norms, prelu, slopes
 
@@ -69,7 +69,7 @@ class PReLUGCN(PlainEncoder):
 
 
 @dataclass(frozen=True)
-class BatchGCN(PlainEncoder):
+class BatchGCN(NormedEncoder):
     """Graph convolutions, each with batch normalisation and a PReLU after it (as in BGRL)."""
 
     layers: int
@@ -80,18 +80,10 @@ class BatchGCN(PlainEncoder):
         plain = PReLUGCN(self.layers, self.hidden, self.dimension).init(inputs, key)
         return plain | norms([*[self.hidden] * (self.layers - 1), self.dimension])
 
-    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return self._forward(parameters, operators, None)
-
     def width(self, inputs: int) -> int:
         return self.dimension
 
-    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
-        statistics: Parameters = {}
-        self._forward(parameters, still[0], statistics)
-        return parameters | statistics
-
-    def _forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
+    def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
         def after(h: Tensor, layer: int) -> Tensor:
             return prelu(batch_norm(parameters, layer, h, statistics), parameters[f"{layer}.slope"])
 

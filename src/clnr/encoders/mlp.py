@@ -8,19 +8,15 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from clnr import chance
-from clnr.encoders.base import PlainEncoder
+from clnr.encoders.base import NormedEncoder, PlainEncoder
 from clnr.encoders.gcn import GCN
 from clnr.engine import Operators
 from clnr.layers import Parameters, batch_norm, linear_layers, norms
 
 
 @dataclass(frozen=True)
-class MLP(PlainEncoder):
-    """Linear layers with batch normalisation and ReLU between; edges are not looked at.
-
-    While training, a batch is all nodes of the view. To embed, the statistics are those of the whole unperturbed training
-    graph, which ``settle`` computes once and keeps beside the weights.
-    """
+class MLP(NormedEncoder):
+    """Linear layers with batch normalisation and ReLU between; edges are not looked at."""
 
     layers: int
     hidden: int
@@ -30,18 +26,10 @@ class MLP(PlainEncoder):
         between = [self.hidden] * (self.layers - 1)
         return linear_layers([inputs, *between, self.dimension], key) | norms(between)
 
-    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return self._forward(parameters, operators, None)
-
     def width(self, inputs: int) -> int:
         return self.dimension
 
-    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
-        statistics: Parameters = {}
-        self._forward(parameters, still[0], statistics)
-        return parameters | statistics
-
-    def _forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
+    def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
         h = operators.project(parameters["0.weight"]) + parameters["0.bias"]
         for layer in range(self.layers - 1):
             h = batch_norm(parameters, layer, h, statistics).relu()

@@ -58,9 +58,9 @@ class Objective(ABC):
     negatives: ClassVar[bool] = False
     supervised: ClassVar[bool] = False
 
-    @abstractmethod
     def init(self, width: int, key: chance.Key) -> Parameters:
-        """Fresh parameters for rows of ``width`` numbers."""
+        """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""
+        return {}
 
     @abstractmethod
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor: ...

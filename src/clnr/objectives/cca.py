@@ -8,7 +8,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from clnr import chance
 from clnr.layers import Parameters
 from clnr.objectives.base import Moment, Objective
 
@@ -28,9 +27,6 @@ class CCA(Objective):
     decorrelation: float
 
     target: ClassVar[str] = "F-F"
-
-    def init(self, width: int, key: chance.Key) -> Parameters:
-        return {}
 
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         u, v = views

@@ -29,9 +29,6 @@ class NTXent(Objective):
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
 
-    def init(self, width: int, key: chance.Key) -> Parameters:
-        return {}
-
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         u, v = views
         if 0 < self.sampled_nodes < u.shape[0]:

@@ -76,9 +76,6 @@ class Reconstruct(Objective):
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
 
-    def init(self, width: int, key: chance.Key) -> Parameters:
-        return {}
-
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         return reconstruction(views[0], moment)
 
@@ -94,9 +91,6 @@ class Variational(Objective):
 
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
-
-    def init(self, width: int, key: chance.Key) -> Parameters:
-        return {}
 
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         mean, log_deviation = views[0].chunk(2, 1)

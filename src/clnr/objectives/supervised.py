@@ -9,7 +9,6 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from clnr import chance
 from clnr.layers import Parameters
 from clnr.objectives.base import Moment, Objective
 
@@ -20,9 +19,6 @@ class CrossEntropy(Objective):
 
     target: ClassVar[str] = "N-Y"
     supervised: ClassVar[bool] = True
-
-    def init(self, width: int, key: chance.Key) -> Parameters:
-        return {}
 
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         assert moment.lesson is not None
