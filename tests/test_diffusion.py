@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from clnr import diffusion
-from clnr.diffusion import personalised_pagerank
+from clnr.diffusion import columns_to_one, personalised_pagerank
 from clnr.graph import Graph
 from tests import oracles
 from tests.conftest import tiny
@@ -114,3 +115,11 @@ def test_the_matrix_is_sorted_float32():
     assert s.dtype == np.float32
     assert s.has_sorted_indices
     assert s.shape == (40, 40)
+
+
+def test_columns_are_divided_by_their_largest_entry():
+    matrix = sp.csr_array(np.array([[2.0, 0.0, 0.5], [1.0, 0.0, 0.0], [4.0, 0.0, 0.1]], np.float32))
+    scaled = columns_to_one(matrix)
+    np.testing.assert_allclose(scaled.toarray(), [[0.5, 0, 1], [0.25, 0, 0], [1, 0, 0.2]], rtol=1e-6)
+    assert scaled.dtype == np.float32
+    assert scaled.nnz == matrix.nnz

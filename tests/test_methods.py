@@ -13,14 +13,15 @@ import torch
 from clnr.data import DATASETS
 from clnr.encoders import Momentum
 from clnr.engine import View, cpu
-from clnr.errors import UnknownName
+from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.graph import Graph, Split
-from clnr.methods import CLNR, GRACE, METHODS, RAW, UNTRAINED, Architecture, find
-from clnr.objectives import Lesson
+from clnr.methods import CLNR, DROP, GRACE, METHODS, RAW, UNTRAINED, Architecture, find
+from clnr.objectives import Lesson, Objective
 from clnr.postprocess import Head, Postprocess, Standardize
 from clnr.recipe import KEYS, PROBE, SPECS, Recipe
 from clnr.run import run, shelf
 from clnr.train import fit
+from clnr.views import DropEdges, DropOut, DropUnimportantEdges, MaskFeatures
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, heads=2, epochs=12, learning_rate=1e-2, sampled_nodes=25)
@@ -210,6 +211,7 @@ decorrelation = 0.1
 momentum = 0.5
 teleport = 0.5
 diffusion_error = 0.1
+diffusion_scale = "columns"
 heads = 3
 output_heads = 2
 dropout = 0.5
@@ -361,3 +363,76 @@ def test_names_in_any_case():
     with pytest.raises(UnknownName, match="unknown method 'CLRN'; did you mean 'CLNR'"):
         find("CLRN")
     assert len({name.casefold() for name in METHODS}) == len(METHODS)
+
+
+# -- mistakes in a declaration ---------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Lacks(Objective):
+    def __call__(self, parameters, views, moment):
+        return views[0].sum()
+
+
+class Bare(Postprocess):
+    def __call__(self, parameters, z):
+        return z
+
+
+@dataclasses.dataclass
+class Thawed(Bare):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Shadowed(Bare):
+    momentum: float = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Unfilled(Bare):
+    sharpness: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Unfinished(Postprocess):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"objective": Lacks}, "New, objective: Lacks does not say its target"),
+        ({"objective": Standardize}, "New, objective: Standardize is no subclass of Objective"),
+        ({"postprocess": (Standardize(),)}, r"New, postprocess: Standardize\(\) is not a class; give the Postprocess itself"),
+        ({"postprocess": (Bare,)}, r"New, postprocess: Bare is not declared with @dataclass\(frozen=True\)"),
+        ({"postprocess": (Thawed,)}, "New, postprocess: Thawed is not declared with"),
+        ({"postprocess": (Shadowed,)}, "New, postprocess: Shadowed has a default for momentum, which the recipe fills in"),
+        ({"postprocess": (Unfilled,)}, "New, postprocess: Unfilled asks for sharpness, which no recipe has; give it a default"),
+        ({"postprocess": (Unfinished,)}, "New, postprocess: Unfinished does not define __call__"),
+        ({"views": DROP}, "New: views are a tuple of one tuple of parts for each view"),
+        ({"views": (DROP, (Standardize,))}, "New, views: Standardize is no subclass of Alter"),
+        ({"encoder": None}, "New, encoder: None is not a class"),
+        ({"head": Bare}, "unknown place of a method 'head'; .*known: encoder, views, postprocess, objective"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else str(value),
+)
+def test_a_mistake_in_a_declaration_is_told_where_it_was_made(changes, said):
+    with pytest.raises(ClnrError, match=said):
+        CLNR.but("New", "", **changes)
+
+
+@pytest.mark.parametrize("twice", [(DropEdges, DropUnimportantEdges), (MaskFeatures, DropOut)], ids=["edges", "features"])
+def test_two_parts_that_change_the_same_thing_are_refused(twice):
+    method = CLNR.but("New", "", views=(twice, twice))
+    recipe = Recipe(hidden=4, dimension=3, epochs=1, dropout=0.5)
+    with pytest.raises(MethodError, match=r"two parts of one view both set its (drop|mask)"):
+        run(method, tiny(60, 150), recipe=recipe)
+    run(method, tiny(60, 150), recipe=recipe.but(edge_drop=0, feature_mask=0))
+
+
+def test_keys_that_only_measure_are_told_apart():
+    assert METHODS["CLNR"].measuring == METHODS["BGRL"].measuring == ()
+    rates = ("edge_drop", "edge_drop_2", "drop", "feature_mask", "feature_mask_2", "mask")
+    assert METHODS["DGI"].measuring == METHODS["GCN"].measuring == rates
+    assert set(rates) <= set(METHODS["DGI"].keys)

@@ -106,7 +106,11 @@ def test_trials_tell_what_was_changed_and_what_it_gave():
 
 
 def test_ls_methods_lists_every_method(clnr):
-    assert only_json(clnr("ls", "methods", "--json")) == list(METHODS)
+    listed = only_json(clnr("ls", "methods", "--json"))
+    assert [row["name"] for row in listed] == list(METHODS)
+    assert listed[0]["architecture"] is None
+    grace = next(row for row in listed if row["name"] == "GRACE")["architecture"]
+    assert grace == {"target": "N-N", "estimator": False, "head": True, "asymmetric": False, "negatives": True}
     lines = clnr("ls", "methods").out.splitlines()
     assert [line.split()[0] for line in lines if line.split()[0] in METHODS] == list(METHODS)
 
@@ -129,7 +133,9 @@ def test_lists_fit_80_columns(table):
 
 
 def test_ls_datasets_lists_every_data_set_with_its_sizes(clnr):
-    assert only_json(clnr("ls", "datasets", "--json")) == list(DATASETS)
+    listed = only_json(clnr("ls", "datasets", "--json"))
+    assert [row["name"] for row in listed] == list(DATASETS)
+    assert next(row for row in listed if row["name"] == "cora")["nodes"] == 2708
     lines = clnr("ls", "datasets").out.splitlines()[1:]
     assert [line.split()[0] for line in lines if line.split()[0] in DATASETS] == list(DATASETS)
     (cora,) = (line for line in lines if line.startswith("cora"))
@@ -143,7 +149,7 @@ def test_show_gives_every_number_with_its_source(clnr, dataset):
     assert tuple(shown["recipe"]) == tuple(shown["sources"]) == CLNR.keys
     text = clnr("show", "CLNR", dataset).out
     for key in CLNR.keys:
-        value = "-" if shown["recipe"][key] is None else str(shown["recipe"][key])
+        value = "none" if shown["recipe"][key] is None else str(shown["recipe"][key])
         assert re.search(rf"^{key} +{re.escape(value)} ", text, re.MULTILINE), key
 
 

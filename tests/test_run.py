@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr import CLNR, Graph, Recipe, Summary, embed, geometry, load, recipe_for, run
+from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, geometry, load, recipe_for, run
 from clnr.data import split_of
 from clnr.engine import cpu
 from clnr.errors import DataError, RecipeError, TrainingError
@@ -270,13 +270,34 @@ def test_learning_is_shown_no_labels():
 
 def test_an_embedding_that_is_not_finite_is_not_scored():
     recipe = Recipe(layers=64, hidden=64, dimension=64, learning_rate=1.0, epochs=1, probe_steps=5)
-    with pytest.raises(TrainingError, match=r"embedding is not finite after 1 epochs; recipe: .*layers=64"):
+    with pytest.raises(TrainingError, match="embedding is not finite after 1 epochs; try a smaller learning_rate than 1"):
         run(CLNR, tiny(60, 150), recipe=recipe, device="cpu")
 
 
 def test_the_shelfs_recipe_can_be_varied():
     assert recipe_for("clnr", "Cora").but(epochs=7) == dataclasses.replace(recipe_for(CLNR, "cora"), epochs=7)
     assert recipe_for(CLNR, "citeseer").layers == 1
+    assert recipe_for(CLNR, tiny()) == Recipe()
+    assert recipe_for(CLNR, load("embedded")) == recipe_for(CLNR, "embedded")
+
+
+@pytest.mark.parametrize("call", [run, embed])
+@pytest.mark.parametrize(
+    ("given", "more", "said"),
+    [
+        ((tiny(), CLNR), {}, "a method is a Method or a name, not a Graph; it comes before the data set"),
+        ((CLNR, CLNR), {}, "a data set is a Graph or a name, not a Method"),
+        (
+            (CLNR, tiny()),
+            {"recipe": {"epochs": 3}},
+            "a recipe is a Recipe, not a dict; vary one with recipe_for",
+        ),
+    ],
+    ids=["swapped", "two methods", "dict"],
+)
+def test_arguments_of_the_wrong_kind(call, given, more, said):
+    with pytest.raises(ClnrError, match=said):
+        call(*given, **more)
 
 
 def test_cora_reaches_what_the_paper_says(real_data, threads):

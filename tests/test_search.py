@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from clnr.errors import DataError, RecipeError, TrainingError, UnknownName
 from clnr.methods import METHODS
 from clnr.recipe import Recipe
 from clnr.record import Record
-from clnr.search import Trial, blind, grid, try_all
+from clnr.search import Trial, best_first, blind, grid, try_all
 from clnr.session import Bar, Session
 from tests.conftest import tiny
 from tests.test_cli import assert_refused, entry_point, only_json
@@ -23,6 +24,10 @@ QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
 def session(seeds=2):
     return Session(seeds, cpu(), Record(), again=True, bar=Bar(None, quiet=True))
+
+
+def tried(*given):
+    return best_first(list(try_all(*given)))
 
 
 def trials(*over):
@@ -48,7 +53,7 @@ def test_a_grid_is_all_combinations_in_the_order_given():
     ("over", "error", "said"),
     [
         ([], RecipeError, "--over key=a,b,c says what to try"),
-        (["epochs"], RecipeError, "epochs"),
+        (["epochs"], RecipeError, "'epochs' is not of the form key=a,b,c"),
         (["epochs="], RecipeError, "epochs must be a whole number, not ''"),
         (["epochs=1,,2"], RecipeError, "epochs must be a whole number, not ''"),
         (["epochs=1,many"], RecipeError, "epochs must be a whole number, not 'many'"),
@@ -92,8 +97,8 @@ def permuted(graph, seeds=1):
 
 @pytest.mark.parametrize("method", ["CLNR", "GCN", "Raw"])
 def test_test_labels_change_nothing_in_a_search(method):
-    graph, tried = tiny(60, 150), trials("layers=1,2", "feature_mask=0,0.5")
-    found = [try_all(session(), METHODS[method], each, tried) for each in (graph, permuted(graph, 2))]
+    graph, over = tiny(60, 150), trials("layers=1,2", "feature_mask=0,0.5")
+    found = [tried(session(), METHODS[method], each, over) for each in (graph, permuted(graph, 2))]
     timeless = [[dataclasses.asdict(trial) for trial in each] for each in found]
     for trial in (trial for each in timeless for trial in each):
         for run in trial["runs"]:
@@ -103,7 +108,7 @@ def test_test_labels_change_nothing_in_a_search(method):
 
 
 def test_nothing_of_a_search_is_kept_in_the_record():
-    try_all(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
+    tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
     assert Record().runs() == []
 
 
@@ -119,12 +124,12 @@ def test_trials_are_in_the_order_of_mean_validation_accuracy_the_first_of_equals
     scores = {1: (50, 70), 2: (90, 90), 3: (60, 60), 4: (89, 91), 5: (0, 100)}
     asked = []
 
-    def scripted(self, method, graph, seed, recipe):
+    def scripted(self, method, graph, seed, recipe, remark):
         asked.append((recipe.layers, seed, graph.labels.min()))
         return made(seed, validation=scores[recipe.layers][seed], strict=100 - scores[recipe.layers][seed])
 
     monkeypatch.setattr(Session, "run", scripted)
-    found = try_all(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2,3,4,5"))
+    found = tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2,3,4,5"))
     assert [trial.changes["layers"] for trial in found] == [2, 4, 1, 3, 5]
     assert sorted(asked) == [(layers, seed, -1) for layers in range(1, 6) for seed in range(2)]
 
@@ -149,13 +154,13 @@ def test_a_trial_that_failed_tells_why_and_nothing_else_of_it():
 def test_training_that_stops_fails_its_trial_alone_which_comes_last(monkeypatch):
     run = Session.run
 
-    def stops(self, method, graph, seed, recipe):
+    def stops(self, method, graph, seed, recipe, remark):
         if recipe.layers == 2 and seed == 1:
             raise TrainingError("the loss became nan")
         return run(self, method, graph, seed, recipe)
 
     monkeypatch.setattr(Session, "run", stops)
-    found = try_all(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=2,1,3"))
+    found = tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=2,1,3"))
     assert {trial.changes["layers"] for trial in found[:2]} == {1, 3}
     assert all(len(trial.runs) == 2 and trial.failure is None for trial in found[:2])
     assert found[2] == Trial({"layers": 2}, QUICK.but(layers=2), (), "the loss became nan")
@@ -163,32 +168,32 @@ def test_training_that_stops_fails_its_trial_alone_which_comes_last(monkeypatch)
 
 def test_a_recipe_under_which_training_breaks_is_a_trial_that_failed():
     deep = QUICK.but(layers=64, hidden=64, dimension=64, epochs=1)
-    tried = [Trial({"learning_rate": rate}, deep.but(learning_rate=rate)) for rate in (1.0, 1e-6)]
-    right, failed = try_all(session(1), METHODS["CLNR"], tiny(60, 150), tried)
+    rates = [Trial({"learning_rate": rate}, deep.but(learning_rate=rate)) for rate in (1.0, 1e-6)]
+    right, failed = tried(session(1), METHODS["CLNR"], tiny(60, 150), rates)
     assert (right.changes, right.failure) == ({"learning_rate": 1e-6}, None)
     assert "not finite" in failed.failure
 
 
 def test_a_trial_that_is_never_right_comes_before_one_that_failed(monkeypatch):
-    def scripted(self, method, graph, seed, recipe):
+    def scripted(self, method, graph, seed, recipe, remark):
         if recipe.layers == 1:
             raise TrainingError("the loss became nan")
         return made(seed, validation=0)
 
     monkeypatch.setattr(Session, "run", scripted)
-    found = try_all(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
+    found = tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
     assert [trial.changes["layers"] for trial in found] == [2, 1]
 
 
 def test_what_is_no_failure_of_training_ends_the_search():
     with pytest.raises(DataError, match="no labels"):
-        try_all(session(), METHODS["CLNR"], tiny().without_labels(), trials("layers=1,2"))
+        tried(session(), METHODS["CLNR"], tiny().without_labels(), trials("layers=1,2"))
 
 
 def test_validation_is_what_an_ordinary_run_would_say():
     """The same split, seed and recipe: blind or not, the probe validates alike."""
     graph = tiny(100, 250)
-    (trial,) = try_all(session(1), METHODS["CLNR"], graph, [Trial({}, QUICK)])
+    (trial,) = tried(session(1), METHODS["CLNR"], graph, [Trial({}, QUICK)])
     assert trial.validation["runs"] == [search.Session.run(session(1), METHODS["CLNR"], graph, 0, QUICK).validation]
 
 
@@ -228,7 +233,7 @@ def test_search_prints_a_table(clnr):
 
 
 def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
-    def stops(self, method, graph, seed, recipe):
+    def stops(self, method, graph, seed, recipe, remark):
         if recipe.learning_rate == 10:
             raise TrainingError("the loss became nan")
         return made(seed)
@@ -249,7 +254,11 @@ def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
     [
         ([], "--over key=a,b,c says what to try"),
         (["--over", "epoch=1,2"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
-        (["--over", "epochs"], "epochs"),
+        (["--over", "epochs"], "--over 'epochs' is not of the form key=a,b,c"),
+        (
+            ["DGI", "--over", "edge_drop=0.1,0.5"],
+            "training DGI has no use for edge_drop, which only",
+        ),
         (["--over", "epochs=1,x"], "epochs must be a whole number, not 'x'"),
         (["--over", "momentum=0.1,0.2"], "CLNR has no use for momentum; see: clnr show CLNR"),
         (["GCN", "--over", "probe_steps=1,2"], "GCN has no use for probe_steps"),
@@ -276,4 +285,26 @@ def test_a_search_that_is_stopped_does_not_promise_a_record_that_it_does_not_kee
     monkeypatch.setattr(Session, "run", stop)
     ended = clnr("search", "--over", "epochs=1,2", "--device", "cpu")
     assert ended.code == 130
+    assert ended.out == ""
+    assert "stopped after 0 of 2 trials" in ended.err
     assert "in the record" not in ended.err
+
+
+def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
+    def stops(self, method, graph, seed, recipe, remark):
+        if recipe.epochs == 3:
+            raise KeyboardInterrupt
+        return made(seed, validation=70 + recipe.epochs)
+
+    monkeypatch.setattr(Session, "run", stops)
+    ended = clnr("search", "--over", "epochs=1,2,3", "--seeds", "1", "--device", "cpu", "--json")
+    assert ended.code == 130
+    assert [each["validation"]["mean"] for each in json.loads(ended.out)] == [72, 71]
+    assert "stopped after 2 of 3 trials" in ended.err
+
+
+def test_the_bar_names_the_trial(monkeypatch):
+    asked = []
+    monkeypatch.setattr(Session, "run", lambda self, method, graph, seed, recipe, remark: asked.append(remark) or made(seed))
+    tried(session(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "mask=elements"))
+    assert asked == ["layers=1, mask=elements", "layers=2, mask=elements"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -187,6 +188,8 @@ class Scripted(Objective):
     temperature: float
     sampled_nodes: int
 
+    target: ClassVar[str] = "N-N"
+
     def init(self, width, key):
         return {}
 
@@ -195,7 +198,8 @@ class Scripted(Objective):
         return loss - loss.detach() + at_epoch(moment, SCRIPT)
 
 
-SCRIPTED = CLNR.but("Scripted", "", objective=Scripted)
+# Without standardisation, whose biases have no gradient but rounding, which Adam would scale up.
+SCRIPTED = METHODS["nCLNR"].but("Scripted", "", objective=Scripted)
 
 
 @pytest.mark.parametrize(("patience", "epochs", "best"), [(1, 3, 1), (2, 4, 1), (3, 8, 4), (4, 10, 9), (99, 10, 9)])
@@ -285,6 +289,8 @@ class Breaks(Objective):
     temperature: float
     sampled_nodes: int
 
+    target: ClassVar[str] = "N-N"
+
     def init(self, width, key):
         return {}
 
@@ -298,7 +304,7 @@ BREAKS = CLNR.but("Breaks", "", objective=Breaks)
 
 @pytest.mark.parametrize("patience", [0, 20])
 def test_a_loss_that_is_not_finite_stops_training_and_says_where(patience):
-    with pytest.raises(TrainingError, match=r"became nan at epoch 7 of 25.*learning_rate=0.001.*temperature=0.5"):
+    with pytest.raises(TrainingError, match=r"became nan at epoch 7 of 25.*smaller learning_rate than 0.001"):
         training(SMALL.but(patience=patience), BREAKS)
 
 

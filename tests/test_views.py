@@ -197,15 +197,18 @@ def test_shuffled_nodes_have_one_anothers_features():
 def test_diffusion_is_the_same_for_every_key_and_made_once(monkeypatch):
     graph = tiny()
     here = ENGINE.place(graph)
-    links = Diffuse(0.2, 1e-6)(View(here), KEY).links
+    links = Diffuse(0.2, 1e-6, "none")(View(here), KEY).links
     exact, _ = oracles.diffusion(graph, 0.2)
     got = np.zeros((40, 40))
     got[links.rows.numpy(), links.columns.numpy()] = links.values.numpy()
     np.testing.assert_allclose(got, exact, atol=1e-4)
     monkeypatch.setattr(views, "personalised_pagerank", None)
-    assert Diffuse(0.2, 1e-6)(View(here), chance.key(1)).links is links
+    assert Diffuse(0.2, 1e-6, "none")(View(here), chance.key(1)).links is links
     monkeypatch.setattr(views, "personalised_pagerank", diffusion.personalised_pagerank)
-    assert Diffuse(0.3, 1e-6)(View(here), KEY).links is not links
+    assert Diffuse(0.3, 1e-6, "none")(View(here), KEY).links is not links
+    scaled = Diffuse(0.2, 1e-6, "columns")(View(here), KEY).links
+    got[scaled.rows.numpy(), scaled.columns.numpy()] = scaled.values.numpy()
+    np.testing.assert_allclose(got, exact / exact.max(0), atol=1e-3)
 
 
 def test_only_diffusion_is_steady():

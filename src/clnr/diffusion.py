@@ -41,6 +41,12 @@ def personalised_pagerank(graph: Graph, teleport: float, error: float) -> sp.csr
     return s
 
 
+def columns_to_one(matrix: sp.csr_array) -> sp.csr_array:
+    """A matrix without negative entries, each column divided by its largest."""
+    largest = matrix.max(axis=0).toarray().reshape(-1)
+    return (matrix @ sp.diags_array(1 / np.where(largest > 0, largest, 1))).tocsr().astype(matrix.dtype)
+
+
 def _push(walk: sp.csr_array, degree: np.ndarray, rows: range, teleport: float, error: float) -> sp.csr_array:
     shape = (len(rows), len(degree))
     mass = sp.csr_array((np.ones(len(rows)), (np.arange(len(rows)), np.array(rows))), shape=shape)

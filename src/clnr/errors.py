@@ -25,6 +25,10 @@ class RecipeError(ClnrError):
     """A recipe's value that is of the wrong type or out of range, or a recipe file that cannot be read."""
 
 
+class MethodError(ClnrError):
+    """A method's declaration that cannot work."""
+
+
 class DataError(ClnrError):
     """Data that is missing, damaged, or not what it claims to be."""
 

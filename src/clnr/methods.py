@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +15,7 @@ from torch import Tensor
 from clnr import chance
 from clnr.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, Momentum, PerView, PReLUGCN
 from clnr.engine import Engine, Placed, View
-from clnr.errors import UnknownName
+from clnr.errors import MethodError, UnknownName
 from clnr.layers import Parameters, at, under
 from clnr.objectives import CCA, Bootstrap, CrossEntropy, Infomax, Moment, NTXent, Objective, Reconstruct, Variational
 from clnr.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
@@ -54,8 +56,27 @@ class Method:
     objective: type[Objective] | None = None
     parent: Method | None = None
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.views, tuple) and all(isinstance(view, tuple) for view in self.views)):
+            raise MethodError(f"{self.name}: views are a tuple of one tuple of parts for each view, not {self.views!r}")
+        self._check("encoder", Encoder, self.encoder)
+        self._check("views", Alter, *(part for view in self.views for part in view))
+        self._check("postprocess", Postprocess, *self.postprocess)
+        if self.objective is not None:
+            self._check("objective", Objective, self.objective)
+
+    def _check(self, place: str, kind: type, *parts: Any) -> None:
+        """Fail on what cannot stand in a place, with what could."""
+        for part in parts:
+            wrong = _mistake(part, kind)
+            if wrong is not None:
+                raise MethodError(f"{self.name}, {place}: {getattr(part, '__name__', part)!s} {wrong}")
+
     def but(self, name: str, summary: str, **changes: Any) -> Method:
         """This method with some places filled otherwise."""
+        for place in changes:
+            if place not in PLACES:
+                raise UnknownName("place of a method", place, PLACES)
         return dataclasses.replace(self, name=name, summary=summary, parent=self, **changes)
 
     @property
@@ -75,14 +96,20 @@ class Method:
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of a recipe that have a say in this method, in a recipe's order."""
-        seen = [part for view in self.views for part in view] + ([] if self.twins else [*DROP])
-        parts: list[Any] = [self.encoder, *seen, *self.postprocess, *([self.objective] if self.objective else [])]
-        asked = {spec.name for part in parts for spec in dataclasses.fields(part)}
-        asked |= {second for name, second in SECOND.items() if name in asked}
-        asked |= set(TRAINING if self.objective else ())
+        asked = self._learning | set(self.measuring)
         # Labels say how wide a classifier's rows are, and they are no embedding to be probed.
         asked = asked - {"dimension"} if self.supervised else asked | set(PROBE)
         return tuple(name for name in KEYS if name in asked)
+
+    @property
+    def measuring(self) -> tuple[str, ...]:
+        """Those of its keys that training has no use for: the views on which its geometry is measured do."""
+        return () if self.twins else tuple(name for name in KEYS if name in _asked(DROP) - self._learning)
+
+    @property
+    def _learning(self) -> set[str]:
+        parts = [self.encoder, *(part for view in self.views for part in view), *self.postprocess]
+        return _asked(parts) | (_asked([self.objective]) | set(TRAINING) if self.objective else set())
 
     @property
     def twins(self) -> bool:
@@ -117,6 +144,31 @@ class Method:
         )
 
 
+PLACES = ("encoder", "views", "postprocess", "objective")
+
+
+def _mistake(part: Any, kind: type) -> str | None:
+    """Why something cannot be a part of a kind; None if it can."""
+    if not isinstance(part, type):
+        return f"is not a class; give the {kind.__name__} itself, and the recipe fills in its numbers"
+    if not issubclass(part, kind):
+        return f"is no subclass of {kind.__name__}"
+    if inspect.isabstract(part):
+        missing = sorted(part.__abstractmethods__)  # type: ignore[attr-defined]
+        return f"does not define {', '.join(missing)}"
+    if not (dataclasses.is_dataclass(part) and part.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        return "is not declared with @dataclass(frozen=True)"
+    if issubclass(part, Objective) and not hasattr(part, "target"):
+        return "does not say its target, as in: target: ClassVar[str] = 'N-N'"
+    for spec in dataclasses.fields(part):
+        has_default = spec.default is not dataclasses.MISSING or spec.default_factory is not dataclasses.MISSING
+        if spec.name in KEYS and has_default:
+            return f"has a default for {spec.name}, which the recipe fills in; leave it out, or use another name"
+        if spec.name not in KEYS and not has_default:
+            return f"asks for {spec.name}, which no recipe has; give it a default"
+    return None
+
+
 class Architecture(NamedTuple):
     """What the paper compares methods by: what is compared (nodes, graph, features, classes), and what it takes."""
 
@@ -125,6 +177,12 @@ class Architecture(NamedTuple):
     head: bool
     asymmetric: bool
     negatives: bool
+
+
+def _asked(parts: Iterable[Any]) -> set[str]:
+    """The keys that parts ask for, the second view's beside the first's."""
+    asked = {spec.name for part in parts for spec in dataclasses.fields(part)}
+    return asked | {second for name, second in SECOND.items() if name in asked}
 
 
 def _fill(part: type[Part], recipe: Recipe) -> Part:

@@ -47,10 +47,10 @@ class Recipe:
     temperature: float = _number(0.5, 1e-3, 1e3, "of NT-Xent", "paper, hyper-parameters")
     sampled_nodes: int = _number(1024, 0, 2**31 - 1, "nodes in the loss, drawn afresh each epoch; 0 for all", "paper, table 2")
     edge_drop: float = _number(0.5, 0.0, 1.0, "chance that a view drops an edge", "default")
-    edge_drop_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, where it differs", "default")
+    edge_drop_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, if not none", "default")
     drop: str = _choice("directions", ("directions", "pairs"), "drop each direction by itself, or both together", _NOTES)
     feature_mask: float = _number(0.2, 0.0, 1.0, "chance that a view masks a feature", "default")
-    feature_mask_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, where it differs", "default")
+    feature_mask_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, if not none", "default")
     mask: str = _choice("columns", ("columns", "elements"), "mask a feature for all nodes, or for each by itself", _NOTES)
     centrality: str = _choice("degree", ("degree", "pagerank", "eigenvector"), "by which views spare what is central", _GCA)
     head_width: int = _number(0, 0, 65536, "width inside a projection or prediction head; 0 for twice its rows'", "default")
@@ -58,6 +58,7 @@ class Recipe:
     momentum: float = _number(0.99, 0.0, 1.0, "with which the target follows, at first; it rises to 1", "BGRL's authors")
     teleport: float = _number(0.2, 1e-6, 1.0, "chance that a diffusing walk stops at each step", "MVGRL's authors")
     diffusion_error: float = _number(1e-4, 1e-9, 1.0, "bound on the diffusion's error, relative to degrees", "default")
+    diffusion_scale: str = _choice("none", ("none", "columns"), "as the diffusion is, or columns to maximum 1", "default")
     heads: int = _number(8, 1, 1024, "of attention", "GAT's authors")
     output_heads: int = _number(1, 1, 1024, "of attention in the last layer, averaged", "GAT's authors")
     dropout: float = _number(0.0, 0.0, 0.99, "of features and inside the encoder", "default")
@@ -138,6 +139,9 @@ def parse(assignments: list[str]) -> dict[str, Any]:
             raise RecipeError(f"'{assignment}' is not of the form key=value")
         if name not in SPECS:
             raise UnknownName("recipe key", name, KEYS)
+        if SPECS[name].default is None and text.lower() == "none":
+            values[name] = None
+            continue
         kind: Any = float if SPECS[name].default is None else type(SPECS[name].default)
         try:
             values[name] = kind(text)

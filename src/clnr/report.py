@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterable
 from importlib import metadata
+from typing import Any
 
 import torch
 from rich.table import Table
@@ -27,15 +28,16 @@ def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
     """One line a method: what it scored, what was published, the geometry, and what it cost."""
     rows = list(rows)
     published = [result for _, result in rows]
-    costs = ("align-\nment", "uniform-\nity", "eff.\nrank", "train\ns", "ms an\nepoch", "peak\nMiB")
-    scores = ("strict\n%", "paper\nrule % *", *(["published\n%"] if any(published) else []))
+    costs = ("align-\nment", "uniform-\nity", "eff.\nrank", "epochs", "train\ns", "ms an\nepoch", "peak\nMiB")
+    scores = ("strict\n%", "paper\nrule % *", *(["publi-\nshed %"] if any(published) else []))
     table = _table("method", numbers=(*scores, *costs))
     for summary, result in rows:
         cells = _scored(summary)
         if any(published):
-            cells.append(f"{result.accuracy:.1f}±{result.spread:.1f}" if result else "-")
+            cells.append(f"{result.accuracy:.1f}" if result else "-")
         cells += [f"{summary.mean(name):.2f}" for name in ("alignment", "uniformity")]
-        cells += [f"{summary.mean('effective_rank'):.0f}", f"{summary.mean('train_seconds'):.2f}"]
+        cells += [f"{summary.mean(name):.0f}" for name in ("effective_rank", "epochs")]
+        cells += [f"{summary.mean('train_seconds'):.2f}"]
         cells += ["-" if summary.epoch_ms is None else f"{summary.epoch_ms:.1f}"]
         table.add_row(*cells, f"{summary.peak_memory_bytes / _MIB:.0f}")
     return table
@@ -114,7 +116,7 @@ def test_note(compared: Comparison) -> str:
 
 def trials(found: list[Trial]) -> Table:
     """One line a trial: what was changed, and the validation accuracy that it reached."""
-    table = _table(*found[0].changes, numbers=("validation\n%", "epochs", "train\ns"))
+    table = _table(*found[0].changes, numbers=("validation\n%", "epochs\nmade", "train\ns"))
     for trial in found:
         changes = [f"{value:g}" if isinstance(value, float) else str(value) for value in trial.changes.values()]
         if not trial.runs:
@@ -148,13 +150,25 @@ def datasets() -> Table:
     return table
 
 
+_OF_DATASETS = ("name", "title", "about", "nodes", "edges", "features", "classes", "split")
+
+
+def listed(what: str) -> list[dict[str, Any]]:
+    """What ``clnr ls --json`` prints: the same as the tables."""
+    if what == "datasets":
+        return [{name: getattr(row, name) for name in _OF_DATASETS} for row in DATASETS.values()]
+    rows = [(method, method.architecture()) for method in METHODS.values()]
+    return [{"name": m.name, "summary": m.summary, "architecture": row and row._asdict()} for m, row in rows]
+
+
 def recipe(method: Method, dataset: str) -> Table:
     """Every number of a recipe that the method has a use for, what it means and where it comes from."""
     found = shelf(method, dataset)
     table = _table("key", "value", "meaning", "comes from")
     for name in method.keys:
         value = getattr(found.recipe, name)
-        table.add_row(name, "-" if value is None else str(value), SPECS[name].metadata["meaning"], found.sources[name])
+        meaning = SPECS[name].metadata["meaning"] + (" (only to measure geometry with)" if name in method.measuring else "")
+        table.add_row(name, "none" if value is None else str(value), meaning, found.sources[name])
     return table
 
 

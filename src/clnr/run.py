@@ -19,14 +19,14 @@ import torch
 from clnr import data, geometry, machine, methods
 from clnr.edges import Array
 from clnr.engine import Engine, Placed, View, choose
-from clnr.errors import DataError, RecipeError, TrainingError
+from clnr.errors import DataError, MethodError, RecipeError, TrainingError
 from clnr.evaluate import predictions, probe
 from clnr.graph import Graph
 from clnr.layers import Parameters
 from clnr.methods import DROP, Method
 from clnr.objectives import Lesson, unit_rows
 from clnr.recipe import Recipe, Shelved, shelved
-from clnr.train import Fitted, Watch, fit
+from clnr.train import Fitted, Watch, advice, fit
 
 LARGEST_SEED = 2**63 - 1
 
@@ -115,9 +115,22 @@ def embed(
 def _resolve(
     method: Method | str, dataset: Graph | str, recipe: Recipe | None, data_root: str | Path | None
 ) -> tuple[Method, Graph, Recipe]:
-    method = methods.find(method) if isinstance(method, str) else method
+    method = _method(method)
     graph = data.load(dataset, data_root) if isinstance(dataset, str) else dataset
-    return method, graph, shelf(method, graph.name).recipe if recipe is None else recipe
+    if not isinstance(graph, Graph):
+        raise DataError(f"a data set is a Graph or a name, not a {type(dataset).__name__}; the method comes first")
+    if recipe is None:
+        recipe = shelf(method, graph.name).recipe
+    if not isinstance(recipe, Recipe):
+        raise RecipeError(f"a recipe is a Recipe, not a {type(recipe).__name__}; vary one with recipe_for(...).but(...)")
+    return method, graph, recipe
+
+
+def _method(method: Method | str) -> Method:
+    found = methods.find(method) if isinstance(method, str) else method
+    if not isinstance(found, Method):
+        raise MethodError(f"a method is a Method or a name, not a {type(method).__name__}; it comes before the data set")
+    return found
 
 
 def _seed(seed: object) -> int:
@@ -144,7 +157,7 @@ def _learn(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engi
     fitted = fit(model, engine, placed, recipe, seed, watch, lesson)
     z = model.embed(fitted.parameters, engine, View(placed))
     if not z.isfinite().all():
-        raise TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; recipe: {recipe}")
+        raise TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
     return _Learned(recipe, placed, fitted, z)
 
 
@@ -225,9 +238,9 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def recipe_for(method: Method | str, dataset: str) -> Recipe:
+def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
     """The shipped recipe for a method on a data set: what ``run`` takes where it is given none. Vary it with ``but``."""
-    return shelf(methods.find(method) if isinstance(method, str) else method, data.find(dataset).name).recipe
+    return shelf(_method(method), dataset.name if isinstance(dataset, Graph) else data.find(dataset).name).recipe
 
 
 def shelf(method: Method, dataset: str) -> Shelved:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,9 @@ class Trial:
     def validation(self) -> dict[str, Any] | None:
         return Summary(self.runs).accuracy("validation") if self.runs else None
 
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.changes.items())
+
     def to_dict(self) -> dict[str, Any]:
         """What ``clnr search --json`` prints of each."""
         told = {"changes": self.changes, "validation": self.validation, "failure": self.failure}
@@ -47,7 +51,9 @@ def grid(over: list[str]) -> list[dict[str, Any]]:
         raise RecipeError("--over key=a,b,c says what to try; see: clnr show METHOD DATASET for the keys")
     axes = []
     for word in over:
-        name, _, values = word.partition("=")
+        name, equals, values = word.partition("=")
+        if not equals:
+            raise RecipeError(f"--over '{word}' is not of the form key=a,b,c")
         axes.append([parse([f"{name}={value}"]) for value in values.split(",")])
     names = [next(iter(axis[0])) for axis in axes]
     if len(set(names)) < len(names):
@@ -66,13 +72,16 @@ def blind(graph: Graph, seed: int) -> Graph:
     return dataclasses.replace(graph, labels=labels, split=Split(train, validation, validation))
 
 
-def try_all(session: Session, method: Method, graph: Graph, trials: list[Trial]) -> list[Trial]:
-    """Every trial run on every seed, the best by mean validation accuracy first, the first of equals before."""
-    found = []
+def try_all(session: Session, method: Method, graph: Graph, trials: list[Trial]) -> Iterator[Trial]:
+    """Every trial, each when it has been run on every seed."""
     for trial in trials:
         try:
-            runs = [session.run(method, blind(graph, seed), seed, trial.recipe) for seed in range(session.seeds)]
-            found.append(dataclasses.replace(trial, runs=tuple(runs)))
+            runs = [session.run(method, blind(graph, seed), seed, trial.recipe, str(trial)) for seed in range(session.seeds)]
+            yield dataclasses.replace(trial, runs=tuple(runs))
         except TrainingError as error:
-            found.append(dataclasses.replace(trial, failure=str(error)))
+            yield dataclasses.replace(trial, failure=str(error))
+
+
+def best_first(found: list[Trial]) -> list[Trial]:
+    """By mean validation accuracy, equals as they came, those that failed last."""
     return sorted(found, key=lambda trial: -trial.validation["mean"] if trial.validation else 1.0)

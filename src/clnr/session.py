@@ -112,8 +112,9 @@ class Session:
             self.bar.remark(said)
         return Summary.of(made), failure
 
-    def run(self, method: Method, graph: Graph, seed: int, recipe: Recipe) -> Run:
+    def run(self, method: Method, graph: Graph, seed: int, recipe: Recipe, remark: str = "") -> Run:
         """One run, shown while it lasts and kept nowhere."""
         epochs = recipe.epochs if method.objective else 0
-        with self.bar.training(f"{method.name} on {graph.name}, seed {seed}", epochs) as watch:
+        what = [f"{method.name} on {graph.name}", *([remark] if remark else []), f"seed {seed}"]
+        with self.bar.training(", ".join(what), epochs) as watch:
             return run(method, graph, seed, recipe=recipe, device=self.engine.device.type, watch=watch)

@@ -257,7 +257,12 @@ def _check(losses: Tensor, recipe: Recipe) -> None:
     if len(broken):
         epoch = int(broken[0])
         where = f"at epoch {epoch + 1} of {recipe.epochs}"
-        raise TrainingError(f"the loss became {float(losses[epoch])} {where}, so training stopped; recipe: {recipe}")
+        raise TrainingError(f"the loss became {float(losses[epoch])} {where}, so training stopped; {advice(recipe)}")
+
+
+def advice(recipe: Recipe) -> str:
+    """What to do about numbers that are not finite."""
+    return f"try a smaller learning_rate than {recipe.learning_rate:g}"
 
 
 class Ledger:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from clnr import chance
 from clnr.centrality import CENTRALITIES, rates
-from clnr.diffusion import personalised_pagerank
+from clnr.diffusion import columns_to_one, personalised_pagerank
 from clnr.edges import Array
 from clnr.engine import Drop, Dropout, Mask, Placed, View, pattern
 from clnr.graph import Graph
@@ -35,7 +36,7 @@ class DropEdges(Alter):
     drop: str
 
     def __call__(self, view: View, key: chance.Key) -> View:
-        return view if self.edge_drop == 0 else view._replace(drop=Drop(key, self.edge_drop, self.drop == "pairs"))
+        return view if self.edge_drop == 0 else view.but(drop=Drop(key, self.edge_drop, self.drop == "pairs"))
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class MaskFeatures(Alter):
     def __call__(self, view: View, key: chance.Key) -> View:
         if self.feature_mask == 0:
             return view
-        return view._replace(mask=Mask(key, self.feature_mask, self.mask == "elements"))
+        return view.but(mask=Mask(key, self.feature_mask, self.mask == "elements"))
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class DropUnimportantEdges(Alter):
     centrality: str
 
     def __call__(self, view: View, key: chance.Key) -> View:
-        return view._replace(drop=Drop(key, view.placed.once(self, lambda: self._rates(view.placed))))
+        return view.but(drop=Drop(key, view.placed.once(self, lambda: self._rates(view.placed))))
 
     def _rates(self, placed: Placed) -> Tensor:
         rows, columns = placed.edges.rows.cpu().numpy(), placed.edges.columns.cpu().numpy()
@@ -80,7 +81,7 @@ class MaskUnimportantFeatures(Alter):
     centrality: str
 
     def __call__(self, view: View, key: chance.Key) -> View:
-        return view._replace(mask=Mask(key, view.placed.once(self, lambda: self._rates(view.placed))))
+        return view.but(mask=Mask(key, view.placed.once(self, lambda: self._rates(view.placed))))
 
     def _rates(self, placed: Placed) -> Tensor:
         importance = abs(placed.graph.features).T @ _centrality(placed, self.centrality)
@@ -97,7 +98,7 @@ class ShuffleNodes(Alter):
     """Give each node the features of another: a corruption that keeps edges and features, but not who has which."""
 
     def __call__(self, view: View, key: chance.Key) -> View:
-        return view._replace(order=chance.shuffle(key, view.placed.graph.num_nodes, view.placed.device))
+        return view.but(order=chance.shuffle(key, view.placed.graph.num_nodes, view.placed.device))
 
 
 @dataclass(frozen=True)
@@ -106,15 +107,17 @@ class Diffuse(Alter):
 
     teleport: float
     diffusion_error: float
+    diffusion_scale: str
 
     steady: ClassVar[bool] = True
 
     def __call__(self, view: View, key: chance.Key) -> View:
         placed = view.placed
-        return view._replace(links=placed.once(self, lambda: pattern(self._matrix(placed.graph), placed.device)))
+        return view.but(links=placed.once(self, lambda: pattern(self._matrix(placed.graph), placed.device)))
 
-    def _matrix(self, graph: Graph) -> object:
-        return personalised_pagerank(graph, self.teleport, self.diffusion_error)
+    def _matrix(self, graph: Graph) -> sp.csr_array:
+        plain = personalised_pagerank(graph, self.teleport, self.diffusion_error)
+        return columns_to_one(plain) if self.diffusion_scale == "columns" else plain
 
 
 @dataclass(frozen=True)
@@ -127,4 +130,4 @@ class DropOut(Alter):
         if self.dropout == 0:
             return view
         mask = Mask(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))
-        return view._replace(mask=mask, dropout=Dropout(key, self.dropout))
+        return view.but(mask=mask, dropout=Dropout(key, self.dropout))

@@ -15,6 +15,7 @@ from torch import Tensor
 from clnr import chance
 from clnr.engine.attention import attend
 from clnr.engine.pattern import Pattern, pattern
+from clnr.errors import MethodError
 from clnr.graph import Graph
 
 Made = TypeVar("Made")
@@ -133,6 +134,13 @@ class View(NamedTuple):
     order: Tensor | None = None
     links: Pattern | None = None
     dropout: Dropout | None = None
+
+    def but(self, **changes: Any) -> View:
+        """This view with one more change to it; nothing is changed twice."""
+        for name in changes:
+            if getattr(self, name) is not None:
+                raise MethodError(f"two parts of one view both set its {name}; only one can")
+        return self._replace(**changes)
 
 
 class Operators(ABC):

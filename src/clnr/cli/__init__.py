@@ -1,0 +1,49 @@
+"""The command line: a thin leaf on the library."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+from clnr.cli import running, telling
+from clnr.cli.app import app, say
+from clnr.errors import ClnrError
+
+__all__ = ["app", "main", "running", "telling"]
+
+
+def main() -> None:
+    """Entry point: what a user can get wrong becomes one line and exit code 2."""
+    sys.exit(_main())
+
+
+def _main() -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        code = app(standalone_mode=False)
+        if sys.stdout:
+            sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        return 130
+    except ClnrError as error:
+        said = str(error)
+    except BrokenPipeError:
+        # Whoever read our output has gone; nor can anything be said at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        said = f"cannot read or write: {error}"
+    except Exception as error:
+        # Words that the parser refuses; its errors share this method, but no class across versions of Typer.
+        if not hasattr(error, "format_message"):
+            raise
+        said = error.format_message()
+        if not said:  # Called without a word: the help has been shown.
+            return 2
+        said += " See: clnr --help"
+    say(" ".join(said.split()))
+    return 2

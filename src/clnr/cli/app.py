@@ -1,0 +1,55 @@
+"""What all commands share: the program, its console, and the words that name a method and a data set."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from clnr import data, methods
+from clnr.errors import ClnrError
+from clnr.methods import Method
+from clnr.version import __version__
+
+app = typer.Typer(
+    help="Embeddings of the nodes of a graph, without labels.",
+    epilog="Start with: clnr run. Then: clnr run CLNR cora --seeds 20",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160, highlight=False, markup=False)
+
+OPTIMISTIC = "* the paper's rule lets the test set choose the probe's step; strict reads the test set once"
+
+MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="See: clnr ls methods.")]
+DatasetName = Annotated[str | None, typer.Argument(metavar="DATASET", help="See: clnr ls datasets.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"clnr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Embeddings of the nodes of a graph, without labels."""
+
+
+def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
+    if method is not None and method.lower() in data.DATASETS:
+        raise ClnrError(f"'{method}' is a data set; the method comes first: {dataset or methods.CLNR.name} {method}")
+    chosen = methods.CLNR if method is None else methods.find(method)
+    return chosen, data.find("embedded" if dataset is None else dataset).name
+
+
+def say(text: str) -> None:
+    """One line on standard error, if there is one."""
+    if sys.stderr:
+        print(f"clnr: {text}", file=sys.stderr)
