@@ -8,28 +8,20 @@ import numpy as np
 import pytest
 import torch
 
+from clnr.data.synthetic import shaped
 from clnr.graph import Graph
 from clnr.methods import METHODS
 from clnr.run import run, shelf
 
-NODES, EDGES, FEATURES, CLASSES = 169_343, 1_157_799, 128, 40
+NODES, PAIRS, FEATURES = 169_343, 1_157_799, 128
 LIMIT = 16e9
 
 
 @pytest.fixture(scope="module")
 def graph() -> Graph:
-    """Sources drawn by a power law, targets evenly; the largest degree is in the thousands, as there."""
-    random = np.random.default_rng(0)
-    law = np.cumsum(np.arange(1, NODES + 1) ** -0.55)
-    drawn = int(1.03 * EDGES)
-    source = random.permutation(NODES)[np.searchsorted(law / law[-1], random.random(drawn))]
-    target = random.integers(0, NODES, drawn)
-    apart = source != target
-    features = random.standard_normal((NODES, FEATURES), dtype=np.float32)
-    labels = random.integers(0, CLASSES, NODES)
-    made = Graph.from_edges(source[apart], target[apart], features, undirected=True, labels=labels, name="arxiv-like")
-    assert 0.98 < made.num_edges / (2 * EDGES) < 1.04
-    assert np.diff(made.incoming.start).max() > 2000
+    made = shaped(NODES, PAIRS, FEATURES)
+    assert 0.97 < made.num_edges / (2 * PAIRS) < 1.04
+    assert 9000 < np.diff(made.incoming.start).max() < 15000
     return made
 
 

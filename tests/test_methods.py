@@ -16,7 +16,7 @@ from clnr.engine import View, cpu
 from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.graph import Graph, Split
 from clnr.methods import CLNR, DROP, GRACE, METHODS, RAW, UNTRAINED, Architecture, find
-from clnr.objectives import Lesson, Objective
+from clnr.objectives import Lesson, Moment, Objective
 from clnr.postprocess import Head, Postprocess, Standardize
 from clnr.recipe import KEYS, PROBE, SPECS, Recipe
 from clnr.run import run, shelf
@@ -436,3 +436,36 @@ def test_keys_that_only_measure_are_told_apart():
     rates = ("edge_drop", "edge_drop_2", "drop", "feature_mask", "feature_mask_2", "mask")
     assert METHODS["DGI"].measuring == METHODS["GCN"].measuring == rates
     assert set(rates) <= set(METHODS["DGI"].keys)
+
+
+# -- rows that are not formed ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "mlp"])
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.objective and not method.supervised])
+def test_what_is_not_formed_changes_nothing(monkeypatch, name, encoder):
+    """The loss and its gradients, with few of many nodes sampled, as if all rows had been formed."""
+    graph, method = tiny(80, 200), METHODS[name]
+    model = method.build(Recipe(encoder=encoder, layers=3, hidden=8, dimension=8, sampled_nodes=9))
+    placed = ENGINE.place(graph)
+    moment = Moment(ENGINE, placed, 1, 4, 10)
+
+    def learned():
+        parameters = {key: value.requires_grad_() for key, value in model.init(graph.num_features, 1).items()}
+        loss = model.loss(parameters, moment)
+        return loss, torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
+
+    late = learned()
+    monkeypatch.setattr("clnr.methods._WORTH_WAITING", 1e9)
+    torch.testing.assert_close(late, learned(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
+    seen = []
+    call = Head.__call__
+    monkeypatch.setattr(Head, "__call__", lambda self, parameters, z: seen.append(len(z)) or call(self, parameters, z))
+    for name in ("GRACE", "GCLNR"):
+        model = METHODS[name].build(SMALL.but(sampled_nodes=9))
+        placed = ENGINE.place(tiny(80, 200))
+        model.loss(model.init(placed.graph.num_features, 0), Moment(ENGINE, placed, 0, 0, 1))
+    assert seen == [9, 9, 80, 80]

@@ -15,21 +15,9 @@ SOURCE = Path(clnr.__file__).parent
 
 # A module imports only from those above it.
 ORDER = (
-    *(
-        "version",
-        "errors",
-        "places",
-        "chance",
-        "edges",
-        "checks",
-        "graph",
-        "recipe",
-        "engine",
-        "data",
-        "centrality",
-        "diffusion",
-    ),
-    *("views", "layers", "encoders", "postprocess", "objectives", "methods", "train", "evaluate", "geometry", "machine", "run"),
+    *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data"),
+    *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "methods"),
+    *("train", "evaluate", "geometry", "machine", "run"),
     *("record", "comparison", "session", "search", "report", "cli", "__main__"),
 )
 

@@ -82,7 +82,9 @@ def test_an_epoch_may_be_a_counter(method):
     def seen(epoch):
         weight, h = torch.ones(12, 3), torch.ones(40, 2)
         operators = [ENGINE.operators(view) for view in model.look(here, 3, "train", epoch)]
-        return torch.cat([part.ravel() for o in operators for part in (o.features, o.convolve(weight), o.dropout(h, "x"))])
+        return torch.cat(
+            [part.ravel() for o in operators for part in (o.features, o.convolve(weight, weight[0]), o.dropout(h, "x"))]
+        )
 
     assert torch.equal(seen(torch.tensor(7)), seen(7))
     assert not torch.equal(seen(7), seen(8))

@@ -20,6 +20,7 @@ from clnr.layers import Parameters, at, under
 from clnr.objectives import CCA, Bootstrap, CrossEntropy, Infomax, Moment, NTXent, Objective, Reconstruct, Variational
 from clnr.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
+from clnr.rows import count, formed, picked
 from clnr.views import (
     Alter,
     Diffuse,
@@ -32,6 +33,8 @@ from clnr.views import (
 )
 
 Part = TypeVar("Part")
+
+_WORTH_WAITING = 3
 
 
 @dataclass(frozen=True)
@@ -231,17 +234,27 @@ class Model:
         steady = dict.fromkeys(tuple(alter for alter in alters if alter.steady) for alters in self.views)
         return [functools.reduce(lambda seen, alter: alter(seen, chance.key(0)), alters, view) for alters in steady]
 
-    def project(self, parameters: Parameters, engine: Engine, views: list[View]) -> list[Tensor]:
-        """The views' rows as the objective sees them."""
+    def project(self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None) -> list[Tensor]:
+        """The views' rows as the objective sees them; those of some nodes, if so asked."""
         rows = self.encoder.rows(under(parameters, "encoder"), [engine.operators(view) for view in views])
-        for place, part in self._stages():
-            rows = [part(under(parameters, place), z) for z in rows]
-        return rows
+        # What is left unformed pays where few rows of many are wanted.
+        if nodes is None or any(count(each) < _WORTH_WAITING * len(nodes) for each in rows):
+            rows = [formed(each) for each in rows]
+        stages = self._stages()
+        while any(part.columns for _, part in stages):
+            (place, part), *stages = stages
+            rows = [part.unformed(under(parameters, place), each) for each in rows]
+        seen = [formed(each) if nodes is None else picked(each, nodes) for each in rows]
+        for place, part in stages:
+            seen = [part(under(parameters, place), z) for z in seen]
+        return seen
 
     def loss(self, parameters: Parameters, moment: Moment) -> Tensor:
         """The objective of one epoch."""
         assert self.objective is not None
-        rows = self.project(parameters, moment.engine, self.look(moment.placed, moment.seed, "train", moment.epoch))
+        views = self.look(moment.placed, moment.seed, "train", moment.epoch)
+        nodes = self.objective.nodes(moment.placed.graph.num_nodes, moment)
+        rows = self.project(parameters, moment.engine, views, nodes)
         return self.objective(under(parameters, "objective"), rows, moment)
 
     @torch.no_grad()

@@ -12,18 +12,21 @@ from torch.nn.functional import elu
 
 from clnr import chance
 from clnr.layers import Parameters, at, linear_layers, perceptron, prelu, slopes, under
+from clnr.rows import Rows, formed, moments, scaled
 
 FLOOR = 1e-5
 
 
 class Postprocess(ABC):
-    """A map of all N rows at once, with parameters of its own or none.
+    """A map of rows, with parameters of its own or none.
 
     Attributes:
+        columns: Whether it looks at whole columns, and so has to be given all rows; else it may be given only some.
         head: Whether it is a learned projection.
         captures: Whether a GPU can record it and play it back; not so what waits for the GPU in between.
     """
 
+    columns: ClassVar[bool] = True
     head: ClassVar[bool] = False
     captures: ClassVar[bool] = True
 
@@ -34,15 +37,19 @@ class Postprocess(ABC):
     @abstractmethod
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor: ...
 
+    def unformed(self, parameters: Parameters, rows: Rows) -> Rows:
+        """The same, of rows that may not have been formed yet, and left so where they need not be."""
+        return self(parameters, formed(rows))
 
-def standardize(z: Tensor) -> Tensor:
+
+def standardize(z: Rows) -> Rows:
     r"""Columns to mean 0 and standard deviation 1 (divisor n): :math:`u_{ij} = (z_{ij} - \mu_j) / \sigma_j`.
 
     Equation 1 of the paper, with the square that its print leaves out. A column that is constant up to float rounding
     (a deviation under a millionth of its size) gives zeros, with zero gradients.
     """
-    variance, mean = torch.var_mean(z, 0, correction=0)
-    return (z - mean) * _inverse_deviation(variance, mean)
+    variance, mean = moments(z)
+    return scaled(z, mean, _inverse_deviation(variance, mean))
 
 
 def _constant(variance: Tensor, mean: Tensor) -> Tensor:
@@ -50,10 +57,12 @@ def _constant(variance: Tensor, mean: Tensor) -> Tensor:
     return variance <= 1e-12 * (variance + mean.square())
 
 
-def rescale(z: Tensor) -> Tensor:
+def rescale(z: Rows) -> Rows:
     """All numbers to mean 0 and standard deviation 1 as if they stood in one column: what the authors ran for whitening."""
-    variance, mean = torch.var_mean(z, (0, 1), correction=0)
-    return (z - mean) * _inverse_deviation(variance, mean)
+    variances, means = moments(z)
+    mean = means.mean()
+    variance = (variances + (means - mean).square()).mean()
+    return scaled(z, mean, _inverse_deviation(variance, mean))
 
 
 def _inverse_deviation(variance: Tensor, mean: Tensor) -> Tensor:
@@ -112,7 +121,10 @@ class Standardize(Postprocess):
     """``standardize``: CLNR's choice."""
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return standardize(z)
+        return formed(standardize(z))
+
+    def unformed(self, parameters: Parameters, rows: Rows) -> Rows:
+        return standardize(rows)
 
 
 @dataclass(frozen=True)
@@ -120,7 +132,10 @@ class Rescale(Postprocess):
     """``rescale``: one number for all columns."""
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return rescale(z)
+        return formed(rescale(z))
+
+    def unformed(self, parameters: Parameters, rows: Rows) -> Rows:
+        return rescale(rows)
 
 
 @dataclass(frozen=True)
@@ -137,6 +152,7 @@ class Whiten(Postprocess):
 class ShortcutHead(Postprocess):
     """A learned projection of three layers as wide as the rows, each with PReLU, beside a linear shortcut: MVGRL's choice."""
 
+    columns: ClassVar[bool] = False
     head: ClassVar[bool] = True
 
     _LAYERS: ClassVar[int] = 3
@@ -159,6 +175,7 @@ class Head(Postprocess):
 
     head_width: int
 
+    columns: ClassVar[bool] = False
     head: ClassVar[bool] = True
 
     def init(self, width: int, key: chance.Key) -> Parameters:

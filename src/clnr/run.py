@@ -189,7 +189,7 @@ def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine
     else:
         measured = probe(z, labels, split, recipe.probe_steps, recipe.probe_learning_rate, recipe.probe_weight_decay)
     nodes = torch.tensor(split.validation, device=z.device)
-    u, v = (unit_rows(rows[nodes]) for rows in fresh_views(method, recipe, fitted.parameters, engine, placed, seed))
+    u, v = (unit_rows(rows) for rows in fresh_views(method, recipe, fitted.parameters, engine, placed, seed, nodes))
     return Run(
         method=method.name,
         dataset=graph.name,
@@ -217,18 +217,18 @@ def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine
 
 @torch.no_grad()
 def fresh_views(
-    method: Method, recipe: Recipe, parameters: Parameters, engine: Engine, placed: Placed, seed: int
+    method: Method, recipe: Recipe, parameters: Parameters, engine: Engine, placed: Placed, seed: int, nodes: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Two views that training never saw: what the geometry is measured on.
+    """Rows of some nodes in two views that training never saw: what the geometry is measured on.
 
     As the objective sees them, where the method draws two views alike; else the embeddings of two views with CLNR's changes,
     at the recipe's rates.
     """
     model = method.build(recipe)
     if method.twins:
-        return model.project(parameters, engine, model.look(placed, seed, "measure", 0))[:2]
+        return model.project(parameters, engine, model.look(placed, seed, "measure", 0), nodes)[:2]
     views = method.but(method.name, method.summary, views=(DROP, DROP)).build(recipe).look(placed, seed, "measure", 0)
-    return [model.embed(parameters, engine, view) for view in views]
+    return [model.embed(parameters, engine, view)[nodes] for view in views]
 
 
 def without_nan(value: Any) -> Any:

@@ -24,11 +24,11 @@ class Exact(Operators):
     def project(self, weight):
         return self.x @ weight
 
-    def propagate(self, h):
-        return self.a @ h
+    def propagate(self, h, relu=False):
+        return self.a @ (h.relu() if relu else h)
 
-    def convolve(self, weight, h=None):
-        return self.a @ (self.x if h is None else h) @ weight
+    def convolve(self, weight, bias, h=None, relu=False):
+        return self.propagate(self.x if h is None else h, relu and h is not None) @ weight + bias
 
 
 def operators(graph, **more):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -66,12 +68,16 @@ def test_engine_equals_reference_in_values_and_gradients(engine, name, drop, mas
 
     def outcome(operators, device):
         w, v = (torch.tensor(a, dtype=torch.float32, device=device, requires_grad=True) for a in (wide, narrow))
-        convolved = operators.convolve(v, operators.convolve(w).relu())
+        shift, bias = (torch.linspace(-1, 1, width, device=device, requires_grad=True) for width in (9, 4))
+        hidden = operators.convolve(w, shift)
+        convolved = operators.convolve(v, bias, hidden, relu=True) + operators.convolve(v, bias, hidden)
+        widened = operators.convolve(v.T.contiguous(), shift, convolved, relu=True)
         projected = operators.project(w) @ v
-        propagated = operators.propagate(operators.project(w))
+        propagated = operators.propagate(operators.project(w)) + operators.propagate(hidden, relu=True)
         loss = ((convolved + projected) * torch.tensor(target, dtype=torch.float32, device=device)).sum()
-        (loss + propagated.square().sum()).backward()
-        return [t.detach().cpu().numpy() for t in (convolved, projected, propagated, operators.features, w.grad, v.grad)]
+        (loss + propagated.square().sum() + widened.square().sum() / 9).backward()
+        outcomes = (convolved, projected, propagated, widened, operators.features, w.grad, v.grad, shift.grad, bias.grad)
+        return [t.detach().cpu().numpy() for t in outcomes]
 
     placed = engine.place(graph)
     got = outcome(engine.operators(View(placed, DROPS[drop], MASKS[mask])), engine.device)
@@ -174,7 +180,8 @@ def test_masks_scales_and_orders_of_features(engine, name, kind, order):
     np.testing.assert_allclose(operators.features.cpu().numpy(), x, rtol=1e-5, atol=1e-7)
     for width in (1, 30):
         w, back = random(count, width), random(nodes, width, seed=9)
-        for apply, matrix in ((operators.project, x), (operators.convolve, oracles.propagation(graph) @ x)):
+        convolve = partial(operators.convolve, bias=torch.zeros(width, device=engine.device))
+        for apply, matrix in ((operators.project, x), (convolve, oracles.propagation(graph) @ x)):
             weight = single(w, engine, requires_grad=True)
             out = apply(weight)
             out.backward(single(back, engine))

@@ -30,9 +30,9 @@ def test_what_has_nothing_to_learn_has_no_parameters_and_is_watched_itself(objec
     assert objective.criterion(loss, lambda: pytest.fail("embedded in vain"), moment()) is loss
 
 
-@pytest.mark.parametrize("objective", [NTXent(0.5, 9), Reconstruct(), Variational()])
+@pytest.mark.parametrize("objective", [Reconstruct(), Variational()])
 def test_an_epoch_may_be_a_counter(objective):
-    views = [torch.tensor(z) for z in rows(1 if isinstance(objective, Reconstruct | Variational) else 2, 40, 6)]
+    views = [torch.tensor(z) for z in rows(1, 40, 6)]
     seen = {float(objective({}, views, moment(epoch))) for epoch in range(3)}
     assert {float(objective({}, views, moment(torch.tensor(epoch)))) for epoch in range(3)} == seen
     assert len(seen) == 3

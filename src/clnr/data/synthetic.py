@@ -68,3 +68,20 @@ def _pick(weight: Array, word: Array) -> Array:
     """Indices in proportion to integer weights, from uniform 32-bit words."""
     steps = np.cumsum(weight)
     return np.searchsorted(steps, (word * steps[-1]) >> 32, side="right")
+
+
+def shaped(nodes: int, pairs: int, features: int, classes: int = 40, seed: int = 0) -> Graph:
+    """A graph of a given size to measure speed and memory on; there is nothing in it to learn.
+
+    One end of each pair is drawn by a power law, the other evenly: at ogbn-arxiv's size (169,343 nodes, 1,157,799 pairs) the
+    largest degree is some 12,000, as there.
+    """
+    random = np.random.default_rng(seed)
+    law = np.cumsum(np.arange(1.0, nodes + 1) ** -0.73)
+    drawn = int(1.03 * pairs)
+    source = random.permutation(nodes)[np.searchsorted(law / law[-1], random.random(drawn))]
+    target = random.integers(0, nodes, drawn)
+    apart = source != target
+    x = random.standard_normal((nodes, features), dtype=np.float32)
+    labels = random.integers(0, classes, nodes)
+    return Graph.from_edges(source[apart], target[apart], x, undirected=True, labels=labels, name="generated")

@@ -11,6 +11,7 @@ from torch import Tensor
 from clnr import chance
 from clnr.engine import Operators
 from clnr.layers import Parameters
+from clnr.rows import Rows
 
 
 class Encoder(ABC):
@@ -28,7 +29,7 @@ class Encoder(ABC):
         """How many numbers the rows have that an objective sees, from ``inputs`` features."""
 
     @abstractmethod
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
+    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
         """What an objective sees of all views of an epoch, one row per node."""
 
     @abstractmethod
@@ -50,8 +51,12 @@ class PlainEncoder(Encoder):
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         """One row per node."""
 
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
-        return [self(parameters, view) for view in views]
+    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
+        """The same rows, not yet formed where the last layer is linear: what is not read of them need not be."""
+        return self(parameters, operators)
+
+    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
+        return [self.unformed(parameters, view) for view in views]
 
     def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
         return self(parameters, still[0])

@@ -11,17 +11,14 @@ from clnr import chance
 from clnr.encoders.base import NormedEncoder, PlainEncoder
 from clnr.engine import Operators
 from clnr.layers import Parameters, batch_norm, linear_layers, norms, prelu, slopes
+from clnr.rows import Affine, Rows, formed
 
 
-def _convolutions(
-    parameters: Parameters, operators: Operators, layers: int, after: Callable[[Tensor, int], Tensor], last: bool
-) -> Tensor:
-    r"""Layers :math:`H' = \hat A H W + b` with ``after`` them, the last one included or not (Kipf and Welling, 2017)."""
+def _convolutions(parameters: Parameters, operators: Operators, layers: int, after: Callable[[Tensor, int], Tensor]) -> Tensor:
+    r"""Layers :math:`H' = \hat A H W + b` with ``after`` each of them (Kipf and Welling, 2017)."""
     h: Tensor | None = None
     for layer in range(layers):
-        h = operators.convolve(parameters[f"{layer}.weight"], h) + parameters[f"{layer}.bias"]
-        if last or layer < layers - 1:
-            h = after(h, layer)
+        h = after(operators.convolve(parameters[f"{layer}.weight"], parameters[f"{layer}.bias"], h), layer)
     assert h is not None
     return h
 
@@ -38,10 +35,20 @@ class GCN(PlainEncoder):
         return linear_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        def after(h: Tensor, layer: int) -> Tensor:
-            return operators.dropout(h.relu(), f"layer {layer}")
+        return formed(self.unformed(parameters, operators))
 
-        return _convolutions(parameters, operators, self.layers, after, last=False)
+    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
+        h: Tensor | None = None
+        for layer in range(self.layers):
+            weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
+            if layer == self.layers - 1 and h is not None and weight.shape[0] <= weight.shape[1]:
+                return Affine(operators.propagate(h, relu=True), weight, bias)
+            h = operators.convolve(weight, bias, h, relu=True)
+            if layer < self.layers - 1:
+                # Before ReLU or after, dropout does the same.
+                h = operators.dropout(h, f"layer {layer}")
+        assert h is not None
+        return h
 
     def width(self, inputs: int) -> int:
         return self.dimension
@@ -62,7 +69,7 @@ class PReLUGCN(PlainEncoder):
         def after(h: Tensor, layer: int) -> Tensor:
             return prelu(h, parameters[f"{layer}.slope"])
 
-        return _convolutions(parameters, operators, self.layers, after, last=True)
+        return _convolutions(parameters, operators, self.layers, after)
 
     def width(self, inputs: int) -> int:
         return self.dimension
@@ -87,7 +94,7 @@ class BatchGCN(NormedEncoder):
         def after(h: Tensor, layer: int) -> Tensor:
             return prelu(batch_norm(parameters, layer, h, statistics), parameters[f"{layer}.slope"])
 
-        return _convolutions(parameters, operators, self.layers, after, last=True)
+        return _convolutions(parameters, operators, self.layers, after)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from clnr.encoders.base import NormedEncoder, PlainEncoder
 from clnr.encoders.gcn import GCN
 from clnr.engine import Operators
 from clnr.layers import Parameters, batch_norm, linear_layers, norms
+from clnr.rows import Affine, Rows, formed
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,17 @@ class MLP(NormedEncoder):
         return self.dimension
 
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        h = operators.project(parameters["0.weight"]) + parameters["0.bias"]
+        return formed(self._unformed(parameters, operators, statistics))
+
+    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
+        return self._unformed(parameters, operators, None)
+
+    def _unformed(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Rows:
+        rows: Rows = operators.project(parameters["0.weight"]) + parameters["0.bias"]
         for layer in range(self.layers - 1):
-            h = batch_norm(parameters, layer, h, statistics).relu()
-            h = h @ parameters[f"{layer + 1}.weight"] + parameters[f"{layer + 1}.bias"]
-        return h
+            h = batch_norm(parameters, layer, formed(rows), statistics).relu()
+            rows = Affine(h, parameters[f"{layer + 1}.weight"], parameters[f"{layer + 1}.bias"])
+        return rows
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,9 @@ class Backbone(PlainEncoder):
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return self._chosen(parameters, operators)
+
+    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
+        return self._chosen.unformed(parameters, operators)
 
     def width(self, inputs: int) -> int:
         return self.dimension

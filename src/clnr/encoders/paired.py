@@ -14,6 +14,7 @@ from clnr.encoders.base import Encoder
 from clnr.encoders.gcn import BatchGCN, PReLUGCN
 from clnr.engine import Operators
 from clnr.layers import Parameters, at, under
+from clnr.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Momentum(Encoder):
     def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
         return parameters | at("online", self._one.settle(under(parameters, "online"), still))
 
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
+    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
         online = self._one.rows(under(parameters, "online"), views)
         with torch.no_grad():
             return online + self._one.rows(under(parameters, "target"), views)
@@ -88,9 +89,12 @@ class PerView(Encoder):
     def width(self, inputs: int) -> int:
         return self.dimension
 
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
-        sides = [under(parameters, side) for side in self._SIDES]
-        return [self._one(sides[i % len(sides)], view) for i, view in enumerate(views)]
+    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
+        return [*self._each(parameters, views)]
 
     def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
-        return torch.stack(self.rows(parameters, still)).sum(0)
+        return torch.stack(self._each(parameters, still)).sum(0)
+
+    def _each(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
+        sides = [under(parameters, side) for side in self._SIDES]
+        return [self._one(sides[i % len(sides)], view) for i, view in enumerate(views)]

@@ -184,12 +184,12 @@ class Operators(ABC):
         """X W."""
 
     @abstractmethod
-    def propagate(self, h: Tensor) -> Tensor:
-        """A_hat h."""
+    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
+        """A_hat h, or A_hat relu(h)."""
 
     @abstractmethod
-    def convolve(self, weight: Tensor, h: Tensor | None = None) -> Tensor:
-        """A_hat h W, in the cheaper order; without ``h``, A_hat X W."""
+    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
+        """A_hat h W + b, in the cheaper order, or A_hat relu(h) W + b; without ``h``, A_hat X W + b."""
 
 
 class Engine(ABC):

@@ -40,11 +40,13 @@ class ReferenceOperators(Operators):
     def project(self, weight: Tensor) -> Tensor:
         return self._x @ weight
 
-    def propagate(self, h: Tensor) -> Tensor:
+    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
+        h = h.relu() if relu else h
         return torch.zeros_like(h).index_add(0, self._target, self._value[:, None] * h[self._source])
 
-    def convolve(self, weight: Tensor, h: Tensor | None = None) -> Tensor:
-        return self.propagate(self.project(weight) if h is None else h @ weight)
+    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
+        x = self._x if h is None else h.relu() if relu else h
+        return self.propagate(x @ weight) + bias
 
 
 class Reference(Engine):

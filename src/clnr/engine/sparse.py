@@ -100,16 +100,18 @@ class SparseOperators(Operators):
     def _ordered(self, rows: Tensor) -> Tensor:
         return rows if self.view.order is None else rows.index_select(0, self.view.order)
 
-    def propagate(self, h: Tensor) -> Tensor:
-        return self._adjacency @ h
+    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
+        return self._adjacency @ (h.relu() if relu else h)
 
-    def convolve(self, weight: Tensor, h: Tensor | None = None) -> Tensor:
+    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
         narrow = weight.shape[0] < weight.shape[1]
-        if h is not None:
-            return self.propagate(h) @ weight if narrow else self.propagate(h @ weight)
-        if narrow and isinstance(self._x, Tensor):
-            return self.propagate(self.features) @ weight
-        return self.propagate(self.project(weight))
+        if h is None and narrow and isinstance(self._x, Tensor):
+            return torch.addmm(bias, self.propagate(self.features), weight)
+        if h is None:
+            return self.propagate(self.project(weight)) + bias
+        if narrow:
+            return torch.addmm(bias, self.propagate(h, relu), weight)
+        return self.propagate((h.relu() if relu else h) @ weight) + bias
 
 
 class _Contrast(torch.autograd.Function):

@@ -62,8 +62,13 @@ class Objective(ABC):
         """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""
         return {}
 
+    def nodes(self, count: int, moment: Moment) -> Tensor | None:
+        """Of ``count`` nodes, those whose rows it is to be given in this epoch; None for all, unless said otherwise."""
+        return None
+
     @abstractmethod
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor: ...
+    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+        """The loss, given each view's rows."""
 
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], moment: Moment) -> Tensor:
         """What early stopping watches, and keeps the parameters of the lowest of: the loss itself, unless said otherwise."""

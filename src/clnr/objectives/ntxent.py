@@ -29,10 +29,10 @@ class NTXent(Objective):
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
 
+    def nodes(self, count: int, moment: Moment) -> Tensor | None:
+        if not 0 < self.sampled_nodes < count:
+            return None
+        return chance.sample(moment.seed, moment.epoch, moment.epochs, count, self.sampled_nodes, moment.placed.device)
+
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
-        u, v = views
-        if 0 < self.sampled_nodes < u.shape[0]:
-            when = (moment.seed, moment.epoch, moment.epochs)
-            nodes = chance.sample(*when, u.shape[0], self.sampled_nodes, u.device)
-            u, v = u[nodes], v[nodes]
-        return moment.engine.contrast(unit_rows(torch.cat([u, v])), self.temperature)
+        return moment.engine.contrast(unit_rows(torch.cat(views)), self.temperature)
