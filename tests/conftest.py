@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -9,7 +10,28 @@ import numpy as np
 import pytest
 import torch
 
+if not torch.cuda.is_available():
+    # Without a GPU kernels are interpreted, which Triton wants to know before it is imported.
+    os.environ["TRITON_INTERPRET"] = "1"
+
 from clnr.graph import Graph
+
+
+def _let_numpy_count() -> None:
+    """Loops of interpreted kernels count by ``int`` of an array of one number, which NumPy 2.4 refuses."""
+    from triton.runtime import interpreter
+
+    original = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope):
+        original(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patched
+
+
+if os.environ.get("TRITON_INTERPRET") == "1" and importlib.util.find_spec("triton"):
+    _let_numpy_count()
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,7 @@ def by_hand(recipe, method, seed=0):
     model, placed = method.build(recipe), engine.place(tiny())
     parameters = {name: value.requires_grad_() for name, value in model.init(12, seed).items()}
     adam = {"l2": torch.optim.Adam, "decoupled": torch.optim.AdamW}[recipe.decay]
-    optimiser = adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    optimiser = adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     losses, best, kept, waited = [], math.inf, None, 0
     for epoch in range(recipe.epochs):
         optimiser.param_groups[0]["lr"] = learning_rate(recipe, epoch)

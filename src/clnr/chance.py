@@ -28,10 +28,15 @@ _TABLE = 1 << 26
 
 
 class Key(NamedTuple):
-    """Two 32-bit words that name one stream of draws; either integers or tensors that broadcast."""
+    """Two 32-bit words that name one stream of draws; either integers or tensors that broadcast.
+
+    A last ``word`` of the stream's path that is a tensor, such as a counter on a device, waits to be mixed in: ``settled`` does
+    it, and so may a kernel that reads the counter itself.
+    """
 
     a: Any
     b: Any
+    word: Tensor | None = None
 
 
 def mix(x: Integer) -> Integer:
@@ -52,15 +57,28 @@ def key(seed: int, *path: str | int | Tensor) -> Key:
 
 def branch(key: Key, *path: str | int | Tensor) -> Key:
     """The key of a stream below another's."""
-    a, b = key
     for word in path:
-        a = mix(a ^ (zlib.crc32(word.encode()) if isinstance(word, str) else word))
-        b = mix((a + b) & _WORD)
-    return Key(a, b)
+        a, b, _ = settled(key)
+        if isinstance(word, Tensor):
+            key = Key(a, b, word)
+        else:
+            key = _mixed(a, b, zlib.crc32(word.encode()) if isinstance(word, str) else word)
+    return key
+
+
+def settled(key: Key) -> Key:
+    """The same key with no word waiting."""
+    return key if key.word is None else _mixed(*key)
+
+
+def _mixed(a: Any, b: Any, word: Any) -> Key:
+    a = mix(a ^ word)
+    return Key(a, mix((a + b) & _WORD))
 
 
 def draw(key: Key, i: Integer, j: Any = 0) -> Integer:
     """A uniform 32-bit word for the index ``i``, or for the pair ``(i, j)``."""
+    key = settled(key)
     return mix(((mix(i ^ key.a) + j) & _WORD) ^ key.b)
 
 

@@ -37,6 +37,7 @@ _NUMERICS = (
     "objectives",
     "postprocess.py",
     "recipe.py",
+    "rows.py",
     "run.py",
     "train.py",
     "views.py",

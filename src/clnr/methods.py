@@ -34,7 +34,7 @@ from clnr.views import (
 
 Part = TypeVar("Part")
 
-_WORTH_WAITING = 3
+_WORTH_WAITING = 2.5
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,8 @@ class Model:
 
     def project(self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None) -> list[Tensor]:
         """The views' rows as the objective sees them; those of some nodes, if so asked."""
-        rows = self.encoder.rows(under(parameters, "encoder"), [engine.operators(view) for view in views])
+        beside: dict[Any, Tensor] = {}
+        rows = self.encoder.rows(under(parameters, "encoder"), [engine.operators(view, beside) for view in views])
         # What is left unformed pays where few rows of many are wanted.
         if nodes is None or any(count(each) < _WORTH_WAITING * len(nodes) for each in rows):
             rows = [formed(each) for each in rows]

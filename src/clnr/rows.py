@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-_WORTH_HALVING = 128
+from clnr.engine import gram
 
 
 class Affine(NamedTuple):
@@ -32,14 +32,17 @@ def count(rows: Rows) -> int:
 
 
 def formed(rows: Rows) -> Tensor:
-    """All of them, multiplied out."""
-    return torch.addmm(rows.bias, rows.inputs, rows.weight) if isinstance(rows, Affine) else rows
+    """All of them, multiplied out, in float32 or better."""
+    if isinstance(rows, Affine):
+        dtype = rows.inputs.dtype
+        rows = torch.addmm(rows.bias.to(dtype), rows.inputs, rows.weight.to(dtype))
+    return rows.float() if rows.dtype == torch.bfloat16 else rows
 
 
 def picked(rows: Rows, nodes: Tensor) -> Tensor:
     """Those of some nodes, in their order."""
     if isinstance(rows, Affine):
-        return torch.addmm(rows.bias, rows.inputs.index_select(0, nodes), rows.weight)
+        return torch.addmm(rows.bias, rows.inputs.index_select(0, nodes).to(rows.weight.dtype), rows.weight)
     return rows.index_select(0, nodes)
 
 
@@ -64,23 +67,14 @@ class _Covariance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, p: Tensor) -> tuple[Tensor, Tensor]:
-        mean = p.mean(0)
-        centred = p - mean
+        mean = p.mean(0, dtype=torch.promote_types(p.dtype, torch.float32))
+        centred = p - mean.to(p.dtype)
         ctx.save_for_backward(centred)
-        return _gram(centred) / p.shape[0], mean
+        return gram(centred) / p.shape[0], mean
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         (centred,) = ctx.saved_tensors
         covariance, mean = (g / centred.shape[0] for g in grads)
-        return torch.addmm(mean, centred, covariance + covariance.T)
-
-
-def _gram(p: Tensor) -> Tensor:
-    """P^T P, where what stands below the diagonal is not computed but copied from above."""
-    half = p.shape[1] // 2
-    if half < _WORTH_HALVING:
-        return p.T @ p
-    left, right = p[:, :half], p[:, half:]
-    across = left.T @ right
-    return torch.cat([torch.cat([_gram(left), across], 1), torch.cat([across.T, _gram(right)], 1)])
+        dtype = centred.dtype
+        return torch.addmm(mean.to(dtype), centred, (covariance + covariance.T).to(dtype))

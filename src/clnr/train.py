@@ -130,7 +130,7 @@ class Step:
             self._records = model.captures
             self._eager = _EAGER if self._records else recipe.epochs
         adam = torch.optim.Adam if recipe.decay == "l2" else torch.optim.AdamW
-        self._optimiser = adam(parameters.values(), lr=rate, weight_decay=recipe.weight_decay, capturable=there)
+        self._optimiser = adam(parameters.values(), lr=rate, weight_decay=recipe.weight_decay, capturable=there, fused=True)
 
     def __call__(self) -> None:
         if self._eager:

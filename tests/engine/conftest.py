@@ -8,6 +8,8 @@ import torch
 
 from clnr import chance
 from clnr.engine import Drop, Mask, Reference, cpu, gpu
+from clnr.engine.gpu import KernelEngine
+from clnr.engine.sparse import TorchEngine
 from clnr.graph import Graph
 from tests.conftest import tiny
 
@@ -33,7 +35,23 @@ def reference():
     return Reference(torch.device("cpu"))
 
 
-ENGINES = [pytest.param(cpu, id="cpu"), pytest.param(gpu, id="gpu", marks=pytest.mark.gpu)]
+def plain():
+    """What the CPU has without numba."""
+    return TorchEngine("plain", torch.device("cpu"), lambda matrix, h: torch.sparse.mm(matrix, h, "sum"), 0.2)
+
+
+def fused():
+    """Triton's kernels, interpreted where there is no GPU."""
+    pytest.importorskip("triton", reason="Triton is not installed")
+    return KernelEngine(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+ENGINES = [
+    pytest.param(cpu, id="cpu"),
+    pytest.param(plain, id="plain"),
+    pytest.param(gpu, id="gpu", marks=pytest.mark.gpu),
+]
+FUSED = [pytest.param(fused, id="fused")]
 EVERY = [pytest.param(reference, id="reference"), *ENGINES]
 
 

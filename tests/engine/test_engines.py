@@ -13,7 +13,7 @@ from clnr import chance
 from clnr.engine import Drop, Dropout, Mask, View, choose, cpu, pattern
 from clnr.errors import DeviceError, UnknownName
 from tests import oracles
-from tests.engine.conftest import DROPS, ENGINES, EVERY, GRAPHS, KEY, MASKS, OTHER, random, reference
+from tests.engine.conftest import DROPS, ENGINES, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, random, reference
 
 
 def reference_view(graph, drop="half", mask="columns"):
@@ -63,7 +63,19 @@ def test_reference_masks_features(name):
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_engine_equals_reference_in_values_and_gradients(engine, name, drop, mask):
-    graph = GRAPHS[name]
+    assert_equal_to_reference(engine, GRAPHS[name], drop, mask)
+
+
+@pytest.mark.parametrize(
+    ("name", "drop", "mask"),
+    [*((name, "half", "columns") for name in GRAPHS), *(("sparse features", drop, mask) for drop in DROPS for mask in MASKS)],
+)
+@pytest.mark.parametrize("engine", FUSED, indirect=True)
+def test_kernels_equal_reference_in_values_and_gradients(engine, name, drop, mask):
+    assert_equal_to_reference(engine, GRAPHS[name], drop, mask)
+
+
+def assert_equal_to_reference(engine, graph, drop, mask):
     wide, narrow, target = random(graph.num_features, 9), random(9, 4, seed=3), random(graph.num_nodes, 4, seed=4)
 
     def outcome(operators, device):
@@ -97,7 +109,7 @@ def propagated(engine, operators, matrix, h):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("engine", EVERY, indirect=True)
+@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_gradients_flow_through_the_transpose(engine, name):
     graph = GRAPHS[name]
     operators = engine.operators(View(engine.place(graph)))
@@ -106,7 +118,7 @@ def test_gradients_flow_through_the_transpose(engine, name):
 
 @pytest.mark.parametrize("drop", ["all", "half", "pairs", "none left"])
 @pytest.mark.parametrize("name", ["usual", "sparse features", "one node", "loops of its own"])
-@pytest.mark.parametrize("engine", EVERY, indirect=True)
+@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_links_are_propagated_by_as_they_are(engine, name, drop):
     graph, rule = GRAPHS[name], DROPS[drop]
     dense = unlike(graph)
@@ -119,7 +131,7 @@ def test_links_are_propagated_by_as_they_are(engine, name, drop):
 
 
 @pytest.mark.parametrize("name", ["usual", "directed, weighted, sparse", "star", "loops of its own"])
-@pytest.mark.parametrize("engine", EVERY, indirect=True)
+@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_each_edge_has_its_own_rate_and_a_self_loop_always_stays(engine, name):
     graph = GRAPHS[name]
     placed = engine.place(graph)
@@ -136,7 +148,7 @@ def test_each_edge_has_its_own_rate_and_a_self_loop_always_stays(engine, name):
 
 
 @pytest.mark.parametrize("links", [False, True], ids=["edges", "links"])
-@pytest.mark.parametrize("engine", EVERY, indirect=True)
+@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_a_tensor_of_equal_rates_is_that_rate(engine, links):
     graph = GRAPHS["usual"]
     placed = engine.place(graph)

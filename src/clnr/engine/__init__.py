@@ -9,6 +9,7 @@ from clnr.engine.cpu import cpu
 from clnr.engine.gpu import gpu
 from clnr.engine.pattern import Pattern, pattern
 from clnr.engine.reference import Reference
+from clnr.engine.symmetric import gram
 from clnr.errors import DeviceError, UnknownName
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -27,6 +28,7 @@ __all__ = [
     "choose",
     "cpu",
     "gpu",
+    "gram",
     "pattern",
 ]
 

@@ -104,6 +104,12 @@ class Mask(NamedTuple):
         """What each element is multiplied by."""
         return chance.keep(self.key, self.rate, rows, columns) * self.scale
 
+    def of_entries(self, x: Pattern) -> Tensor:
+        """What each entry of sparse features is multiplied by."""
+        if self.elements:
+            return self.of_elements(x.rows, x.columns)
+        return self.of_columns(x.shape[1], x.values.device)[x.columns]
+
 
 class Dropout(NamedTuple):
     """Numbers inside a network set to zero at a rate, the others scaled up so that the mean stays (Srivastava et al., 2014)."""
@@ -150,8 +156,9 @@ class Operators(ABC):
     included (Kipf and Welling, 2017). A view with ``links`` of its own propagates by those, as they are.
     """
 
-    def __init__(self, view: View):
+    def __init__(self, view: View, beside: dict[Any, Tensor] | None = None):
         self.view = view
+        self._beside = {} if beside is None else beside
 
     def dropout(self, h: Tensor, place: str) -> Tensor:
         """What is inside an encoder, at a named place, as the view leaves it."""
@@ -204,8 +211,8 @@ class Engine(ABC):
         """Move a graph to this engine's device."""
 
     @abstractmethod
-    def operators(self, view: View) -> Operators:
-        """The view's linear maps."""
+    def operators(self, view: View, beside: dict[Any, Tensor] | None = None) -> Operators:
+        """The view's linear maps; views of one epoch may share what they find ``beside`` them."""
 
     @abstractmethod
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:

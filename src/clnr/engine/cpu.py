@@ -1,16 +1,213 @@
-"""The CPU's engine: torch's multi-threaded row reduction, which beats its plain CSR product on every machine tried."""
+"""The CPU's engine: compiled loops over the edges that a view keeps; torch's row reduction where numba is not there."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr.engine.sparse import SparseEngine
+from clnr import chance
+from clnr.edges import Array
+from clnr.engine.base import Drop, Engine, Mask, Placed, View
+from clnr.engine.pattern import Pattern
+from clnr.engine.sparse import Matrix, SparseEngine, TorchEngine
+
+try:
+    from clnr.engine import loops
+except ImportError:
+    loops = None  # type: ignore[assignment]
+
+_NONE = np.empty((0, 0), np.float32)
+_DENSE_ABOVE = 0.2
+_RANGE_OF_EXP = 80
 
 
-def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
+def cpu() -> Engine:
+    """Compiled loops, or without numba what torch has, which is slower."""
+    if loops is not None:
+        return CompiledEngine()
+    warnings.warn("numba cannot be imported, so that training on the CPU is slower; pip install numba", stacklevel=2)
+    return TorchEngine("cpu-torch", torch.device("cpu"), _row_reduction, _DENSE_ABOVE)
+
+
+def _row_reduction(matrix: Tensor, dense: Tensor) -> Tensor:
     return torch.sparse.mm(matrix, dense, "sum")
 
 
-def cpu() -> SparseEngine:
-    return SparseEngine("cpu", torch.device("cpu"), _multiply, dense_above=0.2)
+class Thin(NamedTuple):
+    """Compressed rows without what a view leaves out."""
+
+    start: Array
+    columns: Array
+    values: Array
+
+    def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
+        """S f(h) + bias, and zero where ``mask`` is not above zero."""
+        out = torch.empty(len(self.start) - 1, h.shape[1])
+        add = np.zeros(h.shape[1], np.float32) if bias is None else bias.detach().numpy()
+        above = _NONE if mask is None else mask.numpy()
+        loops.shared(self.start, loops.multiply, *self, h.numpy(), relu, add, above, out.numpy())
+        return out
+
+
+class _Product(torch.autograd.Function):
+    """S f(h) + b, f being ReLU or nothing; on the way back S^T g, and zero where f was."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, bias: Tensor | None, matrix: CompiledMatrix, relu: bool) -> Tensor:
+        ctx.matrix, ctx.relu = matrix, relu
+        ctx.save_for_backward(h if relu else None)
+        return matrix.forth.multiply(h, relu, bias, None)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (g,) = grads
+        (h,) = ctx.saved_tensors
+        back = ctx.matrix.back.multiply(g.contiguous(), False, None, h) if ctx.needs_input_grad[0] else None
+        # A product with ones is a faster sum than torch's over rows.
+        bias = torch.ones(len(g)) @ g if ctx.needs_input_grad[1] else None
+        return back, bias, None, None
+
+
+class CompiledMatrix(Matrix):
+    """Rows thinned out for one view; their transpose only when a gradient asks for it."""
+
+    def __init__(self, thin: Callable[[bool], Thin], shape: tuple[int, int]):
+        self._thin = thin
+        self._shape = shape
+        self.forth = thin(False)
+
+    @cached_property
+    def back(self) -> Thin:
+        return self._thin(True)
+
+    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
+        return _Product.apply(h.contiguous(), bias, self, relu)
+
+    def dense(self) -> Tensor:
+        start, columns, values = self.forth
+        return torch.from_numpy(sp.csr_array((values, columns, start), shape=self._shape).toarray())
+
+
+class CompiledEngine(SparseEngine):
+    """Every view's edges and features are thinned out once; all products of the view then touch only what is left."""
+
+    name = "cpu"
+    device = torch.device("cpu")
+    dense_above = _DENSE_ABOVE
+
+    def propagation(self, view: View) -> Matrix:
+        links = view.placed.edges if view.links is None else view.links
+        rule = _Rule(view.drop, links)
+        counts, sums = rule.count(False)
+        scale = 1 / np.sqrt(sums) if view.links is None else np.ones(len(sums), np.float32)
+        return CompiledMatrix(lambda back: rule.fill(back, rule.count(True)[0] if back else counts, scale), links.shape)
+
+    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
+        values = x.values if mask is None else x.values * mask.of_entries(x)
+
+        def thin(back: bool) -> Thin:
+            start, columns = _sides(x)[back]
+            return _nonzero(start.numpy(), columns.numpy(), (values[x.order] if back else values).numpy())
+
+        return CompiledMatrix(thin, x.shape)
+
+    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
+        # Unit rows have logits within 1 / tau, so that no maximum need be looked for; unless exp would reach its end.
+        if rows.shape[0] <= _Contrast.LARGEST and 2 / temperature < _RANGE_OF_EXP:
+            return _Contrast.apply(rows, temperature)
+        return super().contrast(rows, temperature)
+
+
+def _sides(x: Pattern) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    return (x.start, x.columns), (x.transposed_start, x.transposed_columns)
+
+
+class _Rule:
+    """Which links a view keeps, for the loops."""
+
+    def __init__(self, drop: Drop | None, links: Pattern):
+        self._links = links
+        self._drop = drop
+        self._rates = 0.0 if drop is None else drop.rate
+
+    def _of(self, back: bool) -> tuple[Any, ...]:
+        a, b, _ = chance.Key(0, 0) if self._drop is None else chance.settled(self._drop.key)
+        rates = torch.as_tensor(self._rates, dtype=torch.float64).reshape(-1)
+        each = isinstance(self._rates, Tensor)
+        rates = rates[self._links.order] if each and back else rates
+        thresholds = (rates * 2**32).long().numpy().astype(np.uint64)
+        pairs = self._drop is not None and self._drop.pairs
+        return np.uint32(int(a)), np.uint32(int(b)), thresholds, int(each), pairs, back
+
+    def _entries(self, back: bool) -> tuple[Array, Array, Array]:
+        links = self._links
+        start, columns = _sides(links)[back]
+        return start.numpy(), columns.numpy(), (links.values[links.order] if back else links.values).numpy()
+
+    def count(self, back: bool) -> tuple[Array, Array]:
+        entries = self._entries(back)
+        rows = len(entries[0]) - 1
+        counts, sums = np.empty(rows, np.int64), np.empty(rows, np.float32)
+        loops.shared(entries[0], loops.count_kept, *entries, self._of(back), counts, sums)
+        return counts, sums
+
+    def fill(self, back: bool, counts: Array, scale: Array) -> Thin:
+        entries = self._entries(back)
+        begin = np.concatenate([[0], np.cumsum(counts)])
+        columns, values = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32)
+        loops.shared(entries[0], loops.fill_kept, *entries, self._of(back), scale, scale, begin, columns, values)
+        return Thin(begin, columns, values)
+
+
+def _nonzero(start: Array, columns: Array, values: Array) -> Thin:
+    counts = np.empty(len(start) - 1, np.int64)
+    loops.shared(start, loops.count_nonzero, start, values, counts)
+    begin = np.concatenate([[0], np.cumsum(counts)])
+    to, weights = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32)
+    loops.shared(start, loops.fill_nonzero, start, columns, values, begin, to, weights)
+    return Thin(begin, to, weights)
+
+
+class _Contrast(torch.autograd.Function):
+    r"""NT-Xent of so few unit rows that their similarities can be kept, which are symmetric: half are computed, each once.
+
+    With :math:`E = \exp((R R^T - 1) / \tau)` (diagonal zero) and row sums s, the loss is the mean of
+    :math:`\log s_i + (1 - r_i \cdot r_{twin}) / \tau`, and its gradient
+    :math:`((E \circ (1/s_i + 1/s_j)) R - 2 R_{twin}) / (2 m \tau)`.
+    """
+
+    LARGEST = 4096
+    _BLOCK = 512
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
+        count = rows.shape[0]
+        blocks = [slice(i, i + _Contrast._BLOCK) for i in range(0, count, _Contrast._BLOCK)]
+        e = rows.new_empty(count, count)
+        for i, one in enumerate(blocks):
+            for other in blocks[i:]:
+                part = torch.mm(rows[one], rows[other].T).sub_(1).div_(temperature).exp_()
+                e[one, other] = part
+                e[other, one] = part.T
+        e.fill_diagonal_(0)
+        total = e.sum(1)
+        twin = rows.roll(count // 2, 0)
+        ctx.save_for_backward(rows, e, total)
+        ctx.temperature = temperature
+        return (total.log() + (1 - (rows * twin).sum(1)) / temperature).mean()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        rows, e, total = ctx.saved_tensors
+        count = rows.shape[0]
+        share = 1 / total
+        both = (share[:, None] + share).mul_(e)
+        gradient = torch.addmm(rows.roll(count // 2, 0), both, rows, beta=-2)
+        return gradient * (grads[0] / (count * ctx.temperature)), None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -60,7 +62,7 @@ class Reference(Engine):
     def place(self, graph: Graph) -> Placed:
         return place(graph, self.device, dense_above=-1.0)
 
-    def operators(self, view: View) -> Operators:
+    def operators(self, view: View, beside: dict[Any, Tensor] | None = None) -> Operators:
         return ReferenceOperators(view)
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:

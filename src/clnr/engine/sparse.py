@@ -1,20 +1,16 @@
-"""The engine for CPU and GPU: fixed compressed rows whose values change with the view, and losses in blocks.
-
-Dropped edges get the value zero on a structure that never changes, so nothing is sorted or allocated by shape in an epoch.
-A column mask on X is a row mask on W, so a masked view needs no copy of X. Gradients with respect to values are never asked
-for, since torch would form N x N for them.
-"""
+"""What engines of sparse matrices share, the losses in blocks, and an engine of torch's own products."""
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Engine, Operators, Placed, View, place
+from clnr.engine.base import Engine, Mask, Operators, Placed, View, place
 from clnr.engine.pattern import Pattern
 from clnr.graph import Graph
 
@@ -27,6 +23,82 @@ with warnings.catch_warnings():
     torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0), size=(0, 0))
 
 _SIMILARITIES = 1 << 24
+
+
+class Matrix(ABC):
+    """A sparse matrix of one view, ready to multiply; no gradient is ever asked for its values."""
+
+    @abstractmethod
+    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
+        """S h, or S relu(h); with ``bias``, plus that."""
+
+    @abstractmethod
+    def dense(self) -> Tensor: ...
+
+
+class SparseOperators(Operators):
+    """Sparse products for propagation and, where features are sparse, for the first layer."""
+
+    def __init__(self, view: View, engine: SparseEngine, beside: dict[Any, Tensor] | None):
+        super().__init__(view, beside)
+        self._engine = engine
+        self._adjacency = engine.propagation(view)
+        self._x = self._seen()
+
+    def _seen(self) -> Tensor | Matrix:
+        """X, as the view leaves it where it is sparse or single elements are masked; a column's mask is the weight's affair."""
+        placed, mask, x = self.view.placed, self.view.mask, self.view.placed.features
+        if not isinstance(x, Tensor):
+            return self._engine.features(placed, x, mask)
+        plain, dtype = x, self._engine.dtype
+        x = placed.once(("features", dtype), lambda: plain.to(dtype))
+        if mask is None or not mask.elements:
+            return x
+        rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
+        return x * mask.of_elements(rows[:, None], columns).to(dtype)
+
+    @property
+    def features(self) -> Tensor:
+        mask = self.view.mask
+        if isinstance(self._x, Matrix):
+            return self._ordered(self._x.dense())
+        x = self._x.float()
+        return self._ordered(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
+
+    def project(self, weight: Tensor) -> Tensor:
+        if self.view.mask is not None or self.view.order is not None:
+            return self._projected(weight)
+        # Views that see all features see the same product, whose gradients are then added up before they go back.
+        if id(weight) not in self._beside:
+            self._beside[id(weight)] = self._projected(weight)
+        return self._beside[id(weight)]
+
+    def _projected(self, weight: Tensor) -> Tensor:
+        return self._ordered(self._x(weight) if isinstance(self._x, Matrix) else self._x @ self._masked(weight))
+
+    def _masked(self, weight: Tensor) -> Tensor:
+        """A column mask on X is a row mask on W, so that X need not be copied."""
+        mask = self.view.mask
+        return self._engine.weight(weight, None if mask is None or mask.elements else mask)
+
+    def _ordered(self, rows: Tensor) -> Tensor:
+        return rows if self.view.order is None else rows.index_select(0, self.view.order)
+
+    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
+        return self._adjacency(h, relu)
+
+    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
+        narrow = weight.shape[0] < weight.shape[1]
+        if h is None and narrow and isinstance(self._x, Tensor):
+            return self._affine(self.propagate(self._ordered(self._x)), self._masked(weight), bias)
+        if h is None:
+            return self._adjacency(self.project(weight), bias=bias)
+        if narrow:
+            return self._affine(self.propagate(h, relu), self._engine.weight(weight, None), bias)
+        return self._adjacency((h.relu() if relu else h) @ self._engine.weight(weight, None), bias=bias)
+
+    def _affine(self, p: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return torch.addmm(bias.to(p.dtype), p, weight)
 
 
 class _Product(torch.autograd.Function):
@@ -42,8 +114,8 @@ class _Product(torch.autograd.Function):
         return ctx.multiply(ctx.transposed, grads[0].contiguous()), None, None, None
 
 
-class _Sparse:
-    """A pattern with one view's values, ready to multiply."""
+class TorchMatrix(Matrix):
+    """A pattern with one view's values, multiplied by what torch has."""
 
     def __init__(self, pattern: Pattern, values: Tensor, multiply: Multiply):
         rows, columns = pattern.shape
@@ -53,65 +125,13 @@ class _Sparse:
             pattern.transposed_start, pattern.transposed_columns, values[pattern.order], size=(columns, rows)
         )
 
-    def __matmul__(self, h: Tensor) -> Tensor:
-        return _Product.apply(h.contiguous(), self._matrix, self._transposed, self._multiply)
+    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
+        h = (h.relu() if relu else h).contiguous()
+        product = _Product.apply(h, self._matrix, self._transposed, self._multiply)
+        return product if bias is None else product + bias
 
     def dense(self) -> Tensor:
         return self._matrix.to_dense()
-
-
-class SparseOperators(Operators):
-    """Sparse products for propagation and, where features are sparse, for the first layer."""
-
-    def __init__(self, view: View, multiply: Multiply):
-        super().__init__(view)
-        placed, mask = view.placed, view.mask
-        links = placed.edges if view.links is None else view.links
-        weight = links.values if view.drop is None else links.values * view.drop.keep(links)
-        if view.links is None:
-            ones = torch.ones(placed.graph.num_nodes, 1, device=placed.device)
-            degree = multiply(torch.sparse_csr_tensor(links.start, links.columns, weight, size=links.shape), ones)[:, 0]
-            scale = degree.rsqrt()
-            weight = scale[links.rows] * weight * scale[links.columns]
-        self._adjacency = _Sparse(links, weight, multiply)
-        self._x: Tensor | _Sparse
-        self._columns: Tensor | None = None
-        x = placed.features
-        count = placed.graph.num_features
-        if mask is not None and not mask.elements:
-            self._columns = mask.of_columns(count, placed.device)
-        if isinstance(x, Tensor):
-            if mask is not None and mask.elements:
-                rows = torch.arange(x.shape[0], device=x.device)[:, None]
-                x = x * mask.of_elements(rows, torch.arange(count, device=x.device)[None, :])
-            self._x = x
-        else:
-            values = x.values if mask is None or not mask.elements else x.values * mask.of_elements(x.rows, x.columns)
-            self._x = _Sparse(x, values, multiply)
-
-    @property
-    def features(self) -> Tensor:
-        x = self._x if isinstance(self._x, Tensor) else self._x.dense()
-        return self._ordered(x if self._columns is None else x * self._columns)
-
-    def project(self, weight: Tensor) -> Tensor:
-        return self._ordered(self._x @ (weight if self._columns is None else weight * self._columns[:, None]))
-
-    def _ordered(self, rows: Tensor) -> Tensor:
-        return rows if self.view.order is None else rows.index_select(0, self.view.order)
-
-    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
-        return self._adjacency @ (h.relu() if relu else h)
-
-    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
-        narrow = weight.shape[0] < weight.shape[1]
-        if h is None and narrow and isinstance(self._x, Tensor):
-            return torch.addmm(bias, self.propagate(self.features), weight)
-        if h is None:
-            return self.propagate(self.project(weight)) + bias
-        if narrow:
-            return torch.addmm(bias, self.propagate(h, relu), weight)
-        return self.propagate((h.relu() if relu else h) @ weight) + bias
 
 
 class _Contrast(torch.autograd.Function):
@@ -159,7 +179,40 @@ def _logits(rows: Tensor, block: slice, temperature: float) -> Tensor:
 
 
 class SparseEngine(Engine):
-    """One device, one sparse product.
+    """One device, and how to multiply sparse matrices there."""
+
+    dense_above: float
+    """Share of non-zero features above which a dense first layer is faster."""
+
+    dtype: torch.dtype = torch.float32
+    """Of rows inside an encoder; parameters and sums are float32."""
+
+    @abstractmethod
+    def propagation(self, view: View) -> Matrix:
+        """What the view propagates by."""
+
+    @abstractmethod
+    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
+        """The features as the view leaves them."""
+
+    def weight(self, weight: Tensor, mask: Mask | None) -> Tensor:
+        """A first layer's weight with the rows of masked columns at zero, or any layer's, as rows are multiplied by it."""
+        if mask is not None:
+            weight = weight * mask.of_columns(weight.shape[0], weight.device)[:, None]
+        return weight.to(self.dtype)
+
+    def place(self, graph: Graph) -> Placed:
+        return place(graph, self.device, self.dense_above)
+
+    def operators(self, view: View, beside: dict[Any, Tensor] | None = None) -> Operators:
+        return SparseOperators(view, self, beside)
+
+    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
+        return _Contrast.apply(rows, temperature)
+
+
+class TorchEngine(SparseEngine):
+    """Torch's own sparse product, on a structure that never changes: dropped edges get the value zero.
 
     Args:
         name: Of the engine, as recorded with a run.
@@ -171,14 +224,18 @@ class SparseEngine(Engine):
     def __init__(self, name: str, device: torch.device, multiply: Multiply, dense_above: float):
         self.name = name
         self.device = device
+        self.dense_above = dense_above
         self._multiply = multiply
-        self._dense_above = dense_above
 
-    def place(self, graph: Graph) -> Placed:
-        return place(graph, self.device, self._dense_above)
+    def propagation(self, view: View) -> Matrix:
+        links = view.placed.edges if view.links is None else view.links
+        weight = links.values if view.drop is None else links.values * view.drop.keep(links)
+        if view.links is None:
+            ones = torch.ones(links.shape[1], 1, device=self.device)
+            structure = torch.sparse_csr_tensor(links.start, links.columns, weight, size=links.shape)
+            scale = self._multiply(structure, ones)[:, 0].rsqrt()
+            weight = scale[links.rows] * weight * scale[links.columns]
+        return TorchMatrix(links, weight, self._multiply)
 
-    def operators(self, view: View) -> Operators:
-        return SparseOperators(view, self._multiply)
-
-    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
-        return _Contrast.apply(rows, temperature)
+    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
+        return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), self._multiply)
