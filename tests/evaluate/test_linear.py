@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.evaluate import Probe, linear, predictions, probe
+from clnr.evaluate import Probe, Task, linear, predictions, probe, probes
 from clnr.graph import Split
 
 N, CLASSES = 120, 4
@@ -89,7 +89,7 @@ def test_strict_reads_the_test_set_once(blobs, monkeypatch):
     correct = linear._correct
 
     def counted(weights, rows):
-        calls.append((len(weights), len(rows[1])))
+        calls.append((len(weights), rows[1].shape[1]))
         return correct(weights, rows)
 
     monkeypatch.setattr(linear, "_correct", counted)
@@ -110,6 +110,25 @@ def test_a_class_missing_from_the_training_set(blobs):
     without = np.flatnonzero(labels[:30].numpy() != 0)
     got = probe(z, labels, Split(without, SPLIT.validation, SPLIT.test), **NUMBERS)
     assert 0 < got.strict <= got.paper <= 100
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["one by one", "side by side"])
+def test_many_at_once_are_each_what_they_are_alone(blobs, apart, monkeypatch):
+    """Other rows, splits, rates and decays; one of another size, and one with fewer classes."""
+    z, labels = blobs
+    if not apart:
+        monkeypatch.setattr(linear, "_side_by_side", lambda size, device: 3)
+    random = np.random.default_rng(1)
+    splits = [SPLIT, *(Split(*np.split(random.permutation(N), [30, 60])) for _ in range(3))]
+    few = np.flatnonzero(labels[:60].numpy() != CLASSES - 1)[:30]
+    splits.append(Split(few, np.arange(60, 90), np.arange(90, N)))
+    tasks = [Task(z * scale, split, 0.01 * scale, 1e-3 / scale) for scale, split in enumerate(splits, 1)]
+    tasks.append(Task(z[:, :7], SPLIT, 0.02, 0.0))
+    together = probes(tasks, labels, 150)
+    for task, got in zip(tasks, together, strict=True):
+        alone = probe(task.z, labels, task.split, 150, task.learning_rate, task.weight_decay)
+        assert got == alone
+    assert len({each.strict for each in together}) > 3
 
 
 def test_it_does_not_ask_the_caller_for_gradients(blobs):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clnr.evaluate.linear import Probe, predictions, probe
+from clnr.evaluate.linear import Probe, Task, predictions, probe, probes
 from clnr.evaluate.paired import holm, wilcoxon
 
-__all__ = ["Probe", "holm", "predictions", "probe", "wilcoxon"]
+__all__ = ["Probe", "Task", "holm", "predictions", "probe", "probes", "wilcoxon"]

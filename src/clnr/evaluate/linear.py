@@ -7,6 +7,7 @@ far. It lets the test set choose, and is reported only beside ``strict`` and und
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,9 @@ from clnr.graph import Split
 
 _TOGETHER = 100
 _LOGITS = 1 << 24
+_NUMBERS = 1 << 29
+_BETAS = (0.9, 0.999)
+_EPSILON = 1e-8
 
 
 class Probe(NamedTuple):
@@ -27,12 +31,8 @@ class Probe(NamedTuple):
     step: int
 
 
-@torch.no_grad()
 def probe(z: Tensor, labels: Tensor, split: Split, steps: int, learning_rate: float, weight_decay: float) -> Probe:
     """Fit multinomial logistic regression by full-batch Adam and read accuracies along the way.
-
-    Weights start at zero. Validation and test rows are classified for a hundred steps at a time, which costs one product
-    in place of a hundred; nothing waits for the device until the end.
 
     Args:
         z: One row per node.
@@ -42,39 +42,101 @@ def probe(z: Tensor, labels: Tensor, split: Split, steps: int, learning_rate: fl
         learning_rate: Of Adam.
         weight_decay: L2, of weights and biases alike.
     """
-    train, validation, test = (_rows(z, labels, nodes) for nodes in split)
-    x, y = train
-    # Of the training labels alone: not even the number of classes is taken from what is to be predicted.
-    classes = int(y.max()) + 1
-    target = torch.nn.functional.one_hot(y, classes).to(x.dtype)
-    w = torch.zeros(x.shape[1], classes, device=z.device, requires_grad=True)
-    optimiser = torch.optim.Adam([w], lr=learning_rate, weight_decay=weight_decay)
-    trace_validation, trace_test = [], []
-    best = torch.tensor(-1, device=z.device)
-    chosen = w.detach().clone()
-    for begin in range(0, steps, _TOGETHER):
-        path = []
-        for _ in range(min(_TOGETHER, steps - begin)):
-            w.grad = x.T @ ((x @ w).softmax(1) - target) / x.shape[0]
-            optimiser.step()
-            path.append(w.detach().clone())
-        weights = torch.stack(path)
-        right = _correct(weights, validation)
-        top = right.argmax()
-        better = right[top] > best
-        chosen = torch.where(better, weights[top], chosen)
-        best = torch.maximum(best, right[top])
-        trace_validation.append(right)
-        trace_test.append(_correct(weights, test))
-    seen, optimistic = torch.cat(trace_validation), torch.cat(trace_test)
-    admitted = seen >= seen.cummax(0).values
-    strict = _correct(chosen[None], test)[0]
-    return Probe(
-        strict=100 * int(strict) / len(test[1]),
-        paper=100 * int(optimistic[admitted].max()) / len(test[1]),
-        validation=100 * int(best) / len(validation[1]),
-        step=int(seen.argmax()) + 1,
-    )
+    return probes([Task(z, split, learning_rate, weight_decay)], labels, steps)[0]
+
+
+class Task(NamedTuple):
+    """One embedding to be probed: its rows, split, learning rate and weight decay."""
+
+    z: Tensor
+    split: Split
+    learning_rate: float
+    weight_decay: float
+
+
+def probes(tasks: Sequence[Task], labels: Tensor, steps: int) -> list[Probe]:
+    """``probe`` of many embeddings; those that are of one size are fitted side by side."""
+    done: dict[int, Probe] = {}
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for i, task in enumerate(tasks):
+        groups.setdefault(_size(task, labels), []).append(i)
+    for size, members in groups.items():
+        count = _side_by_side(size, labels.device)
+        for begin in range(0, len(members), count):
+            some = members[begin : begin + count]
+            done |= zip(some, _Fit([tasks[i] for i in some], labels).run(steps), strict=True)
+    return [done[i] for i in range(len(tasks))]
+
+
+def _size(task: Task, labels: Tensor) -> tuple[int, ...]:
+    """Width, nodes of each part, and classes: of the training labels alone, for not even their number is read from others."""
+    return (task.z.shape[1], *(len(nodes) for nodes in task.split), int(labels[torch.tensor(task.split.train)].max()) + 1)
+
+
+def _side_by_side(size: tuple[int, ...], device: torch.device) -> int:
+    """How many at a time: on a CPU one is work enough, on a GPU as many as take a bounded memory."""
+    return 1 if device.type == "cpu" else max(1, _NUMBERS // (size[0] * sum(size[1:4])))
+
+
+class _Fit:
+    """Regressions of one size side by side: weights [S, F, C] over rows [S, n, F].
+
+    Weights start at zero. Validation and test rows are classified for a hundred steps at a time, which costs one product in
+    place of a hundred; nothing waits for the device until the end.
+    """
+
+    def __init__(self, tasks: Sequence[Task], labels: Tensor):
+        self._train, self._validation, self._test = (
+            _stacked([_rows(task.z, labels, task.split[part]) for task in tasks]) for part in range(3)
+        )
+        x, y = self._train
+        shape = (len(tasks), x.shape[2], int(y.max()) + 1)
+        self._target = torch.nn.functional.one_hot(y, shape[2]).to(x.dtype)
+        self._rate, self._decay = (
+            torch.tensor(numbers, device=x.device)[:, None, None]
+            for numbers in zip(*((task.learning_rate, task.weight_decay) for task in tasks), strict=True)
+        )
+        self._w, self._mean, self._square, self._chosen = (torch.zeros(shape, device=x.device) for _ in range(4))
+        self._step = torch.zeros((), device=x.device)
+        self._best = torch.full((len(tasks),), -1, device=x.device)
+
+    @torch.no_grad()
+    def run(self, steps: int) -> list[Probe]:
+        seen = [self._some(min(_TOGETHER, steps - begin)) for begin in range(0, steps, _TOGETHER)]
+        validation, optimistic = (torch.cat(part, 1) for part in zip(*seen, strict=True))
+        admitted = validation >= validation.cummax(1).values
+        strict = _correct(self._chosen[None], self._test)[:, 0]
+        of_test, of_validation = (rows[1].shape[1] for rows in (self._test, self._validation))
+        return [
+            Probe(
+                strict=100 * int(strict[i]) / of_test,
+                paper=100 * int(optimistic[i][admitted[i]].max()) / of_test,
+                validation=100 * int(self._best[i]) / of_validation,
+                step=int(validation[i].argmax()) + 1,
+            )
+            for i in range(len(strict))
+        ]
+
+    def _some(self, steps: int) -> tuple[Tensor, Tensor]:
+        """So many steps: how many validation and test rows are right after each, the best weights so far noted."""
+        weights = torch.stack([self._adam() for _ in range(steps)])
+        right = _correct(weights, self._validation)
+        most, top = right.max(1)
+        best = weights[top, torch.arange(len(top), device=top.device)]
+        self._chosen.copy_(torch.where((most > self._best)[:, None, None], best, self._chosen))
+        self._best.copy_(torch.maximum(self._best, most))
+        return right, _correct(weights, self._test)
+
+    def _adam(self) -> Tensor:
+        """One step of Adam (Kingma and Ba, 2015), and the weights after it."""
+        x, y = self._train
+        gradient = x.mT @ ((x @ self._w).softmax(2) - self._target) / y.shape[1] + self._decay * self._w
+        self._step += 1
+        self._mean.lerp_(gradient, 1 - _BETAS[0])
+        self._square.lerp_(gradient.square(), 1 - _BETAS[1])
+        first, second = (1 - beta**self._step for beta in _BETAS)
+        self._w -= self._rate / first * self._mean / ((self._square / second).sqrt() + _EPSILON)
+        return self._w.clone()
 
 
 def predictions(z: Tensor, labels: Tensor, split: Split) -> Probe:
@@ -93,13 +155,18 @@ def _rows(z: Tensor, labels: Tensor, nodes: object) -> tuple[Tensor, Tensor]:
     return torch.cat([rows, rows.new_ones(len(rows), 1)], 1), labels[index]
 
 
+def _stacked(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    rows, classes = zip(*parts, strict=True)
+    return torch.stack(rows), torch.stack(classes)
+
+
 def _correct(weights: Tensor, rows: tuple[Tensor, Tensor]) -> Tensor:
-    """For each of several weights, how many rows it classifies rightly."""
-    count, width, classes = weights.shape
-    side_by_side = weights.permute(1, 0, 2).reshape(width, count * classes)
-    block = max(1, _LOGITS // (count * classes))
-    right = torch.zeros(count, dtype=torch.int64, device=weights.device)
-    for x, y in zip(*(part.split(block) for part in rows), strict=True):
-        guess = (x @ side_by_side).reshape(len(x), count, classes).argmax(2)
-        right += (guess == y[:, None]).sum(0)
+    """For each of several weights [K, S, F, C], how many rows it classifies rightly: [S, K]."""
+    count, tasks, width, classes = weights.shape
+    side_by_side = weights.permute(1, 2, 0, 3).reshape(tasks, width, count * classes)
+    block = max(1, _LOGITS // (tasks * count * classes))
+    right = torch.zeros(tasks, count, dtype=torch.int64, device=weights.device)
+    for x, y in zip(*(part.split(block, 1) for part in rows), strict=True):
+        guess = (x @ side_by_side).reshape(tasks, -1, count, classes).argmax(3)
+        right += (guess == y[:, :, None]).sum(1)
     return right
