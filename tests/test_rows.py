@@ -27,9 +27,11 @@ def test_what_is_read_of_unformed_rows_is_what_the_rows_have(shape):
     nodes = torch.tensor([0, shape[0] - 1])
     assert count(unformed) == count(formed(unformed)) == shape[0]
     np.testing.assert_allclose(formed(unformed).detach(), z)
-    np.testing.assert_allclose(picked(unformed, nodes).detach(), z[nodes])
-    for got, expected in zip(moments(unformed), (z.var(0), z.mean(0)), strict=True):
-        np.testing.assert_allclose(got.detach(), expected, atol=1e-12)
+    for spread in (False, True):
+        np.testing.assert_allclose(formed(picked(unformed, nodes, spread)).detach(), z[nodes])
+    for either in (unformed, picked(unformed, nodes, spread=True)):
+        for got, expected in zip(moments(either), (z.var(0), z.mean(0)), strict=True):
+            np.testing.assert_allclose(got.detach(), expected, atol=1e-12)
     shift, scale = torch.arange(1.0, shape[2] + 1), torch.linspace(0.5, 2, shape[2])
     moved = scaled(unformed, shift, scale)
     assert isinstance(moved, Affine)
@@ -50,15 +52,16 @@ def test_gradients_are_those_of_differences_and_of_formed_rows(part):
     left = torch.randn(len(NODES), 6, dtype=torch.float64)
 
     def late(*parts):
-        return (picked(part.unformed({}, Affine(*parts)), NODES) * left).sum()
+        return (formed(part.unformed({}, picked(Affine(*parts), NODES, spread=True))) * left).sum()
 
     def early(*parts):
         return (part({}, formed(Affine(*parts)))[NODES] * left).sum()
 
+    parts = unformed[:3]
     assert isinstance(part.unformed({}, unformed), Affine)
-    assert torch.autograd.gradcheck(late, tuple(unformed))
-    torch.testing.assert_close(late(*unformed), early(*unformed))
-    one, other = (torch.autograd.grad(loss(*unformed), [*unformed]) for loss in (late, early))
+    assert torch.autograd.gradcheck(late, parts)
+    torch.testing.assert_close(late(*parts), early(*parts))
+    one, other = (torch.autograd.grad(loss(*parts), parts) for loss in (late, early))
     torch.testing.assert_close(one, other)
 
 
@@ -66,7 +69,7 @@ def test_a_constant_column_is_zero_also_where_it_is_not_formed():
     p = torch.ones(50, 3) * 7.3
     p[:, 0] = torch.linspace(-1, 1, 50)
     weight = torch.tensor([[1.0, 0.0], [0.3, 0.4], [0.1, 2.0]], requires_grad=True)
-    z = picked(Standardize().unformed({}, Affine(p, weight, torch.zeros(2))), torch.arange(50))
+    z = formed(Standardize().unformed({}, picked(Affine(p, weight, torch.zeros(2)), torch.arange(50), spread=True)))
     torch.testing.assert_close(z[:, 0], p[:, 0] / p[:, 0].std(correction=0))
     assert (z[:, 1] == 0).all()
     z.sum().backward()

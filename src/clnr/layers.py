@@ -63,13 +63,14 @@ def batch_norm(parameters: Parameters, layer: int, h: Tensor, statistics: Parame
     By the batch's own mean and variance, which are noted in ``statistics`` where that is given, unless the parameters hold
     some from before.
     """
+    scale, shift = parameters[f"{layer}.scale"], parameters[f"{layer}.shift"]
     mean, variance = (parameters.get(f"{layer}.{name}") for name in ("mean", "variance"))
-    if mean is None or variance is None:
+    if mean is not None and variance is not None:
+        return (h - mean) * (scale * (variance + _EPSILON).rsqrt()) + shift
+    if statistics is not None:
         variance, mean = torch.var_mean(h, 0, correction=0)
-        if statistics is not None:
-            statistics |= {f"{layer}.mean": mean, f"{layer}.variance": variance}
-    scale = parameters[f"{layer}.scale"] * (variance + _EPSILON).rsqrt()
-    return (h - mean) * scale + parameters[f"{layer}.shift"]
+        statistics |= {f"{layer}.mean": mean, f"{layer}.variance": variance}
+    return torch.batch_norm(h, scale.to(h.dtype), shift.to(h.dtype), None, None, True, 0.0, _EPSILON, False)
 
 
 def perceptron(parameters: Parameters, z: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:

@@ -20,7 +20,7 @@ from clnr.layers import Parameters, at, under
 from clnr.objectives import CCA, Bootstrap, CrossEntropy, Infomax, Moment, NTXent, Objective, Reconstruct, Variational
 from clnr.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
-from clnr.rows import count, formed, picked
+from clnr.rows import Affine, Rows, count, formed, picked
 from clnr.views import (
     Alter,
     Diffuse,
@@ -238,17 +238,24 @@ class Model:
         """The views' rows as the objective sees them; those of some nodes, if so asked."""
         beside: dict[Any, Tensor] = {}
         rows = self.encoder.rows(under(parameters, "encoder"), [engine.operators(view, beside) for view in views])
-        # What is left unformed pays where few rows of many are wanted.
-        if nodes is None or any(count(each) < _WORTH_WAITING * len(nodes) for each in rows):
-            rows = [formed(each) for each in rows]
+        return [self._processed(parameters, each, nodes) for each in rows]
+
+    def _processed(self, parameters: Parameters, rows: Rows, nodes: Tensor | None) -> Tensor:
+        """One view's rows after all stages, of which only the last that looks at columns, and those before it, see them all."""
         stages = self._stages()
-        while any(part.columns for _, part in stages):
-            (place, part), *stages = stages
-            rows = [part.unformed(under(parameters, place), each) for each in rows]
-        seen = [formed(each) if nodes is None else picked(each, nodes) for each in rows]
-        for place, part in stages:
-            seen = [part(under(parameters, place), z) for z in seen]
-        return seen
+        whole = sum(any(part.columns for _, part in stages[i:]) for i in range(len(stages)))
+        # To leave rows unformed pays where few of many are wanted, and of the others no more than their moments.
+        late = isinstance(rows, Affine) and all(part.of_moments for _, part in stages[:whole])
+        if nodes is not None and late and count(rows) >= _WORTH_WAITING * len(nodes):
+            rows, nodes = picked(rows, nodes, spread=whole > 0), None
+        else:
+            rows = formed(rows)
+        for place, part in stages[:whole]:
+            rows = part.unformed(under(parameters, place), rows)
+        z = formed(rows if nodes is None else picked(rows, nodes))
+        for place, part in stages[whole:]:
+            z = part(under(parameters, place), z)
+        return z
 
     def loss(self, parameters: Parameters, moment: Moment) -> Tensor:
         """The objective of one epoch."""

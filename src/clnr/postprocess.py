@@ -22,11 +22,13 @@ class Postprocess(ABC):
 
     Attributes:
         columns: Whether it looks at whole columns, and so has to be given all rows; else it may be given only some.
+        of_moments: Whether all it looks at are their means and variances, so that rows may be left unformed.
         head: Whether it is a learned projection.
         captures: Whether a GPU can record it and play it back; not so what waits for the GPU in between.
     """
 
     columns: ClassVar[bool] = True
+    of_moments: ClassVar[bool] = False
     head: ClassVar[bool] = False
     captures: ClassVar[bool] = True
 
@@ -120,6 +122,8 @@ def inverse_root(matrix: Tensor) -> Tensor:
 class Standardize(Postprocess):
     """``standardize``: CLNR's choice."""
 
+    of_moments: ClassVar[bool] = True
+
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         return formed(standardize(z))
 
@@ -130,6 +134,8 @@ class Standardize(Postprocess):
 @dataclass(frozen=True)
 class Rescale(Postprocess):
     """``rescale``: one number for all columns."""
+
+    of_moments: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         return formed(rescale(z))

@@ -49,11 +49,12 @@ class Thin(NamedTuple):
 
     def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
         """S f(h) + bias, and zero where ``mask`` is not above zero."""
-        out = torch.empty(len(self.start) - 1, h.shape[1])
+        # NumPy asks for large pages, without which first touching them takes as long as the product.
+        out = np.empty((len(self.start) - 1, h.shape[1]), np.float32)
         add = np.zeros(h.shape[1], np.float32) if bias is None else bias.detach().numpy()
         above = _NONE if mask is None else mask.numpy()
-        loops.shared(self.start, loops.multiply, *self, h.numpy(), relu, add, above, out.numpy())
-        return out
+        loops.shared(self.start, loops.multiply, *self, h.numpy(), relu, add, above, out)
+        return torch.from_numpy(out)
 
 
 class _Product(torch.autograd.Function):
@@ -149,7 +150,7 @@ class _Rule:
     def _entries(self, back: bool) -> tuple[Array, Array, Array]:
         links = self._links
         start, columns = _sides(links)[back]
-        return start.numpy(), columns.numpy(), (links.values[links.order] if back else links.values).numpy()
+        return start.numpy(), columns.numpy(), (links.transposed_values if back else links.values).numpy()
 
     def count(self, back: bool) -> tuple[Array, Array]:
         entries = self._entries(back)

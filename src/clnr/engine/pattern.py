@@ -15,7 +15,8 @@ from clnr.edges import Array
 class Pattern(NamedTuple):
     """A fixed sparse matrix on the device, in compressed rows, with its transpose.
 
-    ``values`` are in the order of ``columns``; ``transposed_values = values[order]`` are in that of ``transposed_columns``.
+    ``values`` are in the order of ``columns``; ``transposed_values``, equal to ``values[order]``, in that of
+    ``transposed_columns``.
     """
 
     start: Tensor
@@ -24,6 +25,7 @@ class Pattern(NamedTuple):
     values: Tensor
     transposed_start: Tensor
     transposed_columns: Tensor
+    transposed_values: Tensor
     order: Tensor
     shape: tuple[int, int]
 
@@ -46,6 +48,7 @@ def pattern(matrix: sp.csr_array, device: torch.device) -> Pattern:
         values=torch.tensor(matrix.data, dtype=torch.float32, device=device),
         transposed_start=move(position.indptr),
         transposed_columns=move(position.indices),
+        transposed_values=torch.tensor(matrix.data[position.data], dtype=torch.float32, device=device),
         order=move(position.data),
         shape=(int(matrix.shape[0]), int(matrix.shape[1])),
     )
