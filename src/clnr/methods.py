@@ -34,7 +34,7 @@ from clnr.views import (
 
 Part = TypeVar("Part")
 
-_WORTH_WAITING = 2.5
+_WORTH_WAITING = 3
 
 
 @dataclass(frozen=True)

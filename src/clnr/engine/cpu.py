@@ -40,6 +40,11 @@ def _row_reduction(matrix: Tensor, dense: Tensor) -> Tensor:
     return torch.sparse.mm(matrix, dense, "sum")
 
 
+def _empty(rows: int, columns: int) -> Tensor:
+    """Memory in large pages, which NumPy asks for and torch does not: to touch small ones takes as long as a product."""
+    return torch.from_numpy(np.empty((rows, columns), np.float32))
+
+
 class Thin(NamedTuple):
     """Compressed rows without what a view leaves out."""
 
@@ -49,12 +54,11 @@ class Thin(NamedTuple):
 
     def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
         """S f(h) + bias, and zero where ``mask`` is not above zero."""
-        # NumPy asks for large pages, without which first touching them takes as long as the product.
-        out = np.empty((len(self.start) - 1, h.shape[1]), np.float32)
+        out = _empty(len(self.start) - 1, h.shape[1])
         add = np.zeros(h.shape[1], np.float32) if bias is None else bias.detach().numpy()
         above = _NONE if mask is None else mask.numpy()
-        loops.shared(self.start, loops.multiply, *self, h.numpy(), relu, add, above, out)
-        return torch.from_numpy(out)
+        loops.shared(self.start, loops.multiply, *self, h.numpy(), relu, add, above, out.numpy())
+        return out
 
 
 class _Product(torch.autograd.Function):
