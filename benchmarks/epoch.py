@@ -1,7 +1,7 @@
 """An epoch of CLNR against the same in plain PyG, in one run: times, their ratio, and peaks of memory.
 
-    python benchmarks/epoch.py cora citeseer photo            # data sets by name
-    python benchmarks/epoch.py arxiv-shape --device cuda      # a generated graph of ogbn-arxiv's shape
+    python -m benchmarks.epoch cora citeseer photo            # data sets by name
+    python -m benchmarks.epoch arxiv-shape --device cuda      # a generated graph of ogbn-arxiv's shape
 
 Each contender trains in a process of its own, in turns, several times; a time is the median over epochs after warm-up, and what
 is printed is the median over turns, with the lowest and the highest.

@@ -39,7 +39,7 @@ class MLP(NormedEncoder):
     def _unformed(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Rows:
         rows: Rows = operators.project(parameters["0.weight"]) + parameters["0.bias"]
         for layer in range(self.layers - 1):
-            h = batch_norm(parameters, layer, formed(rows), statistics).relu()
+            h = batch_norm(parameters, layer, formed(rows), statistics).relu_()
             rows = Affine(h, parameters[f"{layer + 1}.weight"], parameters[f"{layer + 1}.bias"])
         return rows
 

@@ -20,7 +20,7 @@ from clnr.engine.sparse import Matrix, SparseEngine, TorchEngine
 
 try:
     from clnr.engine import loops
-except ImportError:
+except (ImportError, RuntimeError):  # The latter where numba finds no folder to keep what it has compiled.
     loops = None  # type: ignore[assignment]
 
 _NONE = np.empty((0, 0), np.float32)
@@ -32,7 +32,7 @@ def cpu() -> Engine:
     """Compiled loops, or without numba what torch has, which is slower."""
     if loops is not None:
         return CompiledEngine()
-    warnings.warn("numba cannot be imported, so that training on the CPU is slower; pip install numba", stacklevel=2)
+    warnings.warn("numba cannot be used, so that training on the CPU is slower; pip install numba", stacklevel=2)
     return TorchEngine("cpu-torch", torch.device("cpu"), _row_reduction, _DENSE_ABOVE)
 
 

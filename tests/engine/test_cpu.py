@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.engine import View, cpu, loops
+from clnr.engine.sparse import TorchEngine
+from tests.conftest import tiny
+
+module = importlib.import_module("clnr.engine.cpu")
+
+
+def test_without_numba_it_works_slower_and_says_so(monkeypatch):
+    monkeypatch.setattr(module, "loops", None)
+    with pytest.warns(UserWarning, match="numba cannot be used"):
+        engine = cpu()
+    assert isinstance(engine, TorchEngine)
+    assert engine.name != module.CompiledEngine.name
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 50])
+def test_every_row_is_done_once_however_many_threads(threads):
+    start = np.array([0, 0, 7, 7, 900, 901, 901])
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(threads)
+    try:
+        loops.shared(start, lambda low, high: seen.extend(range(low, high)))
+        loops.shared(np.zeros(1, np.int64), lambda low, high: pytest.fail("there are no rows"))
+    finally:
+        torch.set_num_threads(before)
+    assert sorted(seen) == list(range(6))
+
+
+def test_a_failure_in_another_thread_is_not_lost():
+    def fails(low, high):
+        if high == 6:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        loops.shared(np.arange(7), fails)
+
+
+def test_what_is_no_number_stays_none():
+    """A loss that breaks has to be noticed."""
+    engine = cpu()
+    operators = engine.operators(View(engine.place(tiny())))
+    h = torch.zeros(40, 3)
+    h[0] = torch.nan
+    assert operators.propagate(h, relu=True).isnan().any()
