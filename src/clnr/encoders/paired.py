@@ -60,7 +60,7 @@ class Momentum(Encoder):
     def advance(self, parameters: Parameters, progress: float | Tensor) -> None:
         step = (1 - self.momentum) * (1 + torch.cos(math.pi * torch.as_tensor(progress))) / 2
         for name, value in under(parameters, "target").items():
-            value.lerp_(parameters[f"online.{name}"], step)
+            value.lerp_(parameters[f"online.{name}"], step.to(value.dtype))
 
 
 @dataclass(frozen=True)
