@@ -87,7 +87,12 @@ def keep(key: Key, rate: float | Tensor, i: Tensor, j: Tensor | int = 0) -> Tens
 
     A tensor of rates gives each index or pair its own.
     """
-    return draw(key, i, j) >= ((rate.double() * _RANGE).long() if isinstance(rate, Tensor) else int(rate * _RANGE))
+    return draw(key, i, j) >= threshold(rate)
+
+
+def threshold(rate: float | Tensor) -> int | Tensor:
+    """What a draw must reach to be kept."""
+    return (rate.double() * _RANGE).long() if isinstance(rate, Tensor) else int(rate * _RANGE)
 
 
 def uniform(key: Key, count: int, device: torch.device | str = "cpu") -> Tensor:

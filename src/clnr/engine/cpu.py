@@ -16,7 +16,7 @@ from clnr import chance
 from clnr.edges import Array
 from clnr.engine.base import Drop, Engine, Mask, Placed, View
 from clnr.engine.pattern import Pattern
-from clnr.engine.sparse import Matrix, SparseEngine, TorchEngine
+from clnr.engine.sparse import FusedMatrix, Matrix, SparseEngine, TorchEngine
 
 try:
     from clnr.engine import loops
@@ -61,42 +61,25 @@ class Thin(NamedTuple):
         return out
 
 
-class _Product(torch.autograd.Function):
-    """S f(h) + b, f being ReLU or nothing; on the way back S^T g, and zero where f was."""
-
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, bias: Tensor | None, matrix: CompiledMatrix, relu: bool) -> Tensor:
-        ctx.matrix, ctx.relu = matrix, relu
-        ctx.save_for_backward(h if relu else None)
-        return matrix.forth.multiply(h, relu, bias, None)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        (g,) = grads
-        (h,) = ctx.saved_tensors
-        back = ctx.matrix.back.multiply(g.contiguous(), False, None, h) if ctx.needs_input_grad[0] else None
-        # A product with ones is a faster sum than torch's over rows.
-        bias = torch.ones(len(g)) @ g if ctx.needs_input_grad[1] else None
-        return back, bias, None, None
-
-
-class CompiledMatrix(Matrix):
+class CompiledMatrix(FusedMatrix):
     """Rows thinned out for one view; their transpose only when a gradient asks for it."""
 
     def __init__(self, thin: Callable[[bool], Thin], shape: tuple[int, int]):
         self._thin = thin
         self._shape = shape
-        self.forth = thin(False)
+        self._forth = thin(False)
 
     @cached_property
-    def back(self) -> Thin:
+    def _back(self) -> Thin:
         return self._thin(True)
 
-    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
-        return _Product.apply(h.contiguous(), bias, self, relu)
+    def multiply(
+        self, back: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        return (self._back if back else self._forth).multiply(h, relu, bias, mask)
 
     def dense(self) -> Tensor:
-        start, columns, values = self.forth
+        start, columns, values = self._forth
         return torch.from_numpy(sp.csr_array((values, columns, start), shape=self._shape).toarray())
 
 
@@ -144,12 +127,11 @@ class _Rule:
 
     def _of(self, back: bool) -> tuple[Any, ...]:
         a, b, _ = chance.Key(0, 0) if self._drop is None else chance.settled(self._drop.key)
-        rates = torch.as_tensor(self._rates, dtype=torch.float64).reshape(-1)
         each = isinstance(self._rates, Tensor)
-        rates = rates[self._links.order] if each and back else rates
-        thresholds = (rates * 2**32).long().numpy().astype(np.uint64)
+        thresholds = torch.as_tensor(chance.threshold(self._rates)).reshape(-1)
+        thresholds = thresholds[self._links.order] if each and back else thresholds
         pairs = self._drop is not None and self._drop.pairs
-        return np.uint32(int(a)), np.uint32(int(b)), thresholds, int(each), pairs, back
+        return np.uint32(int(a)), np.uint32(int(b)), thresholds.numpy().astype(np.uint64), int(each), pairs, back
 
     def _entries(self, back: bool) -> tuple[Array, Array, Array]:
         links = self._links

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clnr import chance
 from clnr.engine.base import Drop, Engine, Mask, Placed, View
 from clnr.engine.pattern import Pattern
-from clnr.engine.sparse import Matrix, SparseEngine, TorchEngine, TorchMatrix
+from clnr.engine.sparse import FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
 from clnr.engine.symmetric import kernels
 
 _DENSE_ABOVE = 0.05
@@ -24,35 +25,17 @@ def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
     return matrix @ dense
 
 
-class _Product(torch.autograd.Function):
-    """S f(h) + b, f being ReLU or nothing; on the way back S^T g, and zero where f was."""
-
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, bias: Tensor | None, matrix: KernelMatrix, relu: bool) -> Tensor:
-        ctx.matrix = matrix
-        ctx.save_for_backward(h if relu else None)
-        return matrix.multiply(False, h, relu=relu, bias=bias)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        (g,) = grads
-        (h,) = ctx.saved_tensors
-        back = ctx.matrix.multiply(True, g.contiguous(), mask=h) if ctx.needs_input_grad[0] else None
-        return back, g.sum(0, dtype=torch.float32) if ctx.needs_input_grad[1] else None, None, None
-
-
-class KernelMatrix(Matrix):
+class KernelMatrix(FusedMatrix):
     """A structure and the rule of what is dropped of it, drawn anew in every product, never stored."""
 
     def __init__(self, tools: ModuleType, sides: tuple[Any, Any], drops: tuple[Any, Any], scale: Tensor | None, whole: Matrix):
         self._tools, self._sides, self._drops, self._scale, self._whole = tools, sides, drops, scale, whole
 
-    def multiply(self, back: bool, h: Tensor, **more: Any) -> Tensor:
-        scales = {"left": self._scale, "right": self._scale}
-        return self._tools.multiply(self._sides[back], h, self._drops[back], **scales, transposed=back, **more)
-
-    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
-        return _Product.apply(h.contiguous(), bias, self, relu)
+    def multiply(
+        self, back: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        scale, drop = self._scale, self._drops[back]
+        return self._tools.multiply(self._sides[back], h, drop, scale, scale, relu, mask, bias, transposed=back)
 
     def dense(self) -> Tensor:
         return self._whole.dense()
@@ -102,7 +85,7 @@ class KernelEngine(SparseEngine):
             values = None if bool((links.values == 1).all()) else links.values
             rows, columns = links.shape
             there = self._tools.prepare(links.start, links.columns, values, (rows, columns))
-            values = None if values is None else values[links.order]
+            values = None if values is None else links.transposed_values
             return there, self._tools.prepare(links.transposed_start, links.transposed_columns, values, (columns, rows))
 
         return placed.once(("structure", id(links)), prepared)
@@ -116,7 +99,7 @@ class KernelEngine(SparseEngine):
     def weight(self, weight: Tensor, mask: Mask | None) -> Tensor:
         if mask is None:
             return self._tools.masked_weight(weight, dtype=self.dtype)
-        return self._tools.masked_weight(weight, mask.key, _threshold(mask.rate), mask.scale, self.dtype)
+        return self._tools.masked_weight(weight, mask.key, chance.threshold(mask.rate), mask.scale, self.dtype)
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
         return self._tools.contrast(rows, temperature)
@@ -127,9 +110,4 @@ def _rule(tools: ModuleType, drop: Drop | None, order: Tensor | None) -> Any:
     if drop is None:
         return None
     rate = drop.rate if order is None or not isinstance(drop.rate, Tensor) else drop.rate[order]
-    return tools.Dropped(drop.key, _threshold(rate), drop.pairs)
-
-
-def _threshold(rate: float | Tensor) -> int | Tensor:
-    """What a draw must reach to be kept, as in ``chance.keep``."""
-    return (rate.double() * 2**32).long() if isinstance(rate, Tensor) else int(rate * 2**32)
+    return tools.Dropped(drop.key, chance.threshold(rate), drop.pairs)

@@ -23,10 +23,10 @@ def kernels() -> ModuleType | None:
 
 def gram(p: Tensor) -> Tensor:
     """P^T P in float32 or better, where what stands below the diagonal is not computed but copied from above."""
+    if p.dtype != torch.bfloat16:
+        return _by_halves(p)
     there = kernels() if p.is_cuda else None
-    if there is not None and p.dtype != torch.float64:
-        return there.gram(p)[0]
-    return _by_halves(p.float() if p.dtype == torch.bfloat16 else p)
+    return _by_halves(p.float()) if there is None else there.gram(p)[0]
 
 
 def _by_halves(p: Tensor) -> Tensor:
