@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clnr import chance
-from clnr.objectives import unit_rows
+from clnr.engine import unit_rows
 from clnr.postprocess import (
     FLOOR,
     Head,

@@ -10,11 +10,11 @@ import torch
 
 from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, geometry, load, recipe_for, run
 from clnr.data import split_of
-from clnr.engine import cpu
+from clnr.engine import cpu, unit_rows
 from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.graph import Split
 from clnr.methods import METHODS, RAW
-from clnr.objectives import NTXent, unit_rows
+from clnr.objectives import NTXent
 from clnr.run import fresh_views, lesson_of
 from clnr.train import fit
 from tests.conftest import tiny

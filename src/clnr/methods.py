@@ -20,7 +20,7 @@ from clnr.layers import Parameters, at, under
 from clnr.objectives import CCA, Bootstrap, CrossEntropy, Infomax, Moment, NTXent, Objective, Reconstruct, Variational
 from clnr.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
-from clnr.rows import Affine, Rows, count, formed, picked
+from clnr.rows import Known, Rows, Some, count, formed, known, picked, sampled
 from clnr.views import (
     Alter,
     Diffuse,
@@ -244,18 +244,25 @@ class Model:
         """One view's rows after all stages, of which only the last that looks at columns, and those before it, see them all."""
         stages = self._stages()
         whole = sum(any(part.columns for _, part in stages[i:]) for i in range(len(stages)))
-        # To leave rows unformed pays where few of many are wanted, and of the others no more than their moments.
-        late = isinstance(rows, Affine) and all(part.of_moments for _, part in stages[:whole])
-        if nodes is not None and late and count(rows) >= _WORTH_WAITING * len(nodes):
-            rows, nodes = picked(rows, nodes, spread=whole > 0), None
-        else:
-            rows = formed(rows)
+        seen = self._seen(rows, nodes, [part for _, part in stages[:whole]])
         for place, part in stages[:whole]:
-            rows = part.unformed(under(parameters, place), rows)
-        z = formed(rows if nodes is None else picked(rows, nodes))
+            seen = part.sampled(under(parameters, place), seen)
+        z = known(seen)
+        if nodes is not None and whole and not isinstance(seen, Some):
+            z = picked(z, nodes)
         for place, part in stages[whole:]:
             z = part(under(parameters, place), z)
         return z
+
+    def _seen(self, rows: Rows, nodes: Tensor | None, whole: list[Postprocess]) -> Known:
+        """What stages that look at whole columns are given: all rows, or those of some nodes where moments tell the rest."""
+        if nodes is None:
+            return formed(rows)
+        if not whole:
+            return picked(rows, nodes)
+        # To leave a last layer unformed pays where few of many rows are wanted.
+        few = isinstance(rows, Tensor) or count(rows) >= _WORTH_WAITING * len(nodes)
+        return sampled(rows, nodes) if few and all(part.of_moments for part in whole) else formed(rows)
 
     def loss(self, parameters: Parameters, moment: Moment) -> Tensor:
         """The objective of one epoch."""

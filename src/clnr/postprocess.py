@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from clnr import chance
+from clnr.engine.dense import constant
 from clnr.layers import Parameters, at, linear_layers, perceptron, prelu, slopes, under
-from clnr.rows import Rows, formed, moments, scaled
+from clnr.rows import Known, known, rescale, standardize
 
 FLOOR = 1e-5
 
@@ -22,7 +23,7 @@ class Postprocess(ABC):
 
     Attributes:
         columns: Whether it looks at whole columns, and so has to be given all rows; else it may be given only some.
-        of_moments: Whether all it looks at are their means and variances, so that rows may be left unformed.
+        of_moments: Whether all it looks at are their means and variances, so that it may be given some rows with those of all.
         head: Whether it is a learned projection.
         captures: Whether a GPU can record it and play it back; not so what waits for the GPU in between.
     """
@@ -39,38 +40,9 @@ class Postprocess(ABC):
     @abstractmethod
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor: ...
 
-    def unformed(self, parameters: Parameters, rows: Rows) -> Rows:
-        """The same, of rows that may not have been formed yet, and left so where they need not be."""
-        return self(parameters, formed(rows))
-
-
-def standardize(z: Rows) -> Rows:
-    r"""Columns to mean 0 and standard deviation 1 (divisor n): :math:`u_{ij} = (z_{ij} - \mu_j) / \sigma_j`.
-
-    Equation 1 of the paper, with the square that its print leaves out. A column that is constant up to float rounding
-    (a deviation under a millionth of its size) gives zeros, with zero gradients.
-    """
-    variance, mean = moments(z)
-    return scaled(z, mean, _inverse_deviation(variance, mean))
-
-
-def _constant(variance: Tensor, mean: Tensor) -> Tensor:
-    """Whether what has this variance and mean does not vary but for rounding."""
-    return variance <= 1e-12 * (variance + mean.square())
-
-
-def rescale(z: Rows) -> Rows:
-    """All numbers to mean 0 and standard deviation 1 as if they stood in one column: what the authors ran for whitening."""
-    variances, means = moments(z)
-    mean = means.mean()
-    variance = (variances + (means - mean).square()).mean()
-    return scaled(z, mean, _inverse_deviation(variance, mean))
-
-
-def _inverse_deviation(variance: Tensor, mean: Tensor) -> Tensor:
-    """1 / sigma, and 0 for what is constant."""
-    constant = _constant(variance, mean)
-    return torch.where(constant, 0, torch.where(constant, 1, variance).rsqrt())
+    def sampled(self, parameters: Parameters, rows: Known) -> Known:
+        """The same, also of some rows whose moments are those of all, where ``of_moments``."""
+        return self(parameters, known(rows))
 
 
 def whiten(z: Tensor) -> Tensor:
@@ -82,7 +54,7 @@ def whiten(z: Tensor) -> Tensor:
     root are computed in float64.
     """
     variance, mean = torch.var_mean(z.double(), 0, correction=0)
-    centred = torch.where(_constant(variance, mean), 0, z.double() - mean)
+    centred = torch.where(constant(variance, mean), 0, z.double() - mean)
     covariance = centred.T @ centred / z.shape[0]
     size = covariance.diagonal().mean()
     floor = FLOOR * torch.where(size == 0, 1, size)
@@ -125,9 +97,9 @@ class Standardize(Postprocess):
     of_moments: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return formed(standardize(z))
+        return known(standardize(z))
 
-    def unformed(self, parameters: Parameters, rows: Rows) -> Rows:
+    def sampled(self, parameters: Parameters, rows: Known) -> Known:
         return standardize(rows)
 
 
@@ -138,9 +110,9 @@ class Rescale(Postprocess):
     of_moments: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return formed(rescale(z))
+        return known(rescale(z))
 
-    def unformed(self, parameters: Parameters, rows: Rows) -> Rows:
+    def sampled(self, parameters: Parameters, rows: Known) -> Known:
         return rescale(rows)
 
 

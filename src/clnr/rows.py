@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from clnr.engine import gram
+from clnr.engine import dense
+from clnr.engine.dense import column_means, column_moments, column_sums, gram, inverse_deviation, product, standardised
 
 
 class Affine(NamedTuple):
-    r"""The rows :math:`P W + b` of a last layer, not multiplied out.
-
-    A loss over m of n rows needs those m and, where columns are standardised, each column's mean and variance over all n.
-    Both follow from the inputs: the mean is :math:`\bar P W + b`, the variance :math:`\mathrm{diag}(W^T C W)` with C the
-    covariance of P. So the n rows are never written, read or kept.
-
-    Attributes:
-        inputs: P, or those rows of it that are wanted.
-        weight: W.
-        bias: b.
-        spread: Covariance and mean of all rows of P, where ``inputs`` are only some.
-    """
+    r"""The rows :math:`P W + b` of a last layer, not multiplied out."""
 
     inputs: Tensor
     weight: Tensor
     bias: Tensor
-    spread: tuple[Tensor, Tensor] | None = None
+
+
+class Some(NamedTuple):
+    """Some of many rows, and how to learn variance (divisor n) and mean of each column over all of them."""
+
+    rows: Tensor
+    moments: Callable[[], tuple[Tensor, Tensor]]
 
 
 Rows = Tensor | Affine
+Known = Tensor | Some
 
 
 def count(rows: Rows) -> int:
@@ -41,61 +40,114 @@ def count(rows: Rows) -> int:
 def formed(rows: Rows) -> Tensor:
     """All of them, multiplied out, in float32 or better."""
     if isinstance(rows, Affine):
-        dtype = rows.inputs.dtype
-        rows = torch.addmm(rows.bias.to(dtype), rows.inputs, rows.weight.to(dtype))
+        rows = dense.affine(rows.inputs, rows.weight.to(rows.inputs.dtype), rows.bias)
     return rows.float() if rows.dtype == torch.bfloat16 else rows
 
 
-def picked(rows: Rows, nodes: Tensor, spread: bool = False) -> Rows:
-    """Those of some nodes, in their order; unformed ones with the spread of all, if asked for."""
-    if not isinstance(rows, Affine):
-        return rows.index_select(0, nodes)
-    if not spread:
-        return rows._replace(inputs=rows.inputs.index_select(0, nodes))
-    inputs, covariance, mean = _Picked.apply(rows.inputs, nodes)
-    return rows._replace(inputs=inputs, spread=(covariance, mean))
+def picked(rows: Rows, nodes: Tensor) -> Tensor:
+    """Those of some nodes, formed, in their order."""
+    if isinstance(rows, Affine):
+        return formed(rows._replace(inputs=rows.inputs.index_select(0, nodes)))
+    return formed(rows.index_select(0, nodes))
 
 
-def moments(rows: Rows) -> tuple[Tensor, Tensor]:
+def sampled(rows: Rows, nodes: Tensor) -> Some:
+    """Those of some nodes, with what all have of moments."""
+    if isinstance(rows, Affine):
+        z, variance, mean = _Sampled.apply(rows.inputs, rows.weight, rows.bias, nodes)
+        return Some(z, lambda: (variance, mean))
+    return Some(picked(rows, nodes), lambda: column_moments(rows))
+
+
+def moments(rows: Known) -> tuple[Tensor, Tensor]:
     """Variance (divisor n) and mean of each column, over all rows, also of those that were not picked."""
-    if isinstance(rows, Affine):
-        covariance, mean = rows.spread or _spread(rows.inputs)[:2]
-        return (rows.weight * (covariance @ rows.weight)).sum(0).clamp(min=0), mean @ rows.weight + rows.bias
-    # A product with a vector is a faster sum over rows than torch's on a CPU; what it is off by, the second time mends.
-    share = torch.full((len(rows),), 1 / len(rows), dtype=rows.dtype, device=rows.device)
-    mean = (share @ rows).detach()
-    off = share @ (rows - mean)
-    return (share @ (rows - mean).square() - off.square()).clamp(min=0), mean + off
+    return rows.moments() if isinstance(rows, Some) else column_moments(rows)
 
 
-def scaled(rows: Rows, shift: Tensor, scale: Tensor) -> Rows:
-    """Each less ``shift``, times ``scale``, both of which may differ by column."""
-    if isinstance(rows, Affine):
-        return rows._replace(weight=rows.weight * scale, bias=(rows.bias - shift) * scale)
-    return (rows - shift) * scale
+def known(rows: Known) -> Tensor:
+    """Those that are there."""
+    return rows.rows if isinstance(rows, Some) else rows
 
 
-def _spread(p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Covariance (divisor n) and mean of the columns, in float32 or better, and the rows less the mean."""
-    wide = torch.promote_types(p.dtype, torch.float32)
-    mean = p.mean(0, dtype=wide)
-    centred = p - mean.to(p.dtype)
-    return gram(centred) / p.shape[0], mean, centred
+def standardize(rows: Known) -> Known:
+    r"""Columns to mean 0 and standard deviation 1 (divisor n): :math:`u_{ij} = (z_{ij} - \mu_j) / \sigma_j`.
+
+    Equation 1 of the paper, with the square that its print leaves out. A column that is constant up to float rounding
+    (a deviation under a millionth of its size) gives zeros, with zero gradients.
+    """
+    variance, mean = moments(rows)
+    z = standardised(known(rows), variance, mean)
+    return _moved(rows, z, mean, lambda: inverse_deviation(variance, mean))
 
 
-class _Picked(torch.autograd.Function):
-    """Some rows, and covariance and mean of all: on the way back one product, to which those rows' gradients are added."""
+def rescale(rows: Known) -> Known:
+    """All numbers to mean 0 and standard deviation 1 as if they stood in one column: what the authors ran for whitening."""
+    variances, means = moments(rows)
+    mean = means.mean()
+    scale = inverse_deviation((variances + (means - mean).square()).mean(), mean)
+    return _moved(rows, (known(rows) - mean) * scale, mean, lambda: scale)
+
+
+def _moved(rows: Known, z: Tensor, shift: Tensor, scale: Callable[[], Tensor]) -> Known:
+    """Rows that became ``z``, each number less a shift and times a scale."""
+    if not isinstance(rows, Some):
+        return z
+
+    def after() -> tuple[Tensor, Tensor]:
+        variance, mean = rows.moments()
+        return variance * scale().square(), (mean - shift) * scale()
+
+    return Some(z, after)
+
+
+@contextlib.contextmanager
+def _quickly(p: Tensor) -> Iterator[None]:
+    """Where rows have only bfloat16's precision, float32 is multiplied on the matrix units, at ten bits."""
+    before = torch.get_float32_matmul_precision()
+    if p.is_cuda and p.dtype == torch.bfloat16:
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+class _Sampled(torch.autograd.Function):
+    r"""Some rows of :math:`Z = P W + b`, and variance and mean of the columns of all, of which no other is formed.
+
+    With :math:`\bar P` and C the mean and covariance of P, the mean is :math:`\bar P W + b` and the variance
+    :math:`\mathrm{diag}(W^T C W)`. On the way back, P gets one product, :math:`\frac{2}{n} (P - \bar P) W \mathrm{diag}(v) W^T`
+    for the gradient v of the variance, to which the rows' own gradients are added where they belong.
+    """
 
     @staticmethod
-    def forward(ctx: Any, p: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        covariance, mean, centred = _spread(p)
-        ctx.save_for_backward(centred, nodes)
-        return p.index_select(0, nodes), covariance, mean
+    def forward(ctx: Any, p: Tensor, weight: Tensor, bias: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        middle = column_means(p)
+        away = dense.centred(p, middle)
+        covariance = gram(away) / len(p)
+        with _quickly(p):
+            spread = covariance @ weight
+        there = dense.tools(p)
+        if there is None:
+            variance, mean = (weight * spread).sum(0).clamp(min=0), middle @ weight + bias
+        else:
+            variance, mean = there.affine_moments(weight, spread, middle, bias)
+        some, narrow = away.index_select(0, nodes), weight.to(p.dtype)
+        ctx.save_for_backward(away, middle, weight, spread, some, nodes)
+        return product(some, narrow, mean), variance, mean
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        centred, nodes = ctx.saved_tensors
-        rows, (covariance, mean) = grads[0], (g / centred.shape[0] for g in grads[1:])
-        dtype = centred.dtype
-        gradient = torch.addmm(mean.to(dtype), centred, (covariance + covariance.T).to(dtype))
-        return gradient.index_add_(0, nodes, rows), None
+        away, middle, weight, spread, some, nodes = ctx.saved_tensors
+        of_rows, of_variance, of_mean = grads
+        whole = of_mean + column_sums(of_rows)
+        slopes, narrow = of_rows.to(away.dtype), weight.to(away.dtype)
+        of_weight, there, n = product(some.T, slopes), dense.tools(away), len(away)
+        if there is None:
+            of_weight += 2 * spread * of_variance + torch.outer(middle, whole)
+            scaled, of_middle = weight * (of_variance * (2 / n)), weight @ of_mean / n
+        else:
+            moments = (of_variance.contiguous(), of_mean.contiguous())
+            of_weight, scaled, of_middle = there.affine_back(weight, spread, middle, of_weight, moments, whole, n, away.dtype)
+        of_p = torch.addmm(of_middle.to(away.dtype), away, scaled.to(away.dtype) @ narrow.T)
+        return of_p.index_add_(0, nodes, slopes @ narrow.T), of_weight, whole, None

@@ -18,13 +18,13 @@ import torch
 
 from clnr import data, geometry, machine, methods
 from clnr.edges import Array
-from clnr.engine import Engine, Placed, View, choose
+from clnr.engine import Engine, Placed, View, choose, unit_rows
 from clnr.errors import DataError, MethodError, RecipeError, TrainingError
 from clnr.evaluate import predictions, probe
 from clnr.graph import Graph
 from clnr.layers import Parameters
 from clnr.methods import DROP, Method
-from clnr.objectives import Lesson, unit_rows
+from clnr.objectives import Lesson
 from clnr.recipe import Recipe, Shelved, shelved
 from clnr.train import Fitted, Watch, advice, fit
 

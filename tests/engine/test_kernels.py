@@ -214,14 +214,34 @@ def test_a_counter_on_the_device_is_read_when_the_kernel_runs():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (70, 16), (200, 33), (131, 128), (50, 150), (0, 5)])
-def test_gram(shape, dtype):
-    p = rounded(random(*shape), dtype)
-    product, sums = kernels.gram(put(p, dtype))
-    assert product.dtype == sums.dtype == torch.float32
-    near(product, p.T @ p, scale=10)
-    near(sums, p.sum(0), scale=10)
-    assert torch.equal(product, product.T)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (70, 16), (1000, 33), (131, 128), (50, 1100)])
+def test_sums_and_centres_of_columns(shape, dtype):
+    z, shift = rounded(random(*shape) + 3, dtype), random(shape[1])
+    near(kernels.column_sums(put(z, dtype), 0.5), z.sum(0) / 2, scale=10)
+    near(kernels.column_sums(put(z, dtype), 1.0, put(shift), square=True), np.square(z - shift).sum(0), scale=10)
+    moved = kernels.centred(put(z, dtype), put(shift))
+    assert moved.dtype == dtype
+    near(moved, z - shift, dtype)
+
+
+def test_columns_that_are_not_there():
+    assert kernels.column_sums(put(np.zeros((5, 0))), 1.0).shape == (0,)
+    assert kernels.column_sums(put(np.zeros((0, 3))), 1.0).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (300, 40), (20, 1100)])
+def test_standardised_columns(shape):
+    z, g = random(*shape) * 2 + 1, random(*shape, seed=3)
+    variance, mean = random(shape[1], seed=4) ** 2 + 0.1, random(shape[1], seed=5)
+    variance[:1], mean[:1] = 0, 4
+    exact = [torch.tensor(each, requires_grad=True) for each in (z, variance, mean)]
+    constant = exact[1] <= 1e-12 * (exact[1] + exact[2] ** 2)
+    expected = (exact[0] - exact[2]) * torch.where(constant, 0, torch.where(constant, 1, exact[1]).rsqrt())
+    expected.backward(torch.tensor(g))
+    parts = [put(each) for each in (z, variance, mean)]
+    near(kernels.standardised(*parts), expected.detach().numpy())
+    for got, wanted in zip(kernels.standardised_back(put(g), *parts), exact, strict=True):
+        near(got, wanted.grad.numpy(), scale=20)
 
 
 def nt_xent(rows, temperature):
@@ -277,6 +297,7 @@ def test_unit_rows(shape, dtype):
     near(out, expected.detach().numpy(), dtype)
     near(got.grad, exact.grad.numpy(), dtype, scale=4)
     assert not got.grad[1:2].any()
+    assert kernels.unit_rows(put(z), torch.bfloat16).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -298,6 +319,11 @@ def test_masked_weight(shape, rate, counted, dtype):
     near(out, put(w).cpu().numpy() * factor[:, None], dtype)
     assert torch.equal(out == 0, (put(factor) == 0)[:, None].expand(shape))
     assert torch.equal(weight.grad, put(g) * put(factor)[:, None])
+    wider = kernels.masked_weight(weight, stream, threshold, 1.25, dtype, rows=shape[0] + 3)
+    assert torch.equal(wider[:-3], out)
+    assert not wider[-3:].any()
+    (gradient,) = torch.autograd.grad(wider, weight, torch.cat([put(g, dtype), put(g, dtype)[:1].expand(3, -1)]))
+    assert torch.equal(gradient, weight.grad)
 
 
 def test_repeated_calls_are_bit_equal():
@@ -309,7 +335,7 @@ def test_repeated_calls_are_bit_equal():
         loss = kernels.contrast(rows, 0.2)
         (slope,) = torch.autograd.grad(loss, rows)
         sums = kernels.degrees(structure, drops(a)["some"])
-        return [kernels.multiply(structure, h, drops(a)["some"]), sums, *kernels.gram(p), loss, slope]
+        return [kernels.multiply(structure, h, drops(a)["some"]), sums, kernels.column_sums(p, 1.0), loss, slope]
 
     for one, other in zip(outcome(), outcome(), strict=True):
         assert torch.equal(one, other)

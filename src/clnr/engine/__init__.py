@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Placed, View
+from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Placed, View, unit_rows
 from clnr.engine.cpu import cpu
 from clnr.engine.gpu import gpu
 from clnr.engine.pattern import Pattern, pattern
 from clnr.engine.reference import Reference
-from clnr.engine.symmetric import gram
 from clnr.errors import DeviceError, UnknownName
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -28,8 +27,8 @@ __all__ = [
     "choose",
     "cpu",
     "gpu",
-    "gram",
     "pattern",
+    "unit_rows",
 ]
 
 

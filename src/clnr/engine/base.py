@@ -216,4 +216,11 @@ class Engine(ABC):
 
     @abstractmethod
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
-        """NT-Xent of unit rows, the first half one view's and the second half the other's, in the same order."""
+        """NT-Xent of rows scaled to length 1, the first half one view's and the second the other's, in the same order."""
+
+
+def unit_rows(z: Tensor) -> Tensor:
+    """Rows scaled to length 1; a zero row stays zero, with a zero gradient."""
+    length = z.square().sum(1, keepdim=True)
+    zero = length == 0
+    return z * torch.where(zero, 0, torch.where(zero, 1, length).rsqrt())

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from clnr import chance
 from clnr.edges import Array
-from clnr.engine.base import Drop, Engine, Mask, Placed, View
+from clnr.engine.base import Drop, Engine, Mask, Placed, View, unit_rows
 from clnr.engine.pattern import Pattern
 from clnr.engine.sparse import FusedMatrix, Matrix, SparseEngine, TorchEngine
 
@@ -109,7 +109,7 @@ class CompiledEngine(SparseEngine):
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
         # Unit rows have logits within 1 / tau, so that no maximum need be looked for; unless exp would reach its end.
         if rows.shape[0] <= _Contrast.LARGEST and 2 / temperature < _RANGE_OF_EXP:
-            return _Contrast.apply(rows, temperature)
+            return _Contrast.apply(unit_rows(rows), temperature)
         return super().contrast(rows, temperature)
 
 

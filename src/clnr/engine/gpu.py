@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -10,9 +11,9 @@ from torch import Tensor
 
 from clnr import chance
 from clnr.engine.base import Drop, Engine, Mask, Placed, View
+from clnr.engine.dense import kernels
 from clnr.engine.pattern import Pattern
 from clnr.engine.sparse import FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
-from clnr.engine.symmetric import kernels
 
 _DENSE_ABOVE = 0.05
 
@@ -28,7 +29,14 @@ def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
 class KernelMatrix(FusedMatrix):
     """A structure and the rule of what is dropped of it, drawn anew in every product, never stored."""
 
-    def __init__(self, tools: ModuleType, sides: tuple[Any, Any], drops: tuple[Any, Any], scale: Tensor | None, whole: Matrix):
+    def __init__(
+        self,
+        tools: ModuleType,
+        sides: tuple[Any, Any],
+        drops: tuple[Any, Any],
+        scale: Tensor | None,
+        whole: Callable[[], Matrix],
+    ):
         self._tools, self._sides, self._drops, self._scale, self._whole = tools, sides, drops, scale, whole
 
     def multiply(
@@ -38,7 +46,7 @@ class KernelMatrix(FusedMatrix):
         return self._tools.multiply(self._sides[back], h, drop, scale, scale, relu, mask, bias, transposed=back)
 
     def dense(self) -> Tensor:
-        return self._whole.dense()
+        return self._whole().dense()
 
 
 class KernelFeatures(Matrix):
@@ -76,7 +84,7 @@ class KernelEngine(SparseEngine):
         sides = self._sides(placed, links)
         drops = _rule(self._tools, view.drop, None), _rule(self._tools, view.drop, links.order)
         scale = None if view.links is not None else self._tools.degrees(sides[0], drops[0]).rsqrt()
-        return KernelMatrix(self._tools, sides, drops, scale, TorchMatrix(links, links.values, _multiply))
+        return KernelMatrix(self._tools, sides, drops, scale, lambda: TorchMatrix(links, links.values, _multiply))
 
     def _sides(self, placed: Placed, links: Pattern) -> tuple[Any, Any]:
         """The structure and its transpose, laid out for the kernels once a graph."""
@@ -91,18 +99,25 @@ class KernelEngine(SparseEngine):
         return placed.once(("structure", id(links)), prepared)
 
     def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
-        whole = TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), _multiply)
+        def whole() -> Matrix:
+            return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), _multiply)
+
         if mask is not None and mask.elements:
-            return whole
+            return whole()
         return KernelFeatures(KernelMatrix(self._tools, self._sides(placed, x), (None, None), None, whole), self, mask)
 
-    def weight(self, weight: Tensor, mask: Mask | None) -> Tensor:
+    def dense(self, x: Tensor) -> Tensor:
+        # Rows of whole 16 bytes are what matrix units read fastest.
+        return torch.nn.functional.pad(x.to(self.dtype), (0, -x.shape[1] % (16 // self.dtype.itemsize)))
+
+    def weight(self, weight: Tensor, mask: Mask | None = None, first: bool = False) -> Tensor:
+        rows = weight.shape[0] + (-weight.shape[0] % (16 // self.dtype.itemsize) if first else 0)
         if mask is None:
-            return self._tools.masked_weight(weight, dtype=self.dtype)
-        return self._tools.masked_weight(weight, mask.key, chance.threshold(mask.rate), mask.scale, self.dtype)
+            return self._tools.masked_weight(weight, dtype=self.dtype, rows=rows)
+        return self._tools.masked_weight(weight, mask.key, chance.threshold(mask.rate), mask.scale, self.dtype, rows)
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
-        return self._tools.contrast(rows, temperature)
+        return self._tools.contrast(self._tools.unit_rows(rows, self.dtype), temperature)
 
 
 def _rule(tools: ModuleType, drop: Drop | None, order: Tensor | None) -> Any:

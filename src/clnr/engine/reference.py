@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Engine, Operators, Placed, View, place
+from clnr.engine.base import Engine, Operators, Placed, View, place, unit_rows
 from clnr.graph import Graph
 
 
@@ -67,7 +67,7 @@ class Reference(Engine):
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
         # Equations 2 and 3 of the paper: a row's own similarity is left out, its twin's is the positive.
-        m = rows.shape[0] // 2
+        m, rows = rows.shape[0] // 2, unit_rows(rows)
         similarity = rows @ rows.T / temperature
         similarity = similarity.masked_fill(torch.eye(2 * m, dtype=torch.bool, device=rows.device), -torch.inf)
         twin = torch.arange(2 * m, device=rows.device).roll(m)

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Engine, Mask, Operators, Placed, View, place
+from clnr.engine.base import Engine, Mask, Operators, Placed, View, place, unit_rows
+from clnr.engine.dense import affine, column_sums
 from clnr.engine.pattern import Pattern
 from clnr.graph import Graph
 
@@ -63,9 +64,7 @@ class _FusedProduct(torch.autograd.Function):
         (g,) = grads
         (h,) = ctx.saved_tensors
         back = ctx.matrix.multiply(True, g.contiguous(), mask=h) if ctx.needs_input_grad[0] else None
-        # A product with ones is a faster sum over rows than torch's on a CPU, but it has the rows' precision.
-        total = g.sum(0, dtype=torch.float32) if g.is_cuda else g.new_ones(len(g)) @ g
-        return back, total if ctx.needs_input_grad[1] else None, None, None
+        return back, column_sums(g) if ctx.needs_input_grad[1] else None, None, None
 
 
 class SparseOperators(Operators):
@@ -82,19 +81,19 @@ class SparseOperators(Operators):
         placed, mask, x = self.view.placed, self.view.mask, self.view.placed.features
         if not isinstance(x, Tensor):
             return self._engine.features(placed, x, mask)
-        plain, dtype = x, self._engine.dtype
-        x = placed.once(("features", dtype), lambda: plain.to(dtype))
+        plain, engine = x, self._engine
+        x = placed.once(("features", engine.dtype), lambda: engine.dense(plain))
         if mask is None or not mask.elements:
             return x
         rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
-        return x * mask.of_elements(rows[:, None], columns).to(dtype)
+        return x * mask.of_elements(rows[:, None], columns).to(x.dtype)
 
     @property
     def features(self) -> Tensor:
         mask = self.view.mask
         if isinstance(self._x, Matrix):
             return self._ordered(self._x.dense())
-        x = self._x.float()
+        x = self._x[:, : self.view.placed.graph.num_features].float()
         return self._ordered(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
 
     def project(self, weight: Tensor) -> Tensor:
@@ -111,7 +110,7 @@ class SparseOperators(Operators):
     def _masked(self, weight: Tensor) -> Tensor:
         """A column mask on X is a row mask on W, so that X need not be copied."""
         mask = self.view.mask
-        return self._engine.weight(weight, None if mask is None or mask.elements else mask)
+        return self._engine.weight(weight, None if mask is None or mask.elements else mask, first=True)
 
     def _ordered(self, rows: Tensor) -> Tensor:
         return rows if self.view.order is None else rows.index_select(0, self.view.order)
@@ -120,17 +119,14 @@ class SparseOperators(Operators):
         return self._adjacency(h, relu)
 
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
-        narrow = weight.shape[0] < weight.shape[1]
+        narrow = weight.shape[0] <= weight.shape[1]
         if h is None and narrow and isinstance(self._x, Tensor):
-            return self._affine(self.propagate(self._ordered(self._x)), self._masked(weight), bias)
+            return affine(self.propagate(self._ordered(self._x)), self._masked(weight), bias)
         if h is None:
             return self._adjacency(self.project(weight), bias=bias)
         if narrow:
-            return self._affine(self.propagate(h, relu), self._engine.weight(weight, None), bias)
-        return self._adjacency((h.relu() if relu else h) @ self._engine.weight(weight, None), bias=bias)
-
-    def _affine(self, p: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return torch.addmm(bias.to(p.dtype), p, weight)
+            return affine(self.propagate(h, relu), self._engine.weight(weight), bias)
+        return self._adjacency((h.relu() if relu else h) @ self._engine.weight(weight), bias=bias)
 
 
 class _Product(torch.autograd.Function):
@@ -227,8 +223,12 @@ class SparseEngine(Engine):
     def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
         """The features as the view leaves them."""
 
-    def weight(self, weight: Tensor, mask: Mask | None) -> Tensor:
-        """A first layer's weight with the rows of masked columns at zero, or any layer's, as rows are multiplied by it."""
+    def dense(self, x: Tensor) -> Tensor:
+        """Dense features as they are multiplied."""
+        return x.to(self.dtype)
+
+    def weight(self, weight: Tensor, mask: Mask | None = None, first: bool = False) -> Tensor:
+        """A weight as rows are multiplied by it: the first layer's to fit ``dense``, the rows of masked columns at zero."""
         if mask is not None:
             weight = weight * mask.of_columns(weight.shape[0], weight.device)[:, None]
         return weight.to(self.dtype)
@@ -240,7 +240,7 @@ class SparseEngine(Engine):
         return SparseOperators(view, self, beside)
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
-        return _Contrast.apply(rows, temperature)
+        return _Contrast.apply(unit_rows(rows), temperature)
 
 
 class TorchEngine(SparseEngine):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clnr.objectives.base import Lesson, Moment, Objective, unit_rows
+from clnr.objectives.base import Lesson, Moment, Objective
 from clnr.objectives.bootstrap import Bootstrap
 from clnr.objectives.cca import CCA
 from clnr.objectives.infomax import Infomax
@@ -21,5 +21,4 @@ __all__ = [
     "Objective",
     "Reconstruct",
     "Variational",
-    "unit_rows",
 ]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import torch
 from torch import Tensor
 
 from clnr import chance
@@ -73,10 +72,3 @@ class Objective(ABC):
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], moment: Moment) -> Tensor:
         """What early stopping watches, and keeps the parameters of the lowest of: the loss itself, unless said otherwise."""
         return loss
-
-
-def unit_rows(z: Tensor) -> Tensor:
-    """Rows scaled to length 1; a zero row stays zero, with a zero gradient."""
-    length = z.square().sum(1, keepdim=True)
-    zero = length == 0
-    return z * torch.where(zero, 0, torch.where(zero, 1, length).rsqrt())

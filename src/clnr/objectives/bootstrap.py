@@ -9,8 +9,9 @@ from typing import ClassVar
 from torch import Tensor
 
 from clnr import chance
+from clnr.engine import unit_rows
 from clnr.layers import Parameters, linear_layers, perceptron, prelu, slopes
-from clnr.objectives.base import Moment, Objective, unit_rows
+from clnr.objectives.base import Moment, Objective
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clnr import chance
 from clnr.layers import Parameters
-from clnr.objectives.base import Moment, Objective, unit_rows
+from clnr.objectives.base import Moment, Objective
 
 
 @dataclass(frozen=True)
@@ -35,4 +35,4 @@ class NTXent(Objective):
         return chance.sample(moment.seed, moment.epoch, moment.epochs, count, self.sampled_nodes, moment.placed.device)
 
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
-        return moment.engine.contrast(unit_rows(torch.cat(views)), self.temperature)
+        return moment.engine.contrast(torch.cat(views), self.temperature)

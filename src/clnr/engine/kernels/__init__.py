@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from clnr.engine.kernels.columns import (
+    affine_back,
+    affine_moments,
+    centred,
+    column_sums,
+    standardised,
+    standardised_back,
+)
 from clnr.engine.kernels.contrast import contrast
 from clnr.engine.kernels.elements import masked_weight, unit_rows
-from clnr.engine.kernels.gram import gram
 from clnr.engine.kernels.product import degrees, multiply
 from clnr.engine.kernels.stream import Dropped
 from clnr.engine.kernels.structure import Structure, prepare
@@ -12,11 +19,16 @@ from clnr.engine.kernels.structure import Structure, prepare
 __all__ = [
     "Dropped",
     "Structure",
+    "affine_back",
+    "affine_moments",
+    "centred",
+    "column_sums",
     "contrast",
     "degrees",
-    "gram",
     "masked_weight",
     "multiply",
     "prepare",
+    "standardised",
+    "standardised_back",
     "unit_rows",
 ]

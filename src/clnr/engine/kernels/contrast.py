@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from clnr.engine.kernels.gram import PRECISION
 from clnr.engine.kernels.jit import blocks, chip, power
 from clnr.engine.kernels.tiles import attract, gradient, loss_of, reduce
 
+# For float32: the matrix units, three times, at nearly its precision; a CPU has none.
+PRECISION = "tf32x3"
 # Splits of the columns: at most so many, each taken to cost this share of the work, for its partial results.
 _MOST_SPLITS, _SPLITTING = 16, 0.02
 

@@ -15,13 +15,18 @@ from clnr.engine.kernels.stream import Rule, draw, opened, rule, survives
 _TILE = 2048
 
 
-def unit_rows(z: Tensor) -> Tensor:
-    """Rows scaled to length 1; a zero row stays zero, with a zero gradient."""
-    return _UnitRows.apply(z)
+def unit_rows(z: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Rows scaled to length 1, in ``dtype``; a zero row stays zero, with a zero gradient."""
+    return _UnitRows.apply(z, dtype or z.dtype)
 
 
 def masked_weight(
-    weight: Tensor, key: Key | None = None, threshold: int | Tensor = 0, scale: float = 1.0, dtype: torch.dtype | None = None
+    weight: Tensor,
+    key: Key | None = None,
+    threshold: int | Tensor = 0,
+    scale: float = 1.0,
+    dtype: torch.dtype | None = None,
+    rows: int = 0,
 ) -> Tensor:
     r"""Row k of W times ``scale`` where :math:`\mathrm{draw}(k, 0) \ge` threshold, else zero, in ``dtype``; a cast without key.
 
@@ -31,26 +36,29 @@ def masked_weight(
         threshold: At most 2^32; or int64 [K], one for each row.
         scale: What is kept is multiplied by this.
         dtype: Of the result; that of ``weight`` where None.
+        rows: How many the result has, zeros below those of ``weight``; as many where 0.
     """
-    return _MaskedWeight.apply(weight, rule(key, threshold), 1.0 if key is None else scale, dtype or weight.dtype)
+    how = rule(key, threshold)
+    return _MaskedWeight.apply(weight, how, 1.0 if key is None else scale, dtype or weight.dtype, rows or weight.shape[0])
 
 
 class _UnitRows(torch.autograd.Function):
     r""":math:`u = z / |z|`, with the gradient :math:`(g - u (u \cdot g)) / |z|`."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor) -> Tensor:
+    def forward(ctx: Any, z: Tensor, dtype: torch.dtype) -> Tensor:
         z = z.contiguous()
         ctx.save_for_backward(z)
-        return _scaled(z, None)
+        return _scaled(z, None, dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return _scaled(ctx.saved_tensors[0], grads[0].contiguous())
+        (z,) = ctx.saved_tensors
+        return _scaled(z, grads[0].contiguous(), z.dtype), None
 
 
-def _scaled(z: Tensor, g: Tensor | None) -> Tensor:
-    out = torch.empty_like(z)
+def _scaled(z: Tensor, g: Tensor | None, dtype: torch.dtype) -> Tensor:
+    out = torch.empty(z.shape, device=z.device, dtype=dtype)
     if z.numel():
         block = power(z.shape[1])
         rows = max(1, _TILE // block)
@@ -88,18 +96,18 @@ class _MaskedWeight(torch.autograd.Function):
     """A diagonal of zeros and one scale times W; the gradient is that of W times the same."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, how: Rule, scale: float, dtype: torch.dtype) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, how: Rule, scale: float, dtype: torch.dtype, rows: int) -> Tensor:
         # The counter is not saved by autograd, which would refuse it once it moves: it does between epochs only.
-        ctx.how, ctx.scale = how, scale
-        return _masked(weight.contiguous(), how, scale, dtype)
+        ctx.how, ctx.scale, ctx.rows = how, scale, weight.shape[0]
+        return _masked(weight.contiguous(), how, scale, dtype, rows)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return _masked(grads[0].contiguous(), ctx.how, ctx.scale, torch.float32), None, None, None
+        return _masked(grads[0].contiguous(), ctx.how, ctx.scale, torch.float32, ctx.rows), None, None, None, None
 
 
-def _masked(weight: Tensor, how: Rule, scale: float, dtype: torch.dtype) -> Tensor:
-    count, width = weight.shape
+def _masked(weight: Tensor, how: Rule, scale: float, dtype: torch.dtype, count: int) -> Tensor:
+    there, width = weight.shape
     out = torch.empty(count, width, device=weight.device, dtype=dtype)
     if out.numel():
         block = min(power(width), _TILE)
@@ -113,6 +121,7 @@ def _masked(weight: Tensor, how: Rule, scale: float, dtype: torch.dtype) -> Tens
             how.b,
             how.last,
             count,
+            there,
             scale,
             DROP=how.drops,
             F=width,
@@ -123,7 +132,7 @@ def _masked(weight: Tensor, how: Rule, scale: float, dtype: torch.dtype) -> Tens
     return out
 
 
-@kernel("a", "b", "last", "count", "scale")
+@kernel("a", "b", "last", "count", "known", "scale")
 def _mask(
     weight: tl.tensor,
     out: tl.tensor,
@@ -133,6 +142,7 @@ def _mask(
     b: tl.tensor,
     last: tl.tensor,
     count: tl.tensor,
+    known: tl.tensor,
     scale: tl.tensor,
     DROP: tl.constexpr,
     F: tl.constexpr,
@@ -144,9 +154,9 @@ def _mask(
     factor = tl.zeros((ROWS,), tl.float32) + scale
     if DROP:
         a, b = opened(a, b, word)
-        factor = tl.where(survives(draw(a, b, row, row * 0), last, thresholds, row, there), factor, 0.0)
+        factor = tl.where(survives(draw(a, b, row, row * 0), last, thresholds, row, row < known), factor, 0.0)
     feature = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inside = there[:, None] & (feature < F)
     place = row.to(tl.int64)[:, None] * F + feature
-    value = tl.load(weight + place, mask=inside, other=0).to(tl.float32) * factor[:, None]
+    value = tl.load(weight + place, mask=inside & (row < known)[:, None], other=0).to(tl.float32) * factor[:, None]
     tl.store(out + place, value.to(out.dtype.element_ty), mask=inside)

@@ -1,0 +1,160 @@
+"""Dense products and sums over rows: torch's own, or one kernel where torch would launch many."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_WORTH_HALVING = 128
+
+
+@functools.cache
+def kernels() -> ModuleType | None:
+    """``clnr.engine.kernels``, where Triton can be imported; not before it is asked for, since that takes its time."""
+    try:
+        from clnr.engine import kernels as found
+    except ImportError:
+        return None
+    return found
+
+
+def tools(z: Tensor) -> ModuleType | None:
+    """Kernels for what lies where a tensor does."""
+    return kernels() if z.is_cuda else None
+
+
+@functools.cache
+def _widens() -> bool:
+    """Whether this torch multiplies bfloat16 into float32 on a GPU."""
+    return "dtype" in torch.ops.aten.mm.overloads()
+
+
+def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A B in float32 or better, whatever the factors are; with ``bias``, plus that."""
+    if a.dtype != torch.bfloat16:
+        return a @ b if bias is None else torch.addmm(bias, a, b)
+    if not a.is_cuda or not _widens():
+        return product(a.float(), b.float(), bias)
+    wide: Any = {"out_dtype": torch.float32}
+    out = torch.mm(a, b, **wide)
+    return out if bias is None else out.add_(bias)
+
+
+def gram(p: Tensor) -> Tensor:
+    """P^T P in float32 or better, where what stands below the diagonal is not computed but copied from above."""
+    if p.dtype == torch.bfloat16:
+        return product(p.T, p)
+    half = p.shape[1] // 2
+    if half < _WORTH_HALVING:
+        return p.T @ p
+    left, right = p[:, :half], p[:, half:]
+    across = left.T @ right
+    return torch.cat([torch.cat([gram(left), across], 1), torch.cat([across.T, gram(right)], 1)])
+
+
+def column_sums(z: Tensor) -> Tensor:
+    """The sum of each column, in float32 or better."""
+    return _sums(z, 1.0)
+
+
+def _sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bool = False) -> Tensor:
+    """The sum of each column times ``scale``, of numbers less ``shift``, or of their squares."""
+    there = tools(z)
+    if there is not None and z.dtype != torch.float64:
+        return there.column_sums(z, scale, shift, square)
+    z = z.float() if z.dtype == torch.bfloat16 else z
+    z = z if shift is None else z - shift
+    # A product with a vector is a faster sum over rows than torch's on a CPU.
+    return z.new_full((len(z),), scale) @ (z.square() if square else z)
+
+
+def column_moments(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Variance (divisor n) and mean of each column."""
+    return _Moments.apply(z)
+
+
+class _Moments(torch.autograd.Function):
+    """On the way back, a share of the mean's gradient for every row, and of the variance's by how far it is from the mean."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> tuple[Tensor, Tensor]:
+        mean = column_means(z)
+        ctx.save_for_backward(z, mean)
+        return _sums(z, 1 / len(z), mean, square=True), mean
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        z, mean = ctx.saved_tensors
+        variance, middle = (g / len(z) for g in grads)
+        return torch.addcmul(middle - 2 * mean * variance, z, 2 * variance).to(z.dtype)
+
+
+def column_means(z: Tensor) -> Tensor:
+    """The mean of each column, in float32 or better; what the first sum is off by, a second mends."""
+    mean = _sums(z, 1 / len(z))
+    return mean if tools(z) else mean + _sums(z, 1 / len(z), mean)
+
+
+def centred(z: Tensor, mean: Tensor) -> Tensor:
+    """Rows less ``mean``, in their own type."""
+    there = tools(z)
+    if there is not None and z.dtype != torch.float64:
+        return there.centred(z, mean)
+    return (z - mean).to(z.dtype)
+
+
+def affine(p: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """P W + b, in the type of P."""
+    return _Affine.apply(p, weight, bias)
+
+
+class _Affine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(p, weight)
+        return torch.addmm(bias.to(p.dtype), p, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        p, weight = ctx.saved_tensors
+        (g,) = grads
+        needs = ctx.needs_input_grad
+        return g @ weight.T if needs[0] else None, p.T @ g if needs[1] else None, column_sums(g) if needs[2] else None
+
+
+def inverse_deviation(variance: Tensor, mean: Tensor) -> Tensor:
+    """1 / sigma, and 0 for what is ``constant``."""
+    same = constant(variance, mean)
+    return torch.where(same, 0, torch.where(same, 1, variance).rsqrt())
+
+
+def constant(variance: Tensor, mean: Tensor) -> Tensor:
+    """Whether what has this variance and mean does not vary but for rounding: a deviation under a millionth of its size."""
+    return variance <= 1e-12 * (variance + mean.square())
+
+
+def standardised(z: Tensor, variance: Tensor, mean: Tensor) -> Tensor:
+    """Columns less their mean, over their deviation; zeros, with zero gradients, where they are ``constant``."""
+    if tools(z) is None or z.dtype == torch.float64:
+        return (z - mean) * inverse_deviation(variance, mean)
+    return _Standardised.apply(z, variance, mean)
+
+
+class _Standardised(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, variance: Tensor, mean: Tensor) -> Tensor:
+        z = z.contiguous()
+        ctx.save_for_backward(z, variance, mean)
+        there = kernels()
+        assert there is not None
+        return there.standardised(z, variance, mean)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        there = kernels()
+        assert there is not None
+        return there.standardised_back(grads[0], *ctx.saved_tensors)
