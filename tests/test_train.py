@@ -12,10 +12,12 @@ from clnr import train
 from clnr.encoders import Features
 from clnr.engine import View, cpu, gpu
 from clnr.errors import TrainingError
+from clnr.ledger import Ledger
 from clnr.methods import CLNR, METHODS
 from clnr.objectives import Lesson, Moment, NTXent, Objective
 from clnr.recipe import Recipe
-from clnr.train import Best, Ledger, ended, fit, learning_rate
+from clnr.train import ended, fit
+from clnr.trainee import Best, learning_rate
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=25)
@@ -56,7 +58,7 @@ def by_hand(recipe, method, seed=0):
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-        model.advance(parameters, (epoch + 1) / recipe.epochs)
+        model.advance(parameters, epoch, recipe.epochs)
     return losses, kept if recipe.patience else parameters
 
 
@@ -238,9 +240,9 @@ def test_supervised_training_stops_by_the_validation_nodes(name):
 def test_what_no_gradient_changes_is_advanced_after_every_step(monkeypatch):
     seen = []
     encoder = METHODS["BGRL"].encoder
-    monkeypatch.setattr(encoder, "advance", lambda self, parameters, progress: seen.append(progress))
+    monkeypatch.setattr(encoder, "advance", lambda self, parameters, epoch, epochs: seen.append((epoch, epochs)))
     training(SMALL.but(epochs=4), METHODS["BGRL"])
-    assert seen == [0.25, 0.5, 0.75, 1.0]
+    assert seen == [(0, 4), (1, 4), (2, 4), (3, 4)]
 
 
 def test_a_method_without_parameters_has_nothing_to_train_with_any_patience():
@@ -267,10 +269,10 @@ def test_times_are_positive_and_an_epoch_is_shorter_than_all():
 
 
 def test_the_first_epochs_do_not_count_in_the_median():
-    ledger = Ledger(30, torch.device("cpu"))
+    ledger = Ledger(30, 1, torch.device("cpu"))
     ledger._marks = [0.0, 9.0, 18.0, 27.0] + [27.0 + i for i in range(1, 28)]
     assert ledger.epoch_ms() == pytest.approx(1000)
-    assert Ledger(0, torch.device("cpu")).epoch_ms() is None
+    assert Ledger(0, 1, torch.device("cpu")).epoch_ms() is None
 
 
 @pytest.mark.parametrize("patience", [0, 5])

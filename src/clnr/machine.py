@@ -33,6 +33,7 @@ _NUMERICS = (
     "geometry.py",
     "graph.py",
     "layers.py",
+    "ledger.py",
     "methods.py",
     "objectives",
     "postprocess.py",
@@ -40,6 +41,7 @@ _NUMERICS = (
     "rows.py",
     "run.py",
     "train.py",
+    "trainee.py",
     "views.py",
 )
 

@@ -236,9 +236,17 @@ class Model:
 
     def project(self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None) -> list[Tensor]:
         """The views' rows as the objective sees them; those of some nodes, if so asked."""
-        beside: dict[Any, Tensor] = {}
-        rows = self.encoder.rows(under(parameters, "encoder"), [engine.operators(view, beside) for view in views])
-        return [self._processed(parameters, each, nodes) for each in rows]
+        beside = engine.lanes(views[0].placed, len(views))
+        seen, done = [], []
+        with beside:
+            for index, view in enumerate(views):
+                with beside.lane(index):
+                    seen.append(engine.operators(view, beside, index))
+        with beside:
+            for index, rows in enumerate(self.encoder.rows(under(parameters, "encoder"), seen)):
+                with beside.lane(index % len(views)):
+                    done.append(self._processed(parameters, rows, nodes))
+        return done
 
     def _processed(self, parameters: Parameters, rows: Rows, nodes: Tensor | None) -> Tensor:
         """One view's rows after all stages, of which only the last that looks at columns, and those before it, see them all."""
@@ -279,9 +287,9 @@ class Model:
         whole = View(moment.placed)
         return self.objective.criterion(loss.detach(), lambda: self.embed(parameters, moment.engine, whole), moment)
 
-    def advance(self, parameters: Parameters, progress: float | Tensor) -> None:
-        """After a step: change in place what no gradient changes."""
-        self.encoder.advance(under(parameters, "encoder"), progress)
+    def advance(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:
+        """After the step of an epoch: change in place what no gradient changes."""
+        self.encoder.advance(under(parameters, "encoder"), epoch, epochs)
 
     @torch.no_grad()
     def settle(self, parameters: Parameters, engine: Engine, placed: Placed) -> Parameters:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import itertools
 import math
-import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from clnr.engine import Engine, Placed
+from clnr.engine import Engine, Lanes, Placed
 from clnr.errors import TrainingError
 from clnr.layers import Parameters
+from clnr.ledger import Ledger
 from clnr.methods import Model
 from clnr.objectives import Lesson, Moment
 from clnr.recipe import Recipe
+from clnr.trainee import Trainee
 
 Watch = Callable[[int, float], None]
 
-_LOOK_EVERY = 10
-_EAGER = 3
+_EAGER = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +33,16 @@ class Fitted:
     Attributes:
         parameters: Ready to embed with.
         losses: One per epoch, on the CPU.
-        seconds: Of the whole training.
-        epoch_ms: Median of an epoch after warm-up; None where there was none.
+        seconds: Of the whole training; where several were trained side by side, this one's share.
+        epoch_ms: Median of an epoch after warm-up, likewise; None where there was none.
+        together: How many were trained side by side.
     """
 
     parameters: Parameters
     losses: Tensor
     seconds: float
     epoch_ms: float | None
+    together: int = 1
 
 
 def fit(
@@ -70,91 +70,110 @@ def fit(
     Raises:
         TrainingError: A loss was not finite.
     """
+    (fitted,) = fit_all(model, engine, placed, recipe, {seed: lesson}, watch)
+    if isinstance(fitted, TrainingError):
+        raise fitted
+    return fitted
+
+
+def fit_all(
+    model: Model,
+    engine: Engine,
+    placed: Placed,
+    recipe: Recipe,
+    seeds: dict[int, Lesson | None],
+    watch: Watch | None = None,
+) -> list[Fitted | TrainingError]:
+    """``fit`` for several seeds side by side, each as it would be alone: what failed is returned in its place, not raised.
+
+    The arguments are those of ``fit``, with a lesson for each seed; what is watched is the first one's loss.
+    """
     began = time.perf_counter()
-    fresh = model.init(placed.graph.num_features, seed)
-    parameters = {name: value.to(engine.device).requires_grad_() for name, value in fresh.items()}
-    epochs = recipe.epochs if model.objective is not None and parameters else 0
-    ledger = Ledger(epochs, engine.device)
-    best = Best(parameters, recipe.patience) if recipe.patience and epochs else None
-    if epochs:
+    fresh = [model.init(placed.graph.num_features, seed) for seed in seeds]
+    learns = model.objective is not None and any(fresh)
+    ledger = Ledger(recipe.epochs if learns else 0, len(seeds), engine.device)
+    starts = [Moment(engine, placed, seed, 0, recipe.epochs, lesson) for seed, lesson in seeds.items()]
+    trainees = [Trainee(model, recipe, *each) for each in zip(fresh, starts, ledger.written, strict=True)]
+    if learns:
         with _own_stream(engine.device):
-            start = Moment(engine, placed, seed, 0, epochs, lesson)
-            _train(Step(model, recipe, parameters, ledger, best, start), ledger, recipe, watch)
-    losses, criteria = ledger.close()
-    losses = losses[: ended(criteria, recipe.patience)]
-    _check(losses, recipe)
-    final = parameters if best is None else best.parameters
-    settled = model.settle({name: value.detach() for name, value in final.items()}, engine, placed)
-    return Fitted(settled, losses, time.perf_counter() - began, ledger.epoch_ms())
+            _train(Player(trainees, engine, model.captures), ledger, recipe, watch)
+    written = ledger.close()
+    share = len(seeds)
+    seconds, epoch_ms = (time.perf_counter() - began) / share, ledger.epoch_ms()
+    done: list[Fitted | TrainingError] = []
+    for trainee, (losses, criteria) in zip(trainees, written, strict=True):
+        losses = losses[: ended(criteria, recipe.patience)]
+        failure = _failure(losses, recipe)
+        if failure is None:
+            settled = model.settle(trainee.final, engine, placed)
+            done.append(Fitted(settled, losses, seconds, None if epoch_ms is None else epoch_ms / share, share))
+        else:
+            done.append(failure)
+    return done
 
 
-def _train(step: Step, ledger: Ledger, recipe: Recipe, watch: Watch | None) -> None:
-    """All epochs, or as many as patience lasts for."""
+def _train(play: Player, ledger: Ledger, recipe: Recipe, watch: Watch | None) -> None:
+    """All epochs, or as many as patience lasts for and losses are finite."""
     for epoch in range(recipe.epochs):
-        step()
+        play()
         known = ledger.look(epoch + 1)
-        if known is not None:
-            losses, criteria = known
-            over = ended(criteria, recipe.patience)
-            if not math.isfinite(losses[-1]):
-                _check(losses[:over], recipe)
-            if watch is not None:
-                watch(epoch + 1, float(losses[-1]))
-            if over is not None:
-                return
+        if known is None:
+            continue
+        if watch is not None and known[0, 0, -1].isfinite():
+            watch(epoch + 1, float(known[0, 0, -1]))
+        if all(not math.isfinite(losses[-1]) or ended(criteria, recipe.patience) for losses, criteria in known):
+            return
 
 
-class Step:
-    """One epoch of training at each call.
+class Player:
+    """One epoch of all trainees at each call.
 
-    On a GPU, the epoch is a counter there, as are losses and the learning rate. After a few epochs the whole step is recorded
-    once and from then on played back, which spares the launching of hundreds of small operations. A step that waits for the
-    GPU cannot be recorded: the last epoch before finds out, and what waits is then computed afresh each time.
+    On a GPU, after a few epochs the whole step is recorded once and from then on played back, which spares the launching of
+    hundreds of small operations; trainees are recorded in lanes of their own, so that they fill the chip together. A step that
+    waits for the GPU cannot be recorded: the last epoch before finds out, and all are then computed afresh each time.
     """
 
-    def __init__(self, model: Model, recipe: Recipe, parameters: Parameters, ledger: Ledger, best: Best | None, start: Moment):
-        device = start.engine.device
-        self._model, self._parameters, self._ledger, self._best = model, parameters, ledger, best
-        self._epochs = recipe.epochs
-        self._rates = [learning_rate(recipe, epoch) for epoch in range(recipe.epochs)]
-        self._eager = recipe.epochs
-        self._records = False
+    def __init__(self, trainees: Sequence[Trainee], engine: Engine, captures: bool):
+        self._trainees, self._device = trainees, engine.device
+        self._eager = _EAGER if captures and engine.device.type == "cuda" else None
         self._recorded: torch.cuda.CUDAGraph | None = None
-        self._moment = start
-        rate: float | Tensor = recipe.learning_rate
-        there = device.type == "cuda"
-        if there:
-            self._table = torch.tensor(self._rates, device=device)
-            self._moment = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
-            rate = torch.tensor(rate, device=device)
-            self._records = model.captures
-            self._eager = _EAGER if self._records else recipe.epochs
-        adam = torch.optim.Adam if recipe.decay == "l2" else torch.optim.AdamW
-        self._optimiser = adam(parameters.values(), lr=rate, weight_decay=recipe.weight_decay, capturable=there, fused=True)
 
     def __call__(self) -> None:
-        if self._eager:
-            self._eager -= 1
-            if self._eager or not self._records:
-                self._step()
-            elif not self._step_without_waiting():
-                self._eager = self._epochs
-                self._step()
-            return
-        if self._recorded is None:
-            self._recorded = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._recorded, stream=torch.cuda.current_stream()):
-                self._step()
-        self._recorded.replay()
+        if self._recorded is not None:
+            self._recorded.replay()
+        elif self._eager is None or self._eager > 1:
+            self._each()
+            self._eager = None if self._eager is None else self._eager - 1
+        elif self._eager == 1:
+            self._eager = 0 if self._without_waiting() else None
+            for trainee in self._trainees[self._eager is not None :]:
+                trainee.step()
+        else:
+            self._record()
+            self()
 
-    def _step_without_waiting(self) -> bool:
+    def _each(self) -> None:
+        for trainee in self._trainees:
+            trainee.step()
+
+    def _record(self) -> None:
+        self._recorded = torch.cuda.CUDAGraph()
+        with (
+            torch.cuda.graph(self._recorded, stream=torch.cuda.current_stream()),
+            Lanes(self._device, len(self._trainees)) as lanes,
+        ):
+            for index, trainee in enumerate(self._trainees):
+                with lanes.lane(index):
+                    trainee.step()
+
+    def _without_waiting(self) -> bool:
         """A step in which torch objects to what waits for the GPU; False if something did, with no parameter changed yet."""
         before = torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # That this mode is young.
             torch.cuda.set_sync_debug_mode("error")
         try:
-            self._step()
+            self._trainees[0].step()
         except RuntimeError as error:
             if "synchronizing" not in str(error):
                 raise
@@ -162,34 +181,6 @@ class Step:
         finally:
             torch.cuda.set_sync_debug_mode(before)
         return True
-
-    def _step(self) -> None:
-        model, parameters, moment = self._model, self._parameters, self._moment
-        self._set_rate(moment.epoch)
-        self._optimiser.zero_grad()
-        loss = model.loss(parameters, moment)
-        loss.backward()
-        criterion = loss.detach()
-        if self._best is not None:
-            criterion = model.criterion(parameters, criterion, moment)
-            self._best.offer(criterion, parameters)
-        self._optimiser.step()
-        model.advance(parameters, (moment.epoch + 1) / self._epochs)
-        self._ledger.write(moment.epoch, loss.detach(), criterion)
-        self._next(moment)
-
-    def _set_rate(self, epoch: int | Tensor) -> None:
-        group = self._optimiser.param_groups[0]
-        if isinstance(epoch, Tensor):
-            group["lr"].copy_(self._table.index_select(0, epoch.reshape(1))[0])
-        else:
-            group["lr"] = self._rates[epoch]
-
-    def _next(self, moment: Moment) -> None:
-        if isinstance(moment.epoch, Tensor):
-            moment.epoch.add_(1)
-        else:
-            self._moment = dataclasses.replace(moment, epoch=moment.epoch + 1)
 
 
 @contextlib.contextmanager
@@ -205,16 +196,6 @@ def _own_stream(device: torch.device) -> Iterator[None]:
     torch.cuda.current_stream(device).wait_stream(stream)
 
 
-def learning_rate(recipe: Recipe, epoch: int) -> float:
-    """The rate of one epoch: rising in a straight line during the warm-up, then constant or falling by half a cosine."""
-    warm = recipe.warmup * recipe.epochs
-    if epoch < warm:
-        return recipe.learning_rate * epoch / warm
-    if recipe.schedule == "constant":
-        return recipe.learning_rate
-    return recipe.learning_rate * (1 + math.cos(math.pi * (epoch - warm) / (recipe.epochs - warm))) / 2
-
-
 def ended(criteria: Tensor, patience: int) -> int | None:
     """After how many epochs a training with patience ended: ``patience`` past the best so far; None if it has not."""
     if not patience or not len(criteria):
@@ -228,95 +209,15 @@ def ended(criteria: Tensor, patience: int) -> int | None:
     return int(over[0]) + 1 if len(over) else None
 
 
-class Best:
-    """The parameters of the lowest criterion, chosen on the device; nothing counts any more once patience has run out.
-
-    The host hears of the end some epochs late, so that training may go on a little in vain; what is kept does not change.
-    """
-
-    def __init__(self, parameters: Parameters, patience: int):
-        self.parameters = {name: value.detach().clone() for name, value in parameters.items()}
-        device = next(iter(parameters.values())).device
-        self._patience = patience
-        self._lowest = torch.tensor(torch.inf, device=device)
-        self._waited = torch.zeros((), dtype=torch.int64, device=device)
-
-    @torch.no_grad()
-    def offer(self, criterion: Tensor, parameters: Parameters) -> None:
-        """Note an epoch's criterion, with the parameters that it was measured with."""
-        going = self._waited < self._patience
-        better = (criterion < self._lowest) & going
-        self._lowest.copy_(torch.where(better, criterion, self._lowest))
-        self._waited.copy_(torch.where(better, 0, self._waited + going))
-        for name, value in parameters.items():
-            self.parameters[name].copy_(torch.where(better, value, self.parameters[name]))
-
-
-def _check(losses: Tensor, recipe: Recipe) -> None:
+def _failure(losses: Tensor, recipe: Recipe) -> TrainingError | None:
     broken = (~losses.isfinite()).nonzero()
-    if len(broken):
-        epoch = int(broken[0])
-        where = f"at epoch {epoch + 1} of {recipe.epochs}"
-        raise TrainingError(f"the loss became {float(losses[epoch])} {where}, so training stopped; {advice(recipe)}")
+    if not len(broken):
+        return None
+    epoch = int(broken[0])
+    where = f"at epoch {epoch + 1} of {recipe.epochs}"
+    return TrainingError(f"the loss became {float(losses[epoch])} {where}, so training stopped; {advice(recipe)}")
 
 
 def advice(recipe: Recipe) -> str:
     """What to do about numbers that are not finite."""
     return f"try a smaller learning_rate than {recipe.learning_rate:g}"
-
-
-class Ledger:
-    """Losses, criteria and times of epochs, kept on the device and read without waiting for it."""
-
-    def __init__(self, epochs: int, device: torch.device):
-        self._written = torch.zeros(2, epochs, device=device)
-        self._cuda = device.type == "cuda"
-        self._host = torch.zeros(2, epochs, pin_memory=self._cuda)
-        self._arrived: tuple[int, torch.cuda.Event] | None = None
-        self._marks: list[float | torch.cuda.Event] = []
-        self._mark()
-
-    def _mark(self) -> None:
-        if self._cuda:
-            event = torch.cuda.Event(enable_timing=True)
-            event.record()
-            self._marks.append(event)
-        else:
-            self._marks.append(time.perf_counter())
-
-    def write(self, epoch: int | Tensor, loss: Tensor, criterion: Tensor) -> None:
-        """Note an epoch's loss and criterion."""
-        place = torch.as_tensor(epoch, device=self._written.device).reshape(1)
-        self._written.index_copy_(1, place, torch.stack([loss, criterion])[:, None])
-
-    def look(self, done: int) -> Tensor | None:
-        """After so many epochs: all losses and criteria known by now on the host, two rows, if there is news."""
-        self._mark()
-        if not self._cuda:
-            return self._written[:, :done]
-        known = None
-        if self._arrived is not None and self._arrived[1].query():
-            known = self._host[:, : self._arrived[0]].clone()
-            self._arrived = None
-        if self._arrived is None and done % _LOOK_EVERY == 0:
-            self._host.copy_(self._written, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record()
-            self._arrived = (done, event)
-        return known
-
-    def close(self) -> Tensor:
-        """All that was written, after the last epoch; here, and only here, the device is waited for."""
-        return self._written[:, : len(self._marks) - 1].cpu()
-
-    def epoch_ms(self) -> float | None:
-        """Median time of an epoch, the first tenth (at least one, at most 20) left out as warm-up."""
-        times = [_between(a, b) for a, b in itertools.pairwise(self._marks)]
-        warm_up = min(max(1, math.ceil(len(times) / 10)), 20)
-        return statistics.median(times[warm_up:] or times) if times else None
-
-
-def _between(a: float | torch.cuda.Event, b: float | torch.cuda.Event) -> float:
-    if isinstance(a, float) and isinstance(b, float):
-        return (b - a) * 1e3
-    return float(a.elapsed_time(b))  # type: ignore[union-attr, arg-type]

@@ -63,14 +63,14 @@ def test_gradients_of_the_learning_half_equal_differences():
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9, 0.99, 1.0])
-@pytest.mark.parametrize("form", [float, torch.tensor])
-@pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.5, 0.5), (1.0, 0.0), (1 / 3, 0.75)])
-def test_the_target_follows_by_a_cosine(momentum, progress, share, form):
-    """At the start it takes 1 - momentum of what it lacks, halfway half of that, at the end nothing."""
+@pytest.mark.parametrize("form", [int, torch.tensor])
+@pytest.mark.parametrize(("epoch", "epochs", "share"), [(2, 6, 0.5), (0, 2, 0.5), (9, 10, 0.0), (3, 12, 0.75)])
+def test_the_target_follows_by_a_cosine(momentum, epoch, epochs, share, form):
+    """Of what it lacks it takes 1 - momentum at the start, after half of the steps half of that, at the end nothing."""
     encoder = Momentum(2, 6, 4, momentum)
     parameters = jittered(encoder.init(12, KEY))
     before = {name: value.clone() for name, value in parameters.items()}
-    encoder.advance(parameters, form(progress))
+    encoder.advance(parameters, form(epoch), epochs)
     for name, value in side(before, "target").items():
         step = (1 - momentum) * share * (before[f"online.{name}"] - value)
         torch.testing.assert_close(parameters[f"target.{name}"], value + step)
@@ -83,8 +83,8 @@ def test_many_steps_of_following_in_closed_form():
     start = parameters["target.0.weight"].clone()
     left = 1.0
     for step in range(20):
-        encoder.advance(parameters, step / 20)
-        left *= 1 - 0.2 * math.cos(math.pi * step / 40) ** 2
+        encoder.advance(parameters, step, 20)
+        left *= 1 - 0.2 * math.cos(math.pi * (step + 1) / 40) ** 2
     expected = parameters["online.0.weight"] + left * (start - parameters["online.0.weight"])
     torch.testing.assert_close(parameters["target.0.weight"], expected)
 
@@ -94,7 +94,7 @@ def test_following_works_on_parameters_that_learn():
     parameters = {name: value.requires_grad_() for name, value in encoder.init(12, KEY).items()}
     target = parameters["target.0.weight"]
     before = target.detach().clone()
-    encoder.advance(parameters, 0.0)
+    encoder.advance(parameters, 0, 9)
     assert parameters["target.0.weight"] is target
     assert target.is_leaf
     assert not torch.equal(target, before)

@@ -40,8 +40,8 @@ class Encoder(ABC):
         """After training: parameters with what embedding needs to know of the unperturbed training graph, if anything."""
         return parameters
 
-    def advance(self, parameters: Parameters, progress: float | Tensor) -> None:  # noqa: B027
-        """After a step of training, of which a share of ``progress`` is done: change in place what no gradient changes."""
+    def advance(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:  # noqa: B027
+        """After one of so many steps of training: change in place what no gradient changes."""
 
 
 class PlainEncoder(Encoder):
@@ -56,7 +56,11 @@ class PlainEncoder(Encoder):
         return self(parameters, operators)
 
     def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
-        return [self.unformed(parameters, view) for view in views]
+        rows = []
+        for view in views:
+            with view.lane:
+                rows.append(self.unformed(parameters, view))
+        return rows
 
     def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
         return self(parameters, still[0])

@@ -57,8 +57,8 @@ class Momentum(Encoder):
         return self._one.embed(under(parameters, "online"), still)
 
     @torch.no_grad()
-    def advance(self, parameters: Parameters, progress: float | Tensor) -> None:
-        step = (1 - self.momentum) * (1 + torch.cos(math.pi * torch.as_tensor(progress))) / 2
+    def advance(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:
+        step = (1 - self.momentum) * (1 + torch.cos(math.pi * torch.as_tensor((epoch + 1) / epochs))) / 2
         for name, value in under(parameters, "target").items():
             value.lerp_(parameters[f"online.{name}"], step.to(value.dtype))
 
@@ -97,4 +97,8 @@ class PerView(Encoder):
 
     def _each(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
         sides = [under(parameters, side) for side in self._SIDES]
-        return [self._one(sides[i % len(sides)], view) for i, view in enumerate(views)]
+        rows = []
+        for i, view in enumerate(views):
+            with view.lane:
+                rows.append(self._one(sides[i % len(sides)], view))
+        return rows

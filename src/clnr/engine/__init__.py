@@ -7,6 +7,7 @@ import torch
 from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Placed, View, unit_rows
 from clnr.engine.cpu import cpu
 from clnr.engine.gpu import gpu
+from clnr.engine.lanes import Lanes
 from clnr.engine.pattern import Pattern, pattern
 from clnr.engine.reference import Reference
 from clnr.errors import DeviceError, UnknownName
@@ -18,6 +19,7 @@ __all__ = [
     "Drop",
     "Dropout",
     "Engine",
+    "Lanes",
     "Mask",
     "Operators",
     "Pattern",

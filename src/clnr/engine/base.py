@@ -14,6 +14,7 @@ from torch import Tensor
 
 from clnr import chance
 from clnr.engine.attention import attend
+from clnr.engine.lanes import Lanes
 from clnr.engine.pattern import Pattern, pattern
 from clnr.errors import MethodError
 from clnr.graph import Graph
@@ -156,9 +157,10 @@ class Operators(ABC):
     included (Kipf and Welling, 2017). A view with ``links`` of its own propagates by those, as they are.
     """
 
-    def __init__(self, view: View, beside: dict[Any, Tensor] | None = None):
+    def __init__(self, view: View, beside: Lanes | None = None, index: int = 0):
         self.view = view
-        self._beside = {} if beside is None else beside
+        self.beside = Lanes() if beside is None else beside
+        self.lane = self.beside.lane(index)
 
     def dropout(self, h: Tensor, place: str) -> Tensor:
         """What is inside an encoder, at a named place, as the view leaves it."""
@@ -211,8 +213,12 @@ class Engine(ABC):
         """Move a graph to this engine's device."""
 
     @abstractmethod
-    def operators(self, view: View, beside: dict[Any, Tensor] | None = None) -> Operators:
-        """The view's linear maps; views of one epoch may share what they find ``beside`` them."""
+    def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
+        """The view's linear maps; views of one epoch lie ``beside`` each other, each in its lane, and share what is made."""
+
+    def lanes(self, placed: Placed, count: int) -> Lanes:
+        """Where so many views are computed."""
+        return Lanes()
 
     @abstractmethod
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:

@@ -12,10 +12,13 @@ from torch import Tensor
 from clnr import chance
 from clnr.engine.base import Drop, Engine, Mask, Placed, View
 from clnr.engine.dense import kernels
+from clnr.engine.lanes import Lanes
 from clnr.engine.pattern import Pattern
 from clnr.engine.sparse import FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
 
 _DENSE_ABOVE = 0.05
+# Views of more nodes fill a chip alone, and would only drive each other out of its cache.
+_FILLING = 50_000
 
 
 def gpu() -> Engine:
@@ -115,6 +118,9 @@ class KernelEngine(SparseEngine):
         if mask is None:
             return self._tools.masked_weight(weight, dtype=self.dtype, rows=rows)
         return self._tools.masked_weight(weight, mask.key, chance.threshold(mask.rate), mask.scale, self.dtype, rows)
+
+    def lanes(self, placed: Placed, count: int) -> Lanes:
+        return Lanes(self.device, count if placed.graph.num_nodes <= _FILLING else 1)
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
         return self._tools.contrast(self._tools.unit_rows(rows, self.dtype), temperature)

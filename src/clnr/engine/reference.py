@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from clnr.engine.base import Engine, Operators, Placed, View, place, unit_rows
+from clnr.engine.lanes import Lanes
 from clnr.graph import Graph
 
 
 class ReferenceOperators(Operators):
     """Messages gathered along edges and added up at their targets."""
 
-    def __init__(self, view: View):
-        super().__init__(view)
+    def __init__(self, view: View, beside: Lanes | None = None, index: int = 0):
+        super().__init__(view, beside, index)
         placed, mask = view.placed, view.mask
         links = placed.edges if view.links is None else view.links
         self._source, self._target = links.columns, links.rows
@@ -62,8 +61,8 @@ class Reference(Engine):
     def place(self, graph: Graph) -> Placed:
         return place(graph, self.device, dense_above=-1.0)
 
-    def operators(self, view: View, beside: dict[Any, Tensor] | None = None) -> Operators:
-        return ReferenceOperators(view)
+    def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
+        return ReferenceOperators(view, beside, index)
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
         # Equations 2 and 3 of the paper: a row's own similarity is left out, its twin's is the positive.

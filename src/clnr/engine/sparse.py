@@ -12,6 +12,7 @@ from torch import Tensor
 
 from clnr.engine.base import Engine, Mask, Operators, Placed, View, place, unit_rows
 from clnr.engine.dense import affine, column_sums
+from clnr.engine.lanes import Lanes
 from clnr.engine.pattern import Pattern
 from clnr.graph import Graph
 
@@ -70,8 +71,8 @@ class _FusedProduct(torch.autograd.Function):
 class SparseOperators(Operators):
     """Sparse products for propagation and, where features are sparse, for the first layer."""
 
-    def __init__(self, view: View, engine: SparseEngine, beside: dict[Any, Tensor] | None):
-        super().__init__(view, beside)
+    def __init__(self, view: View, engine: SparseEngine, beside: Lanes | None, index: int):
+        super().__init__(view, beside, index)
         self._engine = engine
         self._adjacency = engine.propagation(view)
         self._x = self._seen()
@@ -100,9 +101,7 @@ class SparseOperators(Operators):
         if self.view.mask is not None or self.view.order is not None:
             return self._projected(weight)
         # Views that see all features see the same product, whose gradients are then added up before they go back.
-        if id(weight) not in self._beside:
-            self._beside[id(weight)] = self._projected(weight)
-        return self._beside[id(weight)]
+        return self.beside.once(id(weight), lambda: self._projected(weight))
 
     def _projected(self, weight: Tensor) -> Tensor:
         return self._ordered(self._x(weight) if isinstance(self._x, Matrix) else self._x @ self._masked(weight))
@@ -236,8 +235,8 @@ class SparseEngine(Engine):
     def place(self, graph: Graph) -> Placed:
         return place(graph, self.device, self.dense_above)
 
-    def operators(self, view: View, beside: dict[Any, Tensor] | None = None) -> Operators:
-        return SparseOperators(view, self, beside)
+    def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
+        return SparseOperators(view, self, beside, index)
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
         return _Contrast.apply(unit_rows(rows), temperature)

@@ -1,0 +1,58 @@
+"""Work side by side on a GPU, which small graphs fill only together."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+import torch
+
+Made = TypeVar("Made")
+
+
+@functools.cache
+def _stream(device: torch.device, beside: int, index: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+class Lanes:
+    """So many streams beside the current one: as a context they start where it is now, and it waits for all at the end.
+
+    Without a GPU, or with one lane alone, all of them are the current place.
+
+    Attributes:
+        made: What work in one lane has made for all.
+    """
+
+    def __init__(self, device: torch.device | None = None, count: int = 1):
+        self.made: dict[Hashable, Any] = {}
+        self._sides: list[torch.cuda.Stream] = []
+        if device is not None and device.type == "cuda" and count > 1:
+            self._main = torch.cuda.current_stream(device)
+            self._sides = [_stream(device, self._main.stream_id, index) for index in range(count)]
+
+    def __enter__(self) -> Lanes:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for side in self._sides:
+            self._main.wait_stream(side)
+
+    def _start(self) -> None:
+        for side in self._sides:
+            side.wait_stream(self._main)
+
+    def lane(self, index: int) -> AbstractContextManager[Any]:
+        """Where one piece of work goes; may be entered several times."""
+        return torch.cuda.stream(self._sides[index]) if self._sides else nullcontext()
+
+    def once(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` returns, made before the lanes part at the first call only, for all of them."""
+        if name not in self.made:
+            with torch.cuda.stream(self._main) if self._sides else nullcontext():
+                self.made[name] = make()
+            self._start()
+        return self.made[name]

@@ -1,0 +1,69 @@
+"""What an epoch leaves behind, written where it was computed and read without waiting."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import time
+
+import torch
+from torch import Tensor
+
+_LOOK_EVERY = 10
+
+
+class Ledger:
+    """Losses and criteria of several trainees' epochs, and the epochs' times.
+
+    Attributes:
+        written: Loss and criterion of each trainee's epochs, on the device: [trainees, 2, epochs].
+    """
+
+    def __init__(self, epochs: int, trainees: int, device: torch.device):
+        self.written = torch.zeros(trainees, 2, epochs, device=device)
+        self._cuda = device.type == "cuda"
+        self._host = torch.zeros(trainees, 2, epochs, pin_memory=self._cuda)
+        self._arrived: tuple[int, torch.cuda.Event] | None = None
+        self._marks: list[float | torch.cuda.Event] = []
+        self._mark()
+
+    def _mark(self) -> None:
+        if self._cuda:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self._marks.append(event)
+        else:
+            self._marks.append(time.perf_counter())
+
+    def look(self, done: int) -> Tensor | None:
+        """After so many epochs: all losses and criteria known by now on the host, if there is news."""
+        self._mark()
+        if not self._cuda:
+            return self.written[..., :done]
+        known = None
+        if self._arrived is not None and self._arrived[1].query():
+            known = self._host[..., : self._arrived[0]].clone()
+            self._arrived = None
+        if self._arrived is None and done % _LOOK_EVERY == 0:
+            self._host.copy_(self.written, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record()
+            self._arrived = (done, event)
+        return known
+
+    def close(self) -> Tensor:
+        """All that was written, after the last epoch; here, and only here, the device is waited for."""
+        return self.written[..., : len(self._marks) - 1].cpu()
+
+    def epoch_ms(self) -> float | None:
+        """Median time of an epoch, the first tenth (at least one, at most 20) left out as warm-up."""
+        times = [_between(a, b) for a, b in itertools.pairwise(self._marks)]
+        warm_up = min(max(1, math.ceil(len(times) / 10)), 20)
+        return statistics.median(times[warm_up:] or times) if times else None
+
+
+def _between(a: float | torch.cuda.Event, b: float | torch.cuda.Event) -> float:
+    if isinstance(a, float) and isinstance(b, float):
+        return (b - a) * 1e3
+    return float(a.elapsed_time(b))  # type: ignore[union-attr, arg-type]

@@ -1,0 +1,121 @@
+"""One seed's training: its parameters, its optimiser, and a step of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+from torch import Tensor
+
+from clnr.layers import Parameters
+from clnr.methods import Model
+from clnr.objectives import Moment
+from clnr.recipe import Recipe
+
+
+class Trainee:
+    """What learns, and how.
+
+    On a GPU, the epoch is a counter there, as is the learning rate, and nothing in a step waits for it.
+
+    Args:
+        model: What to train.
+        recipe: By which numbers.
+        fresh: Its parameters before the first epoch.
+        start: The moment of the first epoch.
+        written: Where an epoch's loss and criterion go, [2, epochs].
+    """
+
+    def __init__(self, model: Model, recipe: Recipe, fresh: Parameters, start: Moment, written: Tensor):
+        device = start.engine.device
+        self._parameters = {name: value.to(device).requires_grad_() for name, value in fresh.items()}
+        self._model, self._moment, self._written = model, start, written
+        self._best = Best(self._parameters, recipe.patience) if recipe.patience and written.numel() else None
+        if not written.numel():
+            return
+        rates = [learning_rate(recipe, epoch) for epoch in range(recipe.epochs)]
+        rate: float | Tensor = recipe.learning_rate
+        there = device.type == "cuda"
+        if there:
+            self._moment = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
+            rate = torch.tensor(rate, device=device)
+        self._rates: list[float] | Tensor = torch.tensor(rates, device=device) if there else rates
+        adam = torch.optim.Adam if recipe.decay == "l2" else torch.optim.AdamW
+        self._optimiser = adam(
+            self._parameters.values(), lr=rate, weight_decay=recipe.weight_decay, capturable=there, fused=True
+        )
+
+    @property
+    def final(self) -> Parameters:
+        """Those of the best epoch, where patience asks for it, else of the last."""
+        chosen = self._parameters if self._best is None else self._best.parameters
+        return {name: value.detach() for name, value in chosen.items()}
+
+    def step(self) -> None:
+        """One epoch."""
+        model, parameters, moment = self._model, self._parameters, self._moment
+        self._set_rate(moment.epoch)
+        self._optimiser.zero_grad()
+        loss = model.loss(parameters, moment)
+        loss.backward()
+        criterion = loss.detach()
+        if self._best is not None:
+            criterion = model.criterion(parameters, criterion, moment)
+            self._best.offer(criterion, parameters)
+        self._optimiser.step()
+        model.advance(parameters, moment.epoch, moment.epochs)
+        self._write(moment.epoch, loss.detach(), criterion)
+        self._next(moment)
+
+    def _set_rate(self, epoch: int | Tensor) -> None:
+        group = self._optimiser.param_groups[0]
+        if isinstance(epoch, Tensor):
+            assert isinstance(self._rates, Tensor)
+            torch.index_select(self._rates, 0, epoch.reshape(1), out=group["lr"].reshape(1))
+        else:
+            group["lr"] = self._rates[epoch]
+
+    def _write(self, epoch: int | Tensor, loss: Tensor, criterion: Tensor) -> None:
+        place = torch.as_tensor(epoch, device=self._written.device).reshape(1)
+        self._written.index_copy_(1, place, torch.stack([loss, criterion])[:, None])
+
+    def _next(self, moment: Moment) -> None:
+        if isinstance(moment.epoch, Tensor):
+            moment.epoch.add_(1)
+        else:
+            self._moment = dataclasses.replace(moment, epoch=moment.epoch + 1)
+
+
+def learning_rate(recipe: Recipe, epoch: int) -> float:
+    """The rate of one epoch: rising in a straight line during the warm-up, then constant or falling by half a cosine."""
+    warm = recipe.warmup * recipe.epochs
+    if epoch < warm:
+        return recipe.learning_rate * epoch / warm
+    if recipe.schedule == "constant":
+        return recipe.learning_rate
+    return recipe.learning_rate * (1 + math.cos(math.pi * (epoch - warm) / (recipe.epochs - warm))) / 2
+
+
+class Best:
+    """The parameters of the lowest criterion, chosen on the device; nothing counts any more once patience has run out.
+
+    The host hears of the end some epochs late, so that training may go on a little in vain; what is kept does not change.
+    """
+
+    def __init__(self, parameters: Parameters, patience: int):
+        self.parameters = {name: value.detach().clone() for name, value in parameters.items()}
+        device = next(iter(parameters.values())).device
+        self._patience = patience
+        self._lowest = torch.tensor(torch.inf, device=device)
+        self._waited = torch.zeros((), dtype=torch.int64, device=device)
+
+    @torch.no_grad()
+    def offer(self, criterion: Tensor, parameters: Parameters) -> None:
+        """Note an epoch's criterion, with the parameters that it was measured with."""
+        going = self._waited < self._patience
+        better = (criterion < self._lowest) & going
+        self._lowest.copy_(torch.where(better, criterion, self._lowest))
+        self._waited.copy_(torch.where(better, 0, self._waited + going))
+        for name, value in parameters.items():
+            self.parameters[name].copy_(torch.where(better, value, self.parameters[name]))
