@@ -24,7 +24,7 @@ _WORD = 0xFFFFFFFF
 _RANGE = 1 << 32
 _ROUNDS = 6
 _BLOCK = 32
-_TABLE = 1 << 26
+_TABLE = 1 << 23
 
 
 class Key(NamedTuple):
@@ -146,7 +146,7 @@ def sample(seed: int, epoch: int | Tensor, epochs: int, total: int, count: int, 
     return _samples(seed, 0, epochs, total, count, device).index_select(0, epoch.reshape(1))[0]
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=64)
 def _samples(seed: int, block: int, size: int, total: int, count: int, device: torch.device) -> Tensor:
     # Many epochs at a time: hundreds of tiny operations an epoch would cost more than the training step on a GPU.
     epochs = torch.arange(block * size, (block + 1) * size, device=device)[:, None]

@@ -67,10 +67,11 @@ def batch_norm(parameters: Parameters, layer: int, h: Tensor, statistics: Parame
     mean, variance = (parameters.get(f"{layer}.{name}") for name in ("mean", "variance"))
     if mean is not None and variance is not None:
         return (h - mean) * (scale * (variance + _EPSILON).rsqrt()) + shift
+    wide = torch.promote_types(h.dtype, torch.float32)
     if statistics is not None:
-        variance, mean = torch.var_mean(h, 0, correction=0)
+        variance, mean = torch.var_mean(h.to(wide), 0, correction=0)
         statistics |= {f"{layer}.mean": mean, f"{layer}.variance": variance}
-    return torch.batch_norm(h, scale.to(h.dtype), shift.to(h.dtype), None, None, True, 0.0, _EPSILON, False)
+    return torch.batch_norm(h, scale.to(wide), shift.to(wide), None, None, True, 0.0, _EPSILON, False)
 
 
 def perceptron(parameters: Parameters, z: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:

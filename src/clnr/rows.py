@@ -39,9 +39,13 @@ def count(rows: Rows) -> int:
 
 def formed(rows: Rows) -> Tensor:
     """All of them, multiplied out, in float32 or better."""
-    if isinstance(rows, Affine):
-        rows = dense.affine(rows.inputs, rows.weight.to(rows.inputs.dtype), rows.bias)
-    return rows.float() if rows.dtype == torch.bfloat16 else rows
+    z = multiplied(rows)
+    return z.float() if z.dtype == torch.bfloat16 else z
+
+
+def multiplied(rows: Rows) -> Tensor:
+    """All of them, in the type of what they are made of."""
+    return dense.affine(rows.inputs, rows.weight.to(rows.inputs.dtype), rows.bias) if isinstance(rows, Affine) else rows
 
 
 def picked(rows: Rows, nodes: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from clnr.encoders.base import NormedEncoder, PlainEncoder
 from clnr.encoders.gcn import GCN
 from clnr.engine import Operators
 from clnr.layers import Parameters, batch_norm, linear_layers, norms
-from clnr.rows import Affine, Rows, formed
+from clnr.rows import Affine, Rows, formed, multiplied
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,18 @@ class MLP(NormedEncoder):
         return self._unformed(parameters, operators, None)
 
     def _unformed(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Rows:
-        rows: Rows = operators.project(parameters["0.weight"]) + parameters["0.bias"]
+        h = operators.project(parameters["0.weight"])
+        h = h + parameters["0.bias"].to(h.dtype)
         for layer in range(self.layers - 1):
-            h = batch_norm(parameters, layer, formed(rows), statistics).relu_()
-            rows = Affine(h, parameters[f"{layer + 1}.weight"], parameters[f"{layer + 1}.bias"])
-        return rows
+            rows = Affine(
+                batch_norm(parameters, layer, h, statistics).relu_(),
+                parameters[f"{layer + 1}.weight"],
+                parameters[f"{layer + 1}.bias"],
+            )
+            if layer == self.layers - 2:
+                return rows
+            h = multiplied(rows)
+        return h
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -30,23 +31,22 @@ def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
 
 
 class KernelMatrix(FusedMatrix):
-    """A structure and the rule of what is dropped of it, drawn anew in every product, never stored."""
+    """A structure and its transpose, thinned out for one view, the latter only when a gradient asks for it."""
 
     def __init__(
-        self,
-        tools: ModuleType,
-        sides: tuple[Any, Any],
-        drops: tuple[Any, Any],
-        scale: Tensor | None,
-        whole: Callable[[], Matrix],
+        self, tools: ModuleType, there: Any, back: Callable[[], Any], scale: Tensor | None, whole: Callable[[], Matrix]
     ):
-        self._tools, self._sides, self._drops, self._scale, self._whole = tools, sides, drops, scale, whole
+        self._tools, self._there, self._thin, self._scale, self._whole = tools, there, back, scale, whole
+
+    @cached_property
+    def _back(self) -> Any:
+        return self._thin()
 
     def multiply(
         self, back: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        scale, drop = self._scale, self._drops[back]
-        return self._tools.multiply(self._sides[back], h, drop, scale, scale, relu, mask, bias, transposed=back)
+        side, scale = self._back if back else self._there, self._scale
+        return self._tools.multiply(side, h, scale, scale, relu, mask, bias)
 
     def dense(self) -> Tensor:
         return self._whole().dense()
@@ -83,11 +83,19 @@ class KernelEngine(SparseEngine):
         self.precision = str(dtype).removeprefix("torch.")
 
     def propagation(self, view: View) -> Matrix:
-        placed, links = view.placed, view.placed.edges if view.links is None else view.links
-        sides = self._sides(placed, links)
-        drops = _rule(self._tools, view.drop, None), _rule(self._tools, view.drop, links.order)
-        scale = None if view.links is not None else self._tools.degrees(sides[0], drops[0]).rsqrt()
-        return KernelMatrix(self._tools, sides, drops, scale, lambda: TorchMatrix(links, links.values, _multiply))
+        placed, drop, tools = view.placed, view.drop, self._tools
+        links = placed.edges if view.links is None else view.links
+        there, back = self._sides(placed, links)
+        if drop is None:
+            sums = placed.once(("degrees", id(links)), lambda: _sums(links))
+        else:
+            there, sums = tools.thinned(there, _rule(tools, drop, None))
+        scale = sums.rsqrt() if view.links is None else None
+
+        def behind() -> Any:
+            return back if drop is None else tools.thinned(back, _rule(tools, drop, links.order), transposed=True)[0]
+
+        return KernelMatrix(tools, there, behind, scale, lambda: TorchMatrix(links, links.values, _multiply))
 
     def _sides(self, placed: Placed, links: Pattern) -> tuple[Any, Any]:
         """The structure and its transpose, laid out for the kernels once a graph."""
@@ -107,7 +115,8 @@ class KernelEngine(SparseEngine):
 
         if mask is not None and mask.elements:
             return whole()
-        return KernelFeatures(KernelMatrix(self._tools, self._sides(placed, x), (None, None), None, whole), self, mask)
+        there, back = self._sides(placed, x)
+        return KernelFeatures(KernelMatrix(self._tools, there, lambda: back, None, whole), self, mask)
 
     def dense(self, x: Tensor) -> Tensor:
         # Rows of whole 16 bytes are what matrix units read fastest.
@@ -126,9 +135,12 @@ class KernelEngine(SparseEngine):
         return self._tools.contrast(self._tools.unit_rows(rows, self.dtype), temperature)
 
 
-def _rule(tools: ModuleType, drop: Drop | None, order: Tensor | None) -> Any:
+def _sums(links: Pattern) -> Tensor:
+    """The weight that each row receives of all entries."""
+    return torch.zeros(links.shape[0], device=links.values.device).index_add(0, links.rows, links.values)
+
+
+def _rule(tools: ModuleType, drop: Drop, order: Tensor | None) -> Any:
     """A rule of dropping as the kernels take it; rates of single entries in the order of the structure."""
-    if drop is None:
-        return None
     rate = drop.rate if order is None or not isinstance(drop.rate, Tensor) else drop.rate[order]
     return tools.Dropped(drop.key, chance.threshold(rate), drop.pairs)

@@ -12,7 +12,7 @@ from clnr.engine.kernels.columns import (
 )
 from clnr.engine.kernels.contrast import contrast
 from clnr.engine.kernels.elements import masked_weight, unit_rows
-from clnr.engine.kernels.product import degrees, multiply
+from clnr.engine.kernels.product import multiply, thinned
 from clnr.engine.kernels.stream import Dropped
 from clnr.engine.kernels.structure import Structure, prepare
 
@@ -24,11 +24,11 @@ __all__ = [
     "centred",
     "column_sums",
     "contrast",
-    "degrees",
     "masked_weight",
     "multiply",
     "prepare",
     "standardised",
     "standardised_back",
+    "thinned",
     "unit_rows",
 ]

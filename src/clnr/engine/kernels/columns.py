@@ -27,7 +27,25 @@ def column_sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bo
             z, shift, partial, count, blocks(tiles, splits), scale,
             SQUARE=square, F=width, ROWS=_ROWS, COLUMNS=_COLUMNS, num_warps=4,
         )  # fmt: skip
-    return partial[0] if splits == 1 else partial.sum(0)
+    if splits == 1:
+        return partial[0]
+    out = torch.empty(width, device=z.device, dtype=torch.float32)
+    if width:
+        _total[(blocks(width, 32),)](partial, out, splits, F=width, SPLITS=64, COLUMNS=32, num_warps=4)
+    return out
+
+
+@kernel("splits")
+def _total(
+    partial: tl.tensor, out: tl.tensor, splits: tl.tensor, F: tl.constexpr, SPLITS: tl.constexpr, COLUMNS: tl.constexpr
+) -> None:
+    """Some columns of all parts, always in the same order."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    total = tl.zeros((SPLITS, COLUMNS), tl.float32)
+    for first in range(0, splits, SPLITS):
+        row = first + tl.arange(0, SPLITS)[:, None]
+        total += tl.load(partial + row * F + column, mask=(row < splits) & (column < F), other=0)
+    tl.store(out + column, tl.sum(total, 0)[None, :], mask=column < F)
 
 
 @kernel("count", "each", "scale")

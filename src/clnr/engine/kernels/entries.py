@@ -1,4 +1,4 @@
-"""Sums over the entries of a sparse matrix's rows, some dropped by a draw that no memory holds."""
+"""Sums over the entries of a sparse matrix's rows, and the thinning out of entries by draws."""
 
 from __future__ import annotations
 
@@ -7,51 +7,17 @@ import triton.language as tl
 from clnr.engine.kernels.jit import kernel
 from clnr.engine.kernels.stream import draw, opened, survives
 
-_VARYING = ("a", "b", "last", "split", "long", "items")
-
-
-@kernel()
-def _kept(
-    row: tl.tensor,
-    column: tl.tensor,
-    place: tl.tensor,
-    a: tl.tensor,
-    b: tl.tensor,
-    last: tl.tensor,
-    thresholds: tl.tensor,
-    DROP: tl.constexpr,
-    PAIRS: tl.constexpr,
-    TRANSPOSED: tl.constexpr,
-) -> tl.tensor:
-    """Which entries are there and stay; a column below zero says that there is none."""
-    there = column >= 0
-    if DROP:
-        if PAIRS:
-            word = draw(a, b, tl.minimum(row, column), tl.maximum(row, column))
-        elif TRANSPOSED:
-            word = draw(a, b, row, column)
-        else:
-            word = draw(a, b, column, row)
-        return there & ((row == column) | survives(word, last, thresholds, place, there))
-    return there
+_PARTS = ("split", "long", "items")
 
 
 @kernel()
 def _sum(
-    row: tl.tensor,
     begin: tl.tensor,
     end: tl.tensor,
     h: tl.tensor,
     columns: tl.tensor,
     values: tl.tensor,
     right: tl.tensor,
-    thresholds: tl.tensor,
-    a: tl.tensor,
-    b: tl.tensor,
-    last: tl.tensor,
-    DROP: tl.constexpr,
-    PAIRS: tl.constexpr,
-    TRANSPOSED: tl.constexpr,
     RELU: tl.constexpr,
     F: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -67,9 +33,8 @@ def _sum(
         # Asked for before this round's rows are waited for, so that a round costs one trip to memory, not two.
         beyond = place + EACH
         following = tl.load(columns + beyond, mask=beyond < end[:, None], other=-1)
-        kept = _kept(row[:, None], column, place, a, b, last, thresholds, DROP, PAIRS, TRANSPOSED)
-        # One number tells the lanes that read a row both which it is and whether to.
-        wanted = tl.where(kept, column, -1)[:, :, None]
+        there = column >= 0
+        wanted = column[:, :, None]
         inside = wanted >= 0
         if F % BLOCK != 0:
             inside = inside & (feature < F)[None, None, :]
@@ -77,12 +42,12 @@ def _sum(
         if RELU:
             x = tl.maximum(x, 0)
         if values is not None:
-            weight = tl.load(values + place, mask=kept, other=0)
+            weight = tl.load(values + place, mask=there, other=0)
             if right is not None:
-                weight *= tl.load(right + column, mask=kept, other=0)
+                weight *= tl.load(right + column, mask=there, other=0)
             x *= weight[:, :, None]
         elif right is not None:
-            x *= tl.load(right + column, mask=kept, other=0)[:, :, None]
+            x *= tl.load(right + column, mask=there, other=0)[:, :, None]
         total += tl.sum(x, 1)
         place = beyond
         column = following
@@ -125,7 +90,7 @@ def _items(
     return row, begin, end
 
 
-@kernel(*_VARYING)
+@kernel(*_PARTS)
 def multiply_by(
     h: tl.tensor,
     out: tl.tensor,
@@ -139,17 +104,9 @@ def multiply_by(
     right: tl.tensor,
     mask: tl.tensor,
     bias: tl.tensor,
-    word: tl.tensor,
-    thresholds: tl.tensor,
-    a: tl.tensor,
-    b: tl.tensor,
-    last: tl.tensor,
     split: tl.tensor,
     long: tl.tensor,
     items: tl.tensor,
-    DROP: tl.constexpr,
-    PAIRS: tl.constexpr,
-    TRANSPOSED: tl.constexpr,
     RELU: tl.constexpr,
     F: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -157,15 +114,13 @@ def multiply_by(
     CHUNK: tl.constexpr,
 ) -> None:
     """One long item with all entries of a round its own, or several short ones side by side."""
-    a, b = opened(a, b, word)
     program = tl.program_id(0)
     # A name must not stand for two shapes, hence one for each branch.
     if program < long:
         item = program + tl.arange(0, 1)
         row, begin, end = _items(item, item >= 0, item_row, item_begin, item_end)
         total = _sum(
-            row, begin, end, h, columns, values, right, thresholds, a, b, last,
-            DROP, PAIRS, TRANSPOSED, RELU, F, BLOCK, 1, ROWS * CHUNK,
+            begin, end, h, columns, values, right, RELU, F, BLOCK, 1, ROWS * CHUNK,
         )  # fmt: skip
         if program < split:
             feature = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
@@ -176,8 +131,7 @@ def multiply_by(
         several = long + (program - long) * ROWS + tl.arange(0, ROWS)
         rows, begins, ends = _items(several, several < items, item_row, item_begin, item_end)
         totals = _sum(
-            rows, begins, ends, h, columns, values, right, thresholds, a, b, last,
-            DROP, PAIRS, TRANSPOSED, RELU, F, BLOCK, ROWS, CHUNK,
+            begins, ends, h, columns, values, right, RELU, F, BLOCK, ROWS, CHUNK,
         )  # fmt: skip
         _finish(totals, rows, several < items, out, left, mask, bias, F, BLOCK)
 
@@ -208,12 +162,15 @@ def add(
     _finish(tl.sum(total, 0)[None, :], row, row >= 0, out, left, mask, bias, F, BLOCK)
 
 
-@kernel(*_VARYING)
-def degrees_of(
-    out: tl.tensor,
-    partial: tl.tensor,
+@kernel("a", "b", "last", *_PARTS)
+def thin_out(
     columns: tl.tensor,
     values: tl.tensor,
+    columns_left: tl.tensor,
+    values_left: tl.tensor,
+    ends: tl.tensor,
+    sums: tl.tensor,
+    partial: tl.tensor,
     item_row: tl.tensor,
     item_begin: tl.tensor,
     item_end: tl.tensor,
@@ -231,30 +188,41 @@ def degrees_of(
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
 ) -> None:
+    """Of one long item, or of several short ones: what is kept of its entries, moved to its beginning, and their sum."""
     a, b = opened(a, b, word)
     program = tl.program_id(0)
     if program < long:
         item = program + tl.arange(0, 1)
         row, begin, end = _items(item, item >= 0, item_row, item_begin, item_end)
-        total = _degree(row, begin, end, columns, values, thresholds, a, b, last, DROP, PAIRS, TRANSPOSED, 1, ROWS * CHUNK)
+        left, total = _thin(
+            row, begin, end, columns, values, columns_left, values_left, thresholds, a, b, last,
+            DROP, PAIRS, TRANSPOSED, 1, ROWS * CHUNK,
+        )  # fmt: skip
+        tl.store(ends + item, left)
         if program < split:
             tl.store(partial + item, total)
         else:
-            tl.store(out + row, total)
+            tl.store(sums + row, total)
     else:
         several = long + (program - long) * ROWS + tl.arange(0, ROWS)
-        rows, begins, ends = _items(several, several < items, item_row, item_begin, item_end)
-        totals = _degree(rows, begins, ends, columns, values, thresholds, a, b, last, DROP, PAIRS, TRANSPOSED, ROWS, CHUNK)
-        tl.store(out + rows, totals, mask=several < items)
+        rows, begins, stops = _items(several, several < items, item_row, item_begin, item_end)
+        lefts, totals = _thin(
+            rows, begins, stops, columns, values, columns_left, values_left, thresholds, a, b, last,
+            DROP, PAIRS, TRANSPOSED, ROWS, CHUNK,
+        )  # fmt: skip
+        tl.store(ends + several, lefts, mask=several < items)
+        tl.store(sums + rows, totals, mask=several < items)
 
 
 @kernel()
-def _degree(
+def _thin(
     row: tl.tensor,
     begin: tl.tensor,
     end: tl.tensor,
     columns: tl.tensor,
     values: tl.tensor,
+    columns_left: tl.tensor,
+    values_left: tl.tensor,
     thresholds: tl.tensor,
     a: tl.tensor,
     b: tl.tensor,
@@ -264,16 +232,49 @@ def _degree(
     TRANSPOSED: tl.constexpr,
     ROWS: tl.constexpr,
     EACH: tl.constexpr,
-) -> tl.tensor:
-    """The weights of so many runs of entries side by side, [ROWS]."""
+) -> tuple[tl.tensor, tl.tensor]:
+    """Where each run of entries ends now, and what is left of its weight."""
+    left = begin
     total = tl.zeros((ROWS, EACH), tl.float32)
     place = begin[:, None] + tl.arange(0, EACH)[None, :]
     for _ in range(0, tl.max(end - begin, 0), EACH):
         column = tl.load(columns + place, mask=place < end[:, None], other=-1)
         kept = _kept(row[:, None], column, place, a, b, last, thresholds, DROP, PAIRS, TRANSPOSED)
+        one = kept.to(tl.int32)
+        to = left[:, None] + tl.cumsum(one, 1) - one
+        tl.store(columns_left + to, column, mask=kept)
         if values is not None:
-            total += tl.load(values + place, mask=kept, other=0)
+            value = tl.load(values + place, mask=kept, other=0)
+            tl.store(values_left + to, value, mask=kept)
+            total += value
         else:
             total += kept.to(tl.float32)
+        left += tl.sum(one, 1)
         place += EACH
-    return tl.sum(total, 1)
+    return left, tl.sum(total, 1)
+
+
+@kernel()
+def _kept(
+    row: tl.tensor,
+    column: tl.tensor,
+    place: tl.tensor,
+    a: tl.tensor,
+    b: tl.tensor,
+    last: tl.tensor,
+    thresholds: tl.tensor,
+    DROP: tl.constexpr,
+    PAIRS: tl.constexpr,
+    TRANSPOSED: tl.constexpr,
+) -> tl.tensor:
+    """Which entries are there and stay; a column below zero says that there is none."""
+    there = column >= 0
+    if not DROP:
+        return there
+    if PAIRS:
+        word = draw(a, b, tl.minimum(row, column), tl.maximum(row, column))
+    elif TRANSPOSED:
+        word = draw(a, b, row, column)
+    else:
+        word = draw(a, b, column, row)
+    return there & ((row == column) | survives(word, last, thresholds, place, there))
