@@ -299,7 +299,7 @@ def test_training_that_stops_is_one_line_and_not_recorded(clnr, monkeypatch):
     def stop(*arguments, **more):
         raise TrainingError("the loss became nan at epoch 1 of 2")
 
-    monkeypatch.setattr(session, "run", stop)
+    monkeypatch.setattr(session, "runs", stop)
     assert "the loss became nan" in assert_refused(clnr(*RUN))
     assert Record().runs() == []
 

@@ -10,7 +10,8 @@ from clnr import run
 from clnr.comparison import Comparison
 from clnr.methods import GRACE
 from clnr.record import Record
-from clnr.run import Summary, shelf
+from clnr.results import Summary
+from clnr.run import shelf
 from tests.test_cli import assert_refused, entry_point, only_json
 from tests.test_record import made
 

@@ -226,13 +226,13 @@ def told(monkeypatch):
     """What a run measures, but for its times; and the numbers that its probe was given."""
     asked = []
     module = importlib.import_module("clnr.run")
-    probe = module.probe
+    probes = module.probes
 
-    def listening(z, labels, split, *numbers):
-        asked.append(numbers)
-        return probe(z, labels, split, *numbers)
+    def listening(tasks, labels, steps):
+        asked.extend((steps, task.learning_rate, task.weight_decay) for task in tasks)
+        return probes(tasks, labels, steps)
 
-    monkeypatch.setattr(module, "probe", listening)
+    monkeypatch.setattr(module, "probes", listening)
 
     graph = tiny(60, 150)
 

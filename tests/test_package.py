@@ -17,7 +17,7 @@ SOURCE = Path(clnr.__file__).parent
 ORDER = (
     *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data"),
     *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "methods"),
-    *("train", "evaluate", "geometry", "machine", "run"),
+    *("ledger", "trainee", "train", "evaluate", "geometry", "machine", "results", "run"),
     *("record", "comparison", "session", "search", "report", "cli", "__main__"),
 )
 
@@ -25,7 +25,7 @@ ORDER = (
 def test_public_names_are_pinned_sorted_and_there():
     assert clnr.__all__ == [
         *("CLNR", "METHODS", "ClnrError", "Graph", "Method", "Recipe", "Run", "Split", "Summary", "__version__"),
-        *("embed", "load", "recipe_for", "run"),
+        *("embed", "load", "recipe_for", "run", "runs"),
     ]
     assert all(hasattr(clnr, name) for name in clnr.__all__)
     assert (SOURCE / "py.typed").is_file()

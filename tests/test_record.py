@@ -19,7 +19,7 @@ import pytest
 
 from clnr.errors import RecordError
 from clnr.record import Record
-from clnr.run import Run
+from clnr.results import Run
 
 
 def made(seed: int = 0, **changes) -> Run:
@@ -37,6 +37,7 @@ def made(seed: int = 0, **changes) -> Run:
         "epochs": seed,
         "train_seconds": 1e-9 * seed,
         "epoch_ms": 3.5,
+        "together": 1,
         "peak_memory_bytes": 2**40 + seed,
         "device": "cpu",
         "engine": "cpu",
@@ -155,6 +156,7 @@ FORM_1 = (
     *("train_seconds", "epoch_ms", "peak_memory_bytes", "device", "engine", "precision", "content", "recipe", "versions"),
     *("machine", "seconds"),
 )
+FORM_2 = (*FORM_1, "epochs")
 OLD = [
     made(0, recipe={"epochs": 50, "drop": "pairs"}, epochs=50),
     made(1, recipe={"epochs": 7}, epochs=7),
@@ -163,25 +165,26 @@ OLD = [
 ]
 
 
-def first_form(record: Record) -> Record:
-    """A record as the first form had it: no column for epochs."""
+def earlier(record: Record, number: int = 1) -> Record:
+    """A record as an earlier form had it: neither had a column for ``together``, the first none for epochs."""
+    names = FORM_1 if number == 1 else FORM_2
     record.path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(record.path)) as base, base:
-        base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(FORM_1)})")
+        base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(names)})")
         base.execute("CREATE INDEX runs_key ON runs (key)")
         for run in OLD:
-            values = [getattr(run, name) for name in FORM_1]
+            values = [getattr(run, name) for name in names]
             values = [json.dumps(value) if isinstance(value, dict) else value for value in values]
             marks = ", ".join("?" * (len(values) + 2))
             row = [f"key {run.seed}", "2026-01-01T00:00:00+00:00", *values]
-            base.execute(f"INSERT INTO runs (key, made, {', '.join(FORM_1)}) VALUES ({marks})", row)
-        base.execute("PRAGMA user_version = 1")
+            base.execute(f"INSERT INTO runs (key, made, {', '.join(names)}) VALUES ({marks})", row)
+        base.execute(f"PRAGMA user_version = {number}")
     return record
 
 
-@pytest.fixture
-def old(record) -> Record:
-    return first_form(record)
+@pytest.fixture(params=[1, 2])
+def old(record, request) -> Record:
+    return earlier(record, request.param)
 
 
 def form(record):
@@ -190,8 +193,8 @@ def form(record):
         return base.execute("PRAGMA user_version").fetchone()[0]
 
 
-def test_the_first_form_was_this_one_without_epochs():
-    assert set(FORM_1) == {field.name for field in dataclasses.fields(Run)} - {"epochs"}
+def test_earlier_forms_were_this_one_without_some_columns():
+    assert set(FORM_2) == {field.name for field in dataclasses.fields(Run)} - {"together"}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +209,7 @@ def test_the_first_form_was_this_one_without_epochs():
 )
 def test_an_older_record_is_brought_up_to_date_by_whoever_opens_it_first(old, first):
     first(old)
-    assert form(old) == 2
+    assert form(old) == 3
     assert [run for _, run in old.runs()][:4] == OLD
     assert [old.find(f"key {seed}") for seed in range(4)] == OLD
     assert old.runs()[0][0] == "2026-01-01T00:00:00+00:00"
@@ -239,7 +242,7 @@ def write_rows(path: Path, writer: int, count: int, barrier, old: Path) -> None:
 
 
 def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(record, tmp_path):
-    first_form(Record(tmp_path / "old.sqlite"))
+    earlier(Record(tmp_path / "old.sqlite"))
     old = Record(tmp_path / "old.sqlite")
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(2)
@@ -255,7 +258,7 @@ def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(record
         mine = [run for run in runs if run.dataset == f"writer {writer}"]
         assert mine == [made(seed, dataset=f"writer {writer}") for seed in range(50)]
         assert record.find(f"{writer}-49") == mine[-1]
-    assert form(old) == 2
+    assert form(old) == 3
     runs = [run for _, run in old.runs()]
     assert runs[:4] == OLD
     assert sorted(run.seed for run in runs[4:]) == [100, 101]
@@ -264,10 +267,10 @@ def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(record
 def test_many_may_bring_an_older_record_up_to_date_at_once(tmp_path):
     with ThreadPoolExecutor(4) as pool:
         for number in range(10):
-            record = first_form(Record(tmp_path / f"{number}.sqlite"))
+            record = earlier(Record(tmp_path / f"{number}.sqlite"))
             found = pool.map(lambda record: [run for _, run in record.runs()], [record] * 4)
             assert list(found) == [OLD] * 4
-            assert form(record) == 2
+            assert form(record) == 3
 
 
 KILLED = """
@@ -395,7 +398,7 @@ def test_a_file_that_is_no_database_is_a_record_error_and_left_alone(record, use
 def test_a_record_of_a_newer_form_is_refused(record, use):
     record.add("key", made())
     with closing(sqlite3.connect(record.path)) as base:
-        base.execute("PRAGMA user_version = 3")
+        base.execute("PRAGMA user_version = 4")
     assert "newer clnr" in assert_unusable(record, use)
 
 

@@ -16,7 +16,8 @@ from clnr.data import DATASETS
 from clnr.methods import CLNR, METHODS
 from clnr.recipe import KEYS, Published, Recipe
 from clnr.record import Record
-from clnr.run import Summary, shelf
+from clnr.results import Summary
+from clnr.run import shelf
 from clnr.search import Trial
 from tests.test_cli import QUICK, RUN, entry_point, only_json
 from tests.test_methods import TABLE_1

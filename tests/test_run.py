@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, geometry, load, recipe_for, run
+from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, geometry, load, recipe_for, run, runs
 from clnr.data import split_of
 from clnr.engine import cpu, unit_rows
-from clnr.errors import DataError, RecipeError, TrainingError
+from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.graph import Split
 from clnr.methods import METHODS, RAW
 from clnr.objectives import NTXent
@@ -58,8 +58,9 @@ def embeddings(monkeypatch):
     learn = module._learn
 
     def kept(*arguments, **more):
-        seen.append(learn(*arguments, **more))
-        return seen[-1]
+        learned = learn(*arguments, **more)
+        seen.extend(learned)
+        return learned
 
     monkeypatch.setattr(module, "_learn", kept)
 
@@ -305,6 +306,27 @@ def test_cora_reaches_what_the_paper_says(real_data, threads):
     result = run(CLNR, load("cora", real_data), 0, device="cpu")
     assert result.strict > 82.5
     assert result.paper >= result.strict
+
+
+def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch):
+    module = importlib.import_module("clnr.run")
+    asked, whole = [], module.fit_all
+
+    def fit_all(model, engine, placed, recipe, seeds, watch):
+        asked.append(list(seeds))
+        if len(seeds) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. More of it")
+        return whole(model, engine, placed, recipe, seeds, watch)
+
+    monkeypatch.setattr(module, "fit_all", fit_all)
+    monkeypatch.setattr(type(cpu()), "together", 8)
+    quick = recipe_for(CLNR, "embedded").but(epochs=1, hidden=8, dimension=4, probe_steps=2)
+    made = list(runs(CLNR, "embedded", range(5), recipe=quick, device="cpu"))
+    assert [run.seed for run in made] == [0, 1, 2, 3, 4]
+    assert asked == [[0, 1, 2, 3, 4], [0, 1], [2, 3, 4], [2], [3, 4]]
+    monkeypatch.setattr(module, "fit_all", lambda *arguments: fit_all(*arguments[:4], [0, 1, 2], None))
+    with pytest.raises(OutOfMemory, match="out of memory"):
+        list(runs(CLNR, "embedded", [0], recipe=quick, device="cpu"))
 
 
 @pytest.mark.gpu

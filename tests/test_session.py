@@ -13,9 +13,9 @@ import pytest
 from clnr import machine, methods
 from clnr import session as module
 from clnr.engine import cpu
-from clnr.errors import RecordError
+from clnr.errors import RecordError, TrainingError
 from clnr.graph import Split
-from clnr.methods import CLNR, RAW
+from clnr.methods import CLNR, RAW, Model
 from clnr.recipe import SPECS, Recipe
 from clnr.record import Record, run_key
 from clnr.session import Bar, Session, progress_bar
@@ -50,8 +50,8 @@ def test_runs_are_of_all_seeds_and_all_recorded():
 
 def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
     first, _ = session(2).runs(CLNR, GRAPH, QUICK)
-    ran, run = [], module.run
-    monkeypatch.setattr(module, "run", lambda *arguments, **more: ran.append(arguments[2]) or run(*arguments, **more))
+    ran, runs = [], module.runs
+    monkeypatch.setattr(module, "runs", lambda *arguments, **more: ran.extend(arguments[2]) or runs(*arguments, **more))
     remarks = Remarks()
     more, _ = session(3, bar=remarks).runs(CLNR, GRAPH, QUICK)
     assert ran == [2]
@@ -67,6 +67,33 @@ def test_another_recipe_or_method_is_run():
         session(1, bar=remarks).runs(method, GRAPH, recipe)
     assert remarks.said == []
     assert [run.method for _, run in Record().runs()] == ["CLNR", "CLNR", "Raw"]
+
+
+def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
+    groups, runs = [], module.runs
+    monkeypatch.setattr(module, "runs", lambda *arguments, **more: groups.append(arguments[2]) or runs(*arguments, **more))
+    made = session(5)
+    monkeypatch.setattr(type(made.engine), "together", 2)
+    summary, _ = made.runs(CLNR, GRAPH, QUICK)
+    assert groups == [[0, 1], [2, 3], [4]]
+    assert [run.together for run in summary.runs] == [2, 2, 2, 2, 1]
+    monkeypatch.undo()
+    alone, _ = session(5, again=True).runs(CLNR, GRAPH, QUICK)
+    assert [run.strict for run in alone.runs] == [run.strict for run in summary.runs]
+
+
+def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
+    whole = Model.loss
+
+    def loss(self, parameters, moment):
+        return whole(self, parameters, moment) * (float("nan") if moment.seed == 1 else 1)
+
+    monkeypatch.setattr(Model, "loss", loss)
+    made = session(3)
+    monkeypatch.setattr(type(made.engine), "together", 3)
+    with pytest.raises(TrainingError, match="nan at epoch 1"):
+        made.runs(CLNR, GRAPH, QUICK)
+    assert [run.seed for _, run in Record().runs()] == [0, 2]
 
 
 def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):

@@ -13,10 +13,10 @@ from clnr.encoders import Features
 from clnr.engine import View, cpu, gpu
 from clnr.errors import TrainingError
 from clnr.ledger import Ledger
-from clnr.methods import CLNR, METHODS
+from clnr.methods import CLNR, METHODS, Model
 from clnr.objectives import Lesson, Moment, NTXent, Objective
 from clnr.recipe import Recipe
-from clnr.train import ended, fit
+from clnr.train import ended, fit, fit_all
 from clnr.trainee import Best, learning_rate
 from tests.conftest import tiny
 
@@ -340,6 +340,54 @@ def test_ctrl_c_comes_through():
         training(watch=stop)
 
 
+# -- several side by side ---------------------------------------------------------------------------------------------------
+
+
+def together(method, seeds, recipe=SMALL, engine=None):
+    engine = engine or cpu()
+    lesson = Lesson(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
+    return fit_all(method.build(recipe), engine, engine.place(tiny()), recipe, dict.fromkeys(seeds, lesson))
+
+
+@pytest.mark.parametrize("patience", [0, 4])
+@pytest.mark.parametrize(
+    "method", [CLNR, METHODS["BGRL"], METHODS["GCN"], METHODS["Untrained"]], ids=lambda method: method.name
+)
+def test_side_by_side_each_is_what_it_would_be_alone(method, patience):
+    recipe = SMALL.but(patience=patience, learning_rate=0.05)
+    for seed, fitted in zip((3, 0, 8), together(method, (3, 0, 8), recipe), strict=True):
+        alone = training(recipe, method, seed=seed)
+        assert torch.equal(fitted.losses, alone.losses)
+        assert all(torch.equal(value, alone.parameters[name]) for name, value in fitted.parameters.items())
+        assert (fitted.together, alone.together) == (3, 1)
+
+
+def test_what_fails_does_so_alone(monkeypatch):
+    """A loss that is not finite ends one training, not those beside it."""
+    whole = Model.loss
+
+    def loss(self, parameters, moment):
+        return whole(self, parameters, moment) * (math.nan if moment.seed == 1 and moment.epoch == 3 else 1)
+
+    monkeypatch.setattr(Model, "loss", loss)
+    one, broken, other = together(CLNR, (0, 1, 2))
+    assert isinstance(broken, TrainingError)
+    assert "epoch 4 of 25" in str(broken)
+    assert len(one.losses) == len(other.losses) == 25
+
+
+def test_all_failing_end_early(monkeypatch):
+    steps = []
+
+    def loss(self, parameters, moment):
+        steps.append(moment.seed)
+        return sum(value.sum() for value in parameters.values()) * math.nan
+
+    monkeypatch.setattr(Model, "loss", loss)
+    assert all(isinstance(each, TrainingError) for each in together(CLNR, (0, 1)))
+    assert steps == [0, 1]
+
+
 CHANGES = [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}, {"patience": 5}]
 
 
@@ -376,16 +424,16 @@ class TestOnTheGPU:
     @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
     def test_what_is_played_back_is_what_would_have_been_computed(self, cuda, monkeypatch, method, patience):
         recipe = SMALL.but(heads=2, warmup=0.2, schedule="cosine", dropout=0.2, patience=patience)
-        played = training(recipe, method, engine=gpu())
+        played = training(recipe, method, engine=gpu(torch.float32))
         monkeypatch.setattr(train, "_EAGER", 1000)
-        computed = training(recipe, method, engine=gpu())
+        computed = training(recipe, method, engine=gpu(torch.float32))
         torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
 
     @pytest.mark.parametrize("change", [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}])
     def test_a_step_can_be_captured_so_that_no_operation_of_it_waits(self, cuda, change):
         """Sparse products escape torch's detection, but nothing that waits for the device can be captured in a graph."""
-        engine, recipe = gpu(), Recipe(hidden=16, dimension=8, **change)
+        engine, recipe = gpu(torch.float32), Recipe(hidden=16, dimension=8, **change)
         model, placed = CLNR.build(recipe), engine.place(tiny(sparse=True))
         parameters = {name: value.to(cuda).requires_grad_() for name, value in model.init(12, 0).items()}
 
@@ -408,14 +456,14 @@ class TestOnTheGPU:
     @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
     def test_it_learns_what_the_cpu_learns(self, cuda, method):
         recipe = SMALL.but(heads=2)
-        here, there = training(recipe, method), training(recipe, method, engine=gpu())
+        here, there = training(recipe, method), training(recipe, method, engine=gpu(torch.float32))
         torch.testing.assert_close(there.losses, here.losses, rtol=1e-3, atol=1e-3)
 
     @pytest.mark.parametrize("patience", [1, 3])
     def test_it_stops_where_the_cpu_stops(self, cuda, patience):
         """On a loss that rounding cannot bring into another order."""
         recipe = SMALL.but(epochs=10, patience=patience)
-        here, there = training(recipe, SCRIPTED), training(recipe, SCRIPTED, engine=gpu())
+        here, there = training(recipe, SCRIPTED), training(recipe, SCRIPTED, engine=gpu(torch.float32))
         assert there.losses.tolist() == here.losses.tolist()
         for name, value in here.parameters.items():
             torch.testing.assert_close(there.parameters[name].cpu(), value, rtol=1e-3, atol=1e-4)
@@ -428,3 +476,10 @@ class TestOnTheGPU:
         assert all(loss in known for _, loss in seen)
         with pytest.raises(TrainingError, match="epoch 7 of 25"):
             training(engine=gpu(), method=BREAKS)
+
+    @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+    def test_side_by_side_each_is_what_it_would_be_alone(self, cuda, method):
+        recipe = SMALL.but(heads=2)
+        for seed, fitted in zip((3, 0, 8), together(method, (3, 0, 8), recipe, gpu(torch.float32)), strict=True):
+            alone = training(recipe, method, engine=gpu(torch.float32), seed=seed)
+            torch.testing.assert_close(fitted.losses, alone.losses, rtol=1e-3, atol=1e-3)

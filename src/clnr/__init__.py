@@ -5,7 +5,8 @@ from clnr.errors import ClnrError
 from clnr.graph import Graph, Split
 from clnr.methods import CLNR, METHODS, Method
 from clnr.recipe import Recipe
-from clnr.run import Run, Summary, embed, recipe_for, run
+from clnr.results import Run, Summary
+from clnr.run import embed, recipe_for, run, runs
 from clnr.version import __version__
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "load",
     "recipe_for",
     "run",
+    "runs",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clnr.evaluate import holm, wilcoxon
-from clnr.run import Summary
+from clnr.results import Summary
 
 
 class Difference(NamedTuple):

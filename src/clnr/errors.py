@@ -41,5 +41,9 @@ class TrainingError(ClnrError):
     """Training that cannot go on, such as a loss that is not finite."""
 
 
+class OutOfMemory(TrainingError):
+    """Memory that does not suffice."""
+
+
 class RecordError(ClnrError):
     """The record of runs cannot be read or written."""

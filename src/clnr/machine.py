@@ -16,7 +16,7 @@ import numpy
 import scipy
 import torch
 
-from clnr.errors import TrainingError
+from clnr.errors import OutOfMemory
 from clnr.version import __version__
 
 # What decides a result, from data to measures. Reports, the command line and the record do not.
@@ -98,10 +98,13 @@ def enough_memory() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        # What breaks off a recording shows as an error of the recording, and behind it.
+        if isinstance(error.__context__, torch.OutOfMemoryError):
+            error = error.__context__
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
         advice = "a smaller hidden, dimension or sampled_nodes (--set) needs less"
-        raise TrainingError(f"out of memory: {_first_sentence(error)}; {advice}") from None
+        raise OutOfMemory(f"out of memory: {_first_sentence(error)}; {advice}") from None
 
 
 def _first_sentence(error: RuntimeError) -> str:

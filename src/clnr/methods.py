@@ -300,7 +300,7 @@ class Model:
     @torch.no_grad()
     def embed(self, parameters: Parameters, engine: Engine, view: View) -> Tensor:
         """The encoder's raw output, of the whole, unperturbed graph where that is the view: what is evaluated and given."""
-        return self.encoder.embed(under(parameters, "encoder"), [engine.operators(each) for each in self.still(view)])
+        return formed(self.encoder.embed(under(parameters, "encoder"), [engine.operators(each) for each in self.still(view)]))
 
     def _stages(self) -> list[tuple[str, Postprocess]]:
         return [(f"postprocess.{i}", part) for i, part in enumerate(self.postprocess)]

@@ -20,9 +20,9 @@ from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.places import state_folder
 from clnr.recipe import Recipe
-from clnr.run import Run
+from clnr.results import Run
 
-_SCHEMA = 2
+_SCHEMA = 3
 _FIELDS = tuple(field.name for field in dataclasses.fields(Run))
 _DOCUMENTS = ("recipe", "versions")
 _OPTIONAL = ("epoch_ms",)
@@ -127,11 +127,16 @@ def _make(base: sqlite3.Connection) -> None:
     """Give the file its form: afresh, or from an older one."""
     with base:
         base.execute("BEGIN IMMEDIATE")
-        if _form(base) == 1:
+        form = _form(base)
+        if form == 1:
             # Form 1 had no early stopping, so that all epochs of the recipe were trained, or none.
             base.execute("ALTER TABLE runs ADD COLUMN epochs")
             trained = "CASE WHEN epoch_ms IS NULL OR NOT json_valid(recipe) THEN 0 ELSE json_extract(recipe, '$.epochs') END"
             base.execute(f"UPDATE runs SET epochs = {trained}")
+        if form in (1, 2):
+            # Until form 3, every run was trained alone.
+            base.execute("ALTER TABLE runs ADD COLUMN together")
+            base.execute("UPDATE runs SET together = 1")
         base.execute(
             f"CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(_FIELDS)})"
         )

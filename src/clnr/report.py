@@ -17,7 +17,8 @@ from clnr.data import DATASETS
 from clnr.methods import METHODS, Method
 from clnr.recipe import SPECS, Published
 from clnr.record import Record
-from clnr.run import Run, Summary, shelf
+from clnr.results import Run, Summary
+from clnr.run import shelf
 from clnr.search import Trial
 from clnr.version import __version__
 

@@ -5,62 +5,28 @@ load -> Graph -> views -> encoder -> postprocess -> objective -> fit -> embed ->
 
 from __future__ import annotations
 
-import math
 import numbers
-import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from clnr import data, geometry, machine, methods
 from clnr.edges import Array
 from clnr.engine import Engine, Placed, View, choose, unit_rows
-from clnr.errors import DataError, MethodError, RecipeError, TrainingError
-from clnr.evaluate import predictions, probe
-from clnr.graph import Graph
+from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, TrainingError
+from clnr.evaluate import Task, predictions, probes
+from clnr.graph import Graph, Split
 from clnr.layers import Parameters
-from clnr.methods import DROP, Method
+from clnr.methods import DROP, Method, Model
 from clnr.objectives import Lesson
 from clnr.recipe import Recipe, Shelved, shelved
-from clnr.train import Fitted, Watch, advice, fit
+from clnr.results import Run
+from clnr.train import Fitted, Watch, advice, fit_all
 
 LARGEST_SEED = 2**63 - 1
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training and its evaluation. Accuracies in percent; ``paper`` is the authors' optimistic rule.
-
-    ``epochs`` is how many were trained, which early stopping may make fewer than the recipe's; ``epoch_ms`` is None where
-    there were none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` counts everything but the
-    loading of data.
-    """
-
-    method: str
-    dataset: str
-    seed: int
-    strict: float
-    paper: float
-    validation: float
-    alignment: float
-    uniformity: float
-    effective_rank: float
-    epochs: int
-    train_seconds: float
-    epoch_ms: float | None
-    peak_memory_bytes: int
-    device: str
-    engine: str
-    precision: str
-    content: str
-    recipe: dict[str, Any]
-    versions: dict[str, str]
-    machine: str
-    seconds: float
 
 
 def run(
@@ -70,6 +36,7 @@ def run(
     *,
     recipe: Recipe | None = None,
     device: str = "auto",
+    precision: str = "auto",
     data_root: str | Path | None = None,
     watch: Watch | None = None,
 ) -> Run:
@@ -81,15 +48,58 @@ def run(
         seed: Decides everything random: split, initial weights, views, sampled nodes.
         recipe: All numbers; the shelf's for this method and data set where not given.
         device: ``auto``, ``cpu`` or ``cuda``.
+        precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
         data_root: Folder with raw data, looked into first.
         watch: Told the number of epochs done and the latest loss known, now and then.
+    """
+    (made,) = runs(method, dataset, [seed], recipe=recipe, device=device, precision=precision, data_root=data_root, watch=watch)
+    return made
+
+
+def runs(
+    method: Method | str = methods.CLNR,
+    dataset: Graph | str = "embedded",
+    seeds: Iterable[int] = range(20),
+    *,
+    recipe: Recipe | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    data_root: str | Path | None = None,
+    watch: Watch | None = None,
+) -> Iterator[Run]:
+    """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
+
+    The arguments are those of ``run``. Runs come in the order of seeds as they end; an error of one is raised after the
+    others of its group have come.
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
     if graph.labels is None:
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
-    with machine.enough_memory():
-        return _run(method, graph, _seed(seed), recipe, choose(device), watch)
+    engine, wanted = choose(device, precision), [_seed(seed) for seed in seeds]
+    for begin in range(0, len(wanted), engine.together):
+        yield from _as_memory_allows(method, graph, wanted[begin : begin + engine.together], recipe, engine, watch)
+
+
+def _as_memory_allows(
+    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None
+) -> Iterator[Run]:
+    """Runs of some seeds side by side; where memory is too short for all, of one half and then the other."""
+    made: list[Run | TrainingError] = []
+    try:
+        with machine.enough_memory():
+            made = _runs(method, graph, seeds, recipe, engine, watch)
+    except OutOfMemory:
+        if len(seeds) == 1:
+            raise
+    if not made:
+        half = len(seeds) // 2
+        for part in (seeds[:half], seeds[half:]):
+            yield from _as_memory_allows(method, graph, part, recipe, engine, watch)
+    yield from (each for each in made if isinstance(each, Run))
+    for each in made:
+        if isinstance(each, TrainingError):
+            raise each
 
 
 def embed(
@@ -99,6 +109,7 @@ def embed(
     *,
     recipe: Recipe | None = None,
     device: str = "auto",
+    precision: str = "auto",
     data_root: str | Path | None = None,
     watch: Watch | None = None,
 ) -> Array:
@@ -109,7 +120,10 @@ def embed(
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
     with machine.enough_memory():
-        return _learn(method, graph, _seed(seed), recipe, choose(device), watch).z.cpu().numpy()
+        (learned,) = _learn(method, graph, [_seed(seed)], recipe, choose(device, precision), watch)
+    if isinstance(learned, TrainingError):
+        raise learned
+    return learned.z.cpu().numpy()
 
 
 def _resolve(
@@ -141,24 +155,42 @@ def _seed(seed: object) -> int:
 
 
 class _Learned(NamedTuple):
+    seed: int
     recipe: Recipe
     placed: Placed
     fitted: Fitted
     z: torch.Tensor
 
 
-def _learn(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None) -> _Learned:
-    """The part of a run that sees no label but those of a lesson, because no other is there to be seen."""
-    lesson = None
-    if method.supervised:
-        lesson, classes = lesson_of(graph, seed, engine.device)
-        recipe = recipe.but(dimension=classes)
-    model, placed = method.build(recipe), engine.place(graph.without_labels())
-    fitted = fit(model, engine, placed, recipe, seed, watch, lesson)
-    z = model.embed(fitted.parameters, engine, View(placed))
+def _learn(
+    method: Method, graph: Graph, seeds: Sequence[int], recipe: Recipe, engine: Engine, watch: Watch | None
+) -> list[_Learned | TrainingError]:
+    """The part of runs that sees no label but those of a lesson, because no other is there to be seen."""
+    taught: dict[Recipe, dict[int, Lesson | None]] = {}
+    for seed in seeds:
+        lesson, own = None, recipe
+        if method.supervised:
+            lesson, classes = lesson_of(graph, seed, engine.device)
+            own = recipe.but(dimension=classes)
+        taught.setdefault(own, {})[seed] = lesson
+    placed = engine.place(graph.without_labels())
+    learned: dict[int, _Learned | TrainingError] = {}
+    for own, lessons in taught.items():
+        model = method.build(own)
+        for seed, fitted in zip(lessons, fit_all(model, engine, placed, own, lessons, watch), strict=True):
+            learned[seed] = _embedded(model, engine, seed, own, placed, fitted)
+    return [learned[seed] for seed in seeds]
+
+
+def _embedded(
+    model: Model, engine: Engine, seed: int, recipe: Recipe, placed: Placed, fitted: Fitted | TrainingError
+) -> _Learned | TrainingError:
+    if isinstance(fitted, TrainingError):
+        return fitted
+    z = model.embed(fitted.parameters, engine.exact, View(placed))
     if not z.isfinite().all():
-        raise TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
-    return _Learned(recipe, placed, fitted, z)
+        return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
+    return _Learned(seed, recipe, placed, fitted, z)
 
 
 def lesson_of(graph: Graph, seed: int, device: torch.device) -> tuple[Lesson, int]:
@@ -177,42 +209,61 @@ def lesson_of(graph: Graph, seed: int, device: torch.device) -> tuple[Lesson, in
     return Lesson(*(torch.tensor(array, device=device) for array in arrays)), classes
 
 
-def _run(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, watch: Watch | None) -> Run:
+def _runs(
+    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None
+) -> list[Run | TrainingError]:
     assert graph.labels is not None
     began = time.perf_counter()
-    split = data.split_of(graph, seed)
+    splits = {seed: data.split_of(graph, seed) for seed in seeds}
     meter = machine.MemoryMeter(engine.device)
-    recipe, placed, fitted, z = _learn(method, graph, seed, recipe, engine, watch)
-    labels = torch.tensor(graph.labels, device=z.device)
+    learned = _learn(method, graph, seeds, recipe, engine, watch)
+    labels = torch.tensor(graph.labels, device=engine.device)
+    good = [own for own in learned if isinstance(own, _Learned)]
     if method.supervised:
-        measured = predictions(z, labels, split)
+        measured = [predictions(own.z, labels, splits[own.seed]) for own in good]
     else:
-        measured = probe(z, labels, split, recipe.probe_steps, recipe.probe_learning_rate, recipe.probe_weight_decay)
+        rate, decay = recipe.probe_learning_rate, recipe.probe_weight_decay
+        measured = probes([Task(own.z, splits[own.seed], rate, decay) for own in good], labels, recipe.probe_steps)
+    shapes = [_shape(method, engine.exact, own, splits[own.seed]) for own in good]
+    peak, seconds = meter.peak(), (time.perf_counter() - began) / len(seeds)
+    made = {
+        own.seed: Run(
+            method=method.name,
+            dataset=graph.name,
+            seed=own.seed,
+            strict=accuracy.strict,
+            paper=accuracy.paper,
+            validation=accuracy.validation,
+            **shape,
+            epochs=len(own.fitted.losses),
+            train_seconds=own.fitted.seconds,
+            epoch_ms=own.fitted.epoch_ms,
+            together=own.fitted.together,
+            peak_memory_bytes=peak,
+            device=engine.device.type,
+            engine=engine.name,
+            precision=engine.precision,
+            content=graph.digest,
+            recipe=own.recipe.to_dict(),
+            versions=machine.versions(),
+            machine=machine.describe(engine.device),
+            seconds=seconds,
+        )
+        for own, accuracy, shape in zip(good, measured, shapes, strict=True)
+    }
+    return [made[own.seed] if isinstance(own, _Learned) else own for own in learned]
+
+
+def _shape(method: Method, engine: Engine, learned: _Learned, split: Split) -> dict[str, float]:
+    """Alignment, uniformity and effective rank."""
+    seed, recipe, placed, fitted, z = learned
     nodes = torch.tensor(split.validation, device=z.device)
     u, v = (unit_rows(rows) for rows in fresh_views(method, recipe, fitted.parameters, engine, placed, seed, nodes))
-    return Run(
-        method=method.name,
-        dataset=graph.name,
-        seed=seed,
-        strict=measured.strict,
-        paper=measured.paper,
-        validation=measured.validation,
-        alignment=geometry.alignment(u, v),
-        uniformity=(geometry.uniformity(u) + geometry.uniformity(v)) / 2,
-        effective_rank=geometry.effective_rank(z),
-        epochs=len(fitted.losses),
-        train_seconds=fitted.seconds,
-        epoch_ms=fitted.epoch_ms,
-        peak_memory_bytes=meter.peak(),
-        device=engine.device.type,
-        engine=engine.name,
-        precision=engine.precision,
-        content=graph.digest,
-        recipe=recipe.to_dict(),
-        versions=machine.versions(),
-        machine=machine.describe(engine.device),
-        seconds=time.perf_counter() - began,
-    )
+    return {
+        "alignment": geometry.alignment(u, v),
+        "uniformity": (geometry.uniformity(u) + geometry.uniformity(v)) / 2,
+        "effective_rank": geometry.effective_rank(z),
+    }
 
 
 @torch.no_grad()
@@ -231,13 +282,6 @@ def fresh_views(
     return [model.embed(parameters, engine, view)[nodes] for view in views]
 
 
-def without_nan(value: Any) -> Any:
-    """For JSON, which has no NaN: None in its place."""
-    if isinstance(value, dict):
-        return {name: without_nan(each) for name, each in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
 def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
     """The shipped recipe for a method on a data set: what ``run`` takes where it is given none. Vary it with ``but``."""
     return shelf(_method(method), dataset.name if isinstance(dataset, Graph) else data.find(dataset).name).recipe
@@ -246,56 +290,3 @@ def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
 def shelf(method: Method, dataset: str) -> Shelved:
     """The shipped recipe for a method on a data set, with its sources and the published result."""
     return shelved(dataset, method.lineage)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Several runs that differ in their seed alone.
-
-    Accuracies are lists by seed with mean and population standard deviation; ``epoch_ms`` is the median, the peak of memory
-    the largest, and all else the mean over seeds.
-    """
-
-    runs: tuple[Run, ...]
-
-    @classmethod
-    def of(cls, runs: Sequence[Run]) -> Summary:
-        return cls(tuple(sorted(runs, key=lambda run: run.seed)))
-
-    def mean(self, measure: str) -> float:
-        return statistics.fmean(getattr(run, measure) for run in self.runs)
-
-    def accuracy(self, protocol: str) -> dict[str, Any]:
-        values = [getattr(run, protocol) for run in self.runs]
-        return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "runs": values}
-
-    @property
-    def epoch_ms(self) -> float | None:
-        known = [run.epoch_ms for run in self.runs if run.epoch_ms is not None]
-        return statistics.median(known) if known else None
-
-    @property
-    def peak_memory_bytes(self) -> int:
-        return max(run.peak_memory_bytes for run in self.runs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """What ``clnr run --json`` prints."""
-        first = self.runs[0]
-        told = {
-            "method": first.method,
-            "dataset": first.dataset,
-            "seeds": len(self.runs),
-            "strict": self.accuracy("strict"),
-            "paper": self.accuracy("paper"),
-            **{
-                measure: self.mean(measure)
-                for measure in ("alignment", "uniformity", "effective_rank", "epochs", "train_seconds")
-            },
-            "epoch_ms": self.epoch_ms,
-            "peak_memory_bytes": self.peak_memory_bytes,
-            "device": first.device,
-            "machine": first.machine,
-            "recipe": first.recipe,
-            "versions": first.versions,
-        }
-        return dict(without_nan(told))

@@ -15,7 +15,7 @@ from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.graph import Graph, Split
 from clnr.methods import Method
 from clnr.recipe import Recipe, parse
-from clnr.run import Run, Summary
+from clnr.results import Run, Summary
 from clnr.session import Session
 
 

@@ -16,7 +16,8 @@ from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.recipe import Recipe
 from clnr.record import Record, run_key
-from clnr.run import Run, Summary, run
+from clnr.results import Run, Summary
+from clnr.run import runs
 
 err = Console(stderr=True, highlight=False)
 
@@ -93,28 +94,32 @@ class Session:
 
         A run that cannot be recorded is still a run: it is returned with the rest, and the reason beside them.
         """
-        made: list[Run] = []
+        keys = {seed: run_key(graph, method, recipe, seed, self.engine) for seed in range(self.seeds)}
+        made = {seed: found for seed, key in keys.items() if not self.again and (found := self.record.find(key))}
+        if made:
+            said = f"{method.name}: {len(made)} of {self.seeds} from the record ({self.record.path}); --again runs them anew"
+            self.bar.remark(said)
+        missing = [seed for seed in keys if seed not in made]
         failure: RecordError | None = None
-        recalled = 0
-        for seed in range(self.seeds):
-            key = run_key(graph, method, recipe, seed, self.engine)
-            found = None if self.again else self.record.find(key)
-            recalled += found is not None
-            if found is None:
-                found = self.run(method, graph, seed, recipe)
+        for begin in range(0, len(missing), self.engine.together):
+            for run in self._now(method, graph, missing[begin : begin + self.engine.together], recipe):
+                made[run.seed] = run
                 try:
-                    self.record.add(key, found)
+                    self.record.add(keys[run.seed], run)
                 except RecordError as error:
                     failure = error
-            made.append(found)
-        if recalled:
-            said = f"{method.name}: {recalled} of {self.seeds} from the record ({self.record.path}); --again runs them anew"
-            self.bar.remark(said)
-        return Summary.of(made), failure
+        return Summary.of(list(made.values())), failure
 
     def run(self, method: Method, graph: Graph, seed: int, recipe: Recipe, remark: str = "") -> Run:
         """One run, shown while it lasts and kept nowhere."""
+        (made,) = self._now(method, graph, [seed], recipe, remark)
+        return made
+
+    def _now(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, remark: str = "") -> Iterator[Run]:
+        """Runs made now, side by side as far as the engine has them."""
         epochs = recipe.epochs if method.objective else 0
-        what = [f"{method.name} on {graph.name}", *([remark] if remark else []), f"seed {seed}"]
+        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+        what = [f"{method.name} on {graph.name}", *([remark] if remark else []), which]
         with self.bar.training(", ".join(what), epochs) as watch:
-            return run(method, graph, seed, recipe=recipe, device=self.engine.device.type, watch=watch)
+            device, precision = self.engine.device.type, self.engine.precision
+            yield from runs(method, graph, seeds, recipe=recipe, device=device, precision=precision, watch=watch)

@@ -46,10 +46,21 @@ def fused():
     return KernelEngine(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
 
+def exact():
+    """The GPU's, in float32."""
+    return gpu(torch.float32)
+
+
+def cusparse():
+    """What a GPU has without Triton."""
+    return TorchEngine("gpu-torch", torch.device("cuda"), lambda matrix, h: matrix @ h, 0.05)
+
+
 ENGINES = [
     pytest.param(cpu, id="cpu"),
     pytest.param(plain, id="plain"),
-    pytest.param(gpu, id="gpu", marks=pytest.mark.gpu),
+    pytest.param(exact, id="gpu", marks=pytest.mark.gpu),
+    pytest.param(cusparse, id="cusparse", marks=pytest.mark.gpu),
 ]
 FUSED = [pytest.param(fused, id="fused")]
 EVERY = [pytest.param(reference, id="reference"), *ENGINES]
@@ -57,7 +68,7 @@ EVERY = [pytest.param(reference, id="reference"), *ENGINES]
 
 @pytest.fixture
 def engine(request):
-    if request.param is gpu and not torch.cuda.is_available():
+    if request.param in (exact, cusparse) and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     return request.param()
 

@@ -15,12 +15,13 @@ from clnr import data, machine, methods, report
 from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say
 from clnr.comparison import Comparison
 from clnr.data.files import download
-from clnr.engine import choose
+from clnr.engine import Engine, choose
 from clnr.errors import ClnrError, RecipeError, RecordError
 from clnr.methods import Method
 from clnr.recipe import Published, Recipe, parse
 from clnr.record import Record
-from clnr.run import Summary, shelf, without_nan
+from clnr.results import Summary, without_nan
+from clnr.run import shelf
 from clnr.search import Trial, best_first, grid, try_all
 from clnr.session import Session, progress_bar
 
@@ -29,6 +30,7 @@ _BASELINES = (methods.RAW, methods.UNTRAINED)
 
 Seeds = Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Precision = Annotated[str, typer.Option(help="Of training: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, looked into first.")]
 Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's number.")]
 Again = Annotated[bool, typer.Option("--again", help="Run even what the record holds already.")]
@@ -41,6 +43,7 @@ def run_command(
     dataset: DatasetName = None,
     seeds: Seeds = 1,
     device: Device = "auto",
+    precision: Precision = "auto",
     data_root: DataRoot = None,
     assign: Assign = None,
     again: Again = False,
@@ -56,7 +59,7 @@ def run_command(
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
         lineup = [*((each, recipe) for each in _BASELINES), *lineup]
-    rows, failures = _all_runs(lineup, name, seeds, device, data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
     if as_json:
         print(json.dumps(rows[-1][0].to_dict()))
     else:
@@ -75,6 +78,7 @@ def compare(
     ] = "CLNR,GRACE,CCA-SSG",
     seeds: Seeds = 5,
     device: Device = "auto",
+    precision: Precision = "auto",
     data_root: DataRoot = None,
     assign: Assign = None,
     again: Again = False,
@@ -99,7 +103,7 @@ def compare(
     for each in chosen:
         own = {key: value for key, value in changes.items() if key in each.keys}
         lineup.append((each, _recipe(each, name, own)))
-    rows, failures = _all_runs(lineup, name, seeds, device, data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
     made, published = (list(column) for column in zip(*rows, strict=True))
     compared = Comparison.of(made)
     if as_json:
@@ -122,6 +126,7 @@ def search(
     ] = None,
     seeds: Seeds = 3,
     device: Device = "auto",
+    precision: Precision = "auto",
     data_root: DataRoot = None,
     assign: Assign = None,
     as_json: Json = False,
@@ -134,7 +139,7 @@ def search(
     for key in trials[0].changes:
         if key in chosen.measuring:
             raise RecipeError(f"training {chosen.name} has no use for {key}, which only the geometry is measured with")
-    engine = choose(device)
+    engine = choose(device, precision)
     _positive(seeds)
     found: list[Trial] = []
     try:
@@ -183,10 +188,15 @@ def _positive(seeds: int) -> None:
 
 
 def _all_runs(
-    lineup: list[tuple[Method, Recipe]], dataset: str, seeds: int, device: str, data_root: Path | None, again: bool, quiet: bool
+    lineup: list[tuple[Method, Recipe]],
+    dataset: str,
+    seeds: int,
+    engine: Engine,
+    data_root: Path | None,
+    again: bool,
+    quiet: bool,
 ) -> tuple[list[tuple[Summary, Published | None]], list[RecordError]]:
     """Runs of each method of a line-up, each with what was published of it, and what failed of recording them."""
-    engine = choose(device)
     record = Record()
     _positive(seeds)
     record.prepare()

@@ -13,7 +13,8 @@ from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_
 from clnr.engine import DEVICES
 from clnr.errors import RecipeError, UnknownName
 from clnr.record import Record
-from clnr.run import shelf, without_nan
+from clnr.results import without_nan
+from clnr.run import shelf
 
 
 @app.command(name="ls")

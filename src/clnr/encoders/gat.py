@@ -11,6 +11,7 @@ from clnr import chance
 from clnr.encoders.base import PlainEncoder
 from clnr.engine import Operators
 from clnr.layers import Parameters, glorot
+from clnr.rows import formed
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class GAT(PlainEncoder):
         return parameters
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        h = operators.project(parameters["0.weight"])
+        h = formed(operators.project(parameters["0.weight"]))
         for layer in range(self.layers):
             if layer:
                 h = operators.dropout(torch.nn.functional.elu(h), f"layer {layer}") @ parameters[f"{layer}.weight"]

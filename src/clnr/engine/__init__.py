@@ -13,9 +13,11 @@ from clnr.engine.reference import Reference
 from clnr.errors import DeviceError, UnknownName
 
 DEVICES = ("auto", "cpu", "cuda")
+PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
 __all__ = [
     "DEVICES",
+    "PRECISIONS",
     "Drop",
     "Dropout",
     "Engine",
@@ -34,12 +36,18 @@ __all__ = [
 ]
 
 
-def choose(device: str = "auto") -> Engine:
-    """The fastest engine for a device; ``auto`` is the GPU where there is one."""
+def choose(device: str = "auto", precision: str = "auto") -> Engine:
+    """The fastest engine for a device; ``auto`` is the GPU where there is one, and there bfloat16, else float32."""
+    if precision not in PRECISIONS:
+        raise UnknownName("precision", precision, PRECISIONS)
     if device not in DEVICES:
         raise UnknownName("device", device, DEVICES)
     there = torch.cuda.is_available()
     if device == "cuda" and not there:
         built = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
         raise DeviceError(f"device 'cuda' is not here: {built}; use --device cpu, or auto")
-    return gpu() if there and device != "cpu" else cpu()
+    if there and device != "cpu":
+        return gpu(PRECISIONS[precision])
+    if precision == "bfloat16":
+        raise DeviceError("bfloat16 is for GPUs; a CPU computes in float32: use --precision float32, or auto")
+    return cpu()

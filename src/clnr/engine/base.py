@@ -207,6 +207,13 @@ class Engine(ABC):
     name: str
     device: torch.device
     precision: str = "float32"
+    together: int = 1
+    """How many trainings side by side keep it busy."""
+
+    @property
+    def exact(self) -> Engine:
+        """The same in float32, for what is done once."""
+        return self
 
     @abstractmethod
     def place(self, graph: Graph) -> Placed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cached_property
 from types import ModuleType
@@ -16,14 +17,22 @@ from clnr.engine.dense import kernels
 from clnr.engine.lanes import Lanes
 from clnr.engine.pattern import Pattern
 from clnr.engine.sparse import FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
+from clnr.errors import DeviceError
 
 _DENSE_ABOVE = 0.05
 # Views of more nodes fill a chip alone, and would only drive each other out of its cache.
 _FILLING = 50_000
 
 
-def gpu() -> Engine:
-    return TorchEngine("gpu", torch.device("cuda", torch.cuda.current_device()), _multiply, _DENSE_ABOVE)
+def gpu(dtype: torch.dtype | None = None) -> Engine:
+    """Triton's kernels, in bfloat16 where the GPU has it unless said otherwise; without Triton what torch has, in float32."""
+    device = torch.device("cuda", torch.cuda.current_device())
+    if kernels() is not None:
+        return KernelEngine(device, dtype or (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32))
+    if dtype == torch.bfloat16:
+        raise DeviceError("bfloat16 on a GPU needs Triton, which is not installed: pip install triton; or use float32")
+    warnings.warn("Triton is not installed, so that training on the GPU is slower; pip install triton", stacklevel=2)
+    return TorchEngine("gpu-torch", device, _multiply, _DENSE_ABOVE)
 
 
 def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
@@ -75,12 +84,17 @@ class KernelEngine(SparseEngine):
 
     name = "gpu"
     dense_above = _DENSE_ABOVE
+    together = 32
 
     def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32):
         tools = kernels()
         assert tools is not None
         self.device, self.dtype, self._tools = device, dtype, tools
         self.precision = str(dtype).removeprefix("torch.")
+
+    @property
+    def exact(self) -> Engine:
+        return self if self.dtype == torch.float32 else KernelEngine(self.device)
 
     def propagation(self, view: View) -> Matrix:
         placed, drop, tools = view.placed, view.drop, self._tools
