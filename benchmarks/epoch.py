@@ -14,19 +14,18 @@ import json
 import statistics
 import subprocess
 import sys
-import time
 
 import torch
 
-from benchmarks.plain import PlainCLNR
 from clnr import CLNR, data, machine, recipe_for
+from clnr.bench.measure import ours, plain
 from clnr.data.synthetic import shaped
 from clnr.engine import choose
 from clnr.graph import Graph
 from clnr.recipe import Recipe
-from clnr.train import fit
 
 SHAPES = {"arxiv-shape": ("ogbn-arxiv", 169_343, 1_157_799, 128)}
+CONTENDERS = {"plain": plain, "ours": ours}
 
 
 def subject(name: str) -> tuple[Graph, Recipe]:
@@ -37,35 +36,12 @@ def subject(name: str) -> tuple[Graph, Recipe]:
     return data.load(name), recipe_for(CLNR, name)
 
 
-def plain(graph: Graph, recipe: Recipe, device: torch.device, epochs: int) -> float:
-    training = PlainCLNR(graph, recipe, device)
-    times = []
-    for _ in range(epochs):
-        began = time.perf_counter()
-        training.epoch()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        times.append((time.perf_counter() - began) * 1e3)
-    return statistics.median(times[max(1, epochs // 5) :])
-
-
-def ours(graph: Graph, recipe: Recipe, device: torch.device, epochs: int) -> float:
-    engine = choose(device.type)
-    model, placed = CLNR.build(recipe), engine.place(graph)
-    fitted = fit(model, engine, placed, recipe.but(epochs=epochs), seed=0)
-    assert fitted.epoch_ms is not None
-    return fitted.epoch_ms
-
-
-CONTENDERS = {"plain": plain, "ours": ours}
-
-
-def measure(who: str, name: str, device: str, epochs: int) -> dict[str, float]:
+def measure(who: str, name: str, device: str, precision: str, epochs: int) -> dict[str, float]:
     """In this process: milliseconds an epoch and the peak of memory above what the graph's loading took."""
     graph, recipe = subject(name)
-    there = torch.device(device)
-    meter = machine.MemoryMeter(there)
-    return {"ms": CONTENDERS[who](graph, recipe, there, epochs), "bytes": meter.peak()}
+    engine = choose(device, precision)
+    meter = machine.MemoryMeter(engine.device)
+    return {"ms": CONTENDERS[who](graph, recipe, engine, epochs), "bytes": meter.peak()}
 
 
 def elsewhere(*words: str) -> dict[str, float]:
@@ -80,18 +56,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", metavar="NAME", help=f"data sets, or {', '.join(SHAPES)}")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--precision", default="auto", help="of clnr; plain PyG is float32")
     parser.add_argument("--epochs", type=int, default=0, help="in each turn; 12 on a CPU and 200 on a GPU where not given")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--one", choices=CONTENDERS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     epochs = asked.epochs or (200 if asked.device == "cuda" else 12)
     if asked.one:
-        print(json.dumps(measure(asked.one, asked.names[0], asked.device, epochs)))
+        print(json.dumps(measure(asked.one, asked.names[0], asked.device, asked.precision, epochs)))
         return
-    print(f"{machine.describe(torch.device(asked.device))}, torch {torch.__version__}, {asked.turns} turns of {epochs} epochs")
+    where = machine.describe(torch.device(asked.device))
+    print(f"{where}, {asked.precision}, torch {torch.__version__}, {asked.turns} turns of {epochs} epochs")
     print(f"{'':14}{'plain PyG ms':>24}{'clnr ms':>24}{'ratio':>8}{'plain MiB':>11}{'clnr MiB':>10}")
     for name in asked.names:
-        rest = (name, "--device", asked.device, "--epochs", str(epochs))
+        rest = (name, "--device", asked.device, "--precision", asked.precision, "--epochs", str(epochs))
         turns = [{who: elsewhere(who, *rest) for who in CONTENDERS} for _ in range(asked.turns)]
         times = {who: sorted(turn[who]["ms"] for turn in turns) for who in CONTENDERS}
         middle = {who: statistics.median(times[who]) for who in CONTENDERS}

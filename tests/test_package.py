@@ -18,7 +18,7 @@ ORDER = (
     *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data"),
     *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "methods"),
     *("ledger", "trainee", "train", "evaluate", "geometry", "machine", "results", "run"),
-    *("record", "comparison", "session", "search", "report", "cli", "__main__"),
+    *("record", "comparison", "session", "search", "bench", "report", "cli", "__main__"),
 )
 
 

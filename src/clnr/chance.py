@@ -95,19 +95,19 @@ def threshold(rate: float | Tensor) -> int | Tensor:
     return (rate.double() * _RANGE).long() if isinstance(rate, Tensor) else int(rate * _RANGE)
 
 
-def uniform(key: Key, count: int, device: torch.device | str = "cpu") -> Tensor:
+def uniform(key: Key, count: int, device: torch.device | None = None) -> Tensor:
     """``count`` float32 numbers in [0, 1), each a multiple of 2^-24."""
     word = draw(key, torch.arange(count, device=device))
     return (word >> 8).to(torch.float32) * 2.0**-24
 
 
-def normal(key: Key, count: int, device: torch.device | str = "cpu") -> Tensor:
+def normal(key: Key, count: int, device: torch.device | None = None) -> Tensor:
     """``count`` float32 numbers of the standard normal law, by Box and Muller's formula (1958)."""
     radius = (-2 * torch.log1p(-uniform(branch(key, "radius"), count, device))).sqrt()
     return radius * torch.cos(2 * math.pi * uniform(branch(key, "angle"), count, device))
 
 
-def shuffle(key: Key, total: int, device: torch.device | str = "cpu") -> Tensor:
+def shuffle(key: Key, total: int, device: torch.device | None = None) -> Tensor:
     """All of ``0 .. total - 1`` in hashed order. Where only a few are wanted, ``permute`` finds them without a sort."""
     return draw(key, torch.arange(total, device=device)).argsort(stable=True)
 

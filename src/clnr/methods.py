@@ -204,7 +204,7 @@ class Model:
     objective: Objective | None
 
     def init(self, inputs: int, seed: int) -> Parameters:
-        """Fresh parameters, on the CPU."""
+        """Fresh parameters, on torch's default device: the same numbers on any."""
         parameters = at("encoder", self.encoder.init(inputs, chance.key(seed, "encoder")))
         width = self.encoder.width(inputs)
         stages: list[tuple[str, Postprocess | Objective]] = [*self._stages()]
@@ -238,6 +238,8 @@ class Model:
         """The views' rows as the objective sees them; those of some nodes, if so asked."""
         beside = engine.lanes(views[0].placed, len(views))
         seen, done = [], []
+        if nodes is not None:
+            beside.used(nodes)
         with beside:
             for index, view in enumerate(views):
                 with beside.lane(index):

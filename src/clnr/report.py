@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from rich.table import Table
 
 from clnr import machine, places
+from clnr.bench import Measured
 from clnr.comparison import Comparison
 from clnr.data import DATASETS
 from clnr.methods import METHODS, Method
@@ -181,6 +182,24 @@ def _table(*words: str, numbers: tuple[str, ...] = ()) -> Table:
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def measured(rows: Sequence[Measured]) -> Table:
+    """Epochs of both contenders on each graph."""
+    table = _table("graph", numbers=("nodes", "edges", "plain PyG ms", "clnr ms", "ratio", "PyG MiB", "clnr MiB"))
+    for row in rows:
+        plain, ours = (_spread(times) for times in (row.plain, row.ours))
+        peaks = ("-" if peak is None else f"{peak / 2**20:,.0f}" for peak in (row.plain_bytes, row.our_bytes))
+        ratio = "-" if row.ratio is None else f"{row.ratio:.1f}"
+        table.add_row(row.graph, f"{row.nodes:,}", f"{row.edges:,}", plain, ours, ratio, *peaks)
+    return table
+
+
+def _spread(times: tuple[float, float, float] | None) -> str:
+    if times is None:
+        return "-"
+    low, middle, high = times
+    return f"{middle:,.2f} ({low:,.2f}-{high:,.2f})"
 
 
 def environment() -> dict[str, str]:

@@ -89,7 +89,8 @@ def fit_all(
     The arguments are those of ``fit``, with a lesson for each seed; what is watched is the first one's loss.
     """
     began = time.perf_counter()
-    fresh = [model.init(placed.graph.num_features, seed) for seed in seeds]
+    with torch.device(engine.device):
+        fresh = [model.init(placed.graph.num_features, seed) for seed in seeds]
     learns = model.objective is not None and any(fresh)
     ledger = Ledger(recipe.epochs if learns else 0, len(seeds), engine.device)
     starts = [Moment(engine, placed, seed, 0, recipe.epochs, lesson) for seed, lesson in seeds.items()]

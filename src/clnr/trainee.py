@@ -57,7 +57,8 @@ class Trainee:
         model, parameters, moment = self._model, self._parameters, self._moment
         self._set_rate(moment.epoch)
         self._optimiser.zero_grad()
-        loss = model.loss(parameters, moment)
+        # Views may lie in lanes of their own: through an alias made here, their gradients are added up here.
+        loss = model.loss({name: value.view_as(value) for name, value in parameters.items()}, moment)
         loss.backward()
         criterion = loss.detach()
         if self._best is not None:

@@ -191,7 +191,7 @@ def test_long_rows_are_split_and_every_entry_has_one_item():
     assert sorted(set(row)) == list(range(40))
     assert (end - begin).max() <= 256
     assert 12 == structure.split < structure.long < len(row)
-    assert (np.diff(np.ceil((end - begin)[structure.long :] / 8)) <= 0).all()
+    assert (np.diff(np.ceil((end - begin)[structure.long :] / 4)) <= 0).all()
 
 
 def test_no_rows_or_no_columns_give_an_empty_product():

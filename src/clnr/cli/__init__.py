@@ -6,11 +6,11 @@ import io
 import os
 import sys
 
-from clnr.cli import running, telling
+from clnr.cli import benching, running, telling
 from clnr.cli.app import app, say
 from clnr.errors import ClnrError
 
-__all__ = ["app", "main", "running", "telling"]
+__all__ = ["app", "benching", "main", "running", "telling"]
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def init(self, inputs: int, key: chance.Key) -> Parameters:
-        """Fresh parameters on the CPU for ``inputs`` features: a pure function of the key."""
+        """Fresh parameters for ``inputs`` features, on torch's default device: a pure function of the key."""
 
     @abstractmethod
     def width(self, inputs: int) -> int:

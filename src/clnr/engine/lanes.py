@@ -49,6 +49,11 @@ class Lanes:
         """Where one piece of work goes; may be entered several times."""
         return torch.cuda.stream(self._sides[index]) if self._sides else nullcontext()
 
+    def used(self, tensor: torch.Tensor) -> None:
+        """Say that lanes read what was made outside of them: its memory is not to be given away before they have done so."""
+        for side in self._sides:
+            tensor.record_stream(side)
+
     def once(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` returns, made before the lanes part at the first call only, for all of them."""
         if name not in self.made:

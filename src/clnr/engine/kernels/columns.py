@@ -11,7 +11,7 @@ from torch import Tensor
 from clnr.engine.kernels.jit import blocks, chip, kernel, power
 
 _TILE = 4096
-_ROWS, _COLUMNS = 64, 64
+_ROWS, _COLUMNS = 64, 128
 
 
 def column_sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bool = False) -> Tensor:

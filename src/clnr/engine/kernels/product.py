@@ -12,10 +12,10 @@ from clnr.engine.kernels.jit import blocks, power
 from clnr.engine.kernels.stream import Dropped, rule
 from clnr.engine.kernels.structure import CHUNK, Structure
 
-# A program is one warp. It takes 32 entries a round, one to a lane, so that no column is loaded twice, and reads 256 bytes of
-# each one's row, 16 to a lane: 8 KiB are asked for before the first of them is waited for. Wide rows go in slices one after
-# another: a slice of all rows, unlike the whole, often fits into the cache.
-_SLICE, _ROUND, _MOST = 256, 8 << 10, 128
+# A program is one warp. It takes 16 entries a round and reads 256 bytes of each one's row, 16 to a lane: 4 KiB are asked for
+# before the first of them is waited for. Wide rows go in slices one after another: a slice of all rows, unlike the whole, often
+# fits into the cache.
+_SLICE, _ROUND, _MOST = 256, 4 << 10, 128
 
 
 def multiply(

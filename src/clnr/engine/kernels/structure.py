@@ -11,7 +11,7 @@ from torch import Tensor
 # eight rounds of 32 entries: long enough that its partial sum is a small part of its traffic, and short enough that the
 # largest hub's last segment, started first, ends before the rest does.
 SHORT, SEGMENT = 32, 256
-CHUNK = 8
+CHUNK = 4
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,8 +49,8 @@ class PlainCLNR:
         self.recipe, self.x, self.edges = recipe, data.x.to_dense(), data.edge_index
         widths = [graph.num_features, *[recipe.hidden] * (recipe.layers - 1), recipe.dimension]
         self.model = (Perceptron if recipe.encoder == "mlp" else Convolutions)(widths).to(device)
-        fused = {"fused": True} if device.type == "cuda" else {}
-        self.adam = torch.optim.Adam(self.model.parameters(), lr=recipe.learning_rate, **fused)
+        fused = True if device.type == "cuda" else None
+        self.adam = torch.optim.Adam(self.model.parameters(), lr=recipe.learning_rate, fused=fused)
 
     def view(self) -> Tensor:
         keep = torch.rand(self.x.shape[1], device=self.x.device) >= self.recipe.feature_mask

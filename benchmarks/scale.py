@@ -1,0 +1,74 @@
+"""Time and memory of an epoch of CLNR against the size of a graph, clnr alone: a table, and a plot with --plot FILE.
+
+    python -m benchmarks.scale                                # 10^4 to 10^7 edges
+    python -m benchmarks.scale --edges 3e7 1e8 --plot scale.png
+
+Graphs are generated, of ogbn-arxiv's density and features, and trained with its recipe: three layers, 512 wide, m = 1024.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import torch
+
+from clnr import machine
+from clnr.bench import Measured, generated, measure
+from clnr.engine import choose
+
+EDGES = [round(10 ** (half / 2)) for half in range(8, 15)]
+
+
+def slope(rows: list[Measured], value: str) -> float:
+    """The exponent of growth over the upper half of sizes: 1 is linear."""
+    upper = rows[len(rows) // 2 :]
+    heights = {"time": lambda row: row.ours[1], "memory": lambda row: row.our_bytes}[value]
+    return math.log(heights(upper[-1]) / heights(upper[0])) / math.log(upper[-1].edges / upper[0].edges)
+
+
+def plot(rows: list[Measured], path: str, where: str) -> None:
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(7, 2.8), constrained_layout=True)
+    edges = [row.edges for row in rows]
+    for axis, heights, label in (
+        (axes[0], [row.ours[1] for row in rows], "ms an epoch"),
+        (axes[1], [row.our_bytes / 2**30 for row in rows], "peak memory, GiB"),
+    ):
+        axis.loglog(edges, heights, "o-", color="#0072B2", label="CLNR")
+        line = [heights[-1] * each / edges[-1] for each in edges]
+        axis.loglog(edges, line, ":", color="#666666", label="linear")
+        axis.set(xlabel="edges (both directions)", ylabel=label, ylim=(min(heights) / 2, max(heights) * 2))
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False)
+    figure.suptitle(where, fontsize=9)
+    figure.savefig(path, dpi=160)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--edges", type=float, nargs="+", default=EDGES)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--epochs", type=int, default=0)
+    parser.add_argument("--plot", metavar="FILE")
+    asked = parser.parse_args()
+    engine = choose(asked.device, asked.precision)
+    epochs = asked.epochs or (40 if engine.device.type == "cuda" else 4)
+    where = f"{machine.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
+    print(where)
+    print(f"{'edges':>12}{'nodes':>12}{'ms an epoch':>14}{'GiB':>8}", flush=True)
+    rows = []
+    for edges in asked.edges:
+        row = measure(*generated(round(edges)), engine, epochs, turns=1, rival=False)
+        rows.append(row)
+        print(f"{row.edges:>12,}{row.nodes:>12,}{row.ours[1]:>14.3f}{row.our_bytes / 2**30:>8.2f}", flush=True)
+    if len(rows) > 2:
+        print(f"growth over the larger half: time {slope(rows, 'time'):.2f}, memory {slope(rows, 'memory'):.2f} (1 is linear)")
+    if asked.plot:
+        plot(rows, asked.plot, where)
+
+
+if __name__ == "__main__":
+    main()

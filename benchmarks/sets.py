@@ -1,0 +1,48 @@
+"""Many seeds of CLNR on many data sets in one process, trained and strictly evaluated: accuracies and time.
+
+python -m benchmarks.sets --seeds 20                      # the seven sets, as far as they are there
+python -m benchmarks.sets cora photo --precision float32
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+import torch
+
+from clnr import CLNR, data, machine, runs
+
+SETS = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", default=SETS)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="auto")
+    asked = parser.parse_args()
+    began = time.perf_counter()
+    print(f"{'':12}{'strict %':>14}{'paper rule %':>14}{'ms an epoch':>13}{'together':>10}{'seconds':>9}")
+    for name in asked.names:
+        start = time.perf_counter()
+        made = list(runs(CLNR, data.load(name), range(asked.seeds), device=asked.device, precision=asked.precision))
+        spread = {
+            rule: f"{statistics.fmean(values):.2f}±{statistics.pstdev(values):.2f}"
+            for rule in ("strict", "paper")
+            for values in [[getattr(run, rule) for run in made]]
+        }
+        epoch = statistics.median(run.epoch_ms for run in made)
+        seconds = time.perf_counter() - start
+        row = f"{name:12}{spread['strict']:>14}{spread['paper']:>14}{epoch:>13.3f}{made[0].together:>10}{seconds:>9.1f}"
+        print(row, flush=True)
+    where = torch.device(made[0].device)
+    print(
+        f"all: {time.perf_counter() - began:.1f} s on {machine.describe(where)}, {made[0].precision}, torch {torch.__version__}"
+    )
+
+
+if __name__ == "__main__":
+    main()
