@@ -3,8 +3,8 @@
     python -m benchmarks.epoch cora citeseer photo            # data sets by name
     python -m benchmarks.epoch arxiv-shape --device cuda      # a generated graph of ogbn-arxiv's shape
 
-Each contender trains in a process of its own, in turns, several times; a time is the median over epochs after warm-up, and what
-is printed is the median over turns, with the lowest and the highest.
+Both contenders train in turns, several times; on a CPU each in a process of its own, whose memory is measured. A time is the
+median over epochs after warm-up, and what is printed is the median over turns, with the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import sys
 import torch
 
 from clnr import CLNR, data, machine, recipe_for
-from clnr.bench.measure import ours, plain
+from clnr.bench.measure import Measured, measure, ours, plain
 from clnr.data.synthetic import shaped
-from clnr.engine import choose
+from clnr.engine import Engine, choose
 from clnr.graph import Graph
 from clnr.recipe import Recipe
 
@@ -36,10 +36,9 @@ def subject(name: str) -> tuple[Graph, Recipe]:
     return data.load(name), recipe_for(CLNR, name)
 
 
-def measure(who: str, name: str, device: str, precision: str, epochs: int) -> dict[str, float]:
-    """In this process: milliseconds an epoch and the peak of memory above what the graph's loading took."""
+def alone(who: str, name: str, engine: Engine, epochs: int) -> dict[str, float]:
+    """In this process, one contender: milliseconds an epoch and the peak of memory."""
     graph, recipe = subject(name)
-    engine = choose(device, precision)
     meter = machine.MemoryMeter(engine.device)
     return {"ms": CONTENDERS[who](graph, recipe, engine, epochs), "bytes": meter.peak()}
 
@@ -52,34 +51,43 @@ def elsewhere(*words: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def compare(name: str, engine: Engine, epochs: int, turns: int) -> Measured:
+    graph, recipe = subject(name)
+    if engine.device.type == "cuda":
+        return measure(graph, recipe, engine, epochs, turns)
+    rest = (name, "--device", "cpu", "--epochs", str(epochs))
+    made = [{who: elsewhere(who, *rest) for who in CONTENDERS} for _ in range(turns)]
+    times = {who: [turn[who]["ms"] for turn in made] for who in CONTENDERS}
+    spread = {who: (min(each), statistics.median(each), max(each)) for who, each in times.items()}
+    peak = {who: int(max(turn[who]["bytes"] for turn in made)) for who in CONTENDERS}
+    size = (name, graph.num_nodes, len(graph.edges()[0]))
+    return Measured(*size, spread["ours"], spread["plain"], peak["ours"], peak["plain"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", metavar="NAME", help=f"data sets, or {', '.join(SHAPES)}")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", help="of clnr; plain PyG is float32")
-    parser.add_argument("--epochs", type=int, default=0, help="in each turn; 12 on a CPU and 200 on a GPU where not given")
+    parser.add_argument("--epochs", type=int, default=0, help="in each turn; 12 on a CPU and 100 on a GPU where not given")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--one", choices=CONTENDERS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    epochs = asked.epochs or (200 if asked.device == "cuda" else 12)
+    engine = choose(asked.device, asked.precision)
+    epochs = asked.epochs or (100 if engine.device.type == "cuda" else 12)
     if asked.one:
-        print(json.dumps(measure(asked.one, asked.names[0], asked.device, asked.precision, epochs)))
+        print(json.dumps(alone(asked.one, asked.names[0], engine, epochs)))
         return
-    where = machine.describe(torch.device(asked.device))
-    print(f"{where}, {asked.precision}, torch {torch.__version__}, {asked.turns} turns of {epochs} epochs")
-    print(f"{'':14}{'plain PyG ms':>24}{'clnr ms':>24}{'ratio':>8}{'plain MiB':>11}{'clnr MiB':>10}")
+    where = machine.describe(engine.device)
+    print(f"{where}, {engine.precision}, torch {torch.__version__}, {asked.turns} turns of {epochs} epochs")
+    print(f"{'':14}{'plain PyG ms':>26}{'clnr ms':>26}{'ratio':>8}{'plain MiB':>11}{'clnr MiB':>10}")
     for name in asked.names:
-        rest = (name, "--device", asked.device, "--precision", asked.precision, "--epochs", str(epochs))
-        turns = [{who: elsewhere(who, *rest) for who in CONTENDERS} for _ in range(asked.turns)]
-        times = {who: sorted(turn[who]["ms"] for turn in turns) for who in CONTENDERS}
-        middle = {who: statistics.median(times[who]) for who in CONTENDERS}
-        spread = {who: f"{middle[who]:.2f} ({times[who][0]:.2f}-{times[who][-1]:.2f})" for who in CONTENDERS}
-        peak = {who: max(turn[who]["bytes"] for turn in turns) / 2**20 for who in CONTENDERS}
-        ratio = middle["plain"] / middle["ours"]
-        print(
-            f"{name:14}{spread['plain']:>24}{spread['ours']:>24}{ratio:>8.1f}{peak['plain']:>11.0f}{peak['ours']:>10.0f}",
-            flush=True,
-        )
+        row = compare(name, engine, epochs, asked.turns)
+        assert row.plain is not None
+        assert row.plain_bytes is not None
+        plain_ms, our_ms = (f"{middle:.3f} ({low:.3f}-{high:.3f})" for low, middle, high in (row.plain, row.ours))
+        peaks = f"{row.plain_bytes / 2**20:>11.0f}{row.our_bytes / 2**20:>10.0f}"
+        print(f"{name:14}{plain_ms:>26}{our_ms:>26}{row.ratio:>8.1f}{peaks}", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ SOURCE = Path(clnr.__file__).parent
 ORDER = (
     *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data"),
     *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "methods"),
-    *("ledger", "trainee", "train", "evaluate", "geometry", "machine", "results", "run"),
+    *("adam", "ledger", "trainee", "train", "evaluate", "geometry", "machine", "results", "run"),
     *("record", "comparison", "session", "search", "bench", "report", "cli", "__main__"),
 )
 

@@ -21,6 +21,7 @@ from clnr.version import __version__
 
 # What decides a result, from data to measures. Reports, the command line and the record do not.
 _NUMERICS = (
+    "adam.py",
     "chance.py",
     "checks.py",
     "data",

@@ -279,6 +279,8 @@ class Model:
         assert self.objective is not None
         views = self.look(moment.placed, moment.seed, "train", moment.epoch)
         nodes = self.objective.nodes(moment.placed.graph.num_nodes, moment)
+        # Views may lie in lanes of their own: through aliases made here, their gradients are added up here.
+        parameters = {name: value.view_as(value) for name, value in parameters.items()}
         rows = self.project(parameters, moment.engine, views, nodes)
         return self.objective(under(parameters, "objective"), rows, moment)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from clnr.engine import Engine, Lanes, Placed
+from clnr.engine import Engine, Lanes, Placed, own_stream, recorded
 from clnr.errors import TrainingError
 from clnr.layers import Parameters
 from clnr.ledger import Ledger
@@ -96,7 +95,7 @@ def fit_all(
     starts = [Moment(engine, placed, seed, 0, recipe.epochs, lesson) for seed, lesson in seeds.items()]
     trainees = [Trainee(model, recipe, *each) for each in zip(fresh, starts, ledger.written, strict=True)]
     if learns:
-        with _own_stream(engine.device):
+        with own_stream(engine.device):
             _train(Player(trainees, engine, model.captures), ledger, recipe, watch)
     written = ledger.close()
     share = len(seeds)
@@ -137,11 +136,11 @@ class Player:
     def __init__(self, trainees: Sequence[Trainee], engine: Engine, captures: bool):
         self._trainees, self._device = trainees, engine.device
         self._eager = _EAGER if captures and engine.device.type == "cuda" else None
-        self._recorded: torch.cuda.CUDAGraph | None = None
+        self._play: Callable[[], None] | None = None
 
     def __call__(self) -> None:
-        if self._recorded is not None:
-            self._recorded.replay()
+        if self._play is not None:
+            self._play()
         elif self._eager is None or self._eager > 1:
             self._each()
             self._eager = None if self._eager is None else self._eager - 1
@@ -150,19 +149,15 @@ class Player:
             for trainee in self._trainees[self._eager is not None :]:
                 trainee.step()
         else:
-            self._record()
-            self()
+            self._play = recorded(self._side_by_side)
+            self._play()
 
     def _each(self) -> None:
         for trainee in self._trainees:
             trainee.step()
 
-    def _record(self) -> None:
-        self._recorded = torch.cuda.CUDAGraph()
-        with (
-            torch.cuda.graph(self._recorded, stream=torch.cuda.current_stream()),
-            Lanes(self._device, len(self._trainees)) as lanes,
-        ):
+    def _side_by_side(self) -> None:
+        with Lanes(self._device, len(self._trainees)) as lanes:
             for index, trainee in enumerate(self._trainees):
                 with lanes.lane(index):
                     trainee.step()
@@ -182,19 +177,6 @@ class Player:
         finally:
             torch.cuda.set_sync_debug_mode(before)
         return True
-
-
-@contextlib.contextmanager
-def _own_stream(device: torch.device) -> Iterator[None]:
-    """On a GPU, work apart from the default stream, which cannot be recorded; done when the block is."""
-    if device.type != "cuda":
-        yield
-        return
-    stream = torch.cuda.Stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(stream):
-        yield
-    torch.cuda.current_stream(device).wait_stream(stream)
 
 
 def ended(criteria: Tensor, patience: int) -> int | None:

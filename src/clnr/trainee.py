@@ -8,6 +8,7 @@ import math
 import torch
 from torch import Tensor
 
+from clnr.adam import Adam
 from clnr.layers import Parameters
 from clnr.methods import Model
 from clnr.objectives import Moment
@@ -35,16 +36,11 @@ class Trainee:
         if not written.numel():
             return
         rates = [learning_rate(recipe, epoch) for epoch in range(recipe.epochs)]
-        rate: float | Tensor = recipe.learning_rate
-        there = device.type == "cuda"
-        if there:
+        self._rates: list[float] | Tensor = rates
+        if device.type == "cuda":
             self._moment = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
-            rate = torch.tensor(rate, device=device)
-        self._rates: list[float] | Tensor = torch.tensor(rates, device=device) if there else rates
-        adam = torch.optim.Adam if recipe.decay == "l2" else torch.optim.AdamW
-        self._optimiser = adam(
-            self._parameters.values(), lr=rate, weight_decay=recipe.weight_decay, capturable=there, fused=True
-        )
+            self._rates = torch.tensor(rates, device=device)
+        self._adam = Adam(self._parameters.values(), recipe.weight_decay, decoupled=recipe.decay == "decoupled")
 
     @property
     def final(self) -> Parameters:
@@ -55,27 +51,22 @@ class Trainee:
     def step(self) -> None:
         """One epoch."""
         model, parameters, moment = self._model, self._parameters, self._moment
-        self._set_rate(moment.epoch)
-        self._optimiser.zero_grad()
-        # Views may lie in lanes of their own: through an alias made here, their gradients are added up here.
-        loss = model.loss({name: value.view_as(value) for name, value in parameters.items()}, moment)
-        loss.backward()
+        loss = model.loss(parameters, moment)
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         criterion = loss.detach()
         if self._best is not None:
             criterion = model.criterion(parameters, criterion, moment)
             self._best.offer(criterion, parameters)
-        self._optimiser.step()
+        self._adam.step(gradients, self._rate(moment.epoch))
         model.advance(parameters, moment.epoch, moment.epochs)
         self._write(moment.epoch, loss.detach(), criterion)
         self._next(moment)
 
-    def _set_rate(self, epoch: int | Tensor) -> None:
-        group = self._optimiser.param_groups[0]
-        if isinstance(epoch, Tensor):
-            assert isinstance(self._rates, Tensor)
-            torch.index_select(self._rates, 0, epoch.reshape(1), out=group["lr"].reshape(1))
-        else:
-            group["lr"] = self._rates[epoch]
+    def _rate(self, epoch: int | Tensor) -> float | Tensor:
+        if isinstance(epoch, int):
+            return self._rates[epoch]
+        assert isinstance(self._rates, Tensor)
+        return self._rates.index_select(0, epoch.reshape(1))[0]
 
     def _write(self, epoch: int | Tensor, loss: Tensor, criterion: Tensor) -> None:
         place = torch.as_tensor(epoch, device=self._written.device).reshape(1)

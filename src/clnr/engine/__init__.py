@@ -7,7 +7,7 @@ import torch
 from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Placed, View, unit_rows
 from clnr.engine.cpu import cpu
 from clnr.engine.gpu import gpu
-from clnr.engine.lanes import Lanes
+from clnr.engine.lanes import Lanes, own_stream, recorded
 from clnr.engine.pattern import Pattern, pattern
 from clnr.engine.reference import Reference
 from clnr.errors import DeviceError, UnknownName
@@ -31,7 +31,9 @@ __all__ = [
     "choose",
     "cpu",
     "gpu",
+    "own_stream",
     "pattern",
+    "recorded",
     "unit_rows",
 ]
 

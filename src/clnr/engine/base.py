@@ -209,6 +209,8 @@ class Engine(ABC):
     precision: str = "float32"
     together: int = 1
     """How many trainings side by side keep it busy."""
+    compiles: bool = False
+    """Whether its first use on a machine takes longer, since what it runs is compiled then and kept."""
 
     @property
     def exact(self) -> Engine:

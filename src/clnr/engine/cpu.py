@@ -88,6 +88,7 @@ class CompiledEngine(SparseEngine):
 
     name = "cpu"
     device = torch.device("cpu")
+    compiles = True
     dense_above = _DENSE_ABOVE
 
     def propagation(self, view: View) -> Matrix:

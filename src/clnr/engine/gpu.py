@@ -85,6 +85,7 @@ class KernelEngine(SparseEngine):
     name = "gpu"
     dense_above = _DENSE_ABOVE
     together = 32
+    compiles = True
 
     def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32):
         tools = kernels()

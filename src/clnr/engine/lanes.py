@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -61,3 +61,32 @@ class Lanes:
                 self.made[name] = make()
             self._start()
         return self.made[name]
+
+
+@contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """On a GPU, work apart from the default stream, which cannot be recorded; done when the block is."""
+    if device.type != "cuda":
+        yield
+        return
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream(device).wait_stream(stream)
+
+
+def recorded(work: Callable[[], Made]) -> Callable[[], Made]:
+    """Record work on the current stream of a GPU, which is not the default one; what is returned plays it back.
+
+    It is to have been done once before. Whatever it returns is overwritten each time.
+    """
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+        out = work()
+
+    def play() -> Made:
+        graph.replay()
+        return out
+
+    return play

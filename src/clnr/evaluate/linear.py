@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from clnr.engine import own_stream, recorded
 from clnr.graph import Split
 
 _TOGETHER = 100
@@ -102,7 +103,7 @@ class _Fit:
 
     @torch.no_grad()
     def run(self, steps: int) -> list[Probe]:
-        seen = [self._some(min(_TOGETHER, steps - begin)) for begin in range(0, steps, _TOGETHER)]
+        seen = self._all(steps)
         validation, optimistic = (torch.cat(part, 1) for part in zip(*seen, strict=True))
         admitted = validation >= validation.cummax(1).values
         strict = _correct(self._chosen[None], self._test)[:, 0]
@@ -116,6 +117,17 @@ class _Fit:
             )
             for i in range(len(strict))
         ]
+
+    def _all(self, steps: int) -> list[tuple[Tensor, Tensor]]:
+        """So many steps, a hundred at a time; on a GPU these are recorded once and played back."""
+        device, whole = self._best.device, steps // _TOGETHER
+        with own_stream(device):
+            seen = [self._some(min(_TOGETHER, steps))]
+            if device.type == "cuda" and whole > 2:
+                play = recorded(lambda: self._some(_TOGETHER))
+                seen += [(right.clone(), optimistic.clone()) for right, optimistic in (play() for _ in range(whole - 1))]
+            done = _TOGETHER * len(seen)
+            return seen + [self._some(min(_TOGETHER, steps - begin)) for begin in range(done, steps, _TOGETHER)]
 
     def _some(self, steps: int) -> tuple[Tensor, Tensor]:
         """So many steps: how many validation and test rows are right after each, the best weights so far noted."""
