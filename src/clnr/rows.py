@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clnr.engine import dense
-from clnr.engine.dense import column_means, column_moments, column_sums, gram, inverse_deviation, product, standardised
+from clnr.engine.dense import column_moments, column_sums, gram, inverse_deviation, product, standardised
 
 
 class Affine(NamedTuple):
@@ -126,7 +126,7 @@ class _Sampled(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, p: Tensor, weight: Tensor, bias: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        middle = column_means(p)
+        middle = column_sums(p, 1 / len(p))
         away = dense.centred(p, middle)
         covariance = gram(away) / len(p)
         with _quickly(p):

@@ -21,8 +21,8 @@ class Exact(Operators):
     def features(self):
         return self.x
 
-    def project(self, weight):
-        return self.x @ weight
+    def project(self, weight, bias=None):
+        return self.x @ weight if bias is None else self.x @ weight + bias
 
     def propagate(self, h, relu=False):
         return self.a @ (h.relu() if relu else h)

@@ -84,7 +84,7 @@ def assert_equal_to_reference(engine, graph, drop, mask):
         hidden = operators.convolve(w, shift)
         convolved = operators.convolve(v, bias, hidden, relu=True) + operators.convolve(v, bias, hidden)
         widened = operators.convolve(v.T.contiguous(), shift, convolved, relu=True)
-        projected = operators.project(w) @ v
+        projected = operators.project(w, shift) @ v
         propagated = operators.propagate(operators.project(w)) + operators.propagate(hidden, relu=True)
         loss = ((convolved + projected) * torch.tensor(target, dtype=torch.float32, device=device)).sum()
         (loss + propagated.square().sum() + widened.square().sum() / 9).backward()

@@ -37,8 +37,7 @@ class MLP(NormedEncoder):
         return self._unformed(parameters, operators, None)
 
     def _unformed(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Rows:
-        h = operators.project(parameters["0.weight"])
-        h = h + parameters["0.bias"].to(h.dtype)
+        h = operators.project(parameters["0.weight"], parameters["0.bias"])
         for layer in range(self.layers - 1):
             rows = Affine(
                 batch_norm(parameters, layer, h, statistics).relu_(),

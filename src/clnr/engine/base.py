@@ -189,8 +189,8 @@ class Operators(ABC):
         """X of the view, dense."""
 
     @abstractmethod
-    def project(self, weight: Tensor) -> Tensor:
-        """X W."""
+    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """X W, or X W + b."""
 
     @abstractmethod
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:

@@ -23,8 +23,8 @@ def kernels() -> ModuleType | None:
 
 
 def tools(z: Tensor) -> ModuleType | None:
-    """Kernels for what lies where a tensor does."""
-    return kernels() if z.is_cuda else None
+    """Kernels for what lies where a tensor does, in float32 or less."""
+    return kernels() if z.is_cuda and z.dtype != torch.float64 else None
 
 
 @functools.cache
@@ -56,20 +56,14 @@ def gram(p: Tensor) -> Tensor:
     return torch.cat([torch.cat([gram(left), across], 1), torch.cat([across.T, gram(right)], 1)])
 
 
-def column_sums(z: Tensor) -> Tensor:
-    """The sum of each column, in float32 or better."""
-    return _sums(z, 1.0)
-
-
-def _sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bool = False) -> Tensor:
-    """The sum of each column times ``scale``, of numbers less ``shift``, or of their squares."""
+def column_sums(z: Tensor, scale: float = 1.0) -> Tensor:
+    """The sum of each column times ``scale``, in float32 or better."""
     there = tools(z)
-    if there is not None and z.dtype != torch.float64:
-        return there.column_sums(z, scale, shift, square)
-    z = z.float() if z.dtype == torch.bfloat16 else z
-    z = z if shift is None else z - shift
+    if there is not None:
+        return there.column_sums(z, scale)
     # A product with a vector is a faster sum over rows than torch's on a CPU.
-    return z.new_full((len(z),), scale) @ (z.square() if square else z)
+    z = z.float() if z.dtype == torch.bfloat16 else z
+    return z.new_full((len(z),), scale) @ z
 
 
 def column_moments(z: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,9 +76,17 @@ class _Moments(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> tuple[Tensor, Tensor]:
-        mean = column_means(z)
+        share, there = 1 / len(z), tools(z)
+        mean = column_sums(z, share)
+        if there is None:
+            # What the first sum is off by, a second mends.
+            away = z - mean
+            off = column_sums(away, share)
+            variance, mean = (column_sums(away.square(), share) - off.square()).clamp(min=0), mean + off
+        else:
+            variance = there.column_sums(z, share, mean, square=True)
         ctx.save_for_backward(z, mean)
-        return _sums(z, 1 / len(z), mean, square=True), mean
+        return variance, mean
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -93,16 +95,10 @@ class _Moments(torch.autograd.Function):
         return torch.addcmul(middle - 2 * mean * variance, z, 2 * variance).to(z.dtype)
 
 
-def column_means(z: Tensor) -> Tensor:
-    """The mean of each column, in float32 or better; what the first sum is off by, a second mends."""
-    mean = _sums(z, 1 / len(z))
-    return mean if tools(z) else mean + _sums(z, 1 / len(z), mean)
-
-
 def centred(z: Tensor, mean: Tensor) -> Tensor:
     """Rows less ``mean``, in their own type."""
     there = tools(z)
-    if there is not None and z.dtype != torch.float64:
+    if there is not None:
         return there.centred(z, mean)
     return (z - mean).to(z.dtype)
 
@@ -139,7 +135,7 @@ def constant(variance: Tensor, mean: Tensor) -> Tensor:
 
 def standardised(z: Tensor, variance: Tensor, mean: Tensor) -> Tensor:
     """Columns less their mean, over their deviation; zeros, with zero gradients, where they are ``constant``."""
-    if tools(z) is None or z.dtype == torch.float64:
+    if tools(z) is None:
         return (z - mean) * inverse_deviation(variance, mean)
     return _Standardised.apply(z, variance, mean)
 

@@ -38,8 +38,8 @@ class ReferenceOperators(Operators):
     def features(self) -> Tensor:
         return self._x
 
-    def project(self, weight: Tensor) -> Tensor:
-        return self._x @ weight
+    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return self._x @ weight if bias is None else self._x @ weight + bias
 
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
         h = h.relu() if relu else h

@@ -97,14 +97,17 @@ class SparseOperators(Operators):
         x = self._x[:, : self.view.placed.graph.num_features].float()
         return self._ordered(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
 
-    def project(self, weight: Tensor) -> Tensor:
+    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if self.view.mask is not None or self.view.order is not None:
-            return self._projected(weight)
+            return self._projected(weight, bias)
         # Views that see all features see the same product, whose gradients are then added up before they go back.
-        return self.beside.once(id(weight), lambda: self._projected(weight))
+        return self.beside.once((id(weight), id(bias)), lambda: self._projected(weight, bias))
 
-    def _projected(self, weight: Tensor) -> Tensor:
-        return self._ordered(self._x(weight) if isinstance(self._x, Matrix) else self._x @ self._masked(weight))
+    def _projected(self, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if isinstance(self._x, Matrix):
+            return self._ordered(self._x(weight, bias=bias))
+        weight = self._masked(weight)
+        return self._ordered(self._x @ weight if bias is None else affine(self._x, weight, bias))
 
     def _masked(self, weight: Tensor) -> Tensor:
         """A column mask on X is a row mask on W, so that X need not be copied."""
