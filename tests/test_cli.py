@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from clnr import __version__, cli, run, session
+from clnr.bench import Measured
 from clnr.data import DATASETS, files
 from clnr.errors import RecordError, TrainingError
 from clnr.methods import CLNR, METHODS
@@ -441,3 +442,42 @@ def test_no_home_at_all(clnr, monkeypatch):
 
 def test_version(clnr):
     assert clnr("--version") == (0, f"clnr {__version__}\n", "")
+
+
+# -- bench -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_graph(monkeypatch):
+    rows = [
+        Measured("embedded", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20),
+        Measured("generated", 714, 9974, (1.0, 2.0, 3.5), None, 3 << 20, None),
+    ]
+    asked = []
+    monkeypatch.setattr(cli.benching, "growing", lambda engine, *numbers: asked.append((engine.name, *numbers)) or iter(rows))
+    return asked
+
+
+def test_bench_shows_both_contenders_and_their_ratio(clnr, one_graph):
+    ended = clnr("bench", "--device", "cpu", "--seconds", "7")
+    assert ended.code == 0
+    assert one_graph == [("cpu", 7.0, 5)]
+    embedded, generated = (line.split() for line in ended.out.splitlines()[2:4])
+    assert embedded == ["embedded", "2,400", "10,386", "9.00", "(8.00-10.00)", "2.00", "(1.00-3.50)", "4.5", "7", "3"]
+    assert generated == ["generated", "714", "9,974", "-", "2.00", "(1.00-3.50)", "-", "-", "3"]
+
+
+def test_bench_as_json(clnr, one_graph):
+    told = only_json(clnr("bench", "--device", "cpu", "--json", "--quiet"))
+    assert [row["ratio"] for row in told["graphs"]] == [4.5, None]
+    assert (told["precision"], told["versions"]["clnr"]) == ("float32", __version__)
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+def test_bench_needs_some_time(clnr, seconds):
+    assert "--seconds must be above 0" in assert_refused(clnr("bench", "--seconds", seconds))
+
+
+def test_bfloat16_is_refused_on_a_cpu(clnr):
+    assert "bfloat16 is for GPUs" in assert_refused(clnr(*RUN, "--precision", "bfloat16"))
+    assert "did you mean 'float32'" in assert_refused(clnr(*RUN, "--precision", "float"))

@@ -13,6 +13,7 @@ import pytest
 from clnr import machine, methods
 from clnr import session as module
 from clnr.engine import cpu
+from clnr.engine.cpu import CompiledEngine
 from clnr.errors import RecordError, TrainingError
 from clnr.graph import Split
 from clnr.methods import CLNR, RAW, Model
@@ -61,7 +62,20 @@ def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
     assert ran == [2, 0, 1]
 
 
-def test_another_recipe_or_method_is_run():
+def test_the_first_use_of_an_engine_that_compiles_is_said_once(home):
+    remarks = Remarks()
+    for _ in range(2):
+        session(1, again=True, bar=remarks).runs(CLNR, GRAPH, QUICK)
+    assert remarks.said == ["compiling for this machine; it takes up to a minute, once"]
+    assert len(list((home / "cache" / "compiled").iterdir())) == 1
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    monkeypatch.setattr(CompiledEngine, "compiles", False)
+
+
+def test_another_recipe_or_method_is_run(compiled):
     remarks = Remarks()
     for method, recipe in ((CLNR, QUICK), (CLNR, QUICK.but(epochs=2)), (RAW, QUICK)):
         session(1, bar=remarks).runs(method, GRAPH, recipe)

@@ -11,7 +11,11 @@ import torch
 
 from clnr import chance
 from clnr.engine import Drop, Dropout, Mask, View, choose, cpu, pattern
+from clnr.engine.gpu import KernelEngine
 from clnr.errors import DeviceError, UnknownName
+from clnr.methods import CLNR
+from clnr.objectives import Moment
+from clnr.recipe import Recipe
 from tests import oracles
 from tests.engine.conftest import DROPS, ENGINES, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, random, reference
 
@@ -250,6 +254,42 @@ def test_choosing_an_engine():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_choosing_a_precision():
+    assert choose("cpu", "float32").precision == choose("cpu").precision == "float32"
+    with pytest.raises(UnknownName, match="unknown precision 'half'"):
+        choose("cpu", "half")
+    with pytest.raises(DeviceError, match="bfloat16 is for GPUs"):
+        choose("cpu", "bfloat16")
+
+
+def test_an_engine_in_bfloat16_has_an_exact_one():
+    pytest.importorskip("triton", reason="Triton is not installed")
+    quick = KernelEngine(torch.device("cpu"), torch.bfloat16)
+    assert (quick.precision, quick.exact.precision) == ("bfloat16", "float32")
+    assert cpu().exact.precision == "float32"
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
+@pytest.mark.parametrize("name", ["usual", "sparse features", "weighted"])
+def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
+    """The whole loss of CLNR and its gradients, by the kernels, against float32."""
+    pytest.importorskip("triton", reason="Triton is not installed")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    graph = GRAPHS[name]
+    outcomes = []
+    for dtype in (torch.float32, torch.bfloat16):
+        engine = KernelEngine(device, dtype)
+        model = CLNR.build(Recipe(hidden=16, dimension=8, sampled_nodes=10))
+        parameters = {key: value.to(device).requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
+        loss = model.loss(parameters, Moment(engine, engine.place(graph), 0, 0, 5))
+        gradients = torch.autograd.grad(loss, [parameters["encoder.0.weight"], parameters["encoder.1.weight"]])
+        outcomes.append((loss.detach(), *gradients))
+    for exact, quick in zip(*outcomes, strict=True):
+        assert quick.dtype == torch.float32
+        assert float((quick - exact).norm()) < 0.05 * float(exact.norm())
+        assert not torch.equal(quick, exact)
+
+
 def test_a_device_that_is_not_there():
     with pytest.raises(DeviceError, match="'cuda' is not here"):
         choose("cuda")
