@@ -301,7 +301,7 @@ def test_training_that_stops_is_one_line_and_not_recorded(clnr, monkeypatch):
         raise TrainingError("the loss became nan at epoch 1 of 2")
 
     monkeypatch.setattr(session, "runs", stop)
-    assert "the loss became nan" in assert_refused(clnr(*RUN))
+    assert "the loss became nan" in assert_refused(clnr(*RUN, "--quiet"))
     assert Record().runs() == []
 
 
@@ -349,7 +349,7 @@ def test_no_words_at_all_show_the_help(clnr):
 
 
 def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
-    words = ["run", "--device", "cpu", *SET, "--set", "epochs=10000000"]
+    words = ["run", "--device", "cpu", "--quiet", *SET, "--set", "epochs=10000000"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
         [sys.executable, "-m", "clnr", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -387,10 +387,10 @@ def test_what_could_not_be_recorded_is_shown_all_the_same(clnr, monkeypatch):
         raise RecordError("the record is full")
 
     monkeypatch.setattr(Record, "add", full)
-    ended = clnr(*RUN, "--json")
+    ended = clnr(*RUN, "--quiet", "--json")
     assert json.loads(ended.out)["method"] == "CLNR"
     assert (ended.code, ended.err) == (2, "clnr: the record is full\n")
-    ended = clnr(*RUN)
+    ended = clnr(*RUN, "--quiet")
     assert "CLNR" in ended.out
     assert ended.code == 2
 

@@ -55,10 +55,13 @@ class Thin(NamedTuple):
     def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
         """S f(h) + bias, and zero where ``mask`` is not above zero."""
         out = _empty(len(self.start) - 1, h.shape[1])
-        add = np.zeros(h.shape[1], np.float32) if bias is None else bias.detach().numpy()
         above = _NONE if mask is None else mask.numpy()
-        loops.shared(self.start, loops.multiply, *self, h.numpy(), relu, add, above, out.numpy())
+        loops.shared(self.start, loops.multiply, *self, h.numpy(), relu, _bias(bias, h), above, out.numpy())
         return out
+
+
+def _bias(bias: Tensor | None, h: Tensor) -> Array:
+    return np.zeros(h.shape[1], np.float32) if bias is None else bias.detach().numpy()
 
 
 class CompiledMatrix(FusedMatrix):
@@ -76,15 +79,42 @@ class CompiledMatrix(FusedMatrix):
     def multiply(
         self, back: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        return (self._back if back else self._forth).multiply(h, relu, bias, mask)
+        return self.side(back).multiply(h, relu, bias, mask)
+
+    def side(self, back: bool) -> Thin:
+        """Its rows, or those of its transpose."""
+        return self._back if back else self._forth
 
     def dense(self) -> Tensor:
         start, columns, values = self._forth
         return torch.from_numpy(sp.csr_array((values, columns, start), shape=self._shape).toarray())
 
 
+class MaskedColumns(FusedMatrix):
+    """Features that stay as they are, each column times a factor, which is zero where it is masked."""
+
+    def __init__(self, whole: CompiledMatrix, factor: Tensor):
+        self._whole, self._factor = whole, factor
+
+    def multiply(
+        self, back: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        assert not relu
+        assert mask is None
+        thin, factor = self._whole.side(back), self._factor.numpy()
+        out = _empty(len(thin.start) - 1, h.shape[1])
+        if back:
+            loops.shared(thin.start, loops.multiply_rows, *thin, factor, h.numpy(), out.numpy())
+        else:
+            loops.shared(thin.start, loops.multiply_columns, *thin, factor, h.numpy(), _bias(bias, h), out.numpy())
+        return out
+
+    def dense(self) -> Tensor:
+        return self._whole.dense() * self._factor
+
+
 class CompiledEngine(SparseEngine):
-    """Every view's edges and features are thinned out once; all products of the view then touch only what is left."""
+    """Every view's edges are thinned out once; all its products then touch only what is left. Features stay as they are."""
 
     name = "cpu"
     device = torch.device("cpu")
@@ -99,13 +129,10 @@ class CompiledEngine(SparseEngine):
         return CompiledMatrix(lambda back: rule.fill(back, rule.count(True)[0] if back else counts, scale), links.shape)
 
     def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
-        values = x.values if mask is None else x.values * mask.of_entries(x)
-
-        def thin(back: bool) -> Thin:
-            start, columns = _sides(x)[back]
-            return _nonzero(start.numpy(), columns.numpy(), (values[x.order] if back else values).numpy())
-
-        return CompiledMatrix(thin, x.shape)
+        if mask is not None and mask.elements:
+            return _features(x, x.values * mask.of_entries(x))
+        whole = placed.once(("features", id(x)), lambda: _features(x, x.values))
+        return whole if mask is None else MaskedColumns(whole, mask.of_columns(x.shape[1], x.values.device).float())
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
         # Unit rows have logits within 1 / tau, so that no maximum need be looked for; unless exp would reach its end.
@@ -152,6 +179,16 @@ class _Rule:
         columns, values = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32)
         loops.shared(entries[0], loops.fill_kept, *entries, self._of(back), scale, scale, begin, columns, values)
         return Thin(begin, columns, values)
+
+
+def _features(x: Pattern, values: Tensor) -> CompiledMatrix:
+    """Features that are not zero."""
+
+    def thin(back: bool) -> Thin:
+        start, columns = _sides(x)[back]
+        return _nonzero(start.numpy(), columns.numpy(), (values[x.order] if back else values).numpy())
+
+    return CompiledMatrix(thin, x.shape)
 
 
 def _nonzero(start: Array, columns: Array, values: Array) -> Thin:

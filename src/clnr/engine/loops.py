@@ -99,6 +99,31 @@ def _relu(x):
 
 
 @_compiled()
+def _add(columns, values, e, end, h, relu, o):
+    """To one row, the rows of f(h) that its entries name, f being ReLU or nothing."""
+    width = h.shape[1]
+    while e + 4 <= end:
+        u, v, w, x = values[e], values[e + 1], values[e + 2], values[e + 3]
+        p, q, r, s = h[columns[e]], h[columns[e + 1]], h[columns[e + 2]], h[columns[e + 3]]
+        if relu:
+            for k in range(width):
+                o[k] += u * _relu(p[k]) + v * _relu(q[k]) + w * _relu(r[k]) + x * _relu(s[k])
+        else:
+            for k in range(width):
+                o[k] += u * p[k] + v * q[k] + w * r[k] + x * s[k]
+        e += 4
+    while e < end:
+        u, p = values[e], h[columns[e]]
+        if relu:
+            for k in range(width):
+                o[k] += u * _relu(p[k])
+        else:
+            for k in range(width):
+                o[k] += u * p[k]
+        e += 1
+
+
+@_compiled()
 def multiply(start, columns, values, h, relu, bias, mask, out, low, high):
     """Rows of S f(h) + bias, f being ReLU or nothing; zero where ``mask`` is given (not empty) and not above zero."""
     width = h.shape[1]
@@ -106,30 +131,43 @@ def multiply(start, columns, values, h, relu, bias, mask, out, low, high):
     for i in range(low, high):
         o = out[i]
         o[:] = bias
-        e, end = start[i], start[i + 1]
-        while e + 4 <= end:
-            u, v, w, x = values[e], values[e + 1], values[e + 2], values[e + 3]
-            p, q, r, s = h[columns[e]], h[columns[e + 1]], h[columns[e + 2]], h[columns[e + 3]]
-            if relu:
-                for k in range(width):
-                    o[k] += u * _relu(p[k]) + v * _relu(q[k]) + w * _relu(r[k]) + x * _relu(s[k])
-            else:
-                for k in range(width):
-                    o[k] += u * p[k] + v * q[k] + w * r[k] + x * s[k]
-            e += 4
-        while e < end:
-            u, p = values[e], h[columns[e]]
-            if relu:
-                for k in range(width):
-                    o[k] += u * _relu(p[k])
-            else:
-                for k in range(width):
-                    o[k] += u * p[k]
-            e += 1
+        _add(columns, values, start[i], start[i + 1], h, relu, o)
         if len(mask):
             above = mask[i]
             for k in range(width):
                 o[k] = o[k] if above[k] > zero else zero
+
+
+@_compiled()
+def multiply_columns(start, columns, values, factor, h, bias, out, low, high):
+    """Rows of S D h + bias for a diagonal D, where what is multiplied by zero is passed over."""
+    room = 0
+    for i in range(low, high):
+        room = max(room, start[i + 1] - start[i])
+    to, weights = np.empty(room, np.int32), np.empty(room, np.float32)
+    for i in range(low, high):
+        n = 0
+        for e in range(start[i], start[i + 1]):
+            if factor[columns[e]] != 0:
+                to[n] = columns[e]
+                weights[n] = values[e] * factor[columns[e]]
+                n += 1
+        o = out[i]
+        o[:] = bias
+        _add(to, weights, 0, n, h, False, o)
+
+
+@_compiled()
+def multiply_rows(start, columns, values, factor, h, out, low, high):
+    """Rows of D S h for a diagonal D; those multiplied by zero are not computed."""
+    for i in range(low, high):
+        o = out[i]
+        o[:] = 0
+        if factor[i] != 0:
+            _add(columns, values, start[i], start[i + 1], h, False, o)
+            if factor[i] != 1:
+                for k in range(h.shape[1]):
+                    o[k] *= factor[i]
 
 
 def shared(start: Array, function: Callable[..., None], *arguments: Any) -> None:
