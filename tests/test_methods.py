@@ -12,14 +12,15 @@ import torch
 
 from clnr.data import DATASETS
 from clnr.encoders import Momentum
-from clnr.engine import View, cpu
+from clnr.engine import View, cpu, dense
+from clnr.engine.gpu import KernelEngine
 from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.graph import Graph, Split
 from clnr.methods import CLNR, DROP, GRACE, METHODS, RAW, UNTRAINED, Architecture, find
 from clnr.objectives import Lesson, Moment, Objective
 from clnr.postprocess import Head, Postprocess, Standardize
 from clnr.recipe import KEYS, PROBE, SPECS, Recipe
-from clnr.run import run, shelf
+from clnr.run import lesson_of, run, shelf
 from clnr.train import fit
 from clnr.views import DropEdges, DropOut, DropUnimportantEdges, MaskFeatures
 from tests.conftest import tiny
@@ -469,3 +470,30 @@ def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
         placed = ENGINE.place(tiny(80, 200))
         model.loss(model.init(placed.graph.num_features, 0), Moment(ENGINE, placed, 0, 0, 1))
     assert seen == [9, 9, 80, 80]
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(each, marks=[pytest.mark.slow] * ("Diffuse" in str(each.parts()["views"]))) for each in METHODS.values()],
+    ids=METHODS,
+)
+def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
+    """An epoch with sparse features, dropout and all; by Triton's interpreter where there is no GPU."""
+    kernels = pytest.importorskip("clnr.engine.kernels", reason="Triton is not installed")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    monkeypatch.setattr(dense, "tools", lambda z: kernels)
+    monkeypatch.setattr(KernelEngine, "dense_above", 1.0)
+    graph = tiny(sparse=True)
+    recipe = Recipe(hidden=16, dimension=3, epochs=1, sampled_nodes=10, dropout=0.2, heads=2)
+    lesson = lesson_of(graph, 0, device)[0] if method.supervised else None
+    losses = []
+    for engine in (KernelEngine(device), KernelEngine(device, torch.bfloat16)):
+        model, placed = method.build(recipe), engine.place(graph)
+        fitted = fit(model, engine, placed, recipe, 0, lesson=lesson)
+        losses.append(fitted.losses)
+        for each in (engine, engine.exact):
+            z = model.embed(fitted.parameters, each, View(placed))
+            assert z.dtype == torch.float32
+            assert z.isfinite().all()
+    torch.testing.assert_close(losses[0], losses[1], rtol=2e-2, atol=2e-2)

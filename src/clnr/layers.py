@@ -66,7 +66,7 @@ def batch_norm(parameters: Parameters, layer: int, h: Tensor, statistics: Parame
     scale, shift = parameters[f"{layer}.scale"], parameters[f"{layer}.shift"]
     mean, variance = (parameters.get(f"{layer}.{name}") for name in ("mean", "variance"))
     if mean is not None and variance is not None:
-        return (h - mean) * (scale * (variance + _EPSILON).rsqrt()) + shift
+        return ((h - mean) * (scale * (variance + _EPSILON).rsqrt()) + shift).to(h.dtype)
     wide = torch.promote_types(h.dtype, torch.float32)
     if statistics is not None:
         variance, mean = torch.var_mean(h.to(wide), 0, correction=0)

@@ -139,21 +139,17 @@ class Player:
         self._play: Callable[[], None] | None = None
 
     def __call__(self) -> None:
+        if self._eager == 0 and self._play is None:
+            self._play = recorded(self._side_by_side)
         if self._play is not None:
             self._play()
-        elif self._eager is None or self._eager > 1:
-            self._each()
-            self._eager = None if self._eager is None else self._eager - 1
-        elif self._eager == 1:
-            self._eager = 0 if self._without_waiting() else None
-            for trainee in self._trainees[self._eager is not None :]:
-                trainee.step()
-        else:
-            self._play = recorded(self._side_by_side)
-            self._play()
-
-    def _each(self) -> None:
-        for trainee in self._trainees:
+            return
+        done = 0
+        if self._eager == 1 and self._without_waiting():
+            done, self._eager = 1, 0
+        elif self._eager is not None:
+            self._eager = None if self._eager == 1 else self._eager - 1
+        for trainee in self._trainees[done:]:
             trainee.step()
 
     def _side_by_side(self) -> None:

@@ -120,7 +120,7 @@ class Dropout(NamedTuple):
 
     def __call__(self, h: Tensor, place: str) -> Tensor:
         kept = chance.keep(chance.branch(self.key, place), self.rate, torch.arange(h.numel(), device=h.device))
-        return h * (kept.reshape(h.shape) / (1 - self.rate))
+        return h * (kept.reshape(h.shape) / (1 - self.rate)).to(h.dtype)
 
 
 class View(NamedTuple):

@@ -16,7 +16,7 @@ from clnr import chance
 from clnr.edges import Array
 from clnr.engine.base import Drop, Engine, Mask, Placed, View, unit_rows
 from clnr.engine.pattern import Pattern
-from clnr.engine.sparse import FusedMatrix, Matrix, SparseEngine, TorchEngine
+from clnr.engine.sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
 
 try:
     from clnr.engine import loops
@@ -64,7 +64,7 @@ def _bias(bias: Tensor | None, h: Tensor) -> Array:
     return np.zeros(h.shape[1], np.float32) if bias is None else bias.detach().numpy()
 
 
-class CompiledMatrix(FusedMatrix):
+class CompiledMatrix(FusedMatrix, Features):
     """Rows thinned out for one view; their transpose only when a gradient asks for it."""
 
     def __init__(self, thin: Callable[[bool], Thin], shape: tuple[int, int]):
@@ -90,7 +90,7 @@ class CompiledMatrix(FusedMatrix):
         return torch.from_numpy(sp.csr_array((values, columns, start), shape=self._shape).toarray())
 
 
-class MaskedColumns(FusedMatrix):
+class MaskedColumns(FusedMatrix, Features):
     """Features that stay as they are, each column times a factor, which is zero where it is masked."""
 
     def __init__(self, whole: CompiledMatrix, factor: Tensor):
@@ -128,7 +128,7 @@ class CompiledEngine(SparseEngine):
         scale = 1 / np.sqrt(sums) if view.links is None else np.ones(len(sums), np.float32)
         return CompiledMatrix(lambda back: rule.fill(back, rule.count(True)[0] if back else counts, scale), links.shape)
 
-    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
+    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
             return _features(x, x.values * mask.of_entries(x))
         whole = placed.once(("features", id(x)), lambda: _features(x, x.values))

@@ -16,7 +16,7 @@ from clnr.engine.base import Drop, Engine, Mask, Placed, View
 from clnr.engine.dense import kernels
 from clnr.engine.lanes import Lanes
 from clnr.engine.pattern import Pattern
-from clnr.engine.sparse import FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
+from clnr.engine.sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
 from clnr.errors import DeviceError
 
 _DENSE_ABOVE = 0.05
@@ -42,10 +42,8 @@ def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
 class KernelMatrix(FusedMatrix):
     """A structure and its transpose, thinned out for one view, the latter only when a gradient asks for it."""
 
-    def __init__(
-        self, tools: ModuleType, there: Any, back: Callable[[], Any], scale: Tensor | None, whole: Callable[[], Matrix]
-    ):
-        self._tools, self._there, self._thin, self._scale, self._whole = tools, there, back, scale, whole
+    def __init__(self, tools: ModuleType, there: Any, back: Callable[[], Any], scale: Tensor | None = None):
+        self._tools, self._there, self._thin, self._scale = tools, there, back, scale
 
     @cached_property
     def _back(self) -> Any:
@@ -57,25 +55,27 @@ class KernelMatrix(FusedMatrix):
         side, scale = self._back if back else self._there, self._scale
         return self._tools.multiply(side, h, scale, scale, relu, mask, bias)
 
-    def dense(self) -> Tensor:
-        return self._whole().dense()
 
-
-class KernelFeatures(Matrix):
+class KernelFeatures(Features):
     """Sparse features, whose masked columns are rows of the weight at zero."""
 
-    def __init__(self, matrix: KernelMatrix, engine: KernelEngine, mask: Mask | None):
-        self._matrix, self._engine, self._mask = matrix, engine, mask
+    def __init__(self, matrix: KernelMatrix, engine: KernelEngine, x: Pattern, mask: Mask | None):
+        self._matrix, self._engine, self._x, self._mask = matrix, engine, x, mask
 
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
         return self._matrix(self._engine.weight(h, self._mask), relu, bias)
 
     def dense(self) -> Tensor:
-        return self._matrix.dense()
+        return _as_values(self._x, self._mask).dense()
+
+
+def _as_values(x: Pattern, mask: Mask | None) -> TorchMatrix:
+    """Features with what is masked of them at zero."""
+    return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), _multiply)
 
 
 class KernelEngine(SparseEngine):
-    """Triton's kernels: edges are dropped inside the product, by the same hash as everywhere.
+    """Triton's kernels: a view's edges are thinned out once, by the same hash as everywhere, for all its products.
 
     Args:
         device: Where they run.
@@ -110,7 +110,7 @@ class KernelEngine(SparseEngine):
         def behind() -> Any:
             return back if drop is None else tools.thinned(back, _rule(tools, drop, links.order), transposed=True)[0]
 
-        return KernelMatrix(tools, there, behind, scale, lambda: TorchMatrix(links, links.values, _multiply))
+        return KernelMatrix(tools, there, behind, scale)
 
     def _sides(self, placed: Placed, links: Pattern) -> tuple[Any, Any]:
         """The structure and its transpose, laid out for the kernels once a graph."""
@@ -124,14 +124,11 @@ class KernelEngine(SparseEngine):
 
         return placed.once(("structure", id(links)), prepared)
 
-    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
-        def whole() -> Matrix:
-            return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), _multiply)
-
+    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
-            return whole()
+            return _as_values(x, mask)
         there, back = self._sides(placed, x)
-        return KernelFeatures(KernelMatrix(self._tools, there, lambda: back, None, whole), self, mask)
+        return KernelFeatures(KernelMatrix(self._tools, there, lambda: back), self, x, mask)
 
     def dense(self, x: Tensor) -> Tensor:
         # Rows of whole 16 bytes are what matrix units read fastest.

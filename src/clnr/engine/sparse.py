@@ -34,6 +34,10 @@ class Matrix(ABC):
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
         """S h, or S relu(h); with ``bias``, plus that."""
 
+
+class Features(Matrix):
+    """The features of a view."""
+
     @abstractmethod
     def dense(self) -> Tensor: ...
 
@@ -77,7 +81,7 @@ class SparseOperators(Operators):
         self._adjacency = engine.propagation(view)
         self._x = self._seen()
 
-    def _seen(self) -> Tensor | Matrix:
+    def _seen(self) -> Tensor | Features:
         """X, as the view leaves it where it is sparse or single elements are masked; a column's mask is the weight's affair."""
         placed, mask, x = self.view.placed, self.view.mask, self.view.placed.features
         if not isinstance(x, Tensor):
@@ -92,7 +96,7 @@ class SparseOperators(Operators):
     @property
     def features(self) -> Tensor:
         mask = self.view.mask
-        if isinstance(self._x, Matrix):
+        if isinstance(self._x, Features):
             return self._ordered(self._x.dense())
         x = self._x[:, : self.view.placed.graph.num_features].float()
         return self._ordered(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
@@ -104,8 +108,8 @@ class SparseOperators(Operators):
         return self.beside.once((id(weight), id(bias)), lambda: self._projected(weight, bias))
 
     def _projected(self, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if isinstance(self._x, Matrix):
-            return self._ordered(self._x(weight, bias=bias))
+        if isinstance(self._x, Features):
+            return self._ordered(self._x(weight, bias=bias).to(self._engine.dtype))
         weight = self._masked(weight)
         return self._ordered(self._x @ weight if bias is None else affine(self._x, weight, bias))
 
@@ -144,7 +148,7 @@ class _Product(torch.autograd.Function):
         return ctx.multiply(ctx.transposed, grads[0].contiguous()), None, None, None
 
 
-class TorchMatrix(Matrix):
+class TorchMatrix(Features):
     """A pattern with one view's values, multiplied by what torch has."""
 
     def __init__(self, pattern: Pattern, values: Tensor, multiply: Multiply):
@@ -222,7 +226,7 @@ class SparseEngine(Engine):
         """What the view propagates by."""
 
     @abstractmethod
-    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
+    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Features:
         """The features as the view leaves them."""
 
     def dense(self, x: Tensor) -> Tensor:
@@ -271,5 +275,5 @@ class TorchEngine(SparseEngine):
             weight = scale[links.rows] * weight * scale[links.columns]
         return TorchMatrix(links, weight, self._multiply)
 
-    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Matrix:
+    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Features:
         return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), self._multiply)
