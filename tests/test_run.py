@@ -308,6 +308,12 @@ def test_cora_reaches_what_the_paper_says(real_data, threads):
     assert result.paper >= result.strict
 
 
+def test_many_seeds_are_refused_at_once_not_at_the_first_run():
+    for wrong in ({"seeds": [0, -1]}, {"device": "banana"}, {"precision": "banana"}, {"recipe": "banana"}):
+        with pytest.raises(ClnrError):
+            runs(CLNR, "embedded", **wrong)
+
+
 def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch):
     module = importlib.import_module("clnr.run")
     asked, whole = [], module.fit_all

@@ -77,8 +77,8 @@ def runs(
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
     engine, wanted = choose(device, precision), [_seed(seed) for seed in seeds]
-    for begin in range(0, len(wanted), engine.together):
-        yield from _as_memory_allows(method, graph, wanted[begin : begin + engine.together], recipe, engine, watch)
+    groups = (wanted[begin : begin + engine.together] for begin in range(0, len(wanted), engine.together))
+    return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, watch))
 
 
 def _as_memory_allows(
