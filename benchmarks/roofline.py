@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -75,11 +75,16 @@ def counted(graph: Graph, recipe: Recipe, engine: Engine) -> list[Work]:
         work += [product("layers between, forth, back and weights", 3 * views * between, wide, wide)]
     if recipe.layers > 1:
         work += [propagation("propagation, last layer, forth and back", 2 * views, wide)]
-        work += [product("last layer: covariance and gradient", 2 * views, wide, wide)]
+        whole = product("last layer: covariance", views, wide, wide)
+        # Of a symmetric product in float32 half is computed, and so it is of a CPU's similarities.
+        work += [replace(whole, flops=whole.flops / (1 if each == 2 else 2)), replace(whole, name="last layer: gradient")]
     rows = nodes * wide * each
     work += [Work("sums over rows, and centring", views * (recipe.layers + 2), rows, rows)]
     sampled = 2 * min(recipe.sampled_nodes or nodes, nodes)
-    work += [Work("NT-Xent", 3, flops=2 * sampled**2 * recipe.dimension)]
+    similarities = 2 * sampled**2 * recipe.dimension
+    cpu = engine.device.type == "cpu"
+    work += [Work("NT-Xent, forth", 1, flops=similarities / (2 if cpu else 1))]
+    work += [Work("NT-Xent, back", 1 if cpu else 2, flops=similarities)]
     return work
 
 
