@@ -16,7 +16,7 @@ SOURCE = Path(clnr.__file__).parent
 # A module imports only from those above it.
 ORDER = (
     *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data"),
-    *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "methods"),
+    *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "model", "methods"),
     *("adam", "ledger", "trainee", "train", "evaluate", "geometry", "machine", "results", "run"),
     *("record", "comparison", "session", "search", "bench", "report", "cli", "__main__"),
 )

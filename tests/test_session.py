@@ -16,7 +16,8 @@ from clnr.engine import cpu
 from clnr.engine.cpu import CompiledEngine
 from clnr.errors import RecordError, TrainingError
 from clnr.graph import Split
-from clnr.methods import CLNR, RAW, Model
+from clnr.methods import CLNR, RAW
+from clnr.model import Model
 from clnr.recipe import SPECS, Recipe
 from clnr.record import Record, run_key
 from clnr.session import Bar, Session, progress_bar

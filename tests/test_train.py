@@ -13,7 +13,8 @@ from clnr.encoders import Features
 from clnr.engine import View, cpu, gpu
 from clnr.errors import TrainingError
 from clnr.ledger import Ledger
-from clnr.methods import CLNR, METHODS, Model
+from clnr.methods import CLNR, METHODS
+from clnr.model import Model
 from clnr.objectives import Lesson, Moment, NTXent, Objective
 from clnr.recipe import Recipe
 from clnr.train import ended, fit, fit_all

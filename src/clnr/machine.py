@@ -36,6 +36,7 @@ _NUMERICS = (
     "layers.py",
     "ledger.py",
     "methods.py",
+    "model.py",
     "objectives",
     "postprocess.py",
     "recipe.py",

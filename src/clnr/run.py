@@ -20,7 +20,8 @@ from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, Traini
 from clnr.evaluate import Task, predictions, probes
 from clnr.graph import Graph, Split
 from clnr.layers import Parameters
-from clnr.methods import DROP, Method, Model
+from clnr.methods import DROP, Method
+from clnr.model import Model
 from clnr.objectives import Lesson
 from clnr.recipe import Recipe, Shelved, shelved
 from clnr.results import Run

@@ -15,7 +15,7 @@ from clnr.engine import Engine, Lanes, Placed, own_stream, recorded
 from clnr.errors import TrainingError
 from clnr.layers import Parameters
 from clnr.ledger import Ledger
-from clnr.methods import Model
+from clnr.model import Model
 from clnr.objectives import Lesson, Moment
 from clnr.recipe import Recipe
 from clnr.trainee import Trainee

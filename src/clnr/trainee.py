@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clnr.adam import Adam
 from clnr.layers import Parameters
-from clnr.methods import Model
+from clnr.model import Model
 from clnr.objectives import Moment
 from clnr.recipe import Recipe
 
