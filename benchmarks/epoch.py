@@ -17,6 +17,7 @@ import sys
 
 import torch
 
+from benchmarks import command, positive
 from clnr import CLNR, data, machine, recipe_for
 from clnr.bench.measure import Measured, measure, ours, plain
 from clnr.data.synthetic import shaped
@@ -69,8 +70,8 @@ def main() -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help=f"data sets, or {', '.join(SHAPES)}")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", help="of clnr; plain PyG is float32")
-    parser.add_argument("--epochs", type=int, default=0, help="in each turn; 12 on a CPU and 100 on a GPU where not given")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--epochs", type=positive, help="in each turn; 12 on a CPU and 100 on a GPU where not given")
+    parser.add_argument("--turns", type=positive, default=3)
     parser.add_argument("--one", choices=CONTENDERS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     engine = choose(asked.device, asked.precision)
@@ -79,7 +80,7 @@ def main() -> None:
         print(json.dumps(alone(asked.one, asked.names[0], engine, epochs)))
         return
     where = machine.describe(engine.device)
-    print(f"{where}, {engine.precision}, torch {torch.__version__}, {asked.turns} turns of {epochs} epochs")
+    print(f"{where}, {engine.precision}, torch {torch.__version__}, {asked.turns} turn(s) of {epochs} epochs")
     print(f"{'':14}{'plain PyG ms':>26}{'clnr ms':>26}{'ratio':>8}{'plain MiB':>11}{'clnr MiB':>10}")
     for name in asked.names:
         row = compare(name, engine, epochs, asked.turns)
@@ -91,4 +92,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

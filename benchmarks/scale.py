@@ -9,10 +9,12 @@ Graphs are generated, of ogbn-arxiv's density and features, and trained with its
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
 
 import torch
 
+from benchmarks import command, positive
 from clnr import machine
 from clnr.bench import Measured, generated, measure
 from clnr.engine import choose
@@ -51,9 +53,13 @@ def main() -> None:
     parser.add_argument("--edges", type=float, nargs="+", default=EDGES)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
-    parser.add_argument("--epochs", type=int, default=0)
+    parser.add_argument("--epochs", type=positive)
     parser.add_argument("--plot", metavar="FILE")
     asked = parser.parse_args()
+    if min(asked.edges) < 100:
+        parser.error("--edges: at least 100")
+    if asked.plot and not importlib.util.find_spec("matplotlib"):
+        parser.error("--plot needs matplotlib: pip install matplotlib")
     engine = choose(asked.device, asked.precision)
     epochs = asked.epochs or (40 if engine.device.type == "cuda" else 4)
     where = f"{machine.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
@@ -71,4 +77,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

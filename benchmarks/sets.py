@@ -12,7 +12,10 @@ import time
 
 import torch
 
+from benchmarks import command, positive
 from clnr import CLNR, data, machine, runs
+from clnr.engine import choose
+from clnr.errors import DataError
 
 SETS = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics")
 
@@ -20,7 +23,7 @@ SETS = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", default=SETS)
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=positive, default=20)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
     asked = parser.parse_args()
@@ -28,7 +31,12 @@ def main() -> None:
     print(f"{'':12}{'strict %':>14}{'paper rule %':>14}{'ms an epoch':>13}{'together':>10}{'seconds':>9}")
     for name in asked.names:
         start = time.perf_counter()
-        made = list(runs(CLNR, data.load(name), range(asked.seeds), device=asked.device, precision=asked.precision))
+        try:
+            graph = data.load(name)
+        except DataError as error:
+            print(f"{name:12}no data: {error}", flush=True)
+            continue
+        made = list(runs(CLNR, graph, range(asked.seeds), device=asked.device, precision=asked.precision))
         spread = {
             rule: f"{statistics.fmean(values):.2f}±{statistics.pstdev(values):.2f}"
             for rule in ("strict", "paper")
@@ -38,11 +46,10 @@ def main() -> None:
         seconds = time.perf_counter() - start
         row = f"{name:12}{spread['strict']:>14}{spread['paper']:>14}{epoch:>13.3f}{made[0].together:>10}{seconds:>9.1f}"
         print(row, flush=True)
-    where = torch.device(made[0].device)
-    print(
-        f"all: {time.perf_counter() - began:.1f} s on {machine.describe(where)}, {made[0].precision}, torch {torch.__version__}"
-    )
+    engine = choose(asked.device, asked.precision)
+    where = f"{machine.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
+    print(f"all: {time.perf_counter() - began:.1f} s on {where}")
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

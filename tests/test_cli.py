@@ -473,11 +473,22 @@ def test_bench_as_json(clnr, one_graph):
     assert (told["precision"], told["versions"]["clnr"]) == ("float32", __version__)
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
 def test_bench_needs_some_time(clnr, seconds):
-    assert "--seconds must be above 0" in assert_refused(clnr("bench", "--seconds", seconds))
+    assert "--seconds must be a number above 0" in assert_refused(clnr("bench", "--seconds", seconds))
 
 
 def test_bfloat16_is_refused_on_a_cpu(clnr):
     assert "bfloat16 is for GPUs" in assert_refused(clnr(*RUN, "--precision", "bfloat16"))
     assert "did you mean 'float32'" in assert_refused(clnr(*RUN, "--precision", "float"))
+
+
+def test_a_bench_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
+    def growing(*numbers):
+        yield Measured("embedded", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.benching, "growing", growing)
+    ended = clnr("bench", "--device", "cpu", "--json", "--quiet")
+    assert (ended.code, ended.err) == (130, "clnr: stopped after 1 graph\n")
+    assert len(json.loads(ended.out)["graphs"]) == 1

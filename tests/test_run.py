@@ -309,7 +309,14 @@ def test_cora_reaches_what_the_paper_says(real_data, threads):
 
 
 def test_many_seeds_are_refused_at_once_not_at_the_first_run():
-    for wrong in ({"seeds": [0, -1]}, {"device": "banana"}, {"precision": "banana"}, {"recipe": "banana"}):
+    for wrong in (
+        {"seeds": [0, -1]},
+        {"seeds": 3},
+        {"seeds": [2, 5, 2]},
+        {"device": "banana"},
+        {"precision": "banana"},
+        {"recipe": "banana"},
+    ):
         with pytest.raises(ClnrError):
             runs(CLNR, "embedded", **wrong)
 

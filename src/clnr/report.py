@@ -213,7 +213,7 @@ def environment() -> dict[str, str]:
         "cuda": _cuda(),
         "torch": str(torch.__version__),
     }
-    for package in ("torch-geometric", "numpy", "scipy", "pyarrow", "typer", "rich", "triton"):
+    for package in ("torch-geometric", "numpy", "scipy", "numba", "pyarrow", "typer", "rich", "triton"):
         try:
             facts[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -70,14 +70,14 @@ def runs(
 ) -> Iterator[Run]:
     """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
 
-    The arguments are those of ``run``. Runs come in the order of seeds as they end; an error of one is raised after the
-    others of its group have come.
+    The arguments are those of ``run``; no seed may come twice. What is returned is an iterator: runs come in the order of
+    seeds as they end, and an error of one is raised after the others of its group have come.
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
     if graph.labels is None:
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
-    engine, wanted = choose(device, precision), [_seed(seed) for seed in seeds]
+    engine, wanted = choose(device, precision), _seeds(seeds)
     groups = (wanted[begin : begin + engine.together] for begin in range(0, len(wanted), engine.together))
     return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, watch))
 
@@ -146,6 +146,15 @@ def _method(method: Method | str) -> Method:
     if not isinstance(found, Method):
         raise MethodError(f"a method is a Method or a name, not a {type(method).__name__}; it comes before the data set")
     return found
+
+
+def _seeds(seeds: Iterable[int]) -> list[int]:
+    if not isinstance(seeds, Iterable):
+        raise RecipeError(f"seeds are several numbers, as range(20), not {seeds!r}")
+    wanted = [_seed(seed) for seed in seeds]
+    if len(set(wanted)) < len(wanted):
+        raise RecipeError(f"seed {max(wanted, key=wanted.count)} is there twice, and would be the same run")
+    return wanted
 
 
 def _seed(seed: object) -> int:

@@ -46,6 +46,7 @@ def test_graphs_grow_until_the_time_is_up(monkeypatch):
     monkeypatch.setattr(module, "generated", lambda edges: (edges, None))
     monkeypatch.setattr(module, "measure", lambda graph, *rest: graph if isinstance(graph, int) else 0)
     assert list(growing(cpu(), 60, 1)) == [0, 10_000, 31_623]
+    assert list(growing(cpu(), 1, 1)) == [0]
     assert list(growing(cpu(), 1e9, 1)) == [0, *(round(10 ** (half / 2)) for half in range(8, 17))]
 
 

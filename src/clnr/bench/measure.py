@@ -94,11 +94,12 @@ def generated(edges: int) -> tuple[Graph, Recipe]:
 
 def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[Measured]:
     """The embedded graph, then generated ones, each some three times the last, until the time is up."""
-    began = time.perf_counter()
+    began = last = time.perf_counter()
     yield measure(load("embedded"), recipe_for(CLNR, "embedded"), engine, epochs, turns)
+    growth = 1
     for half in range(8, 17):
-        last = time.perf_counter()
-        yield measure(*generated(round(10 ** (half / 2))), engine, epochs, turns)
         now = time.perf_counter()
-        if now - began + 4 * (now - last) > seconds:
+        if now - began + growth * (now - last) > seconds:
             return
+        last, growth = now, 4
+        yield measure(*generated(round(10 ** (half / 2))), engine, epochs, turns)

@@ -179,7 +179,9 @@ def _used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
 
 def _title(name: str, summary: Summary) -> None:
     seeds = len(summary.runs)
-    out.print(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}, {summary.runs[0].machine}", style="bold")
+    first = summary.runs[0]
+    precision = "" if first.precision == "float32" else f", {first.precision}"
+    out.print(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}, {first.machine}{precision}", style="bold")
 
 
 def _positive(seeds: int) -> None:

@@ -51,5 +51,5 @@ def choose(device: str = "auto", precision: str = "auto") -> Engine:
     if there and device != "cpu":
         return gpu(PRECISIONS[precision])
     if precision == "bfloat16":
-        raise DeviceError("bfloat16 is for GPUs; a CPU computes in float32: use --precision float32, or auto")
+        raise DeviceError("bfloat16 is for GPUs; a CPU computes in float32; ask for that, or auto")
     return cpu()
