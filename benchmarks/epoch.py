@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 
@@ -19,7 +18,7 @@ import torch
 
 from benchmarks import command, positive
 from clnr import CLNR, data, machine, recipe_for
-from clnr.bench.measure import Measured, measure, ours, plain
+from clnr.bench.measure import Measured, measure, ours, plain, summed_up
 from clnr.data.synthetic import shaped
 from clnr.engine import Engine, choose
 from clnr.graph import Graph
@@ -59,10 +58,7 @@ def compare(name: str, engine: Engine, epochs: int, turns: int) -> Measured:
     rest = (name, "--device", "cpu", "--epochs", str(epochs))
     made = [{who: elsewhere(who, *rest) for who in CONTENDERS} for _ in range(turns)]
     times = {who: [turn[who]["ms"] for turn in made] for who in CONTENDERS}
-    spread = {who: (min(each), statistics.median(each), max(each)) for who, each in times.items()}
-    peak = {who: int(max(turn[who]["bytes"] for turn in made)) for who in CONTENDERS}
-    size = (name, graph.num_nodes, len(graph.edges()[0]))
-    return Measured(*size, spread["ours"], spread["plain"], peak["ours"], peak["plain"])
+    return summed_up(graph, times, {who: int(max(turn[who]["bytes"] for turn in made)) for who in CONTENDERS})
 
 
 def main() -> None:

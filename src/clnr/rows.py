@@ -131,11 +131,7 @@ class _Sampled(torch.autograd.Function):
         covariance = gram(away) / len(p)
         with _quickly(p):
             spread = covariance @ weight
-        there = dense.tools(p)
-        if there is None:
-            variance, mean = (weight * spread).sum(0).clamp(min=0), middle @ weight + bias
-        else:
-            variance, mean = there.affine_moments(weight, spread, middle, bias)
+        variance, mean = dense.affine_moments(weight, spread, middle, bias)
         some, narrow = away.index_select(0, nodes), weight.to(p.dtype)
         ctx.save_for_backward(away, middle, weight, spread, some, nodes)
         return product(some, narrow, mean), variance, mean
@@ -146,12 +142,8 @@ class _Sampled(torch.autograd.Function):
         of_rows, of_variance, of_mean = grads
         whole = of_mean + column_sums(of_rows)
         slopes, narrow = of_rows.to(away.dtype), weight.to(away.dtype)
-        of_weight, there, n = product(some.T, slopes), dense.tools(away), len(away)
-        if there is None:
-            of_weight += 2 * spread * of_variance + torch.outer(middle, whole)
-            scaled, of_middle = weight * (of_variance * (2 / n)), weight @ of_mean / n
-        else:
-            moments = (of_variance.contiguous(), of_mean.contiguous())
-            of_weight, scaled, of_middle = there.affine_back(weight, spread, middle, of_weight, moments, whole, n, away.dtype)
-        of_p = torch.addmm(of_middle.to(away.dtype), away, scaled.to(away.dtype) @ narrow.T)
+        of_weight, scaled, of_middle = dense.affine_back(
+            weight, spread, middle, product(some.T, slopes), (of_variance, of_mean), whole, len(away), away.dtype
+        )
+        of_p = torch.addmm(of_middle.to(away.dtype), away, scaled @ narrow.T)
         return of_p.index_add_(0, nodes, slopes @ narrow.T), of_weight, whole, None

@@ -21,7 +21,7 @@ from clnr.recipe import Recipe
 from clnr.run import recipe_for
 from clnr.train import fit
 
-EDGES_PER_NODE = 14
+_EDGES_PER_NODE = 14
 _FEATURES = 128
 
 
@@ -81,15 +81,19 @@ def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: in
             meter = machine.MemoryMeter(engine.device)
             times[name].append(train(graph, recipe, engine, epochs))
             peaks[name] = max(peaks[name], meter.peak())
+    return summed_up(graph, times, peaks)
+
+
+def summed_up(graph: Graph, times: dict[str, list[float]], peaks: dict[str, int]) -> Measured:
+    """What contenders took in their turns on a graph."""
     spread = {name: (min(each), statistics.median(each), max(each)) for name, each in times.items()}
-    edges = len(graph.edges()[0])
-    size = (graph.name, graph.num_nodes, edges)
+    size = (graph.name, graph.num_nodes, len(graph.edges()[0]))
     return Measured(*size, spread["ours"], spread.get("plain"), peaks["ours"], peaks.get("plain"))
 
 
 def generated(edges: int) -> tuple[Graph, Recipe]:
     """A graph of some ``edges``, both directions counted, of ogbn-arxiv's density and features, and its recipe."""
-    return shaped(max(edges // EDGES_PER_NODE, 100), edges // 2, _FEATURES), recipe_for(CLNR, "ogbn-arxiv")
+    return shaped(max(edges // _EDGES_PER_NODE, 100), edges // 2, _FEATURES), recipe_for(CLNR, "ogbn-arxiv")
 
 
 def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[Measured]:

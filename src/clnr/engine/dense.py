@@ -122,6 +122,44 @@ class _Affine(torch.autograd.Function):
         return g @ weight.T if needs[0] else None, p.T @ g if needs[1] else None, column_sums(g) if needs[2] else None
 
 
+def affine_moments(weight: Tensor, spread: Tensor, mean: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the columns of P W + b: variance, ``spread`` being the covariance of P times W, and mean, ``mean`` being that of P."""
+    there = tools(weight)
+    if there is not None:
+        return there.affine_moments(weight, spread, mean, bias)
+    return (weight * spread).sum(0).clamp(min=0), mean @ weight + bias
+
+
+def affine_back(
+    weight: Tensor,
+    spread: Tensor,
+    mean: Tensor,
+    picked: Tensor,
+    of_all: tuple[Tensor, Tensor],
+    whole: Tensor,
+    count: int,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What ``affine_moments`` does to gradients: that of W, W times twice a row's share of the variance's, and P's mean's.
+
+    Args:
+        weight: W.
+        spread: The covariance of P times W.
+        mean: Of P.
+        picked: What picked rows contribute to the gradient of W.
+        of_all: Gradients with respect to variance and mean.
+        whole: That with respect to what is added to every picked row.
+        count: How many rows P has.
+        dtype: Of the rows of P.
+    """
+    there = tools(weight)
+    of_variance, of_mean = (each.contiguous() for each in of_all)
+    if there is not None:
+        return there.affine_back(weight, spread, mean, picked, (of_variance, of_mean), whole, count, dtype)
+    of_weight = picked + 2 * spread * of_variance + torch.outer(mean, whole)
+    return of_weight, (weight * (of_variance * (2 / count))).to(dtype), weight @ of_mean / count
+
+
 def inverse_deviation(variance: Tensor, mean: Tensor) -> Tensor:
     """1 / sigma, and 0 for what is ``constant``."""
     same = constant(variance, mean)

@@ -228,18 +228,7 @@ def affine_back(
     count: int,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What ``affine_moments`` does to gradients; see ``clnr.rows``.
-
-    Args:
-        weight: W.
-        spread: The covariance of P times W.
-        mean: Of P.
-        picked: What picked rows contribute to the gradient of W.
-        of_all: Gradients with respect to variance and mean.
-        whole: That with respect to what is added to every picked row.
-        count: How many rows P has.
-        dtype: Of the rows of P.
-    """
+    """``clnr.engine.dense.affine_back``, of float32 weights."""
     inputs, width = weight.shape
     out = torch.empty_like(weight)
     scaled = torch.empty(weight.shape, device=weight.device, dtype=dtype)
