@@ -156,7 +156,7 @@ FORM_1 = (
     *("train_seconds", "epoch_ms", "peak_memory_bytes", "device", "engine", "precision", "content", "recipe", "versions"),
     *("machine", "seconds"),
 )
-FORM_2 = (*FORM_1, "epochs")
+FORMS = {1: FORM_1, 2: (*FORM_1, "epochs"), 3: (*FORM_1, "epochs", "together")}
 OLD = [
     made(0, recipe={"epochs": 50, "drop": "pairs"}, epochs=50),
     made(1, recipe={"epochs": 7}, epochs=7),
@@ -166,8 +166,8 @@ OLD = [
 
 
 def earlier(record: Record, number: int = 1) -> Record:
-    """A record as an earlier form had it: neither had a column for ``together``, the first none for epochs."""
-    names = FORM_1 if number == 1 else FORM_2
+    """A record as an earlier form had it."""
+    names = FORMS[number]
     record.path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(record.path)) as base, base:
         base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(names)})")
@@ -182,7 +182,7 @@ def earlier(record: Record, number: int = 1) -> Record:
     return record
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=FORMS)
 def old(record, request) -> Record:
     return earlier(record, request.param)
 
@@ -194,7 +194,7 @@ def form(record):
 
 
 def test_earlier_forms_were_this_one_without_some_columns():
-    assert set(FORM_2) == {field.name for field in dataclasses.fields(Run)} - {"together"}
+    assert set(FORMS[3]) == {field.name for field in dataclasses.fields(Run)} - {"more"}
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_earlier_forms_were_this_one_without_some_columns():
 )
 def test_an_older_record_is_brought_up_to_date_by_whoever_opens_it_first(old, first):
     first(old)
-    assert form(old) == 3
+    assert form(old) == 4
     assert [run for _, run in old.runs()][:4] == OLD
     assert [old.find(f"key {seed}") for seed in range(4)] == OLD
     assert old.runs()[0][0] == "2026-01-01T00:00:00+00:00"
@@ -258,7 +258,7 @@ def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(record
         mine = [run for run in runs if run.dataset == f"writer {writer}"]
         assert mine == [made(seed, dataset=f"writer {writer}") for seed in range(50)]
         assert record.find(f"{writer}-49") == mine[-1]
-    assert form(old) == 3
+    assert form(old) == 4
     runs = [run for _, run in old.runs()]
     assert runs[:4] == OLD
     assert sorted(run.seed for run in runs[4:]) == [100, 101]
@@ -270,7 +270,7 @@ def test_many_may_bring_an_older_record_up_to_date_at_once(tmp_path):
             record = earlier(Record(tmp_path / f"{number}.sqlite"))
             found = pool.map(lambda record: [run for _, run in record.runs()], [record] * 4)
             assert list(found) == [OLD] * 4
-            assert form(record) == 3
+            assert form(record) == 4
 
 
 KILLED = """
@@ -398,7 +398,7 @@ def test_a_file_that_is_no_database_is_a_record_error_and_left_alone(record, use
 def test_a_record_of_a_newer_form_is_refused(record, use):
     record.add("key", made())
     with closing(sqlite3.connect(record.path)) as base:
-        base.execute("PRAGMA user_version = 4")
+        base.execute("PRAGMA user_version = 5")
     assert "newer clnr" in assert_unusable(record, use)
 
 

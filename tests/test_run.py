@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, geometry, load, recipe_for, run, runs
-from clnr.data import split_of
-from clnr.engine import cpu, unit_rows
+from clnr.data import split_of, with_noise
+from clnr.engine import View, cpu, unit_rows
 from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.graph import Split
+from clnr.measures import fresh_views
 from clnr.methods import METHODS, RAW
 from clnr.objectives import NTXent
-from clnr.run import fresh_views, lesson_of
+from clnr.run import lesson_of
 from clnr.train import fit
 from tests.conftest import tiny
 
@@ -321,15 +322,39 @@ def test_many_seeds_are_refused_at_once_not_at_the_first_run():
             runs(CLNR, "embedded", **wrong)
 
 
+def test_noise_is_trained_with_and_not_embedded(monkeypatch):
+    module = importlib.import_module("clnr.run")
+    grounds, whole = {}, module.fit_all
+
+    def fit_all(model, recipe, starts, watch):
+        grounds.update({start.seed: start.placed.graph for start in starts})
+        return whole(model, recipe, starts, watch)
+
+    monkeypatch.setattr(module, "fit_all", fit_all)
+    monkeypatch.setattr(type(cpu()), "together", 2)
+    graph = tiny()
+    quick = recipe_for(CLNR, "embedded").but(epochs=2, hidden=8, dimension=4, edge_noise=0.5)
+    z = embed(CLNR, graph, 1, recipe=quick, device="cpu")
+    (ground,) = grounds.values()
+    expected = with_noise(graph, 0.5, 1)
+    assert ground.num_edges == expected.num_edges > graph.num_edges
+    engine = cpu()
+    fitted = fit(CLNR.build(quick), engine, engine.place(expected), quick, 1)
+    again = CLNR.build(quick).embed(fitted.parameters, engine, View(engine.place(graph)))
+    assert np.array_equal(z, again.numpy())
+    list(runs(CLNR, graph.named("tiny"), [0, 1], recipe=quick.but(probe_steps=2), device="cpu"))
+    assert not np.array_equal(grounds[0].incoming.nodes, grounds[1].incoming.nodes)
+
+
 def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch):
     module = importlib.import_module("clnr.run")
     asked, whole = [], module.fit_all
 
-    def fit_all(model, engine, placed, recipe, seeds, watch):
-        asked.append(list(seeds))
-        if len(seeds) > 2:
+    def fit_all(model, recipe, starts, watch):
+        asked.append([start.seed for start in starts])
+        if len(starts) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. More of it")
-        return whole(model, engine, placed, recipe, seeds, watch)
+        return whole(model, recipe, starts, watch)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
     monkeypatch.setattr(type(cpu()), "together", 8)
@@ -337,7 +362,7 @@ def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch)
     made = list(runs(CLNR, "embedded", range(5), recipe=quick, device="cpu"))
     assert [run.seed for run in made] == [0, 1, 2, 3, 4]
     assert asked == [[0, 1, 2, 3, 4], [0, 1], [2, 3, 4], [2], [3, 4]]
-    monkeypatch.setattr(module, "fit_all", lambda *arguments: fit_all(*arguments[:4], [0, 1, 2], None))
+    monkeypatch.setattr(module, "fit_all", lambda model, recipe, starts, watch: fit_all(model, recipe, starts * 3, watch))
     with pytest.raises(OutOfMemory, match="out of memory"):
         list(runs(CLNR, "embedded", [0], recipe=quick, device="cpu"))
 

@@ -347,7 +347,8 @@ def test_ctrl_c_comes_through():
 def together(method, seeds, recipe=SMALL, engine=None):
     engine = engine or cpu()
     lesson = Lesson(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
-    return fit_all(method.build(recipe), engine, engine.place(tiny()), recipe, dict.fromkeys(seeds, lesson))
+    placed = engine.place(tiny())
+    return fit_all(method.build(recipe), recipe, [Moment(engine, placed, seed, 0, recipe.epochs, lesson) for seed in seeds])
 
 
 @pytest.mark.parametrize("patience", [0, 4])

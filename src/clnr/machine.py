@@ -35,6 +35,7 @@ _NUMERICS = (
     "graph.py",
     "layers.py",
     "ledger.py",
+    "measures.py",
     "methods.py",
     "model.py",
     "objectives",

@@ -48,6 +48,7 @@ class Recipe:
     sampled_nodes: int = _number(1024, 0, 2**31 - 1, "nodes in the loss, drawn afresh each epoch; 0 for all", "paper, table 2")
     edge_drop: float = _number(0.5, 0.0, 1.0, "chance that a view drops an edge", "default")
     edge_drop_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, if not none", "default")
+    edge_noise: float = _number(0.0, 0.0, 100.0, "random edges trained with but not embedded, per edge there is", "default")
     drop: str = _choice("directions", ("directions", "pairs"), "drop each direction by itself, or both together", _NOTES)
     feature_mask: float = _number(0.2, 0.0, 1.0, "chance that a view masks a feature", "default")
     feature_mask_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, if not none", "default")
@@ -110,7 +111,7 @@ KEYS = tuple(spec.name for spec in dataclasses.fields(Recipe))
 SPECS = {spec.name: spec for spec in dataclasses.fields(Recipe)}
 SECOND = {"edge_drop": "edge_drop_2", "feature_mask": "feature_mask_2"}
 PROBE = ("probe_steps", "probe_learning_rate", "probe_weight_decay")
-TRAINING = ("epochs", "learning_rate", "warmup", "schedule", "weight_decay", "decay", "patience")
+TRAINING = ("epochs", "learning_rate", "warmup", "schedule", "weight_decay", "decay", "patience", "edge_noise")
 
 
 def _checked(spec: dataclasses.Field[Any], value: Any) -> Any:

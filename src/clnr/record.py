@@ -22,9 +22,9 @@ from clnr.places import state_folder
 from clnr.recipe import Recipe
 from clnr.results import Run
 
-_SCHEMA = 3
+_SCHEMA = 4
 _FIELDS = tuple(field.name for field in dataclasses.fields(Run))
-_DOCUMENTS = ("recipe", "versions")
+_DOCUMENTS = ("recipe", "versions", "more")
 _OPTIONAL = ("epoch_ms",)
 _TEXTS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
 _RESERVE = 1 << 16
@@ -137,6 +137,10 @@ def _make(base: sqlite3.Connection) -> None:
             # Until form 3, every run was trained alone.
             base.execute("ALTER TABLE runs ADD COLUMN together")
             base.execute("UPDATE runs SET together = 1")
+        if form in (1, 2, 3):
+            # Until form 4, nothing was measured beside the usual.
+            base.execute("ALTER TABLE runs ADD COLUMN more")
+            base.execute("UPDATE runs SET more = '{}'")
         base.execute(
             f"CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(_FIELDS)})"
         )
@@ -153,6 +157,6 @@ def _run(row: list[Any]) -> Run:
             raise ValueError(f"a run has {value!r} for its {name}")
         elif value is None and name not in _OPTIONAL:
             fields[name] = math.nan  # SQLite has no NaN and keeps none.
-    if not (isinstance(fields["recipe"], dict) and "code" in fields["versions"]):
-        raise ValueError("a run has no recipe or no versions")
+    if not (isinstance(fields["recipe"], dict) and "code" in fields["versions"] and isinstance(fields["more"], dict)):
+        raise ValueError("a run has no recipe, no versions or no further measures")
     return Run(**fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -16,7 +16,7 @@ class Run:
     ``epochs`` is how many were trained, which early stopping may make fewer than the recipe's; ``epoch_ms`` is None where
     there were none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` counts everything but the
     loading of data. ``together`` is how many were trained side by side: times are then this one's share, and the peak of memory
-    is that of all.
+    is that of all. ``more`` holds what was measured beside the usual, by name.
     """
 
     method: str
@@ -41,6 +41,7 @@ class Run:
     versions: dict[str, str]
     machine: str
     seconds: float
+    more: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

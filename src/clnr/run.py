@@ -9,20 +9,20 @@ import numbers
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import torch
 
-from clnr import data, geometry, machine, methods
+from clnr import data, machine, methods
 from clnr.edges import Array
-from clnr.engine import Engine, Placed, View, choose, unit_rows
+from clnr.engine import Engine, Placed, View, choose
 from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluate import Task, predictions, probes
-from clnr.graph import Graph, Split
-from clnr.layers import Parameters
-from clnr.methods import DROP, Method
+from clnr.graph import Graph
+from clnr.measures import Learned, Measures, find_measures, shape
+from clnr.methods import Method
 from clnr.model import Model
-from clnr.objectives import Lesson
+from clnr.objectives import Lesson, Moment
 from clnr.recipe import Recipe, Shelved, shelved
 from clnr.results import Run
 from clnr.train import Fitted, Watch, advice, fit_all
@@ -40,6 +40,7 @@ def run(
     precision: str = "auto",
     data_root: str | Path | None = None,
     watch: Watch | None = None,
+    measures: Iterable[str] = (),
 ) -> Run:
     """Train a method on a data set and evaluate what it learned.
 
@@ -52,8 +53,10 @@ def run(
         precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
         data_root: Folder with raw data, looked into first.
         watch: Told the number of epochs done and the latest loss known, now and then.
+        measures: What to measure beside the usual, kept in ``Run.more``: ``clusters``, ``points``.
     """
-    (made,) = runs(method, dataset, [seed], recipe=recipe, device=device, precision=precision, data_root=data_root, watch=watch)
+    where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root}
+    (made,) = runs(method, dataset, [seed], recipe=recipe, watch=watch, measures=measures, **where)
     return made
 
 
@@ -67,36 +70,40 @@ def runs(
     precision: str = "auto",
     data_root: str | Path | None = None,
     watch: Watch | None = None,
+    measures: Iterable[str] = (),
+    together: int | None = None,
 ) -> Iterator[Run]:
     """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
 
-    The arguments are those of ``run``; no seed may come twice. What is returned is an iterator: runs come in the order of
-    seeds as they end, and an error of one is raised after the others of its group have come.
+    The arguments are those of ``run``, and ``together``: how many are trained side by side at most, if fewer than the device
+    would have; with 1, times are those of one alone. No seed may come twice. What is returned is an iterator: runs come in the
+    order of seeds as they end, and an error of one is raised after the others of its group have come.
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
     if graph.labels is None:
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
-    engine, wanted = choose(device, precision), _seeds(seeds)
-    groups = (wanted[begin : begin + engine.together] for begin in range(0, len(wanted), engine.together))
-    return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, watch))
+    engine, wanted, more = choose(device, precision), _seeds(seeds), find_measures(measures)
+    count = max(1, min(together or engine.together, engine.together))
+    groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
+    return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, watch, more))
 
 
 def _as_memory_allows(
-    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None
+    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None, more: Measures
 ) -> Iterator[Run]:
     """Runs of some seeds side by side; where memory is too short for all, of one half and then the other."""
     made: list[Run | TrainingError] = []
     try:
         with machine.enough_memory():
-            made = _runs(method, graph, seeds, recipe, engine, watch)
+            made = _runs(method, graph, seeds, recipe, engine, watch, more)
     except OutOfMemory:
         if len(seeds) == 1:
             raise
     if not made:
         half = len(seeds) // 2
         for part in (seeds[:half], seeds[half:]):
-            yield from _as_memory_allows(method, graph, part, recipe, engine, watch)
+            yield from _as_memory_allows(method, graph, part, recipe, engine, watch, more)
     yield from (each for each in made if isinstance(each, Run))
     for each in made:
         if isinstance(each, TrainingError):
@@ -164,17 +171,9 @@ def _seed(seed: object) -> int:
     return number
 
 
-class _Learned(NamedTuple):
-    seed: int
-    recipe: Recipe
-    placed: Placed
-    fitted: Fitted
-    z: torch.Tensor
-
-
 def _learn(
     method: Method, graph: Graph, seeds: Sequence[int], recipe: Recipe, engine: Engine, watch: Watch | None
-) -> list[_Learned | TrainingError]:
+) -> list[Learned | TrainingError]:
     """The part of runs that sees no label but those of a lesson, because no other is there to be seen."""
     taught: dict[Recipe, dict[int, Lesson | None]] = {}
     for seed in seeds:
@@ -183,24 +182,28 @@ def _learn(
             lesson, classes = lesson_of(graph, seed, engine.device)
             own = recipe.but(dimension=classes)
         taught.setdefault(own, {})[seed] = lesson
-    placed = engine.place(graph.without_labels())
-    learned: dict[int, _Learned | TrainingError] = {}
+    seen = graph.without_labels()
+    placed = engine.place(seen)
+    learned: dict[int, Learned | TrainingError] = {}
     for own, lessons in taught.items():
         model = method.build(own)
-        for seed, fitted in zip(lessons, fit_all(model, engine, placed, own, lessons, watch), strict=True):
+        noise = own.edge_noise
+        grounds = {seed: engine.place(data.with_noise(seen, noise, seed)) if noise else placed for seed in lessons}
+        starts = [Moment(engine, grounds[seed], seed, 0, own.epochs, lesson) for seed, lesson in lessons.items()]
+        for seed, fitted in zip(lessons, fit_all(model, own, starts, watch), strict=True):
             learned[seed] = _embedded(model, engine, seed, own, placed, fitted)
     return [learned[seed] for seed in seeds]
 
 
 def _embedded(
     model: Model, engine: Engine, seed: int, recipe: Recipe, placed: Placed, fitted: Fitted | TrainingError
-) -> _Learned | TrainingError:
+) -> Learned | TrainingError:
     if isinstance(fitted, TrainingError):
         return fitted
     z = model.embed(fitted.parameters, engine.exact, View(placed))
     if not z.isfinite().all():
         return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
-    return _Learned(seed, recipe, placed, fitted, z)
+    return Learned(seed, recipe, placed, fitted, z)
 
 
 def lesson_of(graph: Graph, seed: int, device: torch.device) -> tuple[Lesson, int]:
@@ -220,7 +223,7 @@ def lesson_of(graph: Graph, seed: int, device: torch.device) -> tuple[Lesson, in
 
 
 def _runs(
-    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None
+    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None, more: Measures
 ) -> list[Run | TrainingError]:
     assert graph.labels is not None
     began = time.perf_counter()
@@ -228,13 +231,16 @@ def _runs(
     meter = machine.MemoryMeter(engine.device)
     learned = _learn(method, graph, seeds, recipe, engine, watch)
     labels = torch.tensor(graph.labels, device=engine.device)
-    good = [own for own in learned if isinstance(own, _Learned)]
+    good = [own for own in learned if isinstance(own, Learned)]
     if method.supervised:
         measured = [predictions(own.z, labels, splits[own.seed]) for own in good]
     else:
         rate, decay = recipe.probe_learning_rate, recipe.probe_weight_decay
         measured = probes([Task(own.z, splits[own.seed], rate, decay) for own in good], labels, recipe.probe_steps)
-    shapes = [_shape(method, engine.exact, own, splits[own.seed]) for own in good]
+    shapes = [shape(method, engine.exact, own, splits[own.seed]) for own in good]
+    further = [
+        {name: measure(method, engine.exact, own, splits[own.seed], labels) for name, measure in more.items()} for own in good
+    ]
     peak, seconds = meter.peak(), (time.perf_counter() - began) / len(seeds)
     made = {
         own.seed: Run(
@@ -244,7 +250,7 @@ def _runs(
             strict=accuracy.strict,
             paper=accuracy.paper,
             validation=accuracy.validation,
-            **shape,
+            **form,
             epochs=len(own.fitted.losses),
             train_seconds=own.fitted.seconds,
             epoch_ms=own.fitted.epoch_ms,
@@ -258,38 +264,11 @@ def _runs(
             versions=machine.versions(),
             machine=machine.describe(engine.device),
             seconds=seconds,
+            more=other,
         )
-        for own, accuracy, shape in zip(good, measured, shapes, strict=True)
+        for own, accuracy, form, other in zip(good, measured, shapes, further, strict=True)
     }
-    return [made[own.seed] if isinstance(own, _Learned) else own for own in learned]
-
-
-def _shape(method: Method, engine: Engine, learned: _Learned, split: Split) -> dict[str, float]:
-    """Alignment, uniformity and effective rank."""
-    seed, recipe, placed, fitted, z = learned
-    nodes = torch.tensor(split.validation, device=z.device)
-    u, v = (unit_rows(rows) for rows in fresh_views(method, recipe, fitted.parameters, engine, placed, seed, nodes))
-    return {
-        "alignment": geometry.alignment(u, v),
-        "uniformity": (geometry.uniformity(u) + geometry.uniformity(v)) / 2,
-        "effective_rank": geometry.effective_rank(z),
-    }
-
-
-@torch.no_grad()
-def fresh_views(
-    method: Method, recipe: Recipe, parameters: Parameters, engine: Engine, placed: Placed, seed: int, nodes: torch.Tensor
-) -> list[torch.Tensor]:
-    """Rows of some nodes in two views that training never saw: what the geometry is measured on.
-
-    As the objective sees them, where the method draws two views alike; else the embeddings of two views with CLNR's changes,
-    at the recipe's rates.
-    """
-    model = method.build(recipe)
-    if method.twins:
-        return model.project(parameters, engine, model.look(placed, seed, "measure", 0), nodes)[:2]
-    views = method.but(method.name, method.summary, views=(DROP, DROP)).build(recipe).look(placed, seed, "measure", 0)
-    return [model.embed(parameters, engine, view)[nodes] for view in views]
+    return [made[own.seed] if isinstance(own, Learned) else own for own in learned]
 
 
 def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:

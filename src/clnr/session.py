@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +44,21 @@ class Bar:
         if name not in self._files:
             self._files[name] = self._progress.add_task(f"download {name}", total=total, note="")
         self._progress.update(self._files[name], completed=have, total=total)
+
+    def log(self, text: str) -> None:
+        """A line where there is no bar to see."""
+        if self._progress is None:
+            self.remark(text)
+
+    @contextmanager
+    def counting(self, total: int) -> Iterator[Callable[[int, str], None]]:
+        """One bar for many runs: what is yielded takes how many more have ended, and what to say beside it."""
+        progress = self._progress
+        if progress is None:
+            yield lambda more, note: None
+            return
+        task = progress.add_task("runs", total=total, note="")
+        yield lambda more, note: progress.update(task, advance=more, note=note)
 
     @contextmanager
     def training(self, what: str, epochs: int) -> Iterator[Any]:

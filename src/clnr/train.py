@@ -61,7 +61,7 @@ def fit(
         model: What to train; without an objective it stays as initialised.
         engine: Where.
         placed: The graph on that engine's device.
-        recipe: Of this, the keys of ``recipe.TRAINING`` are read here.
+        recipe: Of this, the keys of ``recipe.TRAINING`` are read here, but for the noise, which is in the graph by now.
         seed: Decides initial weights, views and sampled nodes.
         watch: Told the number of epochs done and the latest loss known, now and then.
         lesson: Labels, for an objective that is taught by them.
@@ -69,43 +69,40 @@ def fit(
     Raises:
         TrainingError: A loss was not finite.
     """
-    (fitted,) = fit_all(model, engine, placed, recipe, {seed: lesson}, watch)
+    (fitted,) = fit_all(model, recipe, [Moment(engine, placed, seed, 0, recipe.epochs, lesson)], watch)
     if isinstance(fitted, TrainingError):
         raise fitted
     return fitted
 
 
-def fit_all(
-    model: Model,
-    engine: Engine,
-    placed: Placed,
-    recipe: Recipe,
-    seeds: dict[int, Lesson | None],
-    watch: Watch | None = None,
-) -> list[Fitted | TrainingError]:
-    """``fit`` for several seeds side by side, each as it would be alone: what failed is returned in its place, not raised.
+def fit_all(model: Model, recipe: Recipe, starts: Sequence[Moment], watch: Watch | None = None) -> list[Fitted | TrainingError]:
+    """``fit`` for several side by side, each as it would be alone: what failed is returned in its place, not raised.
 
-    The arguments are those of ``fit``, with a lesson for each seed; what is watched is the first one's loss.
+    Args:
+        model: What to train.
+        recipe: By which numbers.
+        starts: The first moment of each: its graph, its seed, its lesson; all on one engine.
+        watch: Told of the first one's loss.
     """
     began = time.perf_counter()
+    engine = starts[0].engine
     with torch.device(engine.device):
-        fresh = [model.init(placed.graph.num_features, seed) for seed in seeds]
+        fresh = [model.init(start.placed.graph.num_features, start.seed) for start in starts]
     learns = model.objective is not None and any(fresh)
-    ledger = Ledger(recipe.epochs if learns else 0, len(seeds), engine.device)
-    starts = [Moment(engine, placed, seed, 0, recipe.epochs, lesson) for seed, lesson in seeds.items()]
+    ledger = Ledger(recipe.epochs if learns else 0, len(starts), engine.device)
     trainees = [Trainee(model, recipe, *each) for each in zip(fresh, starts, ledger.written, strict=True)]
     if learns:
         with own_stream(engine.device):
             _train(Player(trainees, engine, model.captures), ledger, recipe, watch)
     written = ledger.close()
-    share = len(seeds)
+    share = len(starts)
     seconds, epoch_ms = (time.perf_counter() - began) / share, ledger.epoch_ms()
     done: list[Fitted | TrainingError] = []
-    for trainee, (losses, criteria) in zip(trainees, written, strict=True):
+    for start, trainee, (losses, criteria) in zip(starts, trainees, written, strict=True):
         losses = losses[: ended(criteria, recipe.patience)]
         failure = _failure(losses, recipe)
         if failure is None:
-            settled = model.settle(trainee.final, engine, placed)
+            settled = model.settle(trainee.final, engine, start.placed)
             done.append(Fitted(settled, losses, seconds, None if epoch_ms is None else epoch_ms / share, share))
         else:
             done.append(failure)

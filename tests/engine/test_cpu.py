@@ -14,7 +14,7 @@ module = importlib.import_module("clnr.engine.cpu")
 
 
 def test_without_numba_it_works_slower_and_says_so(monkeypatch):
-    monkeypatch.setattr(module, "loops", None)
+    monkeypatch.setattr(module, "loops", lambda: None)
     with pytest.warns(UserWarning, match="numba cannot be used"):
         engine = cpu()
     assert isinstance(engine, TorchEngine)

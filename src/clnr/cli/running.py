@@ -202,7 +202,7 @@ def _all_runs(
     record = Record()
     _positive(seeds)
     record.prepare()
-    with _stoppable(_KEPT), progress_bar(quiet) as bar:
+    with stoppable(_KEPT), progress_bar(quiet) as bar:
         graph = data.load(dataset, data_root, partial(download, progress=bar.fetched))
         session = Session(seeds, engine, record, again, bar)
         made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
@@ -213,7 +213,8 @@ def _all_runs(
 
 
 @contextmanager
-def _stoppable(said: str) -> Iterator[None]:
+def stoppable(said: str) -> Iterator[None]:
+    """On Ctrl-C, say what remains, and exit as programs do then."""
     try:
         yield
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from functools import cached_property
@@ -18,19 +19,24 @@ from clnr.engine.base import Drop, Engine, Mask, Placed, View, unit_rows
 from clnr.engine.pattern import Pattern
 from clnr.engine.sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
 
-try:
-    from clnr.engine import loops
-except (ImportError, RuntimeError):  # The latter where numba finds no folder to keep what it has compiled.
-    loops = None  # type: ignore[assignment]
-
 _NONE = np.empty((0, 0), np.float32)
 _DENSE_ABOVE = 0.2
 _RANGE_OF_EXP = 80
 
 
+@functools.cache
+def loops() -> Any:
+    """The compiled loops, or None without numba; imported where first used, for a GPU has no use for them."""
+    try:
+        from clnr.engine import loops as found
+    except (ImportError, RuntimeError):  # The latter where numba finds no folder to keep what it has compiled.
+        return None
+    return found
+
+
 def cpu() -> Engine:
     """Compiled loops, or without numba what torch has, which is slower."""
-    if loops is not None:
+    if loops() is not None:
         return CompiledEngine()
     warnings.warn("numba cannot be used, so that training on the CPU is slower; pip install numba", stacklevel=2)
     return TorchEngine("cpu-torch", torch.device("cpu"), _row_reduction, _DENSE_ABOVE)
@@ -56,7 +62,7 @@ class Thin(NamedTuple):
         """S f(h) + bias, and zero where ``mask`` is not above zero."""
         out = _empty(len(self.start) - 1, h.shape[1])
         above = _NONE if mask is None else mask.numpy()
-        loops.shared(self.start, loops.multiply, *self, h.numpy(), relu, _bias(bias, h), above, out.numpy())
+        loops().shared(self.start, loops().multiply, *self, h.numpy(), relu, _bias(bias, h), above, out.numpy())
         return out
 
 
@@ -104,9 +110,9 @@ class MaskedColumns(FusedMatrix, Features):
         thin, factor = self._whole.side(back), self._factor.numpy()
         out = _empty(len(thin.start) - 1, h.shape[1])
         if back:
-            loops.shared(thin.start, loops.multiply_rows, *thin, factor, h.numpy(), out.numpy())
+            loops().shared(thin.start, loops().multiply_rows, *thin, factor, h.numpy(), out.numpy())
         else:
-            loops.shared(thin.start, loops.multiply_columns, *thin, factor, h.numpy(), _bias(bias, h), out.numpy())
+            loops().shared(thin.start, loops().multiply_columns, *thin, factor, h.numpy(), _bias(bias, h), out.numpy())
         return out
 
     def dense(self) -> Tensor:
@@ -170,14 +176,14 @@ class _Rule:
         entries = self._entries(back)
         rows = len(entries[0]) - 1
         counts, sums = np.empty(rows, np.int64), np.empty(rows, np.float32)
-        loops.shared(entries[0], loops.count_kept, *entries, self._of(back), counts, sums)
+        loops().shared(entries[0], loops().count_kept, *entries, self._of(back), counts, sums)
         return counts, sums
 
     def fill(self, back: bool, counts: Array, scale: Array) -> Thin:
         entries = self._entries(back)
         begin = np.concatenate([[0], np.cumsum(counts)])
         columns, values = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32)
-        loops.shared(entries[0], loops.fill_kept, *entries, self._of(back), scale, scale, begin, columns, values)
+        loops().shared(entries[0], loops().fill_kept, *entries, self._of(back), scale, scale, begin, columns, values)
         return Thin(begin, columns, values)
 
 
@@ -193,10 +199,10 @@ def _features(x: Pattern, values: Tensor) -> CompiledMatrix:
 
 def _nonzero(start: Array, columns: Array, values: Array) -> Thin:
     counts = np.empty(len(start) - 1, np.int64)
-    loops.shared(start, loops.count_nonzero, start, values, counts)
+    loops().shared(start, loops().count_nonzero, start, values, counts)
     begin = np.concatenate([[0], np.cumsum(counts)])
     to, weights = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32)
-    loops.shared(start, loops.fill_nonzero, start, columns, values, begin, to, weights)
+    loops().shared(start, loops().fill_nonzero, start, columns, values, begin, to, weights)
     return Thin(begin, to, weights)
 
 

@@ -1,0 +1,206 @@
+"""Commands that regenerate the paper: table, figure, paper, claims."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from clnr.cli.app import app, say
+from clnr.cli.running import DataRoot, Device, Precision, Quiet, stoppable
+from clnr.engine import choose
+from clnr.errors import ClnrError, UnknownName
+from clnr.paper import claims as testing
+from clnr.paper.archive import Archive, Terms
+from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_sheet
+from clnr.paper.library import Library
+from clnr.paper.plan import Plan, plan
+from clnr.paper.scope import SETS, Scope
+from clnr.paper.work import Done, Place, do, do_all
+from clnr.record import Record
+from clnr.session import Bar, progress_bar
+
+_KEPT = "stopped; the runs that had ended are in the record, and the same command goes on from there"
+_FORMS = ("markdown", "latex", "csv")
+
+Form = Annotated[str, typer.Option("--format", help="What to print: markdown, latex or csv.")]
+Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What all commands of the paper can be asked."""
+
+    scope: Scope
+    terms: Terms
+    data_root: Path | None
+    jobs: int
+    as_is: bool
+    only_plan: bool
+    quiet: bool
+
+
+def _asked(
+    seeds: Annotated[int | None, typer.Option(help="So many everywhere; else 20, 10 or 5, as each table has it.")] = None,
+    datasets: Annotated[str | None, typer.Option(help="Only these, with commas between.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these, with commas between.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sets, 2 seeds, few epochs: to see that all works.")] = False,
+    jobs: Annotated[int, typer.Option(help="How many processes work at once.")] = 1,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    data_root: DataRoot = None,
+    as_is: Annotated[bool, typer.Option("--as-is", help="Run nothing: take what the record has.")] = False,
+    older: Annotated[bool, typer.Option("--older", help="Count runs of other versions of this program too.")] = False,
+    only_plan: Annotated[bool, typer.Option("--plan", help="Say what would be run, and stop.")] = False,
+    quiet: Quiet = False,
+) -> Asked:
+    if jobs < 1:
+        raise ClnrError(f"--jobs must be at least 1, not {jobs}")
+    terms = Terms(device, precision, older)
+    return Asked(Scope.of(datasets, methods, seeds, quick), terms, data_root, jobs, as_is, only_plan, quiet)
+
+
+def _asking(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose first argument is what all can be asked, with those options after its own."""
+    own, shared = (list(inspect.signature(each).parameters.values()) for each in (command, _asked))
+
+    def call(**given: Any) -> None:
+        command(_asked(**{each.name: given.pop(each.name) for each in shared}), **given)
+
+    hints = get_type_hints(command, include_extras=True) | get_type_hints(_asked, include_extras=True)
+    parameters = [each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY) for each in own[1:] + shared]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call
+
+
+@app.command()
+@_asking
+def table(
+    asked: Asked,
+    number: Number,
+    form: Form = "markdown",
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder to write it to instead, in all forms.")] = None,
+) -> None:
+    """Make a table of the paper: 1 architectures, 2 accuracy, 3 training time, 4 data sets, 5 hyper-parameters, 6 clusters.
+
+    Runs that it needs and the record lacks are made first.
+    """
+    exhibit = _numbered("table", TABLES, number)
+    _check(form)
+    library = _library([exhibit], asked)
+    if library is None:
+        return
+    if folder is None:
+        print(getattr(exhibit.sheet(asked.scope, library), form)(), end="")
+    else:
+        _tell(exhibit.write(asked.scope, library, folder))
+
+
+@app.command()
+@_asking
+def figure(
+    asked: Asked,
+    number: Number,
+    folder: Annotated[Path, typer.Option("--out", help="Folder to write it to.")] = Path(),
+) -> None:
+    """Draw a figure of the paper: 1 nodes on the circle, 2 alignment and uniformity, 3 dimensions, 4 edge noise.
+
+    It comes as PNG and SVG, and its numbers as Markdown, LaTeX and CSV. Runs that it needs and the record lacks are made first.
+    """
+    exhibit = _numbered("figure", FIGURES, number)
+    library = _library([exhibit], asked)
+    if library is not None:
+        _tell(exhibit.write(asked.scope, library, folder))
+
+
+@app.command()
+@_asking
+def paper(
+    asked: Asked,
+    folder: Annotated[Path, typer.Option("--out", help="Folder to write it to.")] = Path("paper"),
+) -> None:
+    """Make every table and figure of the paper, and put its claims to the test.
+
+    Whatever the record has is not run again: after a stop, the same command goes on.
+    """
+    library = _library(EXHIBITS, asked)
+    if library is None:
+        return
+    written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, library, folder)]
+    _tell([*written, *write_sheet(testing.sheet(asked.scope, library), folder)])
+
+
+@app.command()
+@_asking
+def claims(asked: Asked, form: Form = "markdown") -> None:
+    """Put the paper's claims to the test, by the runs that the record has: clnr paper makes them."""
+    _check(form)
+    library = Library(Archive(Record(), asked.terms), asked.data_root)
+    print(getattr(testing.sheet(asked.scope, library), form)(), end="")
+
+
+def _check(form: str) -> None:
+    if form not in _FORMS:
+        raise UnknownName("format", form, _FORMS)
+
+
+def _numbered(kind: str, exhibits: tuple[Exhibit, ...], number: int) -> Exhibit:
+    if not 1 <= number <= len(exhibits):
+        known = ", ".join(f"{i} {exhibit.about}" for i, exhibit in enumerate(exhibits, 1))
+        raise ClnrError(f"the paper has no {kind} {number}; it has {known}")
+    return exhibits[number - 1]
+
+
+def _tell(written: Iterable[Path]) -> None:
+    for path in written:
+        print(path)
+
+
+def _library(exhibits: Iterable[Exhibit], asked: Asked) -> Library | None:
+    """What some tables and figures are filled from, made now as far as it is missing; None where only a plan was asked for."""
+    engine, record = choose(asked.terms.device, asked.terms.precision), Record()
+    batches = needs(exhibits, asked.scope)
+    with stoppable(_KEPT), progress_bar(asked.quiet) as bar:
+        library = Library(Archive(record, asked.terms), asked.data_root)
+        library.look(asked.scope.sets(SETS))
+        if asked.as_is:
+            return library
+        ahead = plan(batches, library.archive, engine, library.without)
+        bar.remark(ahead.told(asked.jobs))
+        if asked.only_plan:
+            return None
+        if ahead.jobs:
+            record.prepare()
+            _work(ahead, Place(record.path, asked.terms, asked.data_root), asked.jobs, bar, library)
+            library.archive.read()
+    return library
+
+
+def _work(ahead: Plan, place: Place, workers: int, bar: Bar, library: Library) -> None:
+    """Make a plan's runs; what fails is said and noted, and the others go on."""
+    began, made = time.perf_counter(), 0
+    with bar.counting(ahead.runs) as count:
+        for done in _done(ahead, place, workers, count):
+            made += len(done.job.seeds)
+            count(len(done.job.seeds), str(done.job))
+            bar.log(f"{made:,} of {ahead.runs:,} runs, {time.perf_counter() - began:,.0f} s: {done.job}")
+            if done.failure:
+                library.failures[done.job.batch.kind] = done.failure
+                say(f"{done.job}: {done.failure}")
+
+
+def _done(ahead: Plan, place: Place, workers: int, count: Callable[[int, str], None]) -> Iterator[Done]:
+    if workers > 1:
+        yield from do_all(ahead.jobs, place, workers)
+        return
+    for job in ahead.jobs:
+        epochs = job.batch.recipe.epochs
+        count(0, str(job))
+        yield do(job, place, lambda epoch, loss, job=job, epochs=epochs: count(0, f"{job}, epoch {epoch} of {epochs}"))

@@ -1,0 +1,198 @@
+"""The paper's four figures as pictures: legible at the width of a column, in colours that the colour-blind can tell apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clnr.edges import Array
+from clnr.methods import Method
+from clnr.paper import figures
+from clnr.paper.library import Library, title_of
+from clnr.paper.scope import Batch, Scope
+from clnr.results import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours (2008), each with a marker of its own, so that colour is never all that tells.
+_STYLES = {
+    "nCLNR": ("#999999", "s"),
+    "CLNR": ("#D55E00", "o"),
+    "dCLNR": ("#CC79A7", "v"),
+    "rCLNR": ("#F0E442", "^"),
+    "GRACE": ("#0072B2", "D"),
+    "GCLNR": ("#56B4E9", "P"),
+    "CCA-SSG": ("#009E73", "X"),
+}
+_OTHER = ("#000000", "*")
+_COLUMNS = 3
+
+
+def circle(scope: Scope, library: Library) -> Figure | None:
+    """Figure 1: a row for each method: distances of positive pairs, all nodes by angle, and three classes alone."""
+    batches = [batch for batch in figures.circle_batches(scope) if not isinstance(library.find(batch), str)]
+    if not batches:
+        return None
+    figure, axes = _axes(len(batches), 5, 2.0, 2.1)
+    for line, batch in zip(axes, batches, strict=True):
+        found = library.find(batch)
+        assert isinstance(found, Summary)
+        points = found.runs[0].more["points"]
+        u, v, classes = (np.array(points[name]) for name in ("u", "v", "classes"))
+        _distances(line[0], batch, np.linalg.norm(u - v, axis=1))
+        _ring(line[1], u, f"all nodes\nuniformity {found.mean('uniformity'):.2f}", "#0072B2")
+        largest = np.argsort(-np.bincount(classes), kind="stable")[:3]
+        for axis, each in zip(line[2:], sorted(largest), strict=False):
+            _ring(axis, u[classes == each], f"class {each}\n{int((classes == each).sum())} nodes", "#D55E00")
+    return figure
+
+
+def _distances(axis: Axes, batch: Batch, distance: Array) -> None:
+    axis.hist(distance, bins=30, range=(0, 2), color="#0072B2")
+    axis.axvline(distance.mean(), color="#D55E00", linestyle="--", linewidth=1.5)
+    axis.set_title(f"{batch.method.name}: positive pairs\nmean distance {distance.mean():.2f}", fontsize=9)
+    axis.set(xlabel="distance", ylabel="nodes", xlim=(0, 2))
+
+
+def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
+    """Points on the unit circle, and around it how many lie in each direction."""
+    angle = np.arctan2(points[:, 1], points[:, 0])
+    count, edge = np.histogram(angle, bins=36, range=(-math.pi, math.pi))
+    middle = (edge[:-1] + edge[1:]) / 2
+    height = 0.9 * count / max(1, count.max())
+    for direction, length in zip(middle, height, strict=True):
+        wedge = direction + np.array([-1, 1, 1, -1]) * math.pi / 40
+        radius = 1.08 + np.array([0, 0, length, length])
+        axis.fill(radius * np.cos(wedge), radius * np.sin(wedge), color=colour, linewidth=0)
+    axis.scatter(points[:, 0], points[:, 1], s=3, color="#000000", alpha=0.4, linewidths=0)
+    axis.set(xlim=(-2.05, 2.05), ylim=(-2.05, 2.05), aspect="equal", xticks=[], yticks=[])
+    axis.set_title(title, fontsize=9)
+    for side in axis.spines.values():
+        side.set_visible(False)
+
+
+def plane(scope: Scope, library: Library) -> Figure | None:
+    """Figure 2: a panel for each data set, a mark for each method, coloured by strict accuracy."""
+    panels = []
+    for name in scope.sets(figures.SIX_SETS):
+        found = {method.name: library.find(scope.batch(method, name)) for method in scope.lineup(figures.ABLATION)}
+        known = {method: summary for method, summary in found.items() if isinstance(summary, Summary)}
+        if known:
+            panels.append((name, known))
+    if not panels:
+        return None
+    figure, axes = _grid(len(panels), 2.9, 2.6)
+    for axis, (name, known) in zip(axes, panels, strict=True):
+        values = [summary.mean("strict") for summary in known.values()]
+        # What fails outright would leave one colour for all others.
+        low = max(min(values), sorted(values)[len(values) // 2] - 5)
+        for method, summary in known.items():
+            x, y = summary.mean("uniformity"), summary.mean("alignment")
+            _, marker = _STYLES.get(method, _OTHER)
+            drawn = axis.scatter(
+                x, y, c=[summary.mean("strict")], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=60,
+                edgecolors="#000000", linewidths=0.6, zorder=3,
+            )  # fmt: skip
+        _labels(axis, [(method, s.mean("uniformity"), s.mean("alignment")) for method, s in known.items()])
+        axis.set_title(title_of(name), fontsize=10)
+        axis.grid(alpha=0.25)
+        axis.margins(0.22, 0.18)
+        bar = figure.colorbar(drawn, ax=axis, pad=0.02)
+        bar.ax.tick_params(labelsize=7)
+    figure.supxlabel("uniformity (lower is better)", fontsize=10)
+    figure.supylabel("alignment (lower is better)", fontsize=10)
+    return figure
+
+
+def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
+    """Names beside their marks, by turns above and below where marks lie close."""
+    for place, (name, x, y) in enumerate(sorted(marks, key=lambda mark: mark[1])):
+        above = place % 2 == 0
+        axis.annotate(
+            name, (x, y), xytext=(0, 7 if above else -7), textcoords="offset points", fontsize=7.5,
+            ha="center", va="bottom" if above else "top", zorder=4,
+        )  # fmt: skip
+
+
+def dimensions(scope: Scope, library: Library) -> Figure | None:
+    """Figure 3: accuracy against dimension."""
+    columns = scope.some(figures.DIMENSIONS)
+    drawn = _curves(scope, library, columns, lambda m, name, each: figures.dimension_batch(scope, m, name, each), "dimension")
+    if drawn is not None:
+        for axis in drawn.axes:
+            axis.set_xscale("log", base=2)
+            axis.set_xticks(columns, [str(each) for each in columns])
+            axis.minorticks_off()
+    return drawn
+
+
+def noises(scope: Scope, library: Library) -> Figure | None:
+    """Figure 4: accuracy against edge noise."""
+    columns = scope.some(figures.NOISES)
+    what = "random edges added, per edge"
+    return _curves(scope, library, columns, lambda m, name, each: figures.noise_batch(scope, m, name, each), what)
+
+
+def _curves(scope: Scope, library: Library, columns: Sequence[float], batch: Any, what: str) -> Figure | None:
+    """A panel for each data set, a curve for each method with its standard deviation as a band: strict accuracies."""
+    panels = []
+    for name in scope.sets(figures.FIVE_SETS):
+        curves = {method: _curve(library, columns, method, name, batch) for method in scope.lineup(figures.STEADY)}
+        known = {method: points for method, points in curves.items() if points}
+        if known:
+            panels.append((name, known))
+    if not panels:
+        return None
+    figure, axes = _grid(len(panels), 2.7, 2.4)
+    for axis, (name, known) in zip(axes, panels, strict=True):
+        for method, points in known.items():
+            colour, marker = _STYLES.get(method.name, _OTHER)
+            x, y, spread = (np.array(part) for part in zip(*points, strict=True))
+            axis.plot(x, y, color=colour, marker=marker, markersize=5, linewidth=1.5, label=method.name)
+            axis.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
+        axis.set_title(title_of(name), fontsize=10)
+        axis.grid(alpha=0.25)
+    figure.supxlabel(what, fontsize=10)
+    figure.supylabel("strict accuracy, %", fontsize=10)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    return figure
+
+
+def _curve(
+    library: Library, columns: Iterable[float], method: Method, name: str, batch: Any
+) -> list[tuple[float, float, float]]:
+    points = []
+    for each in columns:
+        found = library.find(batch(method, name, each))
+        if isinstance(found, Summary):
+            values = found.accuracy("strict")
+            points.append((each, values["mean"], values["std"]))
+    return points
+
+
+def _grid(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """So many panels, three in a row."""
+    columns = min(count, _COLUMNS)
+    figure, axes = _axes(-(-count // columns), columns, width, height)
+    flat = [axis for line in axes for axis in line]
+    for axis in flat[count:]:
+        axis.remove()
+    return figure, flat[:count]
+
+
+def _axes(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[list[Axes]]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(columns * width, rows * height), layout="constrained")
+    FigureCanvasAgg(figure)
+    made = figure.subplots(rows, columns, squeeze=False)
+    for axis in made.flat:
+        axis.tick_params(labelsize=8)
+    return figure, [list(line) for line in made]

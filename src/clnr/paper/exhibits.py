@@ -1,0 +1,115 @@
+"""Every table and figure of the paper: what it needs, how it is filled, and how it is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clnr.paper import drawing, figures, tables
+from clnr.paper.library import Library
+from clnr.paper.scope import Batch, Scope
+from clnr.paper.sheet import Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or a figure.
+
+    Attributes:
+        name: As in a file's name.
+        about: A few words for a command's help.
+        needs: The runs that it shows.
+        fill: Its numbers.
+        draw: Its picture, if it is a figure; None where there is nothing to draw.
+    """
+
+    name: str
+    about: str
+    needs: Callable[[Scope], list[Batch]]
+    fill: Callable[[Scope, Library], Sheet]
+    draw: Callable[[Scope, Library], Figure | None] | None = None
+
+    def sheet(self, scope: Scope, library: Library) -> Sheet:
+        """Its numbers, with where they come from."""
+        sheet = self.fill(scope, library)
+        command = f"clnr {self.name.replace('-', ' ')}{scope.words}"
+        notes = [*sheet.notes, *([scope.caution] if scope.caution else []), library.provenance(command, self.needs(scope))]
+        return dataclasses.replace(sheet, notes=tuple(notes))
+
+    def write(self, scope: Scope, library: Library, folder: Path) -> list[Path]:
+        """Its files, each whole or not at all: Markdown, LaTeX and CSV, and the picture as PNG and SVG."""
+        sheet = self.sheet(scope, library)
+        figure = self.draw(scope, library) if self.draw else None
+        if figure is None:
+            return write_sheet(sheet, folder)
+        pictures = [write_whole(folder / f"{self.name}.{form}", _picture(figure, form)) for form in ("png", "svg")]
+        return [*pictures, *write_sheet(sheet, folder, f"![{sheet.title}]({self.name}.png)")]
+
+
+def write_sheet(sheet: Sheet, folder: Path, above: str = "") -> list[Path]:
+    """A table's files: Markdown, with something above the table if given, LaTeX and CSV."""
+    text = sheet.markdown()
+    if above:
+        text = text.replace("\n\n", f"\n\n{above}\n\n", 1)
+    forms = {"md": text, "tex": sheet.latex(), "csv": sheet.csv()}
+    return [write_whole(folder / f"{sheet.name}.{end}", content.encode()) for end, content in forms.items()]
+
+
+def _nothing(scope: Scope) -> list[Batch]:
+    return []
+
+
+TABLES = (
+    Exhibit("table-1", "architectures", _nothing, tables.architectures),
+    Exhibit("table-2", "accuracy, all methods and data sets", tables.accuracy_batches, tables.accuracies),
+    Exhibit("table-3", "training time of CLNR and GRACE", tables.time_batches, tables.times),
+    Exhibit("table-4", "data sets", _nothing, tables.sizes),
+    Exhibit("table-5", "hyper-parameters", _nothing, tables.settings),
+    Exhibit("table-6", "clustering scores on Cora", tables.cluster_batches, tables.clusters),
+)
+FIGURES = (
+    Exhibit("figure-1", "validation nodes on the circle", figures.circle_batches, figures.circle, drawing.circle),
+    Exhibit("figure-2", "alignment against uniformity", figures.plane_batches, figures.plane, drawing.plane),
+    Exhibit("figure-3", "accuracy against dimension", figures.dimension_batches, figures.dimensions, drawing.dimensions),
+    Exhibit("figure-4", "accuracy against edge noise", figures.noise_batches, figures.noises, drawing.noises),
+)
+EXHIBITS = (*TABLES, *FIGURES)
+
+# In the order of what a reader would miss most, should it be stopped.
+_WORTH = ("table-2", "figure-2", "table-6", "figure-1", "table-3", "figure-4", "figure-3")
+
+
+def needs(exhibits: Iterable[Exhibit], scope: Scope) -> list[Batch]:
+    """All batches of some tables and figures, the most worthwhile first."""
+    by_worth = sorted(exhibits, key=lambda each: _WORTH.index(each.name) if each.name in _WORTH else -1)
+    return [batch for exhibit in by_worth for batch in exhibit.needs(scope)]
+
+
+def _picture(figure: Figure, form: str) -> bytes:
+    import matplotlib
+
+    out = io.BytesIO()
+    # Without dates and random names, so that the same numbers give the same file.
+    with matplotlib.rc_context({"svg.hashsalt": "clnr", "svg.fonttype": "path"}):
+        figure.savefig(out, format=form, dpi=200, metadata={"Date": None} if form == "svg" else {"Software": None})
+    return out.getvalue()
+
+
+def write_whole(path: Path, content: bytes) -> Path:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path

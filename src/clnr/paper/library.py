@@ -1,0 +1,99 @@
+"""What tables and figures are filled from: runs that were found, and reasons where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clnr import data
+from clnr.data import DATASETS
+from clnr.errors import DataError
+from clnr.graph import Graph
+from clnr.paper.archive import Archive
+from clnr.paper.scope import Batch
+from clnr.paper.sheet import NO_DATA, NOT_RUN
+from clnr.results import Run, Summary
+
+
+@dataclass(frozen=True)
+class Library:
+    """Runs by batch, and why some are not there.
+
+    Attributes:
+        archive: The runs.
+        data_root: Where data is looked for first.
+        without: Data sets that cannot be had, with the reason.
+        failures: What went wrong with batches that were tried, by their kind.
+    """
+
+    archive: Archive
+    data_root: Path | None = None
+    without: dict[str, str] = field(default_factory=dict)
+    failures: dict[tuple[Any, ...], str] = field(default_factory=dict)
+
+    def find(self, batch: Batch) -> Summary | str:
+        """Its runs, or in two words why there are none."""
+        found = self.archive.find(batch)
+        if found is not None:
+            return found
+        if batch.kind in self.failures:
+            return "failed"
+        return NO_DATA if batch.dataset in self.without else NOT_RUN
+
+    def load(self, dataset: str) -> Graph | None:
+        """The data, if it can be had."""
+        return None if dataset in self.without else data.load(dataset, self.data_root)
+
+    def look(self, datasets: Iterable[str]) -> None:
+        """Find out which of some data sets cannot be had."""
+        for name in datasets:
+            try:
+                data.load(name, self.data_root)
+            except DataError as error:
+                self.without[name] = str(error)
+
+    def runs(self, batches: Iterable[Batch]) -> list[Run]:
+        """All runs of some batches, each once."""
+        found = {id(run): run for batch in batches for run in self.archive.seeds(batch).values()}
+        return list(found.values())
+
+    def provenance(self, command: str, batches: Iterable[Batch]) -> str:
+        """Under every table and figure: the command, seeds, machine, versions and duration."""
+        runs = self.runs(batches)
+        if not runs:
+            return f"Made by `{command}`."
+        seeds = sorted({run.seed for run in runs})
+        places = sorted({f"{run.machine}, {run.precision}" for run in runs})
+        versions = sorted({_versions(run) for run in runs})
+        days = self.archive.made(runs)
+        when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        seconds = sum(run.seconds for run in runs)
+        return (
+            f"Made by `{command}` from {len(runs):,} runs, seeds {seeds[0]} to {seeds[-1]}; {'; '.join(places)}; "
+            f"{'; '.join(versions)}; {when}; the runs took {seconds:,.0f} s of that machine's time."
+        )
+
+
+def _versions(run: Run) -> str:
+    known = run.versions
+    return f"clnr {known['clnr']} (code {known['code']}), torch {known['torch']}, Python {known['python']}"
+
+
+def title_of(dataset: str) -> str:
+    """A data set as the paper writes it."""
+    return DATASETS[dataset].title
+
+
+def accuracy(found: Summary | str, protocol: str, usual: int | None = None) -> str:
+    """Mean and spread of an accuracy, the number of seeds where it is not the usual one; or why there is none."""
+    if isinstance(found, str):
+        return found
+    values, count = found.accuracy(protocol), len(found.runs)
+    text = f"{values['mean']:.2f}" + (f" ± {values['std']:.2f}" if count > 1 else "")
+    return text if usual is None or count == usual else f"{text} ({count})"
+
+
+def mean(found: Summary | str, protocol: str = "strict") -> float | None:
+    return None if isinstance(found, str) else found.mean(protocol)

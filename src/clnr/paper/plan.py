@@ -1,0 +1,134 @@
+"""Before the work: what is there, what is to be done, and what that will take."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from clnr import machine
+from clnr.data import DATASETS
+from clnr.engine import Engine
+from clnr.paper.archive import Archive
+from clnr.paper.scope import Batch
+
+# Bytes and operations a second, and seconds that an epoch and a probe take whatever their size: of no machine in particular.
+_RATES = {"cuda": (1.5e12, 1e14, 3e-4, 0.2), "cpu": (1.5e10, 6e10, 2e-3, 4.0)}
+_NUMBER = 4
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs of a batch that are to be made, in one go."""
+
+    batch: Batch
+    seeds: tuple[int, ...]
+
+    def __str__(self) -> str:
+        which = f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
+        return f"{self.batch.method.name} on {self.batch.dataset}, {which}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in their order, and what is known of them.
+
+    Attributes:
+        jobs: What is to be done.
+        recorded: How many runs are there.
+        seconds: That the jobs will take one after another, as far as one can tell.
+        memory: Bytes that the largest will take, likewise.
+        guessed: How many of the runs to do are of a kind that this machine has not run before, so that their time is a guess.
+        without: Data sets that cannot be had, each with the reason.
+    """
+
+    jobs: tuple[Job, ...]
+    recorded: int
+    seconds: float
+    memory: float
+    guessed: int
+    without: dict[str, str]
+
+    @property
+    def runs(self) -> int:
+        return sum(len(job.seeds) for job in self.jobs)
+
+    def told(self, workers: int) -> str:
+        """In a line or two."""
+        said = f"{self.runs:,} runs to do, {self.recorded:,} in the record"
+        if self.jobs:
+            said += f"; about {_duration(self.seconds / workers)}, at most {self.memory * workers / 2**30:.1f} GiB"
+        if self.guessed:
+            said += f" (a rough guess for {self.guessed:,} of them, of kinds not run here before)"
+        return "\n".join([said, *(f"no data for {name}: {reason}" for name, reason in self.without.items())])
+
+
+def plan(batches: Iterable[Batch], archive: Archive, engine: Engine, without: dict[str, str]) -> Plan:
+    """What of some batches is to be done.
+
+    The quick methods come first, in the order given. A run that serves several batches is made once, for the most demanding.
+    """
+    wanted = [batch for batch in batches if batch.dataset not in without]
+    there: dict[tuple[Any, ...], list[tuple[frozenset[str], bool]]] = defaultdict(list)
+    recorded: set[tuple[Any, ...]] = set()
+    missing: dict[int, list[int]] = {}
+    # The most demanding choose first, since what they make serves the others.
+    for index in sorted(range(len(wanted)), key=lambda i: -len(wanted[i].measures) - wanted[i].alone):
+        batch = wanted[index]
+        known = archive.seeds(batch)
+        recorded |= {(*batch.kind, seed) for seed in known}
+        missing[index] = []
+        for seed in range(batch.seeds):
+            serving = there[*batch.kind, seed]
+            if seed not in known and not any(
+                batch.measures <= measures and alone >= batch.alone for measures, alone in serving
+            ):
+                missing[index].append(seed)
+                serving.append((batch.measures, batch.alone))
+    jobs = []
+    for index in sorted(missing, key=lambda i: wanted[i].slow):
+        batch, seeds = wanted[index], missing[index]
+        jobs += [Job(batch, tuple(seeds[i : i + engine.together])) for i in range(0, len(seeds), engine.together)]
+    costs = [_cost(job.batch, archive, engine) for job in jobs]
+    return Plan(
+        jobs=tuple(jobs),
+        recorded=len(recorded),
+        seconds=sum(seconds * len(job.seeds) for job, (seconds, _, _) in zip(jobs, costs, strict=True)),
+        memory=max((memory for _, memory, _ in costs), default=0.0),
+        guessed=sum(len(job.seeds) for job, (_, _, known) in zip(jobs, costs, strict=True) if not known),
+        without=without,
+    )
+
+
+def _cost(batch: Batch, archive: Archive, engine: Engine) -> tuple[float, float, bool]:
+    """Seconds of a run, bytes that it takes at most, and whether they are known from runs of its kind on this machine."""
+    here = [run for run in archive.like(batch) if run.machine == machine.describe(engine.device)]
+    if not here:
+        return (*_guess(batch, engine), False)
+    an_epoch = statistics.fmean(run.seconds / max(1, int(run.recipe["epochs"])) for run in here)
+    return an_epoch * max(1, batch.recipe.epochs), max(run.peak_memory_bytes for run in here), True
+
+
+def _guess(batch: Batch, engine: Engine) -> tuple[float, float]:
+    """From the size of graph and encoder alone, as if each number were moved and multiplied at a usual rate."""
+    bandwidth, speed, launch, probe = _RATES[engine.device.type]
+    row, recipe = DATASETS[batch.dataset], batch.recipe
+    views = max(2, len(batch.method.views))
+    width = max(recipe.hidden, recipe.dimension)
+    sampled = min(row.nodes, recipe.sampled_nodes or row.nodes)
+    moved = 3 * views * recipe.layers * (row.edges + row.nodes) * width * _NUMBER
+    multiplied = 6 * views * (row.nodes * width * (min(row.features, width) + width * (recipe.layers - 1)) + sampled**2 * width)
+    epochs = recipe.epochs if batch.method.objective else 0
+    # Those that stop by themselves stop long before the last epoch.
+    epochs = min(epochs, 20 * recipe.patience) if recipe.patience else epochs
+    together = engine.together if engine.device.type == "cuda" else 1
+    memory = _NUMBER * row.nodes * (min(row.features, 1000) + 4 * together * views * recipe.layers * width)
+    return epochs * (moved / bandwidth + multiplied / speed + launch) + probe, memory + 5e8
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,143 @@
+"""What is wanted: batches of runs, and how much of the paper they are to cover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from clnr import data, methods
+from clnr.errors import ClnrError
+from clnr.methods import Method
+from clnr.recipe import Recipe
+from clnr.run import shelf
+
+SETS = ("cora", "citeseer", "pubmed", "computers", "photo", "cs", "physics", "ogbn-arxiv")
+SEEDS = 20
+
+# Methods whose runs take minutes where others take seconds: fewer seeds, and last.
+_SLOW = frozenset(
+    method.name
+    for method in (
+        *(methods.GAE, methods.VGAE, methods.MVGRL, methods.MVGRL_PLAIN, methods.BGRL),
+        *(methods.GRACE_ALL, methods.DCLNR, methods.SUPERVISED_GAT),
+    )
+)
+_FEW = 5
+
+_QUICK_SETS = ("cora", "citeseer")
+_QUICK_SEEDS = 2
+_QUICK_EPOCHS = 10
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Runs of one method on one data set that differ in their seed alone.
+
+    Attributes:
+        method: Of these.
+        dataset: By name.
+        recipe: All numbers.
+        seeds: 0, 1, 2 ..., this many.
+        measures: What must have been measured beside the usual.
+        alone: Whether each must have been trained alone, so that its times are its own.
+    """
+
+    method: Method
+    dataset: str
+    recipe: Recipe
+    seeds: int
+    measures: frozenset[str] = frozenset()
+    alone: bool = False
+
+    @property
+    def slow(self) -> bool:
+        return self.method.name in _SLOW
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What its runs are of, the seed aside: keys that the method has no use for do not count."""
+        return (self.method.name, self.dataset, *(getattr(self.recipe, key) for key in self.method.keys))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much of the paper: None where it is as the paper has it.
+
+    Attributes:
+        datasets: Only these.
+        methods: Only these.
+        seeds: This many in every batch.
+        quick: Small sets, two seeds and few epochs, to see that all works.
+    """
+
+    datasets: tuple[str, ...] | None = None
+    methods: tuple[str, ...] | None = None
+    seeds: int | None = None
+    quick: bool = False
+
+    @classmethod
+    def of(cls, datasets: str | None, names: str | None, seeds: int | None, quick: bool) -> Scope:
+        """From a command's words; names have commas between."""
+        if seeds is not None and seeds < 1:
+            raise ClnrError(f"--seeds must be at least 1, not {seeds}")
+        chosen = None if datasets is None else tuple(data.find(name).name for name in _words("--datasets", datasets))
+        only = None if names is None else tuple(methods.find(name).name for name in _words("--methods", names))
+        return cls(chosen, only, seeds, quick)
+
+    def sets(self, usual: Iterable[str]) -> list[str]:
+        """Of the usual data sets those that are wanted; what is asked for by name and is not usual comes after."""
+        usual = tuple(usual)
+        if self.datasets is not None:
+            return [*(name for name in usual if name in self.datasets), *(name for name in self.datasets if name not in usual)]
+        return [name for name in usual if name in _QUICK_SETS] if self.quick else list(usual)
+
+    def lineup(self, usual: Iterable[Method]) -> list[Method]:
+        return [method for method in usual if self.methods is None or method.name in self.methods]
+
+    def some(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Of several values of one number all, or where it is to be quick the first and the last."""
+        return (values[0], values[-1]) if self.quick else values
+
+    def batch(
+        self,
+        method: Method,
+        dataset: str,
+        seeds: int = SEEDS,
+        measures: Iterable[str] = (),
+        alone: bool = False,
+        **changes: Any,
+    ) -> Batch:
+        """A batch with the shelf's recipe but for some changes."""
+        recipe = shelf(method, dataset).recipe.but(**changes)
+        few = min(seeds, _FEW) if method.name in _SLOW else seeds
+        if self.quick:
+            recipe, few = recipe.but(epochs=min(recipe.epochs, _QUICK_EPOCHS)), min(few, _QUICK_SEEDS)
+        return Batch(method, dataset, recipe, self.seeds or few, frozenset(measures), alone)
+
+    @property
+    def words(self) -> str:
+        """The options of a command that asks for this."""
+        parts = [
+            ("--quick", self.quick),
+            (f"--seeds {self.seeds}", self.seeds),
+            (f"--datasets {','.join(self.datasets or ())}", self.datasets),
+            (f"--methods {','.join(self.methods or ())}", self.methods),
+        ]
+        return "".join(f" {word}" for word, given in parts if given)
+
+    @property
+    def caution(self) -> str | None:
+        """What a reader must know about a quick one."""
+        if not self.quick:
+            return None
+        return (
+            f"Quick: at most {_QUICK_EPOCHS} epochs and {_QUICK_SEEDS} seeds, to see that all works; compare nothing with this."
+        )
+
+
+def _words(option: str, given: str) -> list[str]:
+    words = given.replace(",", " ").split()
+    if not words:
+        raise ClnrError(f"{option} needs a name, or several with commas between")
+    return list(dict.fromkeys(words))
