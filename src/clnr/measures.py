@@ -51,12 +51,17 @@ def points(method: Method, engine: Engine, learned: Learned, split: Split, label
     return {"u": _rounded(u), "v": _rounded(v), "classes": classes.tolist()}
 
 
+def time(method: Method, engine: Engine, learned: Learned, split: Split, labels: torch.Tensor) -> dict[str, float]:
+    """How long it trained: asked for where nothing else is run at the same time."""
+    return {"train_seconds": learned.fitted.seconds, "together": learned.fitted.together}
+
+
 def _rounded(rows: torch.Tensor) -> list[list[float]]:
     return [[round(number, 5) for number in row] for row in rows.double().tolist()]
 
 
 Measures = dict[str, Callable[[Method, Engine, Learned, Split, torch.Tensor], Any]]
-MEASURES: Measures = {"clusters": clusters, "points": points}
+MEASURES: Measures = {"clusters": clusters, "points": points, "time": time}
 
 
 def find_measures(names: Iterable[str]) -> Measures:

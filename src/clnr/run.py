@@ -53,7 +53,7 @@ def run(
         precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
         data_root: Folder with raw data, looked into first.
         watch: Told the number of epochs done and the latest loss known, now and then.
-        measures: What to measure beside the usual, kept in ``Run.more``: ``clusters``, ``points``.
+        measures: What to measure beside the usual, kept in ``Run.more``: ``clusters``, ``points``, ``time``.
     """
     where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root}
     (made,) = runs(method, dataset, [seed], recipe=recipe, watch=watch, measures=measures, **where)

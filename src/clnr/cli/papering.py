@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -19,7 +20,7 @@ from clnr.paper import claims as testing
 from clnr.paper.archive import Archive, Terms
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_sheet
 from clnr.paper.library import Library
-from clnr.paper.plan import Plan, plan
+from clnr.paper.plan import Job, Plan, plan
 from clnr.paper.scope import SETS, Scope
 from clnr.paper.work import Done, Place, do, do_all
 from clnr.record import Record
@@ -201,6 +202,9 @@ def _done(ahead: Plan, place: Place, workers: int, count: Callable[[int, str], N
         yield from do_all(ahead.jobs, place, workers)
         return
     for job in ahead.jobs:
-        epochs = job.batch.recipe.epochs
         count(0, str(job))
-        yield do(job, place, lambda epoch, loss, job=job, epochs=epochs: count(0, f"{job}, epoch {epoch} of {epochs}"))
+        yield do(job, place, partial(_say_epoch, job, count))
+
+
+def _say_epoch(job: Job, count: Callable[[int, str], None], epoch: int, loss: float) -> None:
+    count(0, f"{job}, epoch {epoch} of {job.batch.recipe.epochs}")

@@ -74,11 +74,7 @@ class Archive:
 
     def seeds(self, batch: Batch) -> dict[int, Run]:
         """Its runs by their seeds."""
-        return {
-            run.seed: run
-            for run in self._runs[batch.kind]
-            if run.seed < batch.seeds and batch.measures <= run.more.keys() and not (batch.alone and run.together > 1)
-        }
+        return {run.seed: run for run in self._runs[batch.kind] if run.seed < batch.seeds and batch.measures <= run.more.keys()}
 
     def like(self, batch: Batch) -> list[Run]:
         """Runs of the same method on the same data set, whatever their recipe: to guess from."""

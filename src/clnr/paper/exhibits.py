@@ -85,12 +85,14 @@ EXHIBITS = (*TABLES, *FIGURES)
 
 # In the order of what a reader would miss most, should it be stopped.
 _WORTH = ("table-2", "figure-2", "table-6", "figure-1", "table-3", "figure-4", "figure-3")
+_OF_THE_PAPER = (*tables.SELF_SUPERVISED, *tables.SUPERVISED, *figures.ABLATION)
 
 
 def needs(exhibits: Iterable[Exhibit], scope: Scope) -> list[Batch]:
-    """All batches of some tables and figures, the most worthwhile first."""
+    """All batches of some tables and figures, the most worthwhile first, what the paper does not have last."""
     by_worth = sorted(exhibits, key=lambda each: _WORTH.index(each.name) if each.name in _WORTH else -1)
-    return [batch for exhibit in by_worth for batch in exhibit.needs(scope)]
+    batches = [batch for exhibit in by_worth for batch in exhibit.needs(scope)]
+    return sorted(batches, key=lambda batch: batch.method not in _OF_THE_PAPER)
 
 
 def _picture(figure: Figure, form: str) -> bytes:

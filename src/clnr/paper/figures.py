@@ -43,8 +43,8 @@ def circle(scope: Scope, library: Library) -> Sheet:
             rows.append(row(method.name, title_of(name), *_geometry(found), *_accuracies(found)))
     head = ("Method", "Data set", "Alignment", "Uniformity", "strict", "paper rule")
     notes = (
-        "Embeddings of two dimensions, with all nodes in the loss: validation nodes in two views that training never saw, after "
-        "postprocessing and normalisation, seed 0. Lower is better for alignment and uniformity. " + OPTIMISTIC,
+        "Embeddings of two dimensions, with all nodes in the loss: validation nodes in two views that training never saw, "
+        "after postprocessing and normalisation, seed 0. Lower is better for alignment and uniformity. " + OPTIMISTIC,
         _NO_NUMBERS,
     )
     return Sheet("figure-1", "Figure 1. Validation nodes on the circle", head, (tuple(rows),), notes, words=2)
@@ -67,8 +67,8 @@ def plane(scope: Scope, library: Library) -> Sheet:
     head = ("Data set", "Method", "Alignment", "Uniformity", "strict", "paper rule", "seeds")
     notes = (
         "Measured on validation nodes of two views that training never saw, after postprocessing and normalisation; lower is "
-        "better for both. dCLNR is true whitening; rCLNR, one scale for all columns, is what the paper's authors ran under that "
-        "name. " + OPTIMISTIC,
+        "better for both. dCLNR is true whitening; rCLNR, one scale for all columns, is what the paper's authors ran under "
+        "that name. " + OPTIMISTIC,
         _NO_NUMBERS,
     )
     return Sheet("figure-2", "Figure 2. Alignment against uniformity", head, tuple(groups), notes, words=2)

@@ -71,11 +71,11 @@ def plan(batches: Iterable[Batch], archive: Archive, engine: Engine, without: di
     The quick methods come first, in the order given. A run that serves several batches is made once, for the most demanding.
     """
     wanted = [batch for batch in batches if batch.dataset not in without]
-    there: dict[tuple[Any, ...], list[tuple[frozenset[str], bool]]] = defaultdict(list)
+    there: dict[tuple[Any, ...], list[frozenset[str]]] = defaultdict(list)
     recorded: set[tuple[Any, ...]] = set()
     missing: dict[int, list[int]] = {}
     # The most demanding choose first, since what they make serves the others.
-    for index in sorted(range(len(wanted)), key=lambda i: -len(wanted[i].measures) - wanted[i].alone):
+    for index in sorted(range(len(wanted)), key=lambda i: -len(wanted[i].measures)):
         batch = wanted[index]
         known = archive.seeds(batch)
         recorded |= {(*batch.kind, seed) for seed in known}
@@ -86,7 +86,7 @@ def plan(batches: Iterable[Batch], archive: Archive, engine: Engine, without: di
                 batch.measures <= measures and alone >= batch.alone for measures, alone in serving
             ):
                 missing[index].append(seed)
-                serving.append((batch.measures, batch.alone))
+                serving.append(batch.measures)
     jobs = []
     for index in sorted(missing, key=lambda i: wanted[i].slow):
         batch, seeds = wanted[index], missing[index]

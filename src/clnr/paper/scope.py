@@ -15,15 +15,18 @@ from clnr.run import shelf
 SETS = ("cora", "citeseer", "pubmed", "computers", "photo", "cs", "physics", "ogbn-arxiv")
 SEEDS = 20
 
-# Methods whose runs take minutes where others take seconds: fewer seeds, and last.
-_SLOW = frozenset(
-    method.name
-    for method in (
-        *(methods.GAE, methods.VGAE, methods.MVGRL, methods.MVGRL_PLAIN, methods.BGRL),
-        *(methods.GRACE_ALL, methods.DCLNR, methods.SUPERVISED_GAT),
-    )
-)
-_FEW = 5
+# Methods whose runs take minutes where others take seconds come last, and with at most so many seeds.
+_SLOW = {
+    methods.DGI.name: 20,
+    methods.SUPERVISED_GAT.name: 20,
+    **{
+        method.name: 5
+        for method in (
+            *(methods.GAE, methods.VGAE, methods.MVGRL, methods.MVGRL_PLAIN),
+            *(methods.BGRL, methods.GRACE_ALL, methods.DCLNR),
+        )
+    },
+}
 
 _QUICK_SETS = ("cora", "citeseer")
 _QUICK_SEEDS = 2
@@ -40,7 +43,6 @@ class Batch:
         recipe: All numbers.
         seeds: 0, 1, 2 ..., this many.
         measures: What must have been measured beside the usual.
-        alone: Whether each must have been trained alone, so that its times are its own.
     """
 
     method: Method
@@ -48,7 +50,11 @@ class Batch:
     recipe: Recipe
     seeds: int
     measures: frozenset[str] = frozenset()
-    alone: bool = False
+
+    @property
+    def timed(self) -> bool:
+        """Whether each is to be made by itself, on an otherwise idle machine."""
+        return "time" in self.measures
 
     @property
     def slow(self) -> bool:
@@ -105,15 +111,14 @@ class Scope:
         dataset: str,
         seeds: int = SEEDS,
         measures: Iterable[str] = (),
-        alone: bool = False,
         **changes: Any,
     ) -> Batch:
         """A batch with the shelf's recipe but for some changes."""
         recipe = shelf(method, dataset).recipe.but(**changes)
-        few = min(seeds, _FEW) if method.name in _SLOW else seeds
+        few = min(seeds, _SLOW.get(method.name, seeds))
         if self.quick:
             recipe, few = recipe.but(epochs=min(recipe.epochs, _QUICK_EPOCHS)), min(few, _QUICK_SEEDS)
-        return Batch(method, dataset, recipe, self.seeds or few, frozenset(measures), alone)
+        return Batch(method, dataset, recipe, self.seeds or few, frozenset(measures))
 
     @property
     def words(self) -> str:

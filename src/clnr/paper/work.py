@@ -72,7 +72,7 @@ def do(job: Job, place: Place, watch: Watch | None = None) -> Done:
             precision=place.terms.precision,
             watch=watch,
             measures=sorted(batch.measures),
-            together=1 if batch.alone else None,
+            together=1 if batch.timed else None,
         ):
             record.add(run_key(graph, batch.method, batch.recipe, run.seed, engine), run)
             count += 1
@@ -83,7 +83,7 @@ def do(job: Job, place: Place, watch: Watch | None = None) -> Done:
 
 def do_all(jobs: tuple[Job, ...], place: Place, workers: int) -> Iterator[Done]:
     """Make all jobs in so many processes, those that are timed after the others and one at a time."""
-    shared = [job for job in jobs if not job.batch.alone]
+    shared = [job for job in jobs if not job.batch.timed]
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // workers)
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(threads,)) as pool:
@@ -94,13 +94,18 @@ def do_all(jobs: tuple[Job, ...], place: Place, workers: int) -> Iterator[Done]:
             raise ClnrError("a process was stopped from outside, for want of memory perhaps; try fewer --jobs") from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    yield from (do(job, place) for job in jobs if job.batch.alone)
+    yield from (do(job, place) for job in jobs if job.batch.timed)
 
 
 def _begin(threads: int) -> None:
     """In a process that works for another: share the cores, leave Ctrl-C to the other, and end when it ends."""
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    parent.join()
+    os._exit(1)
