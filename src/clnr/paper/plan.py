@@ -82,9 +82,8 @@ def plan(batches: Iterable[Batch], archive: Archive, engine: Engine, without: di
         missing[index] = []
         for seed in range(batch.seeds):
             serving = there[*batch.kind, seed]
-            if seed not in known and not any(
-                batch.measures <= measures and alone >= batch.alone for measures, alone in serving
-            ):
+            served = any(batch.measures <= measures for measures in serving)
+            if seed not in known and not served:
                 missing[index].append(seed)
                 serving.append(batch.measures)
     jobs = []

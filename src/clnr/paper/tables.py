@@ -96,7 +96,7 @@ def times(scope: Scope, library: Library) -> Sheet:
     """Table 3: how long CLNR and GRACE train."""
     rows = []
     for name in scope.sets(TIMED):
-        found = {method.name: library.find(scope.batch(method, name, 5, measures=("time",))) for method in (CLNR, GRACE)}
+        found = {method.name: library.find(time_batch(scope, method, name)) for method in (CLNR, GRACE)}
         then = published.SECONDS.get(name)
         cells = [_seconds(found[method.name]) for method in (CLNR, GRACE)]
         ratio = _ratio(found[CLNR.name], found[GRACE.name])

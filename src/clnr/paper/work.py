@@ -93,7 +93,10 @@ def do_all(jobs: tuple[Job, ...], place: Place, workers: int) -> Iterator[Done]:
         except BrokenProcessPool:
             raise ClnrError("a process was stopped from outside, for want of memory perhaps; try fewer --jobs") from None
         finally:
+            # At the end they have nothing to do; after Ctrl-C nobody waits for what they do.
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
     yield from (do(job, place) for job in jobs if job.batch.timed)
 
 
