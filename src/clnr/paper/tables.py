@@ -87,9 +87,12 @@ def _lines(scope: Scope, library: Library, method: Method, sets: list[str], best
 
 
 def time_batches(scope: Scope) -> list[Batch]:
-    return [
-        scope.batch(method, name, 5, measures=("time",)) for name in scope.sets(TIMED) for method in scope.lineup((CLNR, GRACE))
-    ]
+    lineup = scope.lineup((CLNR, GRACE))
+    return [time_batch(scope, method, name) for name in scope.sets(TIMED) for method in lineup]
+
+
+def time_batch(scope: Scope, method: Method, dataset: str) -> Batch:
+    return scope.batch(method, dataset, 5, measures=("time",))
 
 
 def times(scope: Scope, library: Library) -> Sheet:
