@@ -16,7 +16,7 @@ from clnr.cli.app import app, say
 from clnr.cli.running import DataRoot, Device, Precision, Quiet, stoppable
 from clnr.engine import choose
 from clnr.errors import ClnrError, UnknownName
-from clnr.paper import claims as testing
+from clnr.paper import claims as claiming
 from clnr.paper.archive import Archive, Terms
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_sheet
 from clnr.paper.library import Library
@@ -30,6 +30,7 @@ _KEPT = "stopped; the runs that had ended are in the record, and the same comman
 _FORMS = ("markdown", "latex", "csv")
 
 Form = Annotated[str, typer.Option("--format", help="What to print: markdown, latex or csv.")]
+Older = Annotated[bool, typer.Option("--older", help="Count runs of other versions of this program too.")]
 Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
 
 
@@ -56,7 +57,7 @@ def _asked(
     precision: Precision = "auto",
     data_root: DataRoot = None,
     as_is: Annotated[bool, typer.Option("--as-is", help="Run nothing: take what the record has.")] = False,
-    older: Annotated[bool, typer.Option("--older", help="Count runs of other versions of this program too.")] = False,
+    older: Older = False,
     only_plan: Annotated[bool, typer.Option("--plan", help="Say what would be run, and stop.")] = False,
     quiet: Quiet = False,
 ) -> Asked:
@@ -135,16 +136,14 @@ def paper(
     if library is None:
         return
     written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, library, folder)]
-    _tell([*written, *write_sheet(testing.sheet(asked.scope, library), folder)])
+    _tell([*written, *write_sheet(claiming.sheet(asked.scope, library), folder)])
 
 
 @app.command()
-@_asking
-def claims(asked: Asked, form: Form = "markdown") -> None:
+def claims(form: Form = "markdown", older: Older = False) -> None:
     """Put the paper's claims to the test, by the runs that the record has: clnr paper makes them."""
     _check(form)
-    library = Library(Archive(Record(), asked.terms), asked.data_root)
-    print(getattr(testing.sheet(asked.scope, library), form)(), end="")
+    print(getattr(claiming.sheet(Scope(), Library(Archive(Record(), Terms(older=older)))), form)(), end="")
 
 
 def _check(form: str) -> None:

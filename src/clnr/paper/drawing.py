@@ -31,6 +31,9 @@ _STYLES = {
 }
 _OTHER = ("#000000", "*")
 _COLUMNS = 3
+# Inches and points: of a page of text, so that letters are as large there as here.
+_WIDTH = 6.5
+_SMALL, _LARGE = 7, 8.5
 
 
 def circle(scope: Scope, library: Library) -> Figure | None:
@@ -38,14 +41,15 @@ def circle(scope: Scope, library: Library) -> Figure | None:
     batches = [batch for batch in figures.circle_batches(scope) if not isinstance(library.find(batch), str)]
     if not batches:
         return None
-    figure, axes = _axes(len(batches), 5, 2.0, 2.1)
+    figure, axes = _axes(len(batches), 5, 1.5)
     for line, batch in zip(axes, batches, strict=True):
         found = library.find(batch)
         assert isinstance(found, Summary)
-        points = found.runs[0].more["points"]
+        (first, *_) = found.runs
+        points = first.more["points"]
         u, v, classes = (np.array(points[name]) for name in ("u", "v", "classes"))
         _distances(line[0], batch, np.linalg.norm(u - v, axis=1))
-        _ring(line[1], u, f"all nodes\nuniformity {found.mean('uniformity'):.2f}", "#0072B2")
+        _ring(line[1], u, f"all nodes\nuniformity {first.uniformity:.2f}", "#0072B2")
         largest = np.argsort(-np.bincount(classes), kind="stable")[:3]
         for axis, each in zip(line[2:], sorted(largest), strict=False):
             _ring(axis, u[classes == each], f"class {each}\n{int((classes == each).sum())} nodes", "#D55E00")
@@ -55,8 +59,10 @@ def circle(scope: Scope, library: Library) -> Figure | None:
 def _distances(axis: Axes, batch: Batch, distance: Array) -> None:
     axis.hist(distance, bins=30, range=(0, 2), color="#0072B2")
     axis.axvline(distance.mean(), color="#D55E00", linestyle="--", linewidth=1.5)
-    axis.set_title(f"{batch.method.name}: positive pairs\nmean distance {distance.mean():.2f}", fontsize=9)
-    axis.set(xlabel="distance", ylabel="nodes", xlim=(0, 2))
+    axis.set_title(f"positive pairs\nmean distance {distance.mean():.2f}", fontsize=_SMALL)
+    axis.set(xlim=(0, 2))
+    axis.set_xlabel("distance", fontsize=_SMALL)
+    axis.set_ylabel(batch.method.name, fontsize=_LARGE, fontweight="bold")
 
 
 def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
@@ -71,7 +77,7 @@ def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
         axis.fill(radius * np.cos(wedge), radius * np.sin(wedge), color=colour, linewidth=0)
     axis.scatter(points[:, 0], points[:, 1], s=3, color="#000000", alpha=0.4, linewidths=0)
     axis.set(xlim=(-2.05, 2.05), ylim=(-2.05, 2.05), aspect="equal", xticks=[], yticks=[])
-    axis.set_title(title, fontsize=9)
+    axis.set_title(title, fontsize=_SMALL)
     for side in axis.spines.values():
         side.set_visible(False)
 
@@ -86,7 +92,7 @@ def plane(scope: Scope, library: Library) -> Figure | None:
             panels.append((name, known))
     if not panels:
         return None
-    figure, axes = _grid(len(panels), 2.9, 2.6)
+    figure, axes = _grid(len(panels), 2.05)
     for axis, (name, known) in zip(axes, panels, strict=True):
         values = [summary.mean("strict") for summary in known.values()]
         # What fails outright would leave one colour for all others.
@@ -95,17 +101,19 @@ def plane(scope: Scope, library: Library) -> Figure | None:
             x, y = summary.mean("uniformity"), summary.mean("alignment")
             _, marker = _STYLES.get(method, _OTHER)
             drawn = axis.scatter(
-                x, y, c=[summary.mean("strict")], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=60,
+                x, y, c=[summary.mean("strict")], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=36,
                 edgecolors="#000000", linewidths=0.6, zorder=3,
             )  # fmt: skip
         _labels(axis, [(method, s.mean("uniformity"), s.mean("alignment")) for method, s in known.items()])
-        axis.set_title(title_of(name), fontsize=10)
+        axis.set_title(title_of(name), fontsize=_LARGE)
         axis.grid(alpha=0.25)
-        axis.margins(0.22, 0.18)
+        axis.margins(0.3, 0.22)
         bar = figure.colorbar(drawn, ax=axis, pad=0.02)
-        bar.ax.tick_params(labelsize=7)
-    figure.supxlabel("uniformity (lower is better)", fontsize=10)
-    figure.supylabel("alignment (lower is better)", fontsize=10)
+        bar.ax.tick_params(labelsize=_SMALL)
+        if axis in axes[_COLUMNS - 1 :: _COLUMNS] or axis is axes[-1]:
+            bar.set_label("strict accuracy, %", fontsize=_SMALL)
+    figure.supxlabel("uniformity (lower is better)", fontsize=_LARGE)
+    figure.supylabel("alignment (lower is better)", fontsize=_LARGE)
     return figure
 
 
@@ -114,7 +122,7 @@ def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
     for place, (name, x, y) in enumerate(sorted(marks, key=lambda mark: mark[1])):
         above = place % 2 == 0
         axis.annotate(
-            name, (x, y), xytext=(0, 7 if above else -7), textcoords="offset points", fontsize=7.5,
+            name, (x, y), xytext=(0, 5 if above else -5), textcoords="offset points", fontsize=_SMALL,
             ha="center", va="bottom" if above else "top", zorder=4,
         )  # fmt: skip
 
@@ -123,11 +131,10 @@ def dimensions(scope: Scope, library: Library) -> Figure | None:
     """Figure 3: accuracy against dimension."""
     columns = scope.some(figures.DIMENSIONS)
     drawn = _curves(scope, library, columns, lambda m, name, each: figures.dimension_batch(scope, m, name, each), "dimension")
-    if drawn is not None:
-        for axis in drawn.axes:
-            axis.set_xscale("log", base=2)
-            axis.set_xticks(columns, [str(each) for each in columns])
-            axis.minorticks_off()
+    for axis in drawn.axes if drawn is not None else ():
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(columns, [str(each) for each in columns])
+        axis.minorticks_off()
     return drawn
 
 
@@ -135,7 +142,10 @@ def noises(scope: Scope, library: Library) -> Figure | None:
     """Figure 4: accuracy against edge noise."""
     columns = scope.some(figures.NOISES)
     what = "random edges added, per edge"
-    return _curves(scope, library, columns, lambda m, name, each: figures.noise_batch(scope, m, name, each), what)
+    drawn = _curves(scope, library, columns, lambda m, name, each: figures.noise_batch(scope, m, name, each), what)
+    for axis in drawn.axes if drawn is not None else ():
+        axis.set_xticks(columns)
+    return drawn
 
 
 def _curves(scope: Scope, library: Library, columns: Sequence[float], batch: Any, what: str) -> Figure | None:
@@ -148,19 +158,19 @@ def _curves(scope: Scope, library: Library, columns: Sequence[float], batch: Any
             panels.append((name, known))
     if not panels:
         return None
-    figure, axes = _grid(len(panels), 2.7, 2.4)
+    figure, axes = _grid(len(panels), 1.9)
     for axis, (name, known) in zip(axes, panels, strict=True):
         for method, points in known.items():
             colour, marker = _STYLES.get(method.name, _OTHER)
             x, y, spread = (np.array(part) for part in zip(*points, strict=True))
-            axis.plot(x, y, color=colour, marker=marker, markersize=5, linewidth=1.5, label=method.name)
+            axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method.name)
             axis.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
-        axis.set_title(title_of(name), fontsize=10)
+        axis.set_title(title_of(name), fontsize=_LARGE)
         axis.grid(alpha=0.25)
-    figure.supxlabel(what, fontsize=10)
-    figure.supylabel("strict accuracy, %", fontsize=10)
+    figure.supxlabel(what, fontsize=_LARGE)
+    figure.supylabel("strict accuracy, %", fontsize=_LARGE)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=_LARGE)
     return figure
 
 
@@ -176,23 +186,23 @@ def _curve(
     return points
 
 
-def _grid(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+def _grid(count: int, height: float) -> tuple[Figure, list[Axes]]:
     """So many panels, three in a row."""
-    columns = min(count, _COLUMNS)
-    figure, axes = _axes(-(-count // columns), columns, width, height)
+    figure, axes = _axes(-(-count // _COLUMNS), _COLUMNS, height)
     flat = [axis for line in axes for axis in line]
     for axis in flat[count:]:
         axis.remove()
     return figure, flat[:count]
 
 
-def _axes(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[list[Axes]]]:
+def _axes(rows: int, columns: int, height: float) -> tuple[Figure, list[list[Axes]]]:
+    """Panels that fill a page's width, each so many inches high."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(columns * width, rows * height), layout="constrained")
+    figure = Figure(figsize=(_WIDTH, rows * height), layout="constrained")
     FigureCanvasAgg(figure)
     made = figure.subplots(rows, columns, squeeze=False)
     for axis in made.flat:
-        axis.tick_params(labelsize=8)
+        axis.tick_params(labelsize=_SMALL)
     return figure, [list(line) for line in made]
