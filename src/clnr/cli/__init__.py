@@ -44,6 +44,6 @@ def _main() -> int:
         said = error.format_message()
         if not said:  # Called without a word: the help has been shown.
             return 2
-        said += " See: clnr --help"
+        said = f"{said.rstrip('.')}; see: clnr --help"
     say(" ".join(said.split()))
     return 2

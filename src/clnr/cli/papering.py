@@ -14,14 +14,15 @@ import typer
 
 from clnr.cli.app import app, say
 from clnr.cli.running import DataRoot, Device, Precision, Quiet, stoppable
+from clnr.data.files import download
 from clnr.engine import choose
-from clnr.errors import ClnrError, UnknownName
+from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.paper import claims as claiming
 from clnr.paper.archive import Archive, Terms
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_sheet
 from clnr.paper.library import Library
 from clnr.paper.plan import Job, Plan, plan
-from clnr.paper.scope import SETS, Scope
+from clnr.paper.scope import Scope
 from clnr.paper.work import Done, Place, do, do_all
 from clnr.record import Record
 from clnr.session import Bar, progress_bar
@@ -168,8 +169,10 @@ def _library(exhibits: Iterable[Exhibit], asked: Asked) -> Library | None:
     engine, record = choose(asked.terms.device, asked.terms.precision), Record()
     batches = needs(exhibits, asked.scope)
     with stoppable(_KEPT), progress_bar(asked.quiet) as bar:
-        library = Library(Archive(record, asked.terms), asked.data_root)
-        library.look(asked.scope.sets(SETS))
+        fetch = _refuse if asked.as_is else partial(download, progress=bar.fetched)
+        library = Library(Archive(record, asked.terms), asked.data_root, fetch)
+        for name in dict.fromkeys(batch.dataset for batch in batches):
+            library.load(name)
         if asked.as_is:
             return library
         ahead = plan(batches, library.archive, engine, library.without)
@@ -181,6 +184,10 @@ def _library(exhibits: Iterable[Exhibit], asked: Asked) -> Library | None:
             _work(ahead, Place(record.path, asked.terms, asked.data_root), asked.jobs, bar, library)
             library.archive.read()
     return library
+
+
+def _refuse(url: str, target: Path) -> None:
+    raise DataError(f"{url} was not downloaded, since nothing was to be made")
 
 
 def _work(ahead: Plan, place: Place, workers: int, bar: Bar, library: Library) -> None:

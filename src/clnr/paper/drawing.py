@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -104,7 +104,6 @@ def plane(scope: Scope, library: Library) -> Figure | None:
                 x, y, c=[summary.mean("strict")], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=36,
                 edgecolors="#000000", linewidths=0.6, zorder=3,
             )  # fmt: skip
-        _labels(axis, [(method, s.mean("uniformity"), s.mean("alignment")) for method, s in known.items()])
         axis.set_title(title_of(name), fontsize=_LARGE)
         axis.grid(alpha=0.25)
         axis.margins(0.3, 0.22)
@@ -114,17 +113,46 @@ def plane(scope: Scope, library: Library) -> Figure | None:
             bar.set_label("strict accuracy, %", fontsize=_SMALL)
     figure.supxlabel("uniformity (lower is better)", fontsize=_LARGE)
     figure.supylabel("alignment (lower is better)", fontsize=_LARGE)
+    figure.draw_without_rendering()  # From here on it is known where everything lies.
+    for axis, (_, known) in zip(axes, panels, strict=True):
+        _labels(axis, [(method, each.mean("uniformity"), each.mean("alignment")) for method, each in known.items()])
     return figure
 
 
 def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
-    """Names beside their marks, by turns above and below where marks lie close."""
-    for place, (name, x, y) in enumerate(sorted(marks, key=lambda mark: mark[1])):
-        above = place % 2 == 0
+    """Names beside their marks, each where it is in the way of nothing yet: above, below, right or left."""
+    to_points = 72 / axis.figure.dpi
+    places = {name: axis.transData.transform((x, y)) * to_points for name, x, y in marks}
+    taken = [_Box(x - 4, y - 4, x + 4, y + 4) for x, y in places.values()]
+    for name, x, y in marks:
+        half, high = 0.31 * _SMALL * len(name), 1.1 * _SMALL
+        px, py = places[name]
+        choices = {
+            (0, 5, "center", "bottom"): _Box(px - half, py + 5, px + half, py + 5 + high),
+            (0, -5, "center", "top"): _Box(px - half, py - 5 - high, px + half, py - 5),
+            (6, 0, "left", "center"): _Box(px + 6, py - high / 2, px + 6 + 2 * half, py + high / 2),
+            (-6, 0, "right", "center"): _Box(px - 6 - 2 * half, py - high / 2, px - 6, py + high / 2),
+        }
+        best = min(choices, key=lambda choice: sum(choices[choice].shared(other) for other in taken))
+        taken.append(choices[best])
+        right, up, horizontal, vertical = best
         axis.annotate(
-            name, (x, y), xytext=(0, 5 if above else -5), textcoords="offset points", fontsize=_SMALL,
-            ha="center", va="bottom" if above else "top", zorder=4,
+            name, (x, y), xytext=(right, up), textcoords="offset points", fontsize=_SMALL,
+            ha=horizontal, va=vertical, zorder=4,
         )  # fmt: skip
+
+
+class _Box(NamedTuple):
+    left: float
+    low: float
+    right: float
+    high: float
+
+    def shared(self, other: _Box) -> float:
+        """The area that two have in common."""
+        width = min(self.right, other.right) - max(self.left, other.left)
+        height = min(self.high, other.high) - max(self.low, other.low)
+        return max(0.0, width) * max(0.0, height)
 
 
 def dimensions(scope: Scope, library: Library) -> Figure | None:

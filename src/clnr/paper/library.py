@@ -9,6 +9,7 @@ from typing import Any
 
 from clnr import data
 from clnr.data import DATASETS
+from clnr.data.files import Fetch
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.paper.archive import Archive
@@ -24,12 +25,14 @@ class Library:
     Attributes:
         archive: The runs.
         data_root: Where data is looked for first.
+        fetch: How data that is not there is downloaded, if not as usual.
         without: Data sets that cannot be had, with the reason.
         failures: What went wrong with batches that were tried, by their kind.
     """
 
     archive: Archive
     data_root: Path | None = None
+    fetch: Fetch | None = None
     without: dict[str, str] = field(default_factory=dict)
     failures: dict[tuple[Any, ...], str] = field(default_factory=dict)
 
@@ -43,16 +46,12 @@ class Library:
         return NO_DATA if batch.dataset in self.without else NOT_RUN
 
     def load(self, dataset: str) -> Graph | None:
-        """The data, if it can be had."""
-        return None if dataset in self.without else data.load(dataset, self.data_root)
-
-    def look(self, datasets: Iterable[str]) -> None:
-        """Find out which of some data sets cannot be had."""
-        for name in datasets:
-            try:
-                data.load(name, self.data_root)
-            except DataError as error:
-                self.without[name] = str(error)
+        """The data, if it can be had; why not is noted."""
+        try:
+            return None if dataset in self.without else data.load(dataset, self.data_root, self.fetch)
+        except DataError as error:
+            self.without[dataset] = str(error)
+            return None
 
     def runs(self, batches: Iterable[Batch]) -> list[Run]:
         """All runs of some batches, each once."""

@@ -30,7 +30,7 @@ _SLOW = {
 
 _QUICK_SETS = ("cora", "citeseer")
 _QUICK_SEEDS = 2
-_QUICK_EPOCHS = 10
+_QUICK = {"epochs": 10, "probe_steps": 300}
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ class Scope:
         recipe = shelf(method, dataset).recipe.but(**changes)
         few = min(seeds, _SLOW.get(method.name, seeds))
         if self.quick:
-            recipe, few = recipe.but(epochs=min(recipe.epochs, _QUICK_EPOCHS)), min(few, _QUICK_SEEDS)
+            recipe = recipe.but(**{key: min(getattr(recipe, key), most) for key, most in _QUICK.items()})
+            few = min(few, _QUICK_SEEDS)
         return Batch(method, dataset, recipe, self.seeds or few, frozenset(measures))
 
     @property
@@ -136,9 +137,8 @@ class Scope:
         """What a reader must know about a quick one."""
         if not self.quick:
             return None
-        return (
-            f"Quick: at most {_QUICK_EPOCHS} epochs and {_QUICK_SEEDS} seeds, to see that all works; compare nothing with this."
-        )
+        most = " and ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in _QUICK.items())
+        return f"Quick, to see that all works: {most} at most. Compare nothing with this."
 
 
 def _words(option: str, given: str) -> list[str]:

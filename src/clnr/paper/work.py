@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -84,7 +85,8 @@ def do_all(jobs: tuple[Job, ...], place: Place, workers: int) -> Iterator[Done]:
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // workers)
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(threads,)) as pool:
-        waiting = [pool.submit(do, job, place) for job in shared]
+        with _deaf():
+            waiting = [pool.submit(do, job, place) for job in shared]
         try:
             yield from (done.result() for done in as_completed(waiting))
         except BrokenProcessPool:
@@ -97,10 +99,22 @@ def do_all(jobs: tuple[Job, ...], place: Place, workers: int) -> Iterator[Done]:
     yield from (do(job, place) for job in jobs if job.batch.timed)
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """What is started here never hears Ctrl-C: who started it does, and ends it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _begin(threads: int) -> None:
-    """In a process that works for another: share the cores, leave Ctrl-C to the other, and end when it ends."""
+    """In a process that works for another: share the cores, and end when it ends."""
     torch.set_num_threads(threads)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

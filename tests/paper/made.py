@@ -1,0 +1,44 @@
+"""Runs that were never trained, for tests of what is made of them."""
+
+from __future__ import annotations
+
+from clnr import machine
+from clnr.paper.scope import Batch
+from clnr.record import Record
+from clnr.results import Run
+
+
+def made(batch: Batch, seed: int = 0, **changes) -> Run:
+    values = {
+        "method": batch.method.name,
+        "dataset": batch.dataset,
+        "seed": seed,
+        "strict": 80.0 + seed,
+        "paper": 81.0 + seed,
+        "validation": 79.0,
+        "alignment": 0.3,
+        "uniformity": -3.0,
+        "effective_rank": 100.0,
+        "epochs": batch.recipe.epochs,
+        "train_seconds": 1.0,
+        "epoch_ms": 3.5,
+        "together": 1,
+        "peak_memory_bytes": 2**30,
+        "device": "cpu",
+        "engine": "cpu",
+        "precision": "float32",
+        "content": "c" * 64,
+        "recipe": batch.recipe.to_dict(),
+        "versions": {"clnr": "0.1.0", "code": machine.code_version(), "torch": "2.6.0", "python": "3.11.0"},
+        "machine": "a processor",
+        "seconds": 2.0,
+    }
+    return Run(**(values | changes))
+
+
+def record_of(*runs: Run) -> Record:
+    """The test's own record, with some runs in it."""
+    record = Record()
+    for index, run in enumerate(runs):
+        record.add(f"{index}", run)
+    return record

@@ -1,0 +1,116 @@
+"""The commands that regenerate the paper, as their users meet them."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from clnr import run
+from clnr.methods import CLNR, GRACE
+from clnr.paper import scope
+from clnr.paper.claims import CLAIMS
+from clnr.paper.exhibits import EXHIBITS
+from clnr.record import Record
+from tests.test_cli import assert_refused, entry_point
+
+SMALL = ("--datasets", "embedded", "--methods", "CLNR,GRACE", "--seeds", "1", "--quick", "--device", "cpu")
+
+
+@pytest.fixture
+def clnr(monkeypatch, capsys):
+    return entry_point(monkeypatch, capsys)
+
+
+def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
+    """The smallest form of it, end to end; then again, with nothing left to do."""
+    monkeypatch.setattr(scope, "_QUICK", {"epochs": 2, "probe_steps": 20})
+    first = clnr("paper", *SMALL, "--out", tmp_path / "first")
+    assert first.code == 0, first.err
+    written = [line.rpartition("/")[2] for line in first.out.splitlines()]
+    assert {name.rpartition(".")[0] for name in written} == {*(exhibit.name for exhibit in EXHIBITS), "claims"}
+    assert sorted(written) == sorted(path.name for path in (tmp_path / "first").iterdir())
+    assert "0 in the record" in first.err
+    table = list(csv.reader(io.StringIO((tmp_path / "first" / "table-2.csv").read_text())))
+    assert [row[:2] for row in table] == [
+        ["Method", "Protocol"],
+        ["GRACE", "strict"],
+        ["", "paper rule"],
+        ["CLNR", "strict"],
+        ["", "paper rule"],
+    ]
+    for method, line in ((GRACE, 1), (CLNR, 3)):
+        recipe = scope.Scope(quick=True).batch(method, "embedded").recipe
+        alone = run(method, "embedded", recipe=recipe, device="cpu")
+        assert [table[line][2], table[line + 1][2]] == [f"{alone.strict:.2f}", f"{alone.paper:.2f}"]
+    count = len(Record().runs())
+    second = clnr("paper", *SMALL, "--out", tmp_path / "second")
+    assert second.err.startswith("0 runs to do, ")
+    assert len(Record().runs()) == count
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+    alone = clnr("table", 2, *SMALL)
+    assert alone.out == (tmp_path / "first" / "table-2.md").read_text()
+
+
+def test_a_table_that_needs_no_runs_is_printed_at_once(clnr):
+    assert clnr("table", "1").out.startswith("## Table 1. Architectures\n")
+    rows = list(csv.reader(io.StringIO(clnr("table", "5", "--format", "csv", "--datasets", "cora").out)))
+    assert rows[1] == ["Cora", "50", "2", "512", "0.5", "0.001", "0", "0.2", "0.5", "0.005", "0.0001"]
+    assert "\\toprule" in clnr("table", "5", "--format", "latex", "--datasets", "cora").out
+    assert not Record().path.exists()
+
+
+def test_a_plan_is_told_and_nothing_done(clnr):
+    ended = clnr("table", "2", *SMALL, "--plan")
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.startswith("2 runs to do, 0 in the record; about ")
+    assert not Record().path.exists()
+
+
+def test_as_is_shows_what_there_is_and_runs_nothing(clnr):
+    ended = clnr("table", "2", *SMALL, "--as-is")
+    assert ended.code == 0
+    assert "| CLNR | strict | not run |" in ended.out
+    assert not Record().path.exists()
+
+
+def test_quiet_says_nothing(clnr):
+    assert clnr("table", "1", "--quiet", "--datasets", "embedded").err == ""
+
+
+def test_claims_without_runs_are_all_undecided(clnr):
+    ended = clnr("claims")
+    assert ended.code == 0
+    assert ended.out.count("| undecided |") == len(CLAIMS)
+    assert len(list(csv.reader(io.StringIO(clnr("claims", "--format", "csv").out)))) == 1 + len(CLAIMS)
+
+
+def test_a_table_goes_to_a_folder_in_all_forms(clnr, tmp_path):
+    ended = clnr("table", "1", "--out", tmp_path / "here")
+    assert ended.out.splitlines() == [str(tmp_path / "here" / f"table-1.{end}") for end in ("md", "tex", "csv")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("table", "7"), "the paper has no table 7; it has 1 architectures"),
+        (("figure", "0"), "the paper has no figure 0"),
+        (("table", "1", "--format", "word"), "unknown format 'word'"),
+        (("claims", "--format", "word"), "unknown format 'word'"),
+        (("table", "2", "--datasets", "banana"), "unknown data set 'banana'"),
+        (("table", "2", "--methods", "CLRN"), "did you mean 'CLNR'"),
+        (("table", "2", "--seeds", "0"), "--seeds must be at least 1"),
+        (("paper", "--jobs", "0"), "--jobs must be at least 1"),
+        (("paper", "--device", "gpu"), "unknown device 'gpu'"),
+        (("table", "two"), "Invalid value for 'N'"),
+    ],
+)
+def test_wrong_words_are_refused_in_one_line(clnr, words, said):
+    assert said in assert_refused(clnr(*words))
+
+
+def test_a_folder_that_cannot_be_written_is_told(clnr, tmp_path):
+    (tmp_path / "file").write_text("x")
+    assert "file" in assert_refused(clnr("table", "1", "--quiet", "--datasets", "embedded", "--out", tmp_path / "file"))

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from clnr import methods
+from clnr.paper.archive import Archive, Terms
+from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs, write_whole
+from clnr.paper.library import Library
+from clnr.paper.scope import SETS, Scope
+from tests.paper.made import made, record_of
+from tests.paper.test_figures import filled
+
+SCOPE = Scope(seeds=2)
+
+
+def test_the_paper_has_six_tables_and_four_figures():
+    assert [exhibit.name for exhibit in TABLES] == [f"table-{i}" for i in range(1, 7)]
+    assert [exhibit.name for exhibit in FIGURES] == [f"figure-{i}" for i in range(1, 5)]
+
+
+def test_cheap_methods_of_the_paper_are_wanted_first_and_what_it_has_not_last():
+    batches = needs(EXHIBITS, Scope())
+    assert batches[0].dataset == "cora"
+    beside = {"Raw", "Untrained", "VGAE", "MVGRL-plain", "GRACE-all", "GCA"}
+    extra = [batch.method.name in beside for batch in batches]
+    assert extra == sorted(extra)
+    assert any(extra)
+    names = {batch.dataset for batch in batches}
+    assert names == set(SETS)
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.name)
+def test_every_form_is_written_and_names_the_command(exhibit, tmp_path):
+    library = filled()
+    library.without.update(dict.fromkeys(SETS, "no"))
+    written = exhibit.write(SCOPE, library, tmp_path / "deep" / "down")
+    ends = sorted(path.suffix for path in written)
+    assert ends == [".csv", ".md", ".tex"] if exhibit in TABLES else [".csv", ".md", ".png", ".svg", ".tex"]
+    texts = {path.suffix: path.read_bytes() for path in written}
+    command = f"clnr {exhibit.name.replace('-', ' ')} --seeds 2"
+    assert f"Made by `{command}`" in texts[".md"].decode()
+    assert texts[".tex"].decode().count("\\begin{tabular}") == 1
+    assert sorted(path.name for path in (tmp_path / "deep" / "down").iterdir()) == sorted(path.name for path in written)
+    if exhibit in FIGURES:
+        assert texts[".png"].startswith(b"\x89PNG")
+        assert ElementTree.fromstring(texts[".svg"]).tag.endswith("svg")
+        assert f"]({exhibit.name}.png)" in texts[".md"].decode()
+        again = {path.suffix: path.read_bytes() for path in exhibit.write(SCOPE, library, tmp_path / "again")}
+        assert again == texts
+
+
+def test_a_quick_one_says_so_everywhere():
+    library = Library(Archive(record_of(), Terms()), without=dict.fromkeys(SETS, "no"))
+    for exhibit in EXHIBITS:
+        assert "Compare nothing with this" in exhibit.sheet(Scope(quick=True), library).markdown()
+        assert "Compare nothing with this" not in exhibit.sheet(Scope(), library).markdown()
+
+
+def test_a_figure_without_runs_is_a_table_that_says_so(tmp_path):
+    library = Library(Archive(record_of(), Terms()))
+    written = FIGURES[1].write(SCOPE, library, tmp_path)
+    assert sorted(path.suffix for path in written) == [".csv", ".md", ".tex"]
+    assert "not run" in (tmp_path / "figure-2.md").read_text()
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = write_whole(tmp_path / "a.md", b"first")
+    monkeypatch.setattr("pathlib.Path.replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_whole(path, b"second")
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"first"]
+
+
+def test_made_runs_fit_their_batches():
+    batch = SCOPE.batch(methods.CLNR, "cora")
+    assert Archive(record_of(made(batch)), Terms()).find(batch) is not None

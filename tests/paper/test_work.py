@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clnr.engine import cpu
+from clnr.errors import TrainingError
+from clnr.methods import CLNR, NCLNR
+from clnr.paper import work
+from clnr.paper.archive import Archive, Terms
+from clnr.paper.plan import Job, plan
+from clnr.paper.scope import Scope
+from clnr.paper.work import Place, do, do_all
+from clnr.record import Record, run_key
+
+SCOPE = Scope(seeds=2)
+SMALL = {"epochs": 2, "hidden": 8, "dimension": 4, "probe_steps": 5}
+ON_CPU = Terms(device="cpu")
+
+
+def batch(method=CLNR, measures=(), **changes):
+    return SCOPE.batch(method, "embedded", measures=measures, **(SMALL | changes))
+
+
+def place():
+    return Place(Record().path, ON_CPU)
+
+
+def test_a_job_is_made_and_recorded_under_its_key():
+    told = []
+    done = do(Job(batch(), (0, 1)), place(), lambda epoch, loss: told.append(epoch))
+    assert (done.runs, done.failure) == (2, None)
+    assert told[-1] == 2
+    graph = place().load("embedded")
+    for seed in (0, 1):
+        assert Record().find(run_key(graph, CLNR, batch().recipe, seed, cpu())).seed == seed
+
+
+def test_what_another_process_has_made_by_now_is_not_made_again(monkeypatch):
+    do(Job(batch(), (0,)), place())
+    asked, runs = [], work.runs
+    monkeypatch.setattr(work, "runs", lambda *a, **k: asked.append(list(a[2])) or runs(*a, **k))
+    assert do(Job(batch(), (0, 1)), place()).runs == 2
+    assert do(Job(batch(), (0, 1)), place()).runs == 2
+    assert asked == [[1]]
+
+
+def test_measures_are_made_and_timed_runs_are_made_alone_after_a_warm_up(monkeypatch):
+    monkeypatch.setattr(type(cpu()), "together", 8)
+    do(Job(batch(measures=("clusters", "time")), (0, 1)), place())
+    found = Archive(Record(), ON_CPU).seeds(batch(measures=("clusters", "time")))
+    assert [run.together for run in found.values()] == [1, 1]
+    assert set(found[0].more) == {"clusters", "time"}
+    # The warm-up is recorded nowhere.
+    assert len(Record().runs()) == 2
+
+
+def test_a_training_that_fails_is_told_and_the_others_stay(monkeypatch):
+    def broken(*arguments, **more):
+        yield from real(arguments[0], arguments[1], [0], **more)
+        raise TrainingError("the loss became nan")
+
+    real = work.runs
+    monkeypatch.setattr(work, "runs", broken)
+    done = do(Job(batch(), (0, 1)), place())
+    assert (done.runs, done.failure) == (1, "the loss became nan")
+    assert len(Record().runs()) == 1
+
+
+def test_several_processes_make_all_and_the_timed_last():
+    batches = [batch(measures=("time",), temperature=0.7), batch(), batch(NCLNR)]
+    ahead = plan(batches, Archive(Record(), ON_CPU), cpu(), {})
+    done = list(do_all(ahead.jobs, place(), 2))
+    assert sum(each.runs for each in done) == ahead.runs == 6
+    assert [each.job.batch.timed for each in done[-2:]] == [True, True]
+    assert not any(each.job.batch.timed for each in done[:-2])
+    again = plan(batches, Archive(Record(), ON_CPU), cpu(), {})
+    assert (again.jobs, again.recorded) == ((), 6)
+
+
+COMMAND = [
+    "table",
+    "2",
+    "--datasets",
+    "embedded",
+    "--methods",
+    "CLNR,nCLNR,GRACE",
+    "--quick",
+    "--device",
+    "cpu",
+    "--format",
+    "csv",
+]
+
+
+def start(home: Path, *more: str) -> subprocess.Popen[str]:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CLNR_HOME": str(home)}
+    words = [sys.executable, "-m", "clnr", *COMMAND, *more]
+    return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def workers(pid: int) -> list[int]:
+    """Processes that a process has started."""
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(word) for word in found.stdout.split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/status").read_text().partition("State:")[2][:4]
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how):
+    process = start(tmp_path / "stopped", "--jobs", "2")
+    record = Record(tmp_path / "stopped" / "state" / "runs.sqlite")
+    deadline = time.monotonic() + 100
+    while not record.runs() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    children = workers(process.pid)
+    assert children
+    process.send_signal(how)
+    _, said = process.communicate(timeout=30)
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert "Traceback" not in said
+        assert "goes on from there" in said
+    while any(map(alive, children)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, children))
+    kept = len(record.runs())
+    assert kept
+    second, whole = start(tmp_path / "stopped"), start(tmp_path / "whole", "--jobs", "2")
+    table, told = second.communicate(timeout=120)
+    expected, _ = whole.communicate(timeout=120)
+    assert f"{kept} in the record" in told
+    assert table == expected
+    assert "not run" not in table
