@@ -17,8 +17,8 @@ SOURCE = Path(clnr.__file__).parent
 ORDER = (
     *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data"),
     *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "model", "methods"),
-    *("adam", "ledger", "trainee", "train", "evaluate", "geometry", "machine", "results", "run"),
-    *("record", "comparison", "session", "search", "bench", "report", "cli", "__main__"),
+    *("adam", "ledger", "trainee", "train", "evaluate", "geometry", "measures", "machine", "results", "run"),
+    *("record", "comparison", "session", "search", "paper", "bench", "report", "cli", "__main__"),
 )
 
 
