@@ -29,7 +29,11 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
     first = clnr("paper", *SMALL, "--out", tmp_path / "first")
     assert first.code == 0, first.err
     written = [line.rpartition("/")[2] for line in first.out.splitlines()]
-    assert {name.rpartition(".")[0] for name in written} == {*(exhibit.name for exhibit in EXHIBITS), "claims"}
+    assert {name.rpartition(".")[0] for name in written} == {
+        *(exhibit.name for exhibit in EXHIBITS),
+        "claims",
+        "runs",
+    }
     assert sorted(written) == sorted(path.name for path in (tmp_path / "first").iterdir())
     assert "0 in the record" in first.err
     table = list(csv.reader(io.StringIO((tmp_path / "first" / "table-2.csv").read_text())))

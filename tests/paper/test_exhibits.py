@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import csv
+import io
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 from clnr import methods
 from clnr.paper.archive import Archive, Terms
-from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs, write_whole
+from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs, write_runs, write_whole
 from clnr.paper.library import Library
 from clnr.paper.scope import SETS, Scope
 from tests.paper.made import made, record_of
@@ -71,6 +73,18 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         write_whole(path, b"second")
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"first"]
+
+
+def test_every_run_is_listed_once_with_what_was_changed(tmp_path):
+    batch, noisy = SCOPE.batch(methods.CLNR, "cora"), SCOPE.batch(methods.CLNR, "cora", edge_noise=0.5)
+    library = Library(Archive(record_of(made(batch, 1), made(batch, 0), made(noisy, 0, strict=70.125)), Terms()))
+    path = write_runs(library, [batch, noisy, batch], tmp_path)
+    rows = list(csv.DictReader(io.StringIO(path.read_text())))
+    assert [(row["method"], row["dataset"], row["seed"], row["strict"], row["changed"]) for row in rows] == [
+        ("CLNR", "cora", "0", "80", ""),
+        ("CLNR", "cora", "1", "81", ""),
+        ("CLNR", "cora", "0", "70.125", "edge_noise=0.5"),
+    ]
 
 
 def test_made_runs_fit_their_batches():

@@ -54,6 +54,12 @@ def test_accuracies_of_both_protocols_stand_beside_what_was_published():
     assert lines[clnr + 2][:3] == ["", "published", f"{result.accuracy:.1f} ± {result.spread:.1f}"]
 
 
+def test_what_the_paper_could_not_run_is_told_in_its_words():
+    lines = [[cell.text for cell in row] for row in tables.accuracies(Scope(datasets=("ogbn-arxiv",)), library()).rows]
+    start = lines.index(["MVGRL", "strict", "not run"])
+    assert lines[start + 2] == ["", "published", "OOM"]
+
+
 def test_no_cell_of_any_table_is_blank_but_those_that_continue_a_method():
     for make in (tables.accuracies, tables.times, tables.sizes, tables.settings, tables.clusters):
         for row in make(SCOPE, library(without=dict(NOTHING))).rows:

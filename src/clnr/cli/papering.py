@@ -19,7 +19,7 @@ from clnr.engine import choose
 from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.paper import claims as claiming
 from clnr.paper.archive import Archive, Terms
-from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_sheet
+from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_runs, write_sheet
 from clnr.paper.library import Library
 from clnr.paper.plan import Job, Plan, plan
 from clnr.paper.scope import Scope
@@ -137,7 +137,8 @@ def paper(
     if library is None:
         return
     written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, library, folder)]
-    _tell([*written, *write_sheet(claiming.sheet(asked.scope, library), folder)])
+    written += write_sheet(claiming.sheet(asked.scope, library), folder)
+    _tell([*written, write_runs(library, needs(EXHIBITS, asked.scope), folder)])
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import io
 import os
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clnr.methods import METHODS
 from clnr.paper import drawing, figures, tables
 from clnr.paper.library import Library
 from clnr.paper.scope import Batch, Scope
 from clnr.paper.sheet import Sheet
+from clnr.run import shelf
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,6 +64,27 @@ def write_sheet(sheet: Sheet, folder: Path, above: str = "") -> list[Path]:
         text = text.replace("\n\n", f"\n\n{above}\n\n", 1)
     forms = {"md": text, "tex": sheet.latex(), "csv": sheet.csv()}
     return [write_whole(folder / f"{sheet.name}.{end}", content.encode()) for end, content in forms.items()]
+
+
+_OF_A_RUN = (
+    *("method", "dataset", "seed", "strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
+    *("epochs", "train_seconds", "together", "seconds", "machine", "precision"),
+)
+
+
+def write_runs(library: Library, batches: Iterable[Batch], folder: Path) -> Path:
+    """Every run that is shown, one a line: so that all that is said of them can be computed anew."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*_OF_A_RUN, "code", "changed"])
+    for run in sorted(library.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
+        usual = shelf(METHODS[run.method], run.dataset).recipe.to_dict()
+        keys = [key for key in METHODS[run.method].keys if run.recipe.get(key, usual[key]) != usual[key]]
+        changed = " ".join(f"{key}={run.recipe[key]}" for key in keys)
+        values = (getattr(run, name) for name in _OF_A_RUN)
+        told = [f"{value:.6g}" if isinstance(value, float) else value for value in values]
+        writer.writerow([*told, run.versions["code"], changed])
+    return write_whole(folder / "runs.csv", out.getvalue().encode())
 
 
 def _nothing(scope: Scope) -> list[Batch]:

@@ -80,10 +80,17 @@ def _lines(scope: Scope, library: Library, method: Method, sets: list[str], best
     lines = [row(method.name, "strict", *strict)]
     if not method.supervised:
         lines.append(row("", "paper rule", *(accuracy(found[name], "paper", usual) for name in sets)))
-    results = [shelf(method, name).published for name in sets]
-    if any(results):
-        lines.append(row("", "published", *("-" if r is None else f"{r.accuracy:.1f} ± {r.spread:.1f}" for r in results)))
+    printed = [_published(method, name) for name in sets]
+    if any(printed):
+        lines.append(row("", "published", *(cell or "-" for cell in printed)))
     return lines
+
+
+def _published(method: Method, dataset: str) -> str | None:
+    result = shelf(method, dataset).published
+    if result is None:
+        return published.INSTEAD.get((method.name, dataset))
+    return f"{result.accuracy:.1f} ± {result.spread:.1f}"
 
 
 def time_batches(scope: Scope) -> list[Batch]:
