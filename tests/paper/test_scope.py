@@ -43,7 +43,7 @@ def test_slow_methods_have_fewer_seeds_unless_said():
 def test_quick_is_small_and_says_so():
     scope = Scope(quick=True)
     batch = scope.batch(methods.GRACE, "cora")
-    assert (batch.seeds, batch.recipe.epochs, batch.recipe.probe_steps) == (2, 10, 300)
+    assert (batch.seeds, batch.recipe.epochs, batch.recipe.probe_steps) == (2, 5, 300)
     assert scope.sets(SETS) == ["cora", "citeseer"]
     assert scope.some((1, 2, 3)) == (1, 3)
     assert "Compare nothing" in scope.caution

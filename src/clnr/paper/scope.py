@@ -30,7 +30,7 @@ _SLOW = {
 
 _QUICK_SETS = ("cora", "citeseer")
 _QUICK_SEEDS = 2
-_QUICK = {"epochs": 10, "probe_steps": 300}
+_QUICK = {"epochs": 5, "probe_steps": 300}
 
 
 @dataclass(frozen=True)
