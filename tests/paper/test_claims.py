@@ -43,6 +43,8 @@ def as_the_paper_has_it(batch, seed):
         level = 85 + 0.1 * random.standard_normal()
     if name == "BGRL" and dataset in ("computers", "ogbn-arxiv"):
         level = 79.4 + 0.1 * random.standard_normal()
+    if name in ("nCLNR", "CCA-SSG", "GRACE") and batch.recipe.edge_noise:
+        level -= 2
     if name in ("nCLNR", "CCA-SSG") and batch.recipe.dimension == 64:
         level -= 10
     alignment, uniformity = PLANE.get(name, (0.5, -3.0))
@@ -97,7 +99,28 @@ def test_all_claims_hold_where_all_is_as_the_papers_tables_say_but_one_that_they
     (contradicted,) = (claim.says for claim in CLAIMS if claim.says.startswith("CLNR is above every other"))
     expected = dict.fromkeys((claim.says for claim in CLAIMS), "holds") | {contradicted: "fails"}
     assert {row[0].text: row[2].text for row in table.rows} == expected
+    assert any(note.startswith("Made by `clnr claims` from ") for note in table.notes)
     assert f"Of {len(CLAIMS)} claims {len(CLAIMS) - 1} hold, 1 fail and 0 are undecided." in table.notes
+
+
+def test_runs_of_another_machine_are_not_compared_with(world):
+    """GRACE on a slow machine would make CLNR look fast."""
+    elsewhere = [dataclasses.replace(run, machine="slow") if run.method == "GRACE" else run for run in world]
+    found = verdicts(elsewhere)
+    assert {verdict for says, verdict in found.items() if says.startswith(("CLNR trains", "18.2", "by up to"))} == {"undecided"}
+
+
+def test_only_what_a_claim_is_about_is_tested(world):
+    def within(*names):
+        table = sheet(Scope(datasets=names), Library(Archived(world)))
+        return {row[0].text: (row[2].text, row[3].text) for row in table.rows}
+
+    photo = within("photo")
+    assert [photo[says] for says in photo if says.startswith("CLNR is above GRACE on all data sets but Photo")] == [
+        ("undecided", "not asked for")
+    ]
+    assert [photo[says][0] for says in photo if says.startswith("on Photo it gains both")] == ["holds"]
+    assert {numbers for _, numbers in within("embedded").values()} == {"not asked for"}
 
 
 def changed(world, method, sets, **shifts):
@@ -113,7 +136,7 @@ def changed(world, method, sets, **shifts):
 @pytest.mark.parametrize(
     ("method", "sets", "shifts", "failing"),
     [
-        (CLNR, ["cs"], {"strict": -1.7}, ["CLNR is above GRACE", "CLNR is above every other", "the same on all but CiteSeer"]),
+        (CLNR, ["cs"], {"strict": -1.7}, ["CLNR is above GRACE", "CLNR is above every other", "on all but CiteSeer and"]),
         (CLNR, ["cs", "cora", "pubmed"], {"strict": -9}, ["CLNR is the best self-supervised", "CLNR is above supervised"]),
         (GRACE, SETS, {"strict": 1.3}, ["by up to 1.5 points", "by up to 1.4 points"]),
         (METHODS["MVGRL"], ["citeseer"], {"strict": -3}, ["MVGRL is above CLNR"]),
@@ -125,7 +148,7 @@ def changed(world, method, sets, **shifts):
         (RCLNR, ["physics"], {"uniformity": 0.1}, ["surprisingly, dCLNR is like nCLNR"]),
         (DCLNR, ["cora"], {"alignment": 0.4}, ["the same of true whitening"]),
         (GRACE, ["cora"], {"uniformity": -0.9}, ["in two dimensions on Cora"]),
-        (NCLNR, ["photo"], {"strict": 5}, ["CLNR is the most robust"]),
+        (NCLNR, ["photo"], {"strict": 5}, ["under edge noise, CLNR is above"]),
     ],
 )
 def test_a_claim_fails_where_the_runs_speak_against_it(world, method, sets, shifts, failing):

@@ -8,6 +8,7 @@ import io
 import pytest
 
 from clnr import run
+from clnr.errors import TrainingError
 from clnr.methods import CLNR, GRACE
 from clnr.paper import scope
 from clnr.paper.claims import CLAIMS
@@ -40,9 +41,9 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
     assert [row[:2] for row in table] == [
         ["Method", "Protocol"],
         ["GRACE", "strict"],
-        ["", "paper rule"],
+        ["GRACE", "paper rule"],
         ["CLNR", "strict"],
-        ["", "paper rule"],
+        ["CLNR", "paper rule"],
     ]
     for method, line in ((GRACE, 1), (CLNR, 3)):
         recipe = scope.Scope(quick=True).batch(method, "embedded").recipe
@@ -68,8 +69,8 @@ def test_a_table_that_needs_no_runs_is_printed_at_once(clnr):
 
 def test_a_plan_is_told_and_nothing_done(clnr):
     ended = clnr("table", "2", *SMALL, "--plan")
-    assert (ended.code, ended.out) == (0, "")
-    assert ended.err.startswith("2 runs to do, 0 in the record; about ")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("2 runs to do, 0 in the record; about ")
     assert not Record().path.exists()
 
 
@@ -78,6 +79,21 @@ def test_as_is_shows_what_there_is_and_runs_nothing(clnr):
     assert ended.code == 0
     assert "| CLNR | strict | not run |" in ended.out
     assert not Record().path.exists()
+
+
+def test_what_the_record_has_of_another_device_can_be_shown(clnr):
+    assert clnr("table", "2", *SMALL[:-1], "cuda", "--as-is").code == 0
+
+
+def test_a_failed_training_is_told_and_the_table_still_made(clnr, monkeypatch):
+    def broken(*arguments, **more):
+        raise TrainingError("the loss became nan")
+
+    monkeypatch.setattr("clnr.paper.work.runs", broken)
+    ended = clnr("table", "2", *SMALL)
+    assert ended.code == 2
+    assert "| CLNR | strict | failed |" in ended.out
+    assert "the loss became nan" in ended.err
 
 
 def test_quiet_says_nothing(clnr):
@@ -117,4 +133,6 @@ def test_wrong_words_are_refused_in_one_line(clnr, words, said):
 
 def test_a_folder_that_cannot_be_written_is_told(clnr, tmp_path):
     (tmp_path / "file").write_text("x")
-    assert "file" in assert_refused(clnr("table", "1", "--quiet", "--datasets", "embedded", "--out", tmp_path / "file"))
+    said = assert_refused(clnr("paper", *SMALL, "--out", tmp_path / "file"))
+    assert "file cannot be made a folder" in said
+    assert not Record().path.exists()

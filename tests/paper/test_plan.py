@@ -59,11 +59,11 @@ def test_data_that_cannot_be_had_is_named_and_not_planned():
 def test_time_is_told_from_runs_of_the_kind_on_this_machine():
     other = SCOPE.batch(CLNR, "cora", epochs=200)
     here = machine.describe(cpu().device)
-    known = planned([BATCH], made(other, seconds=40.0, machine=here, peak_memory_bytes=5 * 2**30))
-    assert known.seconds == pytest.approx(3 * 40.0 * 50 / 200)
+    known = planned([BATCH], made(other, train_seconds=40.0, seconds=43.0, machine=here, peak_memory_bytes=5 * 2**30))
+    assert known.seconds == pytest.approx(3 * (40.0 * 50 / 200 + 3.0))
     assert known.memory == 5 * 2**30
     assert known.guessed == 0
-    assert "about 15 s" in known.told(2)
+    assert "about 20 s" in known.told(2)
     assert "10.0 GiB" in known.told(2)
 
 
@@ -87,6 +87,11 @@ def test_a_larger_graph_and_a_longer_training_are_guessed_to_take_longer():
 
     assert seconds("cora", epochs=50) < seconds("cora", epochs=500)
     assert seconds("cora", epochs=50, layers=2) < seconds("physics", epochs=50, layers=2)
+
+
+def test_a_job_says_what_is_unusual_about_it():
+    job = planned([SCOPE.batch(CLNR, "cora", edge_noise=0.3, dimension=64)]).jobs[0]
+    assert str(job) == "CLNR on cora, dimension=64, edge_noise=0.3, seed 0"
 
 
 def test_nothing_to_do_is_said_without_a_guess():

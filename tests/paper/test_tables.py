@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import statistics
 
 import pytest
@@ -99,13 +100,25 @@ def test_times_are_medians_of_timed_runs_and_their_ratio():
     runs += [timed(GRACE, "photo", seed, seconds) for seed, seconds in enumerate((20.0, 30.0, 31.0))]
     runs += [made(tables.time_batch(SCOPE, CLNR, "pubmed"), train_seconds=5.0)]
     sheet = tables.times(SCOPE, library(*runs, without={"ogbn-arxiv": "no"}))
-    assert cells(sheet, "Photo", "100 / 1000") == [
+    assert cells(sheet, "Photo", "100 / 1000", "3 / 3") == [
         *("2.00 (1.00-9.00)", "30.00 (20.00-31.00)", "15.0"),
         *("7.87", "143.25", "18.2"),
     ]
     # What was not made alone has no time of its own.
-    assert cells(sheet, "PubMed", "600 / 1000")[:3] == ["not run"] * 3
-    assert cells(sheet, "ogbn-arxiv", "5000 / 10000")[:3] == ["no data"] * 3
+    assert cells(sheet, "PubMed", "600 / 1000", "0 / 0")[:3] == ["not run"] * 3
+    assert cells(sheet, "ogbn-arxiv", "5000 / 10000", "0 / 0")[:3] == ["no data"] * 3
+
+
+def test_times_of_two_machines_are_not_compared():
+    runs = [timed(CLNR, "photo", seed, 1.0) for seed in range(3)]
+    runs += [dataclasses.replace(timed(GRACE, "photo", seed, 900.0), machine="slow") for seed in range(2)]
+    sheet = tables.times(Scope(seeds=3, datasets=("photo",)), library(*runs))
+    assert cells(sheet, "Photo", "100 / 1000", "3 / 0")[:3] == ["1.00 (1.00-1.00)", "not run", "not run"]
+
+
+def test_times_are_of_the_epochs_that_were_trained_and_of_methods_that_were_asked_for():
+    sheet = tables.times(Scope(quick=True, datasets=("photo",), methods=("GRACE",)), library())
+    assert cells(sheet, "Photo", "5 / 5", "0 / 0")[:3] == ["-", "not run", "-"]
 
 
 def test_sizes_are_counted_in_the_data(real_data):
@@ -136,8 +149,9 @@ def test_clusters_are_means_over_seeds_beside_the_papers():
         for seed in range(3)
     ]
     sheet = tables.clusters(SCOPE, library(*runs))
-    assert cells(sheet, "CLNR, Cora") == ["0.100 ± 0.082", "2.000 ± 0.000", "60.000 ± 0.000", "0.105", "2.248", "63.066"]
-    assert cells(sheet, "GRACE, Cora")[:3] == ["not run"] * 3
+    ours = ["0.100 ± 0.082", "2.000 ± 0.000", "60.000 ± 0.000", "3"]
+    assert cells(sheet, "CLNR", "Cora") == [*ours, "0.105", "2.248", "63.066"]
+    assert cells(sheet, "GRACE", "Cora")[:4] == [*["not run"] * 3, "0"]
 
 
 @pytest.mark.parametrize("name", published.SETTINGS)

@@ -41,6 +41,7 @@ def test_the_test_is_wilcoxons_on_pairs_and_mann_and_whitneys_where_there_are_fe
 def test_too_few_seeds_to_tell_are_no_contrast():
     assert not Contrast("x", {}, {0: 1.0}).there
     assert not Contrast("x", {0: 9.0, 1: 9.0}, {0: 1.0, 1: 1.0}).there
+    assert not Contrast("x", {0: 9.0, 1: 9.0}, dict.fromkeys(range(20), 1.0)).there
     assert Contrast("x", dict.fromkeys(range(5), 9.0), dict.fromkeys(range(20), 1.0)).there
 
 
@@ -106,10 +107,15 @@ def test_numbers_name_what_has_too_few_runs():
 
 
 def test_reaching_a_goal():
-    assert reaches({"a": (1, 2, 3), "b": (0, 1, 1.5)}, 2.0).verdict is HOLDS
-    assert reaches({"a": (1, 2, 3), "b": (0, 1, 1.5)}, 2.5).verdict is UNDECIDED
-    assert reaches({"a": (1, 2, 3), "b": (0, 1, 1.5)}, 3.5).verdict is FAILS
-    assert reaches({}, 3.5).verdict is UNDECIDED
+    values = {"a": (1, 2, 3), "b": (0, 1, 1.5)}
+    assert reaches(values, 2.5, nothing=0).verdict is HOLDS
+    assert reaches(values, 0.5, nothing=0).verdict is HOLDS
+    assert reaches(values, 3.5, nothing=0).verdict is FAILS
+    # What may be nothing at all is no gain, and what is not known may be large.
+    assert reaches({"b": (0, 1, 1.5)}, 1.2, nothing=0).verdict is UNDECIDED
+    assert reaches(values | {"c": None}, 3.5, nothing=0).verdict is UNDECIDED
+    assert "too few runs: c" in reaches(values | {"c": None}, 3.5, nothing=0).numbers
+    assert reaches({}, 3.5, nothing=0).verdict is UNDECIDED
 
 
 def test_an_interval_covers_the_mean_as_often_as_it_says():
@@ -137,6 +143,7 @@ def test_being_nothing_to_within_a_margin():
 def test_a_contrast_of_batches_is_of_their_runs():
     scope = Scope(seeds=2)
     first, second = scope.batch(CLNR, "cora"), scope.batch(GRACE, "cora")
-    record = record_of(*(made(first, seed, strict=90.0 + seed) for seed in range(3)), made(second, 1, strict=80.0))
+    nan = made(second, 0, strict=float("nan"))
+    record = record_of(*(made(first, seed, strict=90.0 + seed) for seed in range(3)), made(second, 1, strict=80.0), nan)
     pair = contrast(Library(Archive(record, Terms())), "Cora", first, second, lambda run: run.strict)
     assert (pair.larger, pair.smaller) == ({0: 90.0, 1: 91.0}, {1: 80.0})

@@ -16,7 +16,7 @@ from clnr.paper import work
 from clnr.paper.archive import Archive, Terms
 from clnr.paper.plan import Job, plan
 from clnr.paper.scope import Scope
-from clnr.paper.work import Place, do, do_all
+from clnr.paper.work import Site, do, do_all
 from clnr.record import Record, run_key
 
 SCOPE = Scope(seeds=2)
@@ -28,32 +28,47 @@ def batch(method=CLNR, measures=(), **changes):
     return SCOPE.batch(method, "embedded", measures=measures, **(SMALL | changes))
 
 
-def place():
-    return Place(Record().path, ON_CPU)
+def site():
+    return Site(Record().path, ON_CPU)
 
 
 def test_a_job_is_made_and_recorded_under_its_key():
     told = []
-    done = do(Job(batch(), (0, 1)), place(), lambda epoch, loss: told.append(epoch))
+    done = do(Job(batch(), (0, 1)), site(), lambda epoch, loss: told.append(epoch))
     assert (done.runs, done.failure) == (2, None)
     assert told[-1] == 2
-    graph = place().load("embedded")
+    graph = site().load("embedded")
     for seed in (0, 1):
         assert Record().find(run_key(graph, CLNR, batch().recipe, seed, cpu())).seed == seed
 
 
 def test_what_another_process_has_made_by_now_is_not_made_again(monkeypatch):
-    do(Job(batch(), (0,)), place())
+    do(Job(batch(), (0,)), site())
     asked, runs = [], work.runs
     monkeypatch.setattr(work, "runs", lambda *a, **k: asked.append(list(a[2])) or runs(*a, **k))
-    assert do(Job(batch(), (0, 1)), place()).runs == 2
-    assert do(Job(batch(), (0, 1)), place()).runs == 2
+    assert do(Job(batch(), (0, 1)), site()).runs == 2
+    assert do(Job(batch(), (0, 1)), site()).runs == 2
     assert asked == [[1]]
+
+
+def test_what_another_process_is_at_is_left_to_it_and_comes_last():
+    fcntl = pytest.importorskip("fcntl")
+    busy, free = Job(batch(), (0,)), Job(batch(NCLNR), (0,))
+    path = site().record.parent / "working" / busy.digest
+    path.parent.mkdir(parents=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert do(busy, site()).busy
+        all_of_it = do_all([busy, free], site(), 1)
+        assert next(all_of_it).job is free
+    assert [done.job for done in all_of_it] == [busy]
+    assert len(Record().runs()) == 2
+    assert not list(path.parent.iterdir())
 
 
 def test_measures_are_made_and_timed_runs_are_made_alone_after_a_warm_up(monkeypatch):
     monkeypatch.setattr(type(cpu()), "together", 8)
-    do(Job(batch(measures=("clusters", "time")), (0, 1)), place())
+    do(Job(batch(measures=("clusters", "time")), (0, 1)), site())
     found = Archive(Record(), ON_CPU).seeds(batch(measures=("clusters", "time")))
     assert [run.together for run in found.values()] == [1, 1]
     assert set(found[0].more) == {"clusters", "time"}
@@ -68,7 +83,7 @@ def test_a_training_that_fails_is_told_and_the_others_stay(monkeypatch):
 
     real = work.runs
     monkeypatch.setattr(work, "runs", broken)
-    done = do(Job(batch(), (0, 1)), place())
+    done = do(Job(batch(), (0, 1)), site())
     assert (done.runs, done.failure) == (1, "the loss became nan")
     assert len(Record().runs()) == 1
 
@@ -76,7 +91,7 @@ def test_a_training_that_fails_is_told_and_the_others_stay(monkeypatch):
 def test_several_processes_make_all_and_the_timed_last():
     batches = [batch(measures=("time",), temperature=0.7), batch(), batch(NCLNR)]
     ahead = plan(batches, Archive(Record(), ON_CPU), cpu(), {})
-    done = list(do_all(ahead.jobs, place(), 2))
+    done = list(do_all(ahead.jobs, site(), 2))
     assert sum(each.runs for each in done) == ahead.runs == 6
     assert [each.job.batch.timed for each in done[-2:]] == [True, True]
     assert not any(each.job.batch.timed for each in done[:-2])
@@ -145,3 +160,15 @@ def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how
     assert f"{kept} in the record" in told
     assert table == expected
     assert "not run" not in table
+
+
+def test_two_commands_at_once_share_the_work_and_give_the_same_table(tmp_path):
+    pair = [start(tmp_path / "shared"), start(tmp_path / "shared")]
+    (first, _), (second, _) = (each.communicate(timeout=120) for each in pair)
+    assert first == second
+    assert "not run" not in first
+    record = Record(tmp_path / "shared" / "state" / "runs.sqlite")
+    made = [(run.method, run.seed) for _, run in record.runs()]
+    # Where the system has no locks, both may make the same run, which does no harm.
+    assert len(set(made)) == 6
+    assert len(made) == 6 or not sys.platform.startswith(("linux", "darwin"))

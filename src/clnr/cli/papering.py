@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,15 +16,15 @@ import typer
 from clnr.cli.app import app, say
 from clnr.cli.running import DataRoot, Device, Precision, Quiet, stoppable
 from clnr.data.files import download
-from clnr.engine import choose
+from clnr.engine import DEVICES, PRECISIONS, choose
 from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.paper import claims as claiming
 from clnr.paper.archive import Archive, Terms
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_runs, write_sheet
 from clnr.paper.library import Library
 from clnr.paper.plan import Job, Plan, plan
-from clnr.paper.scope import Scope
-from clnr.paper.work import Done, Place, do, do_all
+from clnr.paper.scope import Batch, Scope
+from clnr.paper.work import Site, do_all
 from clnr.record import Record
 from clnr.session import Bar, progress_bar
 
@@ -64,6 +65,9 @@ def _asked(
 ) -> Asked:
     if jobs < 1:
         raise ClnrError(f"--jobs must be at least 1, not {jobs}")
+    for what, word, known in (("device", device, DEVICES), ("precision", precision, PRECISIONS)):
+        if word not in known:
+            raise UnknownName(what, word, known)
     terms = Terms(device, precision, older)
     return Asked(Scope.of(datasets, methods, seeds, quick), terms, data_root, jobs, as_is, only_plan, quiet)
 
@@ -97,13 +101,14 @@ def table(
     """
     exhibit = _numbered("table", TABLES, number)
     _check(form)
-    library = _library([exhibit], asked)
+    library = _library([exhibit], asked, folder)
     if library is None:
         return
     if folder is None:
         print(getattr(exhibit.sheet(asked.scope, library), form)(), end="")
+        _tell([], library)
     else:
-        _tell(exhibit.write(asked.scope, library, folder))
+        _tell(exhibit.write(asked.scope, library, folder), library)
 
 
 @app.command()
@@ -118,9 +123,9 @@ def figure(
     It comes as PNG and SVG, and its numbers as Markdown, LaTeX and CSV. Runs that it needs and the record lacks are made first.
     """
     exhibit = _numbered("figure", FIGURES, number)
-    library = _library([exhibit], asked)
+    library = _library([exhibit], asked, folder)
     if library is not None:
-        _tell(exhibit.write(asked.scope, library, folder))
+        _tell(exhibit.write(asked.scope, library, folder), library)
 
 
 @app.command()
@@ -133,12 +138,12 @@ def paper(
 
     Whatever the record has is not run again: after a stop, the same command goes on.
     """
-    library = _library(EXHIBITS, asked)
+    library = _library(EXHIBITS, asked, folder)
     if library is None:
         return
     written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, library, folder)]
     written += write_sheet(claiming.sheet(asked.scope, library), folder)
-    _tell([*written, write_runs(library, needs(EXHIBITS, asked.scope), folder)])
+    _tell([*written, write_runs(library, needs(EXHIBITS, asked.scope), folder)], library)
 
 
 @app.command()
@@ -160,42 +165,55 @@ def _numbered(kind: str, exhibits: tuple[Exhibit, ...], number: int) -> Exhibit:
     return exhibits[number - 1]
 
 
-def _tell(written: Iterable[Path]) -> None:
-    for path in written:
-        print(path)
-
-
-def _library(exhibits: Iterable[Exhibit], asked: Asked) -> Library | None:
+def _library(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> Library | None:
     """What some tables and figures are filled from, made now as far as it is missing; None where only a plan was asked for."""
-    engine, record = choose(asked.terms.device, asked.terms.precision), Record()
-    batches = needs(exhibits, asked.scope)
+    _check_folder(folder)
+    record, batches = Record(), needs(exhibits, asked.scope)
     with stoppable(_KEPT), progress_bar(asked.quiet) as bar:
-        fetch = _refuse if asked.as_is else partial(download, progress=bar.fetched)
-        library = Library(Archive(record, asked.terms), asked.data_root, fetch)
+        idle = asked.as_is or asked.only_plan
+        library = Library(
+            Archive(record, asked.terms), asked.data_root, _refuse if idle else partial(download, progress=bar.fetched)
+        )
         for name in dict.fromkeys(batch.dataset for batch in batches):
             library.load(name)
-        if asked.as_is:
-            return library
-        ahead = plan(batches, library.archive, engine, library.without)
-        bar.remark(ahead.told(asked.jobs))
         if asked.only_plan:
+            print(_planned(batches, library, asked).told(asked.jobs))
             return None
-        if ahead.jobs:
-            record.prepare()
-            _work(ahead, Place(record.path, asked.terms, asked.data_root), asked.jobs, bar, library)
-            library.archive.read()
+        if not asked.as_is:
+            ahead = _planned(batches, library, asked)
+            bar.remark(ahead.told(asked.jobs))
+            if ahead.jobs:
+                record.prepare()
+                _work(ahead, Site(record.path, asked.terms, asked.data_root), asked.jobs, bar, library)
+                library.archive.read()
     return library
 
 
+def _planned(batches: list[Batch], library: Library, asked: Asked) -> Plan:
+    return plan(batches, library.archive, choose(asked.terms.device, asked.terms.precision), library.without)
+
+
+def _check_folder(folder: Path | None) -> None:
+    """Fail now, not after hours of work, if nothing could be written."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ClnrError(f"--out {folder} cannot be made a folder: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise ClnrError(f"--out {folder} cannot be written to")
+
+
 def _refuse(url: str, target: Path) -> None:
-    raise DataError(f"{url} was not downloaded, since nothing was to be made")
+    raise DataError(f"it was not looked for at {url}, since nothing was to be run")
 
 
-def _work(ahead: Plan, place: Place, workers: int, bar: Bar, library: Library) -> None:
+def _work(ahead: Plan, site: Site, workers: int, bar: Bar, library: Library) -> None:
     """Make a plan's runs; what fails is said and noted, and the others go on."""
     began, made = time.perf_counter(), 0
     with bar.counting(ahead.runs) as count:
-        for done in _done(ahead, place, workers, count):
+        for done in do_all(ahead.jobs, site, workers, lambda job: partial(_say_epoch, job, count)):
             made += len(done.job.seeds)
             count(len(done.job.seeds), str(done.job))
             bar.log(f"{made:,} of {ahead.runs:,} runs, {time.perf_counter() - began:,.0f} s: {done.job}")
@@ -204,14 +222,13 @@ def _work(ahead: Plan, place: Place, workers: int, bar: Bar, library: Library) -
                 say(f"{done.job}: {done.failure}")
 
 
-def _done(ahead: Plan, place: Place, workers: int, count: Callable[[int, str], None]) -> Iterator[Done]:
-    if workers > 1:
-        yield from do_all(ahead.jobs, place, workers)
-        return
-    for job in ahead.jobs:
-        count(0, str(job))
-        yield do(job, place, partial(_say_epoch, job, count))
-
-
 def _say_epoch(job: Job, count: Callable[[int, str], None], epoch: int, loss: float) -> None:
     count(0, f"{job}, epoch {epoch} of {job.batch.recipe.epochs}")
+
+
+def _tell(written: Iterable[Path], library: Library) -> None:
+    """Name what was written; where something failed that it should show, exit with 2."""
+    for path in written:
+        print(path)
+    if library.failures:
+        raise typer.Exit(2)

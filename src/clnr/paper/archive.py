@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clnr import machine
 from clnr.errors import ClnrError
@@ -38,6 +39,20 @@ class Terms:
         )
 
 
+class Place(NamedTuple):
+    """Where a run was made, as far as its numbers and times depend on it."""
+
+    machine: str
+    precision: str
+
+    def __str__(self) -> str:
+        return f"{self.machine}, {self.precision}"
+
+
+def place_of(run: Run) -> Place:
+    return Place(run.machine, run.precision)
+
+
 class Archive:
     """A record's runs that count, found by batch.
 
@@ -66,6 +81,13 @@ class Archive:
             if kind is not None:
                 self._runs[kind].append(run)
                 self._dates[id(run)] = made
+
+    def at(self, place: Place) -> Archive:
+        """The same with the runs of one place alone."""
+        other = copy.copy(self)
+        kept = {kind: [run for run in runs if place_of(run) == place] for kind, runs in self._runs.items()}
+        other._runs = defaultdict(list, kept)
+        return other
 
     def find(self, batch: Batch) -> Summary | None:
         """Its runs as far as there are any."""

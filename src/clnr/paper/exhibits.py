@@ -16,7 +16,7 @@ from clnr.paper import drawing, figures, tables
 from clnr.paper.library import Library
 from clnr.paper.scope import Batch, Scope
 from clnr.paper.sheet import Sheet
-from clnr.run import shelf
+from clnr.recipe import Recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,9 +78,7 @@ def write_runs(library: Library, batches: Iterable[Batch], folder: Path) -> Path
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*_OF_A_RUN, "code", "changed"])
     for run in sorted(library.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
-        usual = shelf(METHODS[run.method], run.dataset).recipe.to_dict()
-        keys = [key for key in METHODS[run.method].keys if run.recipe.get(key, usual[key]) != usual[key]]
-        changed = " ".join(f"{key}={run.recipe[key]}" for key in keys)
+        changed = " ".join(Batch(METHODS[run.method], run.dataset, Recipe.of(run.recipe), 1).changed)
         values = (getattr(run, name) for name in _OF_A_RUN)
         told = [f"{value:.6g}" if isinstance(value, float) else value for value in values]
         writer.writerow([*told, run.versions["code"], changed])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +14,7 @@ from clnr.data import DATASETS
 from clnr.data.files import Fetch
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.paper.archive import Archive
+from clnr.paper.archive import Archive, place_of
 from clnr.paper.scope import Batch
 from clnr.paper.sheet import NO_DATA, NOT_RUN
 from clnr.results import Run, Summary
@@ -45,6 +47,13 @@ class Library:
             return "failed"
         return NO_DATA if batch.dataset in self.without else NOT_RUN
 
+    def in_one_place(self, batches: Iterable[Batch]) -> Library:
+        """The same with the runs of one machine and precision alone, that which made most of some batches: what is compared
+        with each other is to be alike in that.
+        """
+        places = Counter(place_of(run) for run in self.runs(batches))
+        return dataclasses.replace(self, archive=self.archive.at(places.most_common(1)[0][0])) if places else self
+
     def load(self, dataset: str) -> Graph | None:
         """The data, if it can be had; why not is noted."""
         try:
@@ -63,14 +72,15 @@ class Library:
         runs = self.runs(batches)
         if not runs:
             return f"Made by `{command}`."
-        seeds = sorted({run.seed for run in runs})
-        places = sorted({f"{run.machine}, {run.precision}" for run in runs})
+        first, last = min(run.seed for run in runs), max(run.seed for run in runs)
+        seeds = f"seed {first}" if first == last else f"seeds {first} to {last}"
+        places = sorted({str(place_of(run)) for run in runs})
         versions = sorted({_versions(run) for run in runs})
         days = self.archive.made(runs)
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         seconds = sum(run.seconds for run in runs)
         return (
-            f"Made by `{command}` from {len(runs):,} runs, seeds {seeds[0]} to {seeds[-1]}; {'; '.join(places)}; "
+            f"Made by `{command}` from {counted(len(runs), 'run')}, {seeds}; {'; '.join(places)}; "
             f"{'; '.join(versions)}; {when}; the runs took {seconds:,.0f} s of that machine's time."
         )
 
@@ -78,6 +88,10 @@ class Library:
 def _versions(run: Run) -> str:
     known = run.versions
     return f"clnr {known['clnr']} (code {known['code']}), torch {known['torch']}, Python {known['python']}"
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def title_of(dataset: str) -> str:

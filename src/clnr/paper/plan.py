@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from clnr import machine
 from clnr.data import DATASETS
 from clnr.engine import Engine
 from clnr.paper.archive import Archive
+from clnr.paper.library import counted
 from clnr.paper.scope import Batch
 
 # Bytes and operations a second, and seconds that an epoch and a probe take whatever their size: of no machine in particular.
@@ -26,9 +28,15 @@ class Job:
     batch: Batch
     seeds: tuple[int, ...]
 
+    @property
+    def digest(self) -> str:
+        """A name for what it is of, the same in every process."""
+        parts = repr((self.batch.kind, sorted(self.batch.measures), self.seeds))
+        return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
     def __str__(self) -> str:
         which = f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
-        return f"{self.batch.method.name} on {self.batch.dataset}, {which}"
+        return ", ".join([f"{self.batch.method.name} on {self.batch.dataset}", *self.batch.changed, which])
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class Plan:
 
     def told(self, workers: int) -> str:
         """In a line or two."""
-        said = f"{self.runs:,} runs to do, {self.recorded:,} in the record"
+        said = f"{counted(self.runs, 'run')} to do, {self.recorded:,} in the record"
         if self.jobs:
             said += f"; about {_duration(self.seconds / workers)}, at most {self.memory * workers / 2**30:.1f} GiB"
         if self.guessed:
@@ -106,8 +114,9 @@ def _cost(batch: Batch, archive: Archive, engine: Engine) -> tuple[float, float,
     here = [run for run in archive.like(batch) if run.machine == machine.describe(engine.device)]
     if not here:
         return (*_guess(batch, engine), False)
-    an_epoch = statistics.fmean(run.seconds / max(1, int(run.recipe["epochs"])) for run in here)
-    return an_epoch * max(1, batch.recipe.epochs), max(run.peak_memory_bytes for run in here), True
+    an_epoch = statistics.fmean(run.train_seconds / max(1, int(run.recipe["epochs"])) for run in here)
+    evaluated = statistics.fmean(run.seconds - run.train_seconds for run in here)
+    return an_epoch * batch.recipe.epochs + evaluated, max(run.peak_memory_bytes for run in here), True
 
 
 def _guess(batch: Batch, engine: Engine) -> tuple[float, float]:

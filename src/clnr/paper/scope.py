@@ -57,6 +57,13 @@ class Batch:
         return "time" in self.measures
 
     @property
+    def changed(self) -> list[str]:
+        """What its recipe has otherwise than the shelf's, as ``key=value``."""
+        usual = shelf(self.method, self.dataset).recipe
+        values = {key: getattr(self.recipe, key) for key in self.method.keys}
+        return [f"{key}={value}" for key, value in values.items() if value != getattr(usual, key)]
+
+    @property
     def slow(self) -> bool:
         return self.method.name in _SLOW
 
@@ -97,6 +104,10 @@ class Scope:
         if self.datasets is not None:
             return [*(name for name in usual if name in self.datasets), *(name for name in self.datasets if name not in usual)]
         return [name for name in usual if name in _QUICK_SETS] if self.quick else list(usual)
+
+    def among(self, sets: Iterable[str]) -> list[str]:
+        """Of some data sets those that are wanted, and no others."""
+        return [name for name in sets if name in self.sets(SETS)]
 
     def lineup(self, usual: Iterable[Method]) -> list[Method]:
         return [method for method in usual if self.methods is None or method.name in self.methods]

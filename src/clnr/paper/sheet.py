@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -58,23 +59,28 @@ class Sheet:
         return "\n\n".join([f"## {self.title}", table, *self.notes]) + "\n"
 
     def latex(self) -> str:
-        """For LaTeX with booktabs, ready to paste."""
+        """For LaTeX with booktabs, ready to paste; cells of many words get lines of their own, and pages if need be."""
+        longest = [max(len(cell.text) for cell in column) for column in zip(*self.rows, strict=True)]
+        long = any(length > _LONG for length in longest)
         columns = "l" * self.words + "r" * (len(self.head) - self.words)
+        if long:
+            widths = [math.sqrt(max(length, _SHORT)) for length in longest]
+            columns = "".join(f"p{{{0.9 * width / sum(widths):.2f}\\textwidth}}" for width in widths)
         groups = ("\n".join(_line([_bold(cell) for cell in row]) for row in group) for group in self.groups)
+        names = f"\\caption{{{_escape(self.title)}}}\\label{{tab:clnr-{self.name}}}"
+        begin = ["\\begin{table}", "\\centering", names, f"\\begin{{tabular}}{{{columns}}}"]
+        end = ["\\end{tabular}", "\\end{table}"]
+        if long:
+            begin, end = ["\\footnotesize", f"\\begin{{longtable}}{{{columns}}}", f"{names} \\\\"], ["\\end{longtable}"]
         lines = [
-            "% needs \\usepackage{booktabs}",
-            "\\begin{table}",
-            "\\centering",
-            f"\\caption{{{_escape(self.title)}}}",
-            f"\\label{{tab:clnr-{self.name}}}",
-            f"\\begin{{tabular}}{{{columns}}}",
+            f"% needs \\usepackage{{booktabs,amssymb{',longtable' if long else ''}}}",
+            *begin,
             "\\toprule",
             _line([_escape(name) for name in self.head]),
             "\\midrule",
             "\n\\midrule\n".join(groups),
             "\\bottomrule",
-            "\\end{tabular}",
-            "\\end{table}",
+            *end,
         ]
         return "\n".join([*lines, *(f"% {line}" for note in self.notes for line in note.splitlines())]) + "\n"
 
@@ -82,7 +88,11 @@ class Sheet:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.head)
-        writer.writerows([cell.text for cell in row] for row in self.rows)
+        first = ""
+        for row in self.rows:
+            # What a reader sees from the row above, a program would miss.
+            first = row[0].text or first
+            writer.writerow([first, *(cell.text for cell in row[1:])])
         return out.getvalue()
 
 
@@ -98,7 +108,20 @@ def _bold(cell: Cell) -> str:
     return f"\\textbf{{{_escape(cell.text)}}}" if cell.bold else _escape(cell.text)
 
 
-_LATEX = {"&": "\\&", "%": "\\%", "#": "\\#", "_": "\\_", "±": "$\\pm$", "✓": "\\checkmark", "×": "$\\times$", "≤": "$\\le$"}
+_SHORT, _LONG = 25, 60
+_LATEX = {
+    **{letter: f"\\{letter}" for letter in "&%#_$"},
+    "{": "\\{",
+    "}": "\\}",
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": "$\\pm$",
+    "✓": "\\checkmark",
+    "×": "$\\times$",
+}
 
 
 def _escape(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clnr import methods
 from clnr.methods import METHODS, Method
 from clnr.paper import published
-from clnr.paper.library import Library, accuracy, mean, title_of
+from clnr.paper.library import Library, accuracy, counted, mean, title_of
 from clnr.paper.scope import SETS, Batch, Scope
 from clnr.paper.sheet import NO_DATA, Cell, Row, Sheet, row
 from clnr.results import Summary
@@ -59,9 +59,9 @@ def accuracies(scope: Scope, library: Library) -> Sheet:
     usual = scope.batch(CLNR, "cora").seeds
     notes = (
         OPTIMISTIC + " *published*: the paper's table 2.",
-        f"Means and population standard deviations over {usual} seeds, or as many as stand in brackets; in bold, the best "
-        "strict mean of the self-supervised methods of the paper's table. GCN and GAT are judged by their own predictions, for "
-        "which both protocols are one. Below the second rule: what the paper's table does not have.",
+        f"Means and population standard deviations over {counted(usual, 'seed')}, or as many as stand in brackets; in bold, "
+        "the best strict mean of the self-supervised methods of the paper's table. GCN and GAT are judged by their own "
+        f"predictions, for which both protocols are one. From {BESIDE[0].name} on: what the paper's table does not have.",
     )
     head = ("Method", "Protocol", *(title_of(name) for name in sets))
     return Sheet("table-2", "Table 2. Accuracy in percent", head, rows, notes, words=2)
@@ -103,22 +103,28 @@ def time_batch(scope: Scope, method: Method, dataset: str) -> Batch:
 
 
 def times(scope: Scope, library: Library) -> Sheet:
-    """Table 3: how long CLNR and GRACE train."""
-    rows = []
+    """Table 3: how long CLNR and GRACE train, on one machine."""
+    here, rows = library.in_one_place(time_batches(scope)), []
+    lineup = scope.lineup((CLNR, GRACE))
     for name in scope.sets(TIMED):
-        found = {method.name: library.find(time_batch(scope, method, name)) for method in (CLNR, GRACE)}
+        batches = [time_batch(scope, method, name) for method in (CLNR, GRACE)]
+        clnr, grace = found = [here.find(batch) if batch.method in lineup else "-" for batch in batches]
         then = published.SECONDS.get(name)
-        cells = [_seconds(found[method.name]) for method in (CLNR, GRACE)]
-        ratio = _ratio(found[CLNR.name], found[GRACE.name])
         printed = ("-", "-", "-") if then is None else (f"{then[0]:,.2f}", f"{then[1]:,.2f}", f"{then[1] / then[0]:.1f}")
-        epochs = " / ".join(str(shelf(method, name).recipe.epochs) for method in (CLNR, GRACE))
-        rows.append(row(title_of(name), epochs, *cells, ratio, *printed))
-    head = ("Data set", "epochs", "CLNR, s", "GRACE, s", "GRACE / CLNR", "paper: CLNR, s", "paper: GRACE, s", "paper: ratio")
+        epochs, seeds = " / ".join(str(batch.recipe.epochs) for batch in batches), " / ".join(map(count_of, found))
+        rows.append(row(title_of(name), epochs, seeds, _seconds(clnr), _seconds(grace), _ratio(clnr, grace), *printed))
+    head = ("Data set", "epochs", "seeds", "CLNR, s", "GRACE, s", "GRACE / CLNR")
+    paper = ("paper: CLNR, s", "paper: GRACE, s", "paper: ratio")
     note = (
-        "Training alone, each run by itself on an idle machine; medians and, in brackets, lowest and highest over seeds. The "
-        "paper's times are of another machine and another program: what can be compared is the ratio."
+        "Training alone, of CLNR / GRACE, each run by itself after a warm-up; medians and, in brackets, lowest and highest "
+        "over seeds. The paper's times are of another machine and another program: what can be compared is the ratio."
     )
-    return Sheet("table-3", "Table 3. Training time", head, (tuple(rows),), (note,), words=2)
+    return Sheet("table-3", "Table 3. Training time", (*head, *paper), (tuple(rows),), (note,), words=3)
+
+
+def count_of(found: Summary | str) -> str:
+    """How many seeds there are."""
+    return "0" if isinstance(found, str) else str(len(found.runs))
 
 
 def _seconds(found: Summary | str) -> str:
@@ -195,14 +201,15 @@ def clusters(scope: Scope, library: Library) -> Sheet:
             found = library.find(scope.batch(method, name, measures=("clusters",)))
             printed = published.CLUSTERS[method.name] if name == "cora" else ()
             cells = [found] * 3 if isinstance(found, str) else [_spread(scores(found, score)) for score in SCORES]
-            rows.append(row(f"{method.name}, {title_of(name)}", *cells, *([f"{value:.3f}" for value in printed] or ["-"] * 3)))
+            then = [f"{value:.3f}" for value in printed] or ["-"] * 3
+            rows.append(row(method.name, title_of(name), *cells, count_of(found), *then))
         groups.append(tuple(rows))
-    head = ("Method", "SC", "DB", "CH", "paper: SC", "paper: DB", "paper: CH")
+    head = ("Method", "Data set", "SC", "DB", "CH", "seeds", "paper: SC", "paper: DB", "paper: CH")
     note = (
         "Silhouette coefficient (higher is better), Davies-Bouldin index (lower), Calinski-Harabasz score (higher) of the raw "
         "embeddings of all nodes against their classes: means and standard deviations over seeds."
     )
-    return Sheet("table-6", "Table 6. Clustering scores", head, tuple(groups), (note,))
+    return Sheet("table-6", "Table 6. Clustering scores", head, tuple(groups), (note,), words=2)
 
 
 def scores(found: Summary, score: str) -> list[float]:
@@ -210,4 +217,5 @@ def scores(found: Summary, score: str) -> list[float]:
 
 
 def _spread(values: list[float]) -> str:
-    return f"{statistics.fmean(values):.3f} ± {statistics.pstdev(values):.3f}"
+    spread = f" ± {statistics.pstdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{spread}"

@@ -15,8 +15,9 @@ from clnr.paper.scope import Batch
 from clnr.results import Run
 
 LEVEL = 0.05
-# With fewer pairs, the signed-rank test cannot reach the level, whatever they say.
+# With fewer pairs, the signed-rank test cannot reach the level, whatever they say; nor is a method judged by two seeds.
 _PAIRS = 6
+_SEEDS = 3
 
 Measure = Callable[[Run], float]
 
@@ -58,14 +59,9 @@ class Contrast:
 
     @property
     def there(self) -> bool:
-        return bool(self.larger and self.smaller) and self._least <= LEVEL
-
-    @property
-    def _least(self) -> float:
-        """The lowest p-value that so many seeds could give."""
-        if len(self.differences) >= _PAIRS:
-            return 0.0
-        return 2 / math.comb(len(self.larger) + len(self.smaller), len(self.larger))
+        """Whether there are seeds enough to tell anything."""
+        few = min(len(self.larger), len(self.smaller))
+        return few >= _SEEDS and 2 / math.comb(len(self.larger) + len(self.smaller), few) <= LEVEL
 
     @property
     def mean(self) -> float:
@@ -84,8 +80,11 @@ class Contrast:
 
 
 def contrast(library: Library, what: str, larger: Batch, smaller: Batch, measure: Measure) -> Contrast:
-    """A measure of two batches."""
-    first, second = ({seed: measure(run) for seed, run in library.archive.seeds(batch).items()} for batch in (larger, smaller))
+    """A measure of two batches, where it is a number."""
+    first, second = (
+        {seed: value for seed, run in library.archive.seeds(batch).items() if math.isfinite(value := measure(run))}
+        for batch in (larger, smaller)
+    )
     return Contrast(what, first, second)
 
 
@@ -123,6 +122,8 @@ def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], s
 
     It fails where so many have failed that the others are too few.
     """
+    if not contrasts:
+        return Outcome(Verdict.UNDECIDED, "not asked for")
     found = judge(contrasts)
     verdicts: dict[str, list[Verdict]] = {}
     for each in contrasts:
@@ -133,7 +134,7 @@ def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], s
     told = [f"{what} {judged}" for what, judged in found.items()]
     missing = [each.what for each in contrasts if each.what not in found]
     numbers = f"of {len(verdicts)}, {held} hold and {failed} fail: {_listed(told, missing)}"
-    if not verdicts or len(verdicts) < count:
+    if len(verdicts) < count:
         return Outcome(Verdict.UNDECIDED, numbers)
     if len(verdicts) - failed < count:
         return Outcome(Verdict.FAILS, numbers)
@@ -144,18 +145,27 @@ def _listed(told: Sequence[str], missing: Sequence[str]) -> str:
     return "; ".join([*told, *([f"too few runs: {', '.join(missing)}"] if missing else [])])
 
 
-def reaches(values: Mapping[str, tuple[float, float, float]], goal: float) -> Outcome:
-    """A claim that the largest of some values is so large, each given between its bounds; it fails if all bounds are below."""
-    told = [f"{what} {middle:.2f} ({low:.2f} to {high:.2f})" for what, (low, middle, high) in values.items()]
+Bounds = tuple[float, float, float]
+
+
+def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> Outcome:
+    """A claim that the largest of some values is so large, each given between its bounds, or None where it is not known.
+
+    It holds where the goal lies within the bounds of one, or below, and these do not reach down to what would be nothing; it
+    fails where all are known and lie below.
+    """
+    known = {what: bounds for what, bounds in values.items() if bounds is not None}
+    missing = [what for what in values if what not in known]
+    told = [f"{what} {middle:.2f} ({low:.2f} to {high:.2f})" for what, (low, middle, high) in known.items()]
     verdict = Verdict.UNDECIDED
-    if any(middle >= goal for _, middle, _ in values.values()):
+    if any(nothing < low and high >= goal for low, _, high in known.values()):
         verdict = Verdict.HOLDS
-    elif values and all(high < goal for _, _, high in values.values()):
+    elif known and not missing and all(high < goal for _, _, high in known.values()):
         verdict = Verdict.FAILS
-    return Outcome(verdict, _listed(told, []) or "no runs")
+    return Outcome(verdict, _listed(told, missing) or "not asked for")
 
 
-def interval(values: Sequence[float], number: int) -> tuple[float, float, float]:
+def interval(values: Sequence[float], number: int) -> Bounds:
     """The mean with its 95 % bounds by Student's t, corrected by Bonferroni for how many there are."""
     from scipy.stats import t
 
@@ -176,4 +186,4 @@ def within(values: Mapping[str, Sequence[float]], margin: float) -> Outcome:
         verdict = Verdict.FAILS
     elif known and not missing and all(-margin <= low and high <= margin for low, _, high in known.values()):
         verdict = Verdict.HOLDS
-    return Outcome(verdict, _listed(told, missing))
+    return Outcome(verdict, _listed(told, missing) or "not asked for")

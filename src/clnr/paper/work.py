@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ _WARM_UP = 5
 
 
 @dataclass(frozen=True)
-class Place:
+class Site:
     """Where runs are made and kept; small, so that it can be sent to another process."""
 
     record: Path
@@ -43,11 +44,15 @@ class Place:
 
 @dataclass(frozen=True)
 class Done:
-    """A job that has ended: how many of its runs are there now, and what went wrong with the others."""
+    """A job that has ended: how many of its runs are there now, and what went wrong with the others.
+
+    Or one that was not begun, since another process is ``busy`` with it.
+    """
 
     job: Job
     runs: int
     failure: str | None = None
+    busy: bool = False
 
 
 @lru_cache(maxsize=2)
@@ -55,18 +60,26 @@ def _graph(dataset: str, root: Path | None) -> Graph:
     return data.load(dataset, root)
 
 
-def do(job: Job, place: Place, watch: Watch | None = None) -> Done:
-    """Make a job's runs, but those that another process has made by now; each is recorded as soon as it is there."""
-    record, batch = Record(place.record), job.batch
-    there = Archive(record, place.terms, of=batch).seeds(batch)
+def do(job: Job, site: Site, watch: Watch | None = None, wait: bool = False) -> Done:
+    """Make a job's runs, but those that another process has made by now; each is recorded as soon as it is there.
+
+    A job that another process is at is left to it, or waited for if so asked.
+    """
+    with _alone(site.record.parent / "working" / job.digest, wait) as mine:
+        return _do(job, site, watch) if mine else Done(job, 0, busy=True)
+
+
+def _do(job: Job, site: Site, watch: Watch | None) -> Done:
+    record, batch = Record(site.record), job.batch
+    there = Archive(record, site.terms, of=batch).seeds(batch)
     seeds = [seed for seed in job.seeds if seed not in there]
-    engine = choose(place.terms.device, place.terms.precision)
+    engine = choose(site.terms.device, site.terms.precision)
     count = len(job.seeds) - len(seeds)
     if not seeds:
         return Done(job, count)
     try:
-        graph = place.load(batch.dataset)
-        make = partial(runs, batch.method, graph, device=place.terms.device, precision=place.terms.precision)
+        graph = site.load(batch.dataset)
+        make = partial(runs, batch.method, graph, device=site.terms.device, precision=site.terms.precision)
         if batch.timed:
             # What is done once in a process, as the loading of kernels, is not to be on the first seed's bill.
             next(make([seeds[0]], recipe=batch.recipe.but(epochs=min(_WARM_UP, batch.recipe.epochs), probe_steps=1)))
@@ -79,14 +92,39 @@ def do(job: Job, place: Place, watch: Watch | None = None) -> Done:
     return Done(job, count)
 
 
-def do_all(jobs: tuple[Job, ...], place: Place, workers: int) -> Iterator[Done]:
-    """Make all jobs in so many processes, those that are timed after the others and one at a time."""
-    shared = [job for job in jobs if not job.batch.timed]
+def do_all(jobs: Sequence[Job], site: Site, workers: int, watching: Callable[[Job], Watch] | None = None) -> Iterator[Done]:
+    """Make all jobs, in so many processes, those that are timed after the others and one at a time.
+
+    What another command with the same record is busy with comes last: by then it will have been made.
+    """
+    shared, timed = ([job for job in jobs if job.batch.timed is alone] for alone in (False, True))
+    for wait in (False, True):
+        left = []
+        for done in itertools.chain(
+            _side_by_side(shared, site, workers, watching, wait), _in_turn(timed, site, watching, wait)
+        ):
+            if done.busy:
+                left.append(done.job)
+            else:
+                yield done
+        shared, timed = [], left
+
+
+def _in_turn(jobs: Sequence[Job], site: Site, watching: Callable[[Job], Watch] | None, wait: bool) -> Iterator[Done]:
+    return (do(job, site, watching(job) if watching else None, wait) for job in jobs)
+
+
+def _side_by_side(
+    jobs: Sequence[Job], site: Site, workers: int, watching: Callable[[Job], Watch] | None, wait: bool
+) -> Iterator[Done]:
+    if workers == 1 or not jobs:
+        yield from _in_turn(jobs, site, watching, wait)
+        return
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // workers)
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(threads,)) as pool:
         with _deaf():
-            waiting = [pool.submit(do, job, place) for job in shared]
+            waiting = [pool.submit(do, job, site, None, wait) for job in jobs]
         try:
             yield from (done.result() for done in as_completed(waiting))
         except BrokenProcessPool:
@@ -96,7 +134,25 @@ def do_all(jobs: tuple[Job, ...], place: Place, workers: int) -> Iterator[Done]:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
                 process.terminate()
-    yield from (do(job, place) for job in jobs if job.batch.timed)
+
+
+@contextmanager
+def _alone(path: Path, wait: bool) -> Iterator[bool]:
+    """Whether this process alone holds a lock, which the system lifts even from a killed one; where it has none, always."""
+    try:
+        import fcntl
+    except ImportError:
+        yield True
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
