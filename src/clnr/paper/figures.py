@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from clnr import methods
 from clnr.methods import Method
@@ -80,12 +81,7 @@ def dimension_batch(scope: Scope, method: Method, dataset: str, dimension: int) 
 
 
 def dimension_batches(scope: Scope) -> list[Batch]:
-    return [
-        dimension_batch(scope, method, name, dimension)
-        for dimension in scope.some(DIMENSIONS)
-        for method in scope.lineup(STEADY)
-        for name in scope.sets(FIVE_SETS)
-    ]
+    return _along(scope, dimension_batch, DIMENSIONS)
 
 
 def dimensions(scope: Scope, library: Library) -> Sheet:
@@ -102,12 +98,7 @@ def noise_batch(scope: Scope, method: Method, dataset: str, noise: float) -> Bat
 
 
 def noise_batches(scope: Scope) -> list[Batch]:
-    return [
-        noise_batch(scope, method, name, noise)
-        for noise in scope.some(NOISES)
-        for method in scope.lineup(STEADY)
-        for name in scope.sets(FIVE_SETS)
-    ]
+    return _along(scope, noise_batch, NOISES)
 
 
 def noises(scope: Scope, library: Library) -> Sheet:
@@ -121,6 +112,12 @@ def noises(scope: Scope, library: Library) -> Sheet:
     )
     head = ("Data set", "Method", "Protocol", *(f"{each:g}" for each in columns))
     return Sheet("figure-4", "Figure 4. Accuracy against edge noise", head, groups, notes, words=3)
+
+
+def _along(scope: Scope, batch: Callable[[Scope, Method, str, Any], Batch], values: tuple[Any, ...]) -> list[Batch]:
+    """The batches of all curves, value by value."""
+    pairs = [(method, name) for method in scope.lineup(STEADY) for name in scope.sets(FIVE_SETS)]
+    return [batch(scope, method, name, value) for value in scope.some(values) for method, name in pairs]
 
 
 def _curves(scope: Scope, library: Library, batches: Callable[[Method, str], list[Batch]]) -> tuple[tuple[Row, ...], ...]:
