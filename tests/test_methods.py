@@ -202,6 +202,7 @@ temperature = 0.3
 sampled_nodes = 10
 edge_drop = 0.2
 edge_drop_2 = 0.3
+edge_noise = 0.3
 drop = "pairs"
 feature_mask = 0.5
 feature_mask_2 = 0.6
