@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from clnr.errors import ClnrError, DataError
+from clnr.tables import Encoding
+from clnr.tables.source import connect
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture
+def base():
+    base = connect()
+    yield base
+    base.close()
+
+
+def learned(base, sql, columns=("x",)):
+    """The encoding of a query's columns, and its features."""
+    base.execute(f"CREATE OR REPLACE TEMP TABLE t AS {sql}")
+    encoding = Encoding.fit(base, "t", columns, "nodes.csv")
+    return encoding, dense(encoding.transform(base, "t"))
+
+
+def dense(features):
+    return features.toarray() if sp.issparse(features) else features
+
+
+def values(*texts, kind="VARCHAR"):
+    rows = ", ".join("(NULL)" if text is None else f"('{text}')" for text in texts)
+    return f"SELECT CAST(x AS {kind}) AS x FROM (VALUES {rows}) v(x)"
+
+
+@pytest.mark.parametrize("kind", ["VARCHAR", "DOUBLE", "INTEGER", "DECIMAL(8, 2)", "UTINYINT", "HUGEINT", "BIGINT", "FLOAT"])
+def test_numbers_are_scaled_whatever_they_are_written_as(base, kind):
+    encoding, x = learned(base, values("1", "2", "6", kind=kind))
+    expected = (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6])
+    assert np.allclose(x[:, 0], expected, atol=1e-6)
+    assert (encoding.parts[0].kind, encoding.width) == ("number", 1)
+
+
+def test_what_is_no_finite_number_is_missing_and_marked(base):
+    encoding, x = learned(base, values("1", None, "nan", "-inf", "3"))
+    assert encoding.parts[0].missing
+    assert x.tolist() == [[-1, 0], [0, 1], [0, 1], [0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (values("true", "false", None, kind="BOOLEAN"), [[1, 0], [0, 0], [0, 1]]),
+        (values("yes", "No", ""), [[1, 0], [0, 0], [0, 1]]),
+        (values("T", "f", "t"), [[1], [0], [1]]),
+    ],
+)
+def test_flags(base, sql, expected):
+    encoding, x = learned(base, sql)
+    assert encoding.parts[0].kind == "flag"
+    assert x.tolist() == expected
+
+
+def test_days_are_numbers(base):
+    encoding, x = learned(base, values("2026-01-01", "2026-01-03", "2026-01-02", kind="DATE"))
+    assert encoding.parts[0].kind == "moment"
+    assert np.allclose(x[:, 0], np.array([-1, 1, 0]) / np.std([-1, 1, 0]), atol=1e-5)
+
+
+def test_few_categories_have_a_feature_each_and_an_unseen_one_none(base):
+    encoding, x = learned(base, values("red", "blue", " red ", None))
+    assert encoding.parts[0].values == ("blue", "red")
+    assert x.tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    base.execute(f"CREATE OR REPLACE TEMP TABLE t AS {values('green', 'blue')}")
+    assert dense(encoding.transform(base, "t")).tolist() == [[0, 0, 0], [1, 0, 0]]
+
+
+def test_many_categories_are_hashed(base):
+    encoding, x = learned(base, values(*(f"code{i}" for i in range(200))))
+    assert (encoding.parts[0].kind, encoding.width) == ("hashed", 256)
+    assert (x.sum(1) == 1).all()
+    assert 60 < (x.sum(0) > 0).sum() < 200
+
+
+def test_words_are_hashed_without_case_and_long_texts_weigh_as_short_ones(base):
+    texts = [f"graph number {i} of many more" for i in range(60)]
+    encoding, x = learned(base, values(*texts, "Graph, GRAPH!", None))
+    assert encoding.parts[0].kind == "words"
+    norms = np.linalg.norm(x[:, :-1], axis=1)
+    assert np.allclose(norms[:-1], 1, atol=1e-6)
+    # One word, whatever its case: it is among those of each text.
+    (column,) = np.flatnonzero(x[60, :-1])
+    assert (x[:60, column] > 0).all()
+    assert x[61].tolist() == [0] * 1024 + [1]
+
+
+def test_vectors_are_scaled_by_one_number(base):
+    encoding, x = learned(base, "SELECT * FROM (VALUES ([3.0, 4.0]), ([0.0, 0.0]), (NULL)) v(x)")
+    assert (encoding.parts[0].kind, encoding.parts[0].width) == ("vector", 2)
+    scale = math.sqrt(25 / 4)
+    assert np.allclose(x, [[3 / scale, 4 / scale, 0], [0, 0, 0], [0, 0, 1]])
+    fixed, _ = learned(base, "SELECT CAST([1, i] AS FLOAT[2]) AS x FROM range(3) r(i)")
+    assert fixed.parts[0].kind == "vector"
+
+
+def test_vectors_of_two_lengths_are_refused_with_the_row(base):
+    with pytest.raises(DataError, match=r"nodes.csv: 'x' has 2 numbers in some rows and another count in row 2"):
+        learned(base, "SELECT * FROM (VALUES ([3.0, 4.0]), ([1.0])) v(x)")
+
+
+def test_what_cannot_be_a_feature_is_left_out_and_said(base):
+    sql = (
+        "SELECT i, NULL AS nothing, 'same' AS same, 7 AS seven, true AS yes, {'a': i} AS nested, ['a'] AS words "
+        "FROM range(3) r(i)"
+    )
+    encoding, _ = learned(base, sql, ("i", "nothing", "same", "seven", "yes", "nested", "words"))
+    assert [part.column for part in encoding.parts] == ["i"]
+    assert encoding.dropped == {
+        "nothing": "it is empty",
+        "same": "it is the same everywhere",
+        "seven": "it is the same everywhere",
+        "yes": "it is the same everywhere",
+        "nested": "a struct is no feature",
+        "words": "a list of varchar is no feature",
+    }
+
+
+def test_columns_of_any_name(base):
+    name = "a \"quoted\" 'name'; DROP TABLE t; --"
+    quoted = name.replace('"', '""')
+    encoding, x = learned(base, f'SELECT i AS "{quoted}" FROM range(3) r(i)', (name,))
+    assert encoding.parts[0].column == name
+    assert len(x) == 3
+
+
+def test_an_encoding_is_the_same_after_a_file(base):
+    encoding, x = learned(
+        base, "SELECT i AS a, 'c' || (i % 3) AS b, [i, 2 * i] AS v, i % 2 = 0 AS f FROM range(9) r(i)", "abvf"
+    )
+    again = Encoding.from_json(encoding.to_json())
+    assert again == encoding
+    assert np.array_equal(dense(again.transform(base, "t")), x)
+    assert encoding.width == x.shape[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda given: given | {"form": 2},
+        lambda given: {"parts": given["parts"]},
+        lambda given: given | {"parts": [{"column": "x"}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"kind": "__import__"}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"width": 1 << 40}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"width": -1}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"scale": 0}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"centre": "7"}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"surprise": 1}]},
+        lambda given: given | {"parts": 7},
+        lambda given: [given],
+        lambda given: "text",
+    ],
+)
+def test_what_is_no_encoding_is_refused(base, change):
+    encoding, _ = learned(base, values("1", "2"))
+    with pytest.raises(ClnrError):
+        Encoding.from_json(json.dumps(change(json.loads(encoding.to_json()))))
+    with pytest.raises(DataError):
+        Encoding.from_json("{")
