@@ -15,7 +15,7 @@ SOURCE = Path(clnr.__file__).parent
 
 # A module imports only from those above it.
 ORDER = (
-    *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data"),
+    *("version", "errors", "places", "chance", "edges", "checks", "graph", "recipe", "engine", "data", "tables"),
     *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "model", "methods"),
     *("adam", "ledger", "trainee", "train", "evaluate", "geometry", "measures", "machine", "results", "run"),
     *("record", "comparison", "session", "search", "paper", "bench", "report", "cli", "__main__"),
@@ -65,6 +65,7 @@ def test_no_code_branches_on_a_methods_name():
 
 
 def test_importing_says_nothing_and_loads_no_heavy_optional_package():
-    script = "import sys, clnr; print([name for name in ('torch_geometric', 'matplotlib') if name in sys.modules])"
+    heavy = ("torch_geometric", "matplotlib", "duckdb", "sklearn", "numba")
+    script = f"import sys, clnr; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

@@ -229,7 +229,7 @@ def _vector(base: DuckDBPyConnection, table: str, column: str, kind: str, name: 
         ((row,),) = run(base, f"SELECT min(rowid) FROM {table} WHERE len({c}) <> {longest}", name)
         raise DataError(f"{name}: '{column}' has {longest} numbers in some rows and another count in row {row + 1:,}")
     ((square,),) = run(
-        base, f"SELECT avg(x * x) FROM (SELECT CAST(unnest({c}) AS DOUBLE) AS x FROM {table}) WHERE isfinite(x)", name
+        base, f"SELECT avg(x * x) FROM (SELECT unnest(CAST({c} AS DOUBLE[])) AS x FROM {table}) WHERE isfinite(x)", name
     )
     return Part(column, "vector", int(longest), there < rows, scale=math.sqrt(square or 0) or 1.0)
 
