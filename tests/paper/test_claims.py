@@ -9,7 +9,7 @@ from clnr.methods import CLNR, DCLNR, GCLNR, GRACE, METHODS, NCLNR, RCLNR
 from clnr.paper.archive import Archive, Terms
 from clnr.paper.claims import CLAIMS, sheet
 from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.library import Library
+from clnr.paper.holdings import Holdings
 from clnr.paper.scope import SETS, Scope
 from tests.paper.made import made, record_of
 
@@ -84,7 +84,7 @@ class Archived(Archive):
 
 
 def verdicts(runs):
-    table = sheet(SCOPE, Library(Archived(runs)))
+    table = sheet(SCOPE, Holdings(Archived(runs)))
     return {row[0].text: row[2].text for row in table.rows}
 
 
@@ -95,7 +95,7 @@ def test_there_is_a_row_for_every_claim_and_none_without_runs_is_decided():
 
 
 def test_all_claims_hold_where_all_is_as_the_papers_tables_say_but_one_that_they_contradict(world):
-    table = sheet(SCOPE, Library(Archived(world)))
+    table = sheet(SCOPE, Holdings(Archived(world)))
     (contradicted,) = (claim.says for claim in CLAIMS if claim.says.startswith("CLNR is above every other"))
     expected = dict.fromkeys((claim.says for claim in CLAIMS), "holds") | {contradicted: "fails"}
     assert {row[0].text: row[2].text for row in table.rows} == expected
@@ -112,7 +112,7 @@ def test_runs_of_another_machine_are_not_compared_with(world):
 
 def test_only_what_a_claim_is_about_is_tested(world):
     def within(*names):
-        table = sheet(Scope(datasets=names), Library(Archived(world)))
+        table = sheet(Scope(datasets=names), Holdings(Archived(world)))
         return {row[0].text: (row[2].text, row[3].text) for row in table.rows}
 
     photo = within("photo")

@@ -9,7 +9,7 @@ import pytest
 from clnr import methods
 from clnr.paper.archive import Archive, Terms
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs, write_runs, write_whole
-from clnr.paper.library import Library
+from clnr.paper.holdings import Holdings
 from clnr.paper.scope import SETS, Scope
 from tests.paper.made import made, record_of
 from tests.paper.test_figures import filled
@@ -35,9 +35,9 @@ def test_cheap_methods_of_the_paper_are_wanted_first_and_what_it_has_not_last():
 
 @pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.name)
 def test_every_form_is_written_and_names_the_command(exhibit, tmp_path):
-    library = filled()
-    library.without.update(dict.fromkeys(SETS, "no"))
-    written = exhibit.write(SCOPE, library, tmp_path / "deep" / "down")
+    holdings = filled()
+    holdings.without.update(dict.fromkeys(SETS, "no"))
+    written = exhibit.write(SCOPE, holdings, tmp_path / "deep" / "down")
     ends = sorted(path.suffix for path in written)
     assert ends == [".csv", ".md", ".tex"] if exhibit in TABLES else [".csv", ".md", ".png", ".svg", ".tex"]
     texts = {path.suffix: path.read_bytes() for path in written}
@@ -49,20 +49,20 @@ def test_every_form_is_written_and_names_the_command(exhibit, tmp_path):
         assert texts[".png"].startswith(b"\x89PNG")
         assert ElementTree.fromstring(texts[".svg"]).tag.endswith("svg")
         assert f"]({exhibit.name}.png)" in texts[".md"].decode()
-        again = {path.suffix: path.read_bytes() for path in exhibit.write(SCOPE, library, tmp_path / "again")}
+        again = {path.suffix: path.read_bytes() for path in exhibit.write(SCOPE, holdings, tmp_path / "again")}
         assert again == texts
 
 
 def test_a_quick_one_says_so_everywhere():
-    library = Library(Archive(record_of(), Terms()), without=dict.fromkeys(SETS, "no"))
+    holdings = Holdings(Archive(record_of(), Terms()), without=dict.fromkeys(SETS, "no"))
     for exhibit in EXHIBITS:
-        assert "Compare nothing with this" in exhibit.sheet(Scope(quick=True), library).markdown()
-        assert "Compare nothing with this" not in exhibit.sheet(Scope(), library).markdown()
+        assert "Compare nothing with this" in exhibit.sheet(Scope(quick=True), holdings).markdown()
+        assert "Compare nothing with this" not in exhibit.sheet(Scope(), holdings).markdown()
 
 
 def test_a_figure_without_runs_is_a_table_that_says_so(tmp_path):
-    library = Library(Archive(record_of(), Terms()))
-    written = FIGURES[1].write(SCOPE, library, tmp_path)
+    holdings = Holdings(Archive(record_of(), Terms()))
+    written = FIGURES[1].write(SCOPE, holdings, tmp_path)
     assert sorted(path.suffix for path in written) == [".csv", ".md", ".tex"]
     assert "not run" in (tmp_path / "figure-2.md").read_text()
 
@@ -77,8 +77,8 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def test_every_run_is_listed_once_with_what_was_changed(tmp_path):
     batch, noisy = SCOPE.batch(methods.CLNR, "cora"), SCOPE.batch(methods.CLNR, "cora", edge_noise=0.5)
-    library = Library(Archive(record_of(made(batch, 1), made(batch, 0), made(noisy, 0, strict=70.125)), Terms()))
-    path = write_runs(library, [batch, noisy, batch], tmp_path)
+    holdings = Holdings(Archive(record_of(made(batch, 1), made(batch, 0), made(noisy, 0, strict=70.125)), Terms()))
+    path = write_runs(holdings, [batch, noisy, batch], tmp_path)
     rows = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [(row["method"], row["dataset"], row["seed"], row["strict"], row["changed"]) for row in rows] == [
         ("CLNR", "cora", "0", "80", ""),

@@ -7,15 +7,15 @@ from clnr.methods import CLNR, GRACE, NCLNR
 from clnr.paper import drawing, figures
 from clnr.paper.archive import Archive, Terms
 from clnr.paper.exhibits import FIGURES
-from clnr.paper.library import Library
+from clnr.paper.holdings import Holdings
 from clnr.paper.scope import Scope
 from tests.paper.made import made, record_of
 
 SCOPE = Scope(seeds=2)
 
 
-def library(*runs):
-    return Library(Archive(record_of(*runs), Terms()), without={"physics": "no"})
+def holdings(*runs):
+    return Holdings(Archive(record_of(*runs), Terms()), without={"physics": "no"})
 
 
 def on_the_circle(seed):
@@ -33,7 +33,7 @@ def filled():
         for method in (CLNR, NCLNR):
             runs += [made(figures.dimension_batch(SCOPE, method, "photo", each), seed) for each in (64, 512)]
             runs += [made(figures.noise_batch(SCOPE, method, "pubmed", each), seed) for each in (0.0, 0.5)]
-    return library(*runs)
+    return holdings(*runs)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_picture_is_drawn_of_what_there_is(figure, shelves):
 
 
 def test_nothing_to_draw_is_no_picture():
-    empty = Library(Archive(record_of(), Terms()))
+    empty = Holdings(Archive(record_of(), Terms()))
     assert [figure.draw(SCOPE, empty) for figure in FIGURES] == [None] * 4
 
 

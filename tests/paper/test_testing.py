@@ -8,7 +8,7 @@ from scipy import stats
 
 from clnr.methods import CLNR, GRACE
 from clnr.paper.archive import Archive, Terms
-from clnr.paper.library import Library
+from clnr.paper.holdings import Holdings
 from clnr.paper.scope import Scope
 from clnr.paper.testing import Contrast, Verdict, at_least, contrast, everywhere, interval, judge, reaches, within
 from tests.paper.made import made, record_of
@@ -145,5 +145,5 @@ def test_a_contrast_of_batches_is_of_their_runs():
     first, second = scope.batch(CLNR, "cora"), scope.batch(GRACE, "cora")
     nan = made(second, 0, strict=float("nan"))
     record = record_of(*(made(first, seed, strict=90.0 + seed) for seed in range(3)), made(second, 1, strict=80.0), nan)
-    pair = contrast(Library(Archive(record, Terms())), "Cora", first, second, lambda run: run.strict)
+    pair = contrast(Holdings(Archive(record, Terms())), "Cora", first, second, lambda run: run.strict)
     assert (pair.larger, pair.smaller) == ({0: 90.0, 1: 91.0}, {1: 80.0})

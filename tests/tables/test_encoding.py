@@ -71,6 +71,12 @@ def test_days_are_numbers(base):
     assert np.allclose(x[:, 0], np.array([-1, 1, 0]) / np.std([-1, 1, 0]), atol=1e-5)
 
 
+def test_times_of_day_and_other_types_are_taken_as_text(base):
+    encoding, x = learned(base, values("10:00:00", "11:30:00", "10:00:00", kind="TIME"))
+    assert (encoding.parts[0].kind, x.shape) == ("category", (3, 2))
+    assert encoding.parts[0].values == ("10:00:00", "11:30:00")
+
+
 def test_few_categories_have_a_feature_each_and_an_unseen_one_none(base):
     encoding, x = learned(base, values("red", "blue", " red ", None))
     assert encoding.parts[0].values == ("blue", "red")

@@ -223,7 +223,7 @@ def test_what_is_no_table_is_refused(given, said):
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
     path = saved(tmp_path, "e.csv", EDGES)
-    with pytest.raises(DataError, match="no column 'who' for --source; there are source, target"):
+    with pytest.raises(DataError, match="no column 'who' for source; there are source, target"):
         read_tables(path, source="who")
     with pytest.raises(DataError, match="cannot be both ends"):
         read_tables(path, source="target")
@@ -236,7 +236,7 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
 
 def test_labels_are_classes_and_no_feature(tmp_path):
     nodes = saved(tmp_path, "n.csv", "id,x,label,day\na,1,10,1\nb,2,9,2\nc,3,,3\n")
-    found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes, time="day")
+    found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes, time="Day")
     assert found.classes == ("9", "10")
     assert found.graph.labels.tolist() == [1, 0, -1]
     assert [part.column for part in found.encoding.parts] == ["x"]

@@ -21,9 +21,9 @@ from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.paper import claims as claiming
 from clnr.paper.archive import Archive, Terms
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_runs, write_sheet
-from clnr.paper.library import Library
+from clnr.paper.holdings import Holdings
 from clnr.paper.plan import Job, Plan, plan
-from clnr.paper.scope import Batch, Scope
+from clnr.paper.scope import Scope
 from clnr.paper.work import Site, do_all
 from clnr.record import Record
 from clnr.session import Bar, progress_bar
@@ -101,14 +101,14 @@ def table(
     """
     exhibit = _numbered("table", TABLES, number)
     _check(form)
-    library = _library([exhibit], asked, folder)
-    if library is None:
+    holdings = _holdings([exhibit], asked, folder)
+    if holdings is None:
         return
     if folder is None:
-        print(getattr(exhibit.sheet(asked.scope, library), form)(), end="")
-        _tell([], library)
+        print(getattr(exhibit.sheet(asked.scope, holdings), form)(), end="")
+        _tell([], holdings)
     else:
-        _tell(exhibit.write(asked.scope, library, folder), library)
+        _tell(exhibit.write(asked.scope, holdings, folder), holdings)
 
 
 @app.command()
@@ -123,9 +123,9 @@ def figure(
     It comes as PNG and SVG, and its numbers as Markdown, LaTeX and CSV. Runs that it needs and the record lacks are made first.
     """
     exhibit = _numbered("figure", FIGURES, number)
-    library = _library([exhibit], asked, folder)
-    if library is not None:
-        _tell(exhibit.write(asked.scope, library, folder), library)
+    holdings = _holdings([exhibit], asked, folder)
+    if holdings is not None:
+        _tell(exhibit.write(asked.scope, holdings, folder), holdings)
 
 
 @app.command()
@@ -138,19 +138,19 @@ def paper(
 
     Whatever the record has is not run again: after a stop, the same command goes on.
     """
-    library = _library(EXHIBITS, asked, folder)
-    if library is None:
+    holdings = _holdings(EXHIBITS, asked, folder)
+    if holdings is None:
         return
-    written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, library, folder)]
-    written += write_sheet(claiming.sheet(asked.scope, library), folder)
-    _tell([*written, write_runs(library, needs(EXHIBITS, asked.scope), folder)], library)
+    written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, holdings, folder)]
+    written += write_sheet(claiming.sheet(asked.scope, holdings), folder)
+    _tell([*written, write_runs(holdings, needs(EXHIBITS, asked.scope), folder)], holdings)
 
 
 @app.command()
 def claims(form: Form = "markdown", older: Older = False) -> None:
     """Put the paper's claims to the test, by the runs that the record has: clnr paper makes them."""
     _check(form)
-    print(getattr(claiming.sheet(Scope(), Library(Archive(Record(), Terms(older=older)))), form)(), end="")
+    print(getattr(claiming.sheet(Scope(), Holdings(Archive(Record(), Terms(older=older)))), form)(), end="")
 
 
 def _check(form: str) -> None:
@@ -165,32 +165,27 @@ def _numbered(kind: str, exhibits: tuple[Exhibit, ...], number: int) -> Exhibit:
     return exhibits[number - 1]
 
 
-def _library(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> Library | None:
+def _holdings(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> Holdings | None:
     """What some tables and figures are filled from, made now as far as it is missing; None where only a plan was asked for."""
     _check_folder(folder)
     record, batches = Record(), needs(exhibits, asked.scope)
     with stoppable(_KEPT), progress_bar(asked.quiet) as bar:
-        idle = asked.as_is or asked.only_plan
-        library = Library(
-            Archive(record, asked.terms), asked.data_root, _refuse if idle else partial(download, progress=bar.fetched)
-        )
+        fetch = _refuse if asked.as_is or asked.only_plan else partial(download, progress=bar.fetched)
+        holdings = Holdings(Archive(record, asked.terms), asked.data_root, fetch)
         for name in dict.fromkeys(batch.dataset for batch in batches):
-            library.load(name)
+            holdings.load(name)
+        if asked.as_is and not asked.only_plan:
+            return holdings
+        ahead = plan(batches, holdings.archive, choose(asked.terms.device, asked.terms.precision), holdings.without)
         if asked.only_plan:
-            print(_planned(batches, library, asked).told(asked.jobs))
+            print(ahead.told(asked.jobs))
             return None
-        if not asked.as_is:
-            ahead = _planned(batches, library, asked)
-            bar.remark(ahead.told(asked.jobs))
-            if ahead.jobs:
-                record.prepare()
-                _work(ahead, Site(record.path, asked.terms, asked.data_root), asked.jobs, bar, library)
-                library.archive.read()
-    return library
-
-
-def _planned(batches: list[Batch], library: Library, asked: Asked) -> Plan:
-    return plan(batches, library.archive, choose(asked.terms.device, asked.terms.precision), library.without)
+        bar.remark(ahead.told(asked.jobs))
+        if ahead.jobs:
+            record.prepare()
+            _work(ahead, Site(record.path, asked.terms, asked.data_root), asked.jobs, bar, holdings)
+            holdings.archive.read()
+    return holdings
 
 
 def _check_folder(folder: Path | None) -> None:
@@ -209,7 +204,7 @@ def _refuse(url: str, target: Path) -> None:
     raise DataError(f"it was not looked for at {url}, since nothing was to be run")
 
 
-def _work(ahead: Plan, site: Site, workers: int, bar: Bar, library: Library) -> None:
+def _work(ahead: Plan, site: Site, workers: int, bar: Bar, holdings: Holdings) -> None:
     """Make a plan's runs; what fails is said and noted, and the others go on."""
     began, made = time.perf_counter(), 0
     with bar.counting(ahead.runs) as count:
@@ -218,7 +213,7 @@ def _work(ahead: Plan, site: Site, workers: int, bar: Bar, library: Library) -> 
             count(len(done.job.seeds), str(done.job))
             bar.log(f"{made:,} of {ahead.runs:,} runs, {time.perf_counter() - began:,.0f} s: {done.job}")
             if done.failure:
-                library.failures[done.job.batch.kind] = done.failure
+                holdings.failures[done.job.batch.kind] = done.failure
                 say(f"{done.job}: {done.failure}")
 
 
@@ -226,9 +221,9 @@ def _say_epoch(job: Job, count: Callable[[int, str], None], epoch: int, loss: fl
     count(0, f"{job}, epoch {epoch} of {job.batch.recipe.epochs}")
 
 
-def _tell(written: Iterable[Path], library: Library) -> None:
+def _tell(written: Iterable[Path], holdings: Holdings) -> None:
     """Name what was written; where something failed that it should show, exit with 2."""
     for path in written:
         print(path)
-    if library.failures:
+    if holdings.failures:
         raise typer.Exit(2)

@@ -29,7 +29,7 @@ from clnr.paper.evidence import (
     under_noise,
 )
 from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.library import Library
+from clnr.paper.holdings import Holdings
 from clnr.paper.scope import SETS, Scope
 from clnr.paper.sheet import Sheet, row
 from clnr.paper.testing import Verdict
@@ -138,10 +138,10 @@ CLAIMS = (
 )
 
 
-def sheet(scope: Scope, library: Library) -> Sheet:
+def sheet(scope: Scope, holdings: Holdings) -> Sheet:
     """Every claim, how it was tested, what came of it, and the numbers."""
     batches = needs(EXHIBITS, scope)
-    here = library.in_one_place(batches)
+    here = holdings.in_one_place(batches)
     outcomes = [(claim, claim.test(scope, here)) for claim in CLAIMS]
     rows = tuple(row(claim.says, claim.tested, str(out.verdict), out.numbers) for claim, out in outcomes)
     counts = Counter(out.verdict for _, out in outcomes)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from clnr import methods
 from clnr.methods import Method
 from clnr.paper import figures, tables
-from clnr.paper.library import Library, title_of
+from clnr.paper.holdings import Holdings, title_of
 from clnr.paper.scope import SETS, Batch, Scope
 from clnr.paper.testing import (
     Bounds,
@@ -29,7 +29,7 @@ CLNR, NCLNR, GRACE, GCLNR, CCA_SSG = methods.CLNR, methods.NCLNR, methods.GRACE,
 MARGIN = 0.05
 _RIVALS = tuple(method for method in tables.SELF_SUPERVISED if method is not CLNR)
 
-Test = Callable[[Scope, Library], Outcome]
+Test = Callable[[Scope, Holdings], Outcome]
 
 
 def _strict(run: Run) -> float:
@@ -57,10 +57,10 @@ def _data_set(what: str) -> str:
     return what.rpartition(" on ")[2]
 
 
-def _against(scope: Scope, library: Library, sets: Iterable[str], better: Method, others: Iterable[Method]) -> list[Contrast]:
+def _against(scope: Scope, holdings: Holdings, sets: Iterable[str], better: Method, others: Iterable[Method]) -> list[Contrast]:
     """One method and others on some data sets, by strict accuracy."""
     return [
-        contrast(library, _on(other.name, name), scope.batch(better, name), scope.batch(other, name), _strict)
+        contrast(holdings, _on(other.name, name), scope.batch(better, name), scope.batch(other, name), _strict)
         for name in scope.among(sets)
         for other in others
     ]
@@ -68,14 +68,14 @@ def _against(scope: Scope, library: Library, sets: Iterable[str], better: Method
 
 def above(sets: Iterable[str], better: Method, *others: Method) -> Test:
     """One method above others on all of some data sets."""
-    return lambda scope, library: everywhere(_against(scope, library, sets, better, others))
+    return lambda scope, holdings: everywhere(_against(scope, holdings, sets, better, others))
 
 
 def gain(goal: float) -> Test:
     """CLNR's strict accuracy less GRACE's, at most so large; what rounds to the goal reaches it."""
 
-    def test(scope: Scope, library: Library) -> Outcome:
-        pairs = {_data_set(each.what): each.differences for each in _against(scope, library, SETS, CLNR, (GRACE,))}
+    def test(scope: Scope, holdings: Holdings) -> Outcome:
+        pairs = {_data_set(each.what): each.differences for each in _against(scope, holdings, SETS, CLNR, (GRACE,))}
         bounds = {name: interval(each, len(pairs)) if len(each) > 1 else None for name, each in pairs.items()}
         return reaches(bounds, goal - 0.05, nothing=0)
 
@@ -84,16 +84,16 @@ def gain(goal: float) -> Test:
 
 def leads(count: int, sets: Iterable[str]) -> Test:
     """CLNR above each of the other self-supervised methods, on so many of some data sets."""
-    return lambda scope, library: at_least(count, _against(scope, library, sets, CLNR, _RIVALS), _data_set)
+    return lambda scope, holdings: at_least(count, _against(scope, holdings, sets, CLNR, _RIVALS), _data_set)
 
 
 def faster(goal: float, sets: Iterable[str]) -> Test:
     """How much longer GRACE trains than CLNR, at most so much; bounds are by the fastest and the slowest seeds."""
 
-    def test(scope: Scope, library: Library) -> Outcome:
+    def test(scope: Scope, holdings: Holdings) -> Outcome:
         ratios: dict[str, Bounds | None] = {}
         for name in scope.among(sets):
-            found = [library.find(tables.time_batch(scope, method, name)) for method in (CLNR, GRACE)]
+            found = [holdings.find(tables.time_batch(scope, method, name)) for method in (CLNR, GRACE)]
             known = [tables.seconds(each) for each in found if isinstance(each, Summary)]
             ratios[title_of(name)] = _ratio(*known) if len(known) == 2 else None
         return reaches(ratios, goal, nothing=1)
@@ -105,79 +105,81 @@ def _ratio(below: list[float], above: list[float]) -> Bounds:
     return min(above) / max(below), statistics.median(above) / statistics.median(below), max(above) / min(below)
 
 
-def _plane(scope: Scope, library: Library, name: str, better: Method, worse: Method, measure: Measure, said: str) -> Contrast:
-    return contrast(library, _on(said, name), scope.batch(better, name), scope.batch(worse, name), measure)
+def _plane(scope: Scope, holdings: Holdings, name: str, better: Method, worse: Method, measure: Measure, said: str) -> Contrast:
+    return contrast(holdings, _on(said, name), scope.batch(better, name), scope.batch(worse, name), measure)
 
 
-def rounder(scope: Scope, library: Library) -> Outcome:
+def rounder(scope: Scope, holdings: Holdings) -> Outcome:
     contrasts = []
     for name in scope.among(("cora",)):
         first, second = (figures.circle_batch(scope, method, name) for method in (CLNR, GRACE))
-        contrasts.append(contrast(library, _on("uniformity", name), first, second, _evenness))
+        contrasts.append(contrast(holdings, _on("uniformity", name), first, second, _evenness))
     return everywhere(contrasts)
 
 
-def columns_help(scope: Scope, library: Library) -> Outcome:
+def columns_help(scope: Scope, holdings: Holdings) -> Outcome:
     contrasts = [
-        _plane(scope, library, name, CLNR, NCLNR, measure, said)
+        _plane(scope, holdings, name, CLNR, NCLNR, measure, said)
         for name in scope.among(figures.SIX_SETS)
         for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity"))
     ]
     return at_least(5, contrasts, _data_set)
 
 
-def rows_trade(scope: Scope, library: Library) -> Outcome:
+def rows_trade(scope: Scope, holdings: Holdings) -> Outcome:
     contrasts = []
     for name in scope.among(each for each in figures.SIX_SETS if each != "photo"):
-        contrasts.append(_plane(scope, library, name, GRACE, NCLNR, _tightness, "alignment gained"))
-        contrasts.append(_plane(scope, library, name, NCLNR, GRACE, _evenness, "uniformity lost"))
+        contrasts.append(_plane(scope, holdings, name, GRACE, NCLNR, _tightness, "alignment gained"))
+        contrasts.append(_plane(scope, holdings, name, NCLNR, GRACE, _evenness, "uniformity lost"))
     return everywhere(contrasts)
 
 
-def rows_gain_on_photo(scope: Scope, library: Library) -> Outcome:
+def rows_gain_on_photo(scope: Scope, holdings: Holdings) -> Outcome:
     contrasts = [
-        _plane(scope, library, name, GRACE, NCLNR, measure, said)
+        _plane(scope, holdings, name, GRACE, NCLNR, measure, said)
         for name in scope.among(("photo",))
         for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity"))
     ]
     return everywhere(contrasts)
 
 
-def between(scope: Scope, library: Library) -> Outcome:
+def between(scope: Scope, holdings: Holdings) -> Outcome:
     contrasts = []
     for name in scope.among(figures.SIX_SETS):
-        contrasts.append(_plane(scope, library, name, GCLNR, CLNR, _tightness, "alignment below CLNR's"))
-        contrasts.append(_plane(scope, library, name, GRACE, GCLNR, _tightness, "alignment above GRACE's"))
-        contrasts.append(_plane(scope, library, name, CLNR, GCLNR, _evenness, "uniformity above CLNR's"))
-        contrasts.append(_plane(scope, library, name, GCLNR, GRACE, _evenness, "uniformity below GRACE's"))
+        contrasts.append(_plane(scope, holdings, name, GCLNR, CLNR, _tightness, "alignment below CLNR's"))
+        contrasts.append(_plane(scope, holdings, name, GRACE, GCLNR, _tightness, "alignment above GRACE's"))
+        contrasts.append(_plane(scope, holdings, name, CLNR, GCLNR, _evenness, "uniformity above CLNR's"))
+        contrasts.append(_plane(scope, holdings, name, GCLNR, GRACE, _evenness, "uniformity below GRACE's"))
     return everywhere(contrasts)
 
 
 def like_none(method: Method) -> Test:
     """A method's alignment and uniformity as without postprocessing."""
 
-    def test(scope: Scope, library: Library) -> Outcome:
+    def test(scope: Scope, holdings: Holdings) -> Outcome:
         apart = {}
         for name in scope.among(figures.SIX_SETS):
             for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity")):
-                found = _plane(scope, library, name, NCLNR, method, measure, said)
+                found = _plane(scope, holdings, name, NCLNR, method, measure, said)
                 apart[found.what] = found.differences
         return within(apart, MARGIN)
 
     return test
 
 
-def _ranges(library: Library, batches: Iterable[Batch]) -> dict[int, float]:
+def _ranges(holdings: Holdings, batches: Iterable[Batch]) -> dict[int, float]:
     """By seed, how far apart the highest and the lowest strict accuracy of several batches are."""
-    found = [library.archive.seeds(batch) for batch in batches]
+    found = [holdings.archive.seeds(batch) for batch in batches]
     seeds = set.intersection(*(set(each) for each in found))
     values = {seed: [each[seed].strict for each in found] for seed in seeds}
     return {seed: max(each) - min(each) for seed, each in values.items()}
 
 
-def steady(scope: Scope, library: Library) -> Outcome:
+def steady(scope: Scope, holdings: Holdings) -> Outcome:
     def sensitivity(method: Method, name: str) -> dict[int, float]:
-        return _ranges(library, [figures.dimension_batch(scope, method, name, each) for each in scope.some(figures.DIMENSIONS)])
+        return _ranges(
+            holdings, [figures.dimension_batch(scope, method, name, each) for each in scope.some(figures.DIMENSIONS)]
+        )
 
     return everywhere(
         [
@@ -188,9 +190,9 @@ def steady(scope: Scope, library: Library) -> Outcome:
     )
 
 
-def _by_noise(scope: Scope, library: Library, method: Method, name: str, lost: bool) -> dict[int, float]:
+def _by_noise(scope: Scope, holdings: Holdings, method: Method, name: str, lost: bool) -> dict[int, float]:
     """By seed, the mean strict accuracy over noises above 0; or what that is below the accuracy without noise."""
-    none, *levels = (library.archive.seeds(figures.noise_batch(scope, method, name, p)) for p in scope.some(figures.NOISES))
+    none, *levels = (holdings.archive.seeds(figures.noise_batch(scope, method, name, p)) for p in scope.some(figures.NOISES))
     seeds = set.intersection(*(set(each) for each in (none, *levels)))
     means = {seed: statistics.fmean(each[seed].strict for each in levels) for seed in seeds}
     return {seed: none[seed].strict - value for seed, value in means.items()} if lost else means
@@ -199,18 +201,18 @@ def _by_noise(scope: Scope, library: Library, method: Method, name: str, lost: b
 def under_noise(lost: bool) -> Test:
     """CLNR above the others under edge noise; or losing less by it."""
 
-    def test(scope: Scope, library: Library) -> Outcome:
+    def test(scope: Scope, holdings: Holdings) -> Outcome:
         contrasts = []
         for name in scope.among(each for each in figures.FIVE_SETS if each != "citeseer"):
             for other in (NCLNR, GRACE, CCA_SSG):
-                ours, theirs = (_by_noise(scope, library, method, name, lost) for method in (CLNR, other))
+                ours, theirs = (_by_noise(scope, holdings, method, name, lost) for method in (CLNR, other))
                 contrasts.append(Contrast(_on(other.name, name), *((theirs, ours) if lost else (ours, theirs))))
         return everywhere(contrasts)
 
     return test
 
 
-def clusters(scope: Scope, library: Library) -> Outcome:
+def clusters(scope: Scope, holdings: Holdings) -> Outcome:
     def score(name: str, sign: int) -> Measure:
         return lambda run: sign * float(run.more["clusters"][name])
 
@@ -224,5 +226,5 @@ def clusters(scope: Scope, library: Library) -> Outcome:
         for better, worse in itertools.pairwise(order):
             first, second = (scope.batch(method, "cora", measures=("clusters",)) for method in (better, worse))
             what = f"{name.replace('_', '-')}: {better.name} before {worse.name}"
-            contrasts.append(contrast(library, what, first, second, score(name, sign)))
+            contrasts.append(contrast(holdings, what, first, second, score(name, sign)))
     return everywhere(contrasts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from clnr.methods import METHODS
 from clnr.paper import drawing, figures, tables
-from clnr.paper.library import Library
+from clnr.paper.holdings import Holdings
 from clnr.paper.scope import Batch, Scope
 from clnr.paper.sheet import Sheet
 from clnr.recipe import Recipe
@@ -37,20 +37,20 @@ class Exhibit:
     name: str
     about: str
     needs: Callable[[Scope], list[Batch]]
-    fill: Callable[[Scope, Library], Sheet]
-    draw: Callable[[Scope, Library], Figure | None] | None = None
+    fill: Callable[[Scope, Holdings], Sheet]
+    draw: Callable[[Scope, Holdings], Figure | None] | None = None
 
-    def sheet(self, scope: Scope, library: Library) -> Sheet:
+    def sheet(self, scope: Scope, holdings: Holdings) -> Sheet:
         """Its numbers, with where they come from."""
-        sheet = self.fill(scope, library)
+        sheet = self.fill(scope, holdings)
         command = f"clnr {self.name.replace('-', ' ')}{scope.words}"
-        notes = [*sheet.notes, *([scope.caution] if scope.caution else []), library.provenance(command, self.needs(scope))]
+        notes = [*sheet.notes, *([scope.caution] if scope.caution else []), holdings.provenance(command, self.needs(scope))]
         return dataclasses.replace(sheet, notes=tuple(notes))
 
-    def write(self, scope: Scope, library: Library, folder: Path) -> list[Path]:
+    def write(self, scope: Scope, holdings: Holdings, folder: Path) -> list[Path]:
         """Its files, each whole or not at all: Markdown, LaTeX and CSV, and the picture as PNG and SVG."""
-        sheet = self.sheet(scope, library)
-        figure = self.draw(scope, library) if self.draw else None
+        sheet = self.sheet(scope, holdings)
+        figure = self.draw(scope, holdings) if self.draw else None
         if figure is None:
             return write_sheet(sheet, folder)
         pictures = [write_whole(folder / f"{self.name}.{form}", _picture(figure, form)) for form in ("png", "svg")]
@@ -72,12 +72,12 @@ _OF_A_RUN = (
 )
 
 
-def write_runs(library: Library, batches: Iterable[Batch], folder: Path) -> Path:
+def write_runs(holdings: Holdings, batches: Iterable[Batch], folder: Path) -> Path:
     """Every run that is shown, one a line: so that all that is said of them can be computed anew."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*_OF_A_RUN, "code", "changed"])
-    for run in sorted(library.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
+    for run in sorted(holdings.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
         changed = " ".join(Batch(METHODS[run.method], run.dataset, Recipe.of(run.recipe), 1).changed)
         values = (getattr(run, name) for name in _OF_A_RUN)
         told = [f"{value:.6g}" if isinstance(value, float) else value for value in values]

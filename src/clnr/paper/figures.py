@@ -7,7 +7,7 @@ from typing import Any
 
 from clnr import methods
 from clnr.methods import Method
-from clnr.paper.library import Library, accuracy, title_of
+from clnr.paper.holdings import Holdings, accuracy, title_of
 from clnr.paper.scope import Batch, Scope
 from clnr.paper.sheet import Row, Sheet, row
 from clnr.paper.tables import OPTIMISTIC, count_of
@@ -36,12 +36,12 @@ def circle_batches(scope: Scope) -> list[Batch]:
     return [circle_batch(scope, method, name) for name in scope.sets(("cora",)) for method in scope.lineup(CIRCLED)]
 
 
-def circle(scope: Scope, library: Library) -> Sheet:
+def circle(scope: Scope, holdings: Holdings) -> Sheet:
     """Figure 1: validation nodes on the circle."""
     rows = []
     for name in scope.sets(("cora",)):
         for method in scope.lineup(CIRCLED):
-            found = library.find(circle_batch(scope, method, name))
+            found = holdings.find(circle_batch(scope, method, name))
             rows.append(row(method.name, title_of(name), *_geometry(found), *_accuracies(found), count_of(found)))
     head = ("Method", "Data set", "Alignment", "Uniformity", "strict", "paper rule", "seeds")
     notes = (
@@ -57,13 +57,13 @@ def plane_batches(scope: Scope) -> list[Batch]:
     return [scope.batch(method, name) for method in scope.lineup(ABLATION) for name in scope.sets(SIX_SETS)]
 
 
-def plane(scope: Scope, library: Library) -> Sheet:
+def plane(scope: Scope, holdings: Holdings) -> Sheet:
     """Figure 2: alignment against uniformity."""
     groups = []
     for name in scope.sets(SIX_SETS):
         rows = []
         for method in scope.lineup(ABLATION):
-            found = library.find(scope.batch(method, name))
+            found = holdings.find(scope.batch(method, name))
             rows.append(row(title_of(name), method.name, *_geometry(found), *_accuracies(found), count_of(found)))
         groups.append(tuple(rows))
     head = ("Data set", "Method", "Alignment", "Uniformity", "strict", "paper rule", "seeds")
@@ -84,10 +84,10 @@ def dimension_batches(scope: Scope) -> list[Batch]:
     return _along(scope, dimension_batch, DIMENSIONS)
 
 
-def dimensions(scope: Scope, library: Library) -> Sheet:
+def dimensions(scope: Scope, holdings: Holdings) -> Sheet:
     """Figure 3: accuracy against dimension."""
     columns = scope.some(DIMENSIONS)
-    groups = _curves(scope, library, lambda method, name: [dimension_batch(scope, method, name, each) for each in columns])
+    groups = _curves(scope, holdings, lambda method, name: [dimension_batch(scope, method, name, each) for each in columns])
     note = f"Accuracy in percent against the dimension, which is the hidden width too; {_OVER_SEEDS} {OPTIMISTIC}"
     head = ("Data set", "Method", "Protocol", *(str(each) for each in columns))
     return Sheet("figure-3", "Figure 3. Accuracy against dimension", head, groups, (note, _NO_NUMBERS), words=3)
@@ -101,10 +101,10 @@ def noise_batches(scope: Scope) -> list[Batch]:
     return _along(scope, noise_batch, NOISES)
 
 
-def noises(scope: Scope, library: Library) -> Sheet:
+def noises(scope: Scope, holdings: Holdings) -> Sheet:
     """Figure 4: accuracy against edge noise."""
     columns = scope.some(NOISES)
-    groups = _curves(scope, library, lambda method, name: [noise_batch(scope, method, name, each) for each in columns])
+    groups = _curves(scope, holdings, lambda method, name: [noise_batch(scope, method, name, each) for each in columns])
     notes = (
         "Accuracy in percent against p: for each edge of the graph, p random edges were added before training, others for each "
         f"seed; the clean graph was embedded and evaluated; {_OVER_SEEDS} {OPTIMISTIC}",
@@ -120,13 +120,13 @@ def _along(scope: Scope, batch: Callable[[Scope, Method, str, Any], Batch], valu
     return [batch(scope, method, name, value) for value in scope.some(values) for method, name in pairs]
 
 
-def _curves(scope: Scope, library: Library, batches: Callable[[Method, str], list[Batch]]) -> tuple[tuple[Row, ...], ...]:
+def _curves(scope: Scope, holdings: Holdings, batches: Callable[[Method, str], list[Batch]]) -> tuple[tuple[Row, ...], ...]:
     """A group of rows for each data set: each method's curve under both protocols."""
     groups = []
     for name in scope.sets(FIVE_SETS):
         rows = []
         for method in scope.lineup(STEADY):
-            found = [(library.find(batch), batch.seeds) for batch in batches(method, name)]
+            found = [(holdings.find(batch), batch.seeds) for batch in batches(method, name)]
             rows += [
                 row(title_of(name), method.name, said, *(accuracy(each, protocol, usual) for each, usual in found))
                 for protocol, said in (("strict", "strict"), ("paper", "paper rule"))

@@ -13,7 +13,7 @@ from clnr import machine
 from clnr.data import DATASETS
 from clnr.engine import Engine
 from clnr.paper.archive import Archive
-from clnr.paper.library import counted
+from clnr.paper.holdings import counted
 from clnr.paper.scope import Batch
 
 # Bytes and operations a second, and seconds that an epoch and a probe take whatever their size: of no machine in particular.

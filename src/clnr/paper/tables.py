@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clnr import methods
 from clnr.methods import METHODS, Method
 from clnr.paper import published
-from clnr.paper.library import Library, accuracy, counted, mean, title_of
+from clnr.paper.holdings import Holdings, accuracy, counted, mean, title_of
 from clnr.paper.scope import SETS, Batch, Scope
 from clnr.paper.sheet import NO_DATA, Cell, Row, Sheet, row
 from clnr.results import Summary
@@ -28,7 +28,7 @@ OPTIMISTIC = (
 )
 
 
-def architectures(scope: Scope, library: Library) -> Sheet:
+def architectures(scope: Scope, holdings: Holdings) -> Sheet:
     """Table 1, derived from the methods' declarations."""
     rows, differing = [], []
     for name in published.ARCHITECTURES:
@@ -48,13 +48,13 @@ def accuracy_batches(scope: Scope) -> list[Batch]:
     return [scope.batch(method, name) for method in lineup for name in scope.sets(SETS)]
 
 
-def accuracies(scope: Scope, library: Library) -> Sheet:
+def accuracies(scope: Scope, holdings: Holdings) -> Sheet:
     """Table 2: every method on every data set, both protocols and what was published."""
     sets = scope.sets(SETS)
     groups = [scope.lineup(part) for part in (SELF_SUPERVISED, SUPERVISED, () if scope.quick else BESIDE)]
-    best = {name: _best(scope, library, groups[0], name) for name in sets}
+    best = {name: _best(scope, holdings, groups[0], name) for name in sets}
     rows = tuple(
-        tuple(line for method in group for line in _lines(scope, library, method, sets, best)) for group in groups if group
+        tuple(line for method in group for line in _lines(scope, holdings, method, sets, best)) for group in groups if group
     )
     usual = scope.batch(CLNR, "cora").seeds
     notes = (
@@ -67,15 +67,15 @@ def accuracies(scope: Scope, library: Library) -> Sheet:
     return Sheet("table-2", "Table 2. Accuracy in percent", head, rows, notes, words=2)
 
 
-def _best(scope: Scope, library: Library, lineup: Sequence[Method], dataset: str) -> str | None:
-    means = {method.name: mean(library.find(scope.batch(method, dataset))) for method in lineup}
+def _best(scope: Scope, holdings: Holdings, lineup: Sequence[Method], dataset: str) -> str | None:
+    means = {method.name: mean(holdings.find(scope.batch(method, dataset))) for method in lineup}
     known = {name: value for name, value in means.items() if value is not None}
     return max(known, key=lambda name: known[name]) if known else None
 
 
-def _lines(scope: Scope, library: Library, method: Method, sets: list[str], best: dict[str, str | None]) -> list[Row]:
+def _lines(scope: Scope, holdings: Holdings, method: Method, sets: list[str], best: dict[str, str | None]) -> list[Row]:
     usual = scope.batch(CLNR, "cora").seeds
-    found = {name: library.find(scope.batch(method, name)) for name in sets}
+    found = {name: holdings.find(scope.batch(method, name)) for name in sets}
     strict = [Cell(accuracy(found[name], "strict", usual), best[name] == method.name) for name in sets]
     lines = [row(method.name, "strict", *strict)]
     if not method.supervised:
@@ -102,9 +102,9 @@ def time_batch(scope: Scope, method: Method, dataset: str) -> Batch:
     return scope.batch(method, dataset, 5, measures=("time",))
 
 
-def times(scope: Scope, library: Library) -> Sheet:
+def times(scope: Scope, holdings: Holdings) -> Sheet:
     """Table 3: how long CLNR and GRACE train, on one machine."""
-    here, rows = library.in_one_place(time_batches(scope)), []
+    here, rows = holdings.in_one_place(time_batches(scope)), []
     lineup = scope.lineup((CLNR, GRACE))
     for name in scope.sets(TIMED):
         batches = [time_batch(scope, method, name) for method in (CLNR, GRACE)]
@@ -145,11 +145,11 @@ def seconds(found: Summary) -> list[float]:
     return [run.more["time"]["train_seconds"] for run in found.runs]
 
 
-def sizes(scope: Scope, library: Library) -> Sheet:
+def sizes(scope: Scope, holdings: Holdings) -> Sheet:
     """Table 4: the data sets, counted in the data where it is there."""
     rows, differing = [], []
     for name in scope.sets(SETS):
-        graph = library.load(name)
+        graph = holdings.load(name)
         counts = () if graph is None else (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
         printed = published.SIZES.get(name)
         if counts and printed and counts != printed:
@@ -166,7 +166,7 @@ def _counts(counts: tuple[int, ...]) -> str:
     return " / ".join(f"{count:,}" for count in counts)
 
 
-def settings(scope: Scope, library: Library) -> Sheet:
+def settings(scope: Scope, holdings: Holdings) -> Sheet:
     """Table 5: CLNR's recipes."""
     rows, differing = [], []
     for name in scope.sets(SETS):
@@ -192,13 +192,13 @@ def cluster_batches(scope: Scope) -> list[Batch]:
 SCORES = ("silhouette", "davies_bouldin", "calinski_harabasz")
 
 
-def clusters(scope: Scope, library: Library) -> Sheet:
+def clusters(scope: Scope, holdings: Holdings) -> Sheet:
     """Table 6: the classes as clusters of raw embeddings."""
     groups = []
     for name in scope.sets(("cora",)):
         rows = []
         for method in scope.lineup(CLUSTERED):
-            found = library.find(scope.batch(method, name, measures=("clusters",)))
+            found = holdings.find(scope.batch(method, name, measures=("clusters",)))
             printed = published.CLUSTERS[method.name] if name == "cora" else ()
             cells = [found] * 3 if isinstance(found, str) else [_spread(scores(found, score)) for score in SCORES]
             then = [f"{value:.3f}" for value in printed] or ["-"] * 3

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from clnr.evaluate import holm, wilcoxon
-from clnr.paper.library import Library
+from clnr.paper.holdings import Holdings
 from clnr.paper.scope import Batch
 from clnr.results import Run
 
@@ -79,10 +79,10 @@ class Contrast:
         return float(mannwhitneyu(list(self.larger.values()), list(self.smaller.values())).pvalue)
 
 
-def contrast(library: Library, what: str, larger: Batch, smaller: Batch, measure: Measure) -> Contrast:
+def contrast(holdings: Holdings, what: str, larger: Batch, smaller: Batch, measure: Measure) -> Contrast:
     """A measure of two batches, where it is a number."""
     first, second = (
-        {seed: value for seed, run in library.archive.seeds(batch).items() if math.isfinite(value := measure(run))}
+        {seed: value for seed, run in holdings.archive.seeds(batch).items() if math.isfinite(value := measure(run))}
         for batch in (larger, smaller)
     )
     return Contrast(what, first, second)

@@ -25,8 +25,9 @@ _FEW = 50
 _HASHED = 256
 _WORDS = 1024
 _WORD = re.compile(r"\w+")
-_NUMBERS = ("INT", "DOUBLE", "FLOAT", "REAL", "DECIMAL")
-_MOMENTS = ("DATE", "TIMESTAMP", "TIME")
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_NUMBERS = (*_WHOLE, *(f"U{kind}" for kind in _WHOLE), "DOUBLE", "FLOAT", "REAL", "DECIMAL")
+_MOMENTS = ("DATE", "TIMESTAMP")
 _TRUE = ("true", "yes", "t", "y")
 _FALSE = ("false", "no", "f", "n")
 
@@ -151,7 +152,7 @@ def _part(base: DuckDBPyConnection, table: str, column: str, kind: str, name: st
         return _flag(base, table, column, f"CAST({c} AS VARCHAR)", name)
     if kind.startswith(_MOMENTS):
         return _number(base, table, column, f"epoch(CAST({c} AS TIMESTAMP))", "moment", name)
-    if kind.startswith(_NUMBERS) or kind[1:].startswith("INT") or kind.startswith(("HUGEINT", "BIGINT", "SMALLINT", "TINYINT")):
+    if kind.startswith(_NUMBERS):
         return _number(base, table, column, c, "number", name)
     return _text(base, table, column, name)
 
@@ -217,7 +218,7 @@ def _flag(base: DuckDBPyConnection, table: str, column: str, sql: str, name: str
 
 def _vector(base: DuckDBPyConnection, table: str, column: str, kind: str, name: str) -> Part | str:
     """A list of numbers, as long in every row; scaled by one number for all."""
-    if not kind.startswith((*_NUMBERS, "BIGINT", "SMALLINT", "TINYINT", "HUGEINT", "U")):
+    if not kind.startswith(_NUMBERS):
         return f"a list of {kind.rstrip('[]0123456789').lower()} is no feature"
     c = named(column)
     ((there, shortest, longest, rows),) = run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -114,38 +114,35 @@ def _read(
     remarks = []
     if links.headless:
         remarks.append(
-            f"{links.name}: no names were seen in the first line, which is taken for an edge; --source names a header"
+            f"{links.name}: no names were seen in the first line, which is taken for an edge; name the columns if it is a header"
         )
-    key = None if people is None else _column(people, about[0], IDS, "id", fallback=0)
-    whole = _whole(base, links, a, b) and (people is None or key is None or _whole(base, people, key))
+    key = "" if people is None else _column(people, about[0], IDS, "id") or next(iter(people.columns))
+    whole = _whole(base, links, a, b) and (people is None or _whole(base, people, key))
     _load_edges(base, links, a, b, w, whole)
     label = None
-    if people is not None and key is not None:
-        label = _column(people, about[1], LABELS, "label")
-        _load_nodes(base, people, key, whole)
-    else:
+    if people is None:
         base.execute(
             "CREATE TEMP TABLE ids AS SELECT id, row_number() OVER (ORDER BY id) - 1 AS i "
             "FROM (SELECT s AS id FROM ends UNION SELECT t FROM ends)"
         )
+    else:
+        label = _column(people, about[1], LABELS, "label")
+        _load_nodes(base, people, key, whole)
     i, j, weights, findings = _links(base, links, w is not None, directed, tuple(remarks))
     ids = _fetched(base, "SELECT id FROM ids ORDER BY i")["id"]
     labels, classes = (None, ()) if label is None else _labels(base, label)
     features: Any
-    if people is not None and key is not None:
-        kept = [column for column in people.columns if column not in (key, label, about[2])]
+    if people is None:
+        features = structural(i, j, ids, len(ids))
+    else:
+        left_out = (key, label, _column(people, about[2], (), "time"))
+        kept = [column for column in people.columns if column not in left_out]
         encoding = encoding or Encoding.fit(base, "people", kept, people.name)
         features = encoding.transform(base, "people")
-    else:
-        features = structural(i, j, ids, len(ids))
     graph = Graph.from_edges(i, j, features, weight=weights, undirected=not directed, labels=labels, ids=ids, name=name)
     touched = np.zeros(len(ids), bool)
     touched[i] = touched[j] = True
-    return Read(graph, encoding, classes, _with_isolated(findings, int((~touched).sum())))
-
-
-def _with_isolated(found: Findings, isolated: int) -> Findings:
-    return Findings(**{**vars(found), "isolated": isolated})
+    return Read(graph, encoding, classes, replace(findings, isolated=int((~touched).sum())))
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------------
@@ -154,29 +151,24 @@ def _with_isolated(found: Findings, isolated: int) -> Findings:
 def _ends(links: Table, source: str | None, target: str | None, weight: str | None) -> tuple[str, str, str | None]:
     if len(links.columns) < 2:
         raise DataError(f"{links.name}: it has one column, and an edge has two ends; are columns divided by another letter?")
-    a = _column(links, source, SOURCES, "source", fallback=0)
-    b = _column(links, target, TARGETS, "target", fallback=1)
+    a = _column(links, source, SOURCES, "source") or next(iter(links.columns))
+    b = _column(links, target, TARGETS, "target") or list(links.columns)[1]
     if a == b:
-        raise DataError(f"{links.name}: column '{a}' cannot be both ends of an edge; name them with --source and --target")
+        raise DataError(f"{links.name}: column '{a}' cannot be both ends of an edge; name source and target")
     w = _column(links, weight, WEIGHTS, "weight")
-    assert a is not None
-    assert b is not None
     if w is None and links.headless and len(links.columns) == 3:
         w = list(links.columns)[2]
     return a, b, w
 
 
-def _column(given: Table, asked: str | None, usual: Sequence[str], what: str, fallback: int | None = None) -> str | None:
-    """A column by the name that was asked for, else by a usual one, else by its place."""
+def _column(given: Table, asked: str | None, usual: Sequence[str], what: str) -> str | None:
+    """A column by the name that was asked for, else by a usual one."""
     names = {column.strip().casefold(): column for column in given.columns}
     if asked is not None:
         if asked.casefold() not in names:
-            raise DataError(f"{given.name}: there is no column '{asked}' for --{what}; there are {', '.join(given.columns)}")
+            raise DataError(f"{given.name}: there is no column '{asked}' for {what}; there are {', '.join(given.columns)}")
         return names[asked.casefold()]
-    for name in usual:
-        if name in names:
-            return names[name]
-    return None if fallback is None else list(given.columns)[fallback]
+    return next((names[name] for name in usual if name in names), None)
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------

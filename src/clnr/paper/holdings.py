@@ -21,7 +21,7 @@ from clnr.results import Run, Summary
 
 
 @dataclass(frozen=True)
-class Library:
+class Holdings:
     """Runs by batch, and why some are not there.
 
     Attributes:
@@ -47,7 +47,7 @@ class Library:
             return "failed"
         return NO_DATA if batch.dataset in self.without else NOT_RUN
 
-    def in_one_place(self, batches: Iterable[Batch]) -> Library:
+    def in_one_place(self, batches: Iterable[Batch]) -> Holdings:
         """The same with the runs of one machine and precision alone, that which made most of some batches: what is compared
         with each other is to be alike in that.
         """

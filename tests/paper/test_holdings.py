@@ -3,7 +3,7 @@ from __future__ import annotations
 from clnr.errors import DataError
 from clnr.methods import CLNR, GRACE
 from clnr.paper.archive import Archive, Terms
-from clnr.paper.library import Library, accuracy, mean
+from clnr.paper.holdings import Holdings, accuracy, mean
 from clnr.paper.scope import Scope
 from clnr.results import Summary
 from tests.paper.made import made, record_of
@@ -12,23 +12,23 @@ SCOPE = Scope(seeds=2)
 BATCH = SCOPE.batch(CLNR, "cora")
 
 
-def library(*runs, **more):
-    return Library(Archive(record_of(*runs), Terms()), **more)
+def holdings(*runs, **more):
+    return Holdings(Archive(record_of(*runs), Terms()), **more)
 
 
 def test_why_there_is_nothing_is_told_in_two_words():
-    assert library().find(BATCH) == "not run"
-    assert library(without={"cora": "no"}).find(BATCH) == "no data"
-    assert library(failures={BATCH.kind: "out of memory"}).find(BATCH) == "failed"
+    assert holdings().find(BATCH) == "not run"
+    assert holdings(without={"cora": "no"}).find(BATCH) == "no data"
+    assert holdings(failures={BATCH.kind: "out of memory"}).find(BATCH) == "failed"
     # What there is counts, whatever went wrong since.
-    assert isinstance(library(made(BATCH), failures={BATCH.kind: "x"}, without={"cora": "no"}).find(BATCH), Summary)
+    assert isinstance(holdings(made(BATCH), failures={BATCH.kind: "x"}, without={"cora": "no"}).find(BATCH), Summary)
 
 
 def test_data_that_cannot_be_had_is_noted(tmp_path):
     def no_net(url, target):
         raise DataError("there is no net")
 
-    shelf = library(data_root=tmp_path, fetch=no_net)
+    shelf = holdings(data_root=tmp_path, fetch=no_net)
     assert shelf.load("cora") is None
     assert shelf.load("cora") is None
     assert shelf.load("embedded").num_nodes == 2400
@@ -38,7 +38,7 @@ def test_data_that_cannot_be_had_is_noted(tmp_path):
 
 def test_provenance_names_command_seeds_machine_versions_and_duration():
     runs = [made(BATCH, 0), made(BATCH, 1, machine="another", precision="bfloat16", seconds=40.0)]
-    shelf = library(*runs)
+    shelf = holdings(*runs)
     said = shelf.provenance("clnr table 9", [BATCH, BATCH, SCOPE.batch(GRACE, "cora")])
     code = runs[0].versions["code"]
     day = shelf.archive.made(shelf.runs([BATCH]))[0]
@@ -46,7 +46,7 @@ def test_provenance_names_command_seeds_machine_versions_and_duration():
         "Made by `clnr table 9` from 2 runs, seeds 0 to 1; a processor, float32; another, bfloat16; "
         f"clnr 0.1.0 (code {code}), torch 2.6.0, Python 3.11.0; {day}; the runs took 42 s of that machine's time."
     )
-    assert library().provenance("clnr table 9", []) == "Made by `clnr table 9`."
+    assert holdings().provenance("clnr table 9", []) == "Made by `clnr table 9`."
 
 
 def test_accuracies_as_text():
