@@ -113,9 +113,8 @@ def _read(
     a, b, w = _ends(links, *ends)
     remarks = []
     if links.headless:
-        remarks.append(
-            f"{links.name}: no names were seen in the first line, which is taken for an edge; name the columns if it is a header"
-        )
+        said = "no names were seen in the first line, which is taken for an edge; name the columns if it is a header"
+        remarks.append(f"{links.name}: {said}")
     key = "" if people is None else _column(people, about[0], IDS, "id") or next(iter(people.columns))
     whole = _whole(base, links, a, b) and (people is None or _whole(base, people, key))
     _load_edges(base, links, a, b, w, whole)
