@@ -24,16 +24,17 @@ def structural(source: Array, target: Array, ids: Array, count: int) -> Array:
     ones = np.ones(len(source), np.float32)
     adjacency = sp.coo_array((ones, (source, target)), shape=(count, count)).tocsr()
     adjacency = ((adjacency + adjacency.T) > 0).astype(np.float32).tocsr()
-    degree = np.log1p(np.diff(adjacency.indptr)).astype(np.float32)
+    count_of = np.diff(adjacency.indptr)
+    degree = np.log1p(count_of).astype(np.float32)
     neighbours = degree[adjacency.indices]
-    start = adjacency.indptr
-    alone = np.diff(start) == 0
-    at = np.minimum(start[:-1], max(0, len(neighbours) - 1))
+    some = count_of > 0
     columns = [degree]
     for reduce in (np.add, np.minimum, np.maximum):
-        values = reduce.reduceat(neighbours, at) if len(neighbours) else np.zeros(count, np.float32)
-        columns.append(np.where(alone, 0, values).astype(np.float32))
-    columns[1] = columns[1] / np.maximum(1, np.diff(start))
+        values = np.zeros(count, np.float32)
+        if some.any():
+            values[some] = reduce.reduceat(neighbours, adjacency.indptr[:-1][some])
+        columns.append(values)
+    columns[1] /= np.maximum(1, count_of)
     shape = np.stack(columns, 1)
     spread = shape.std(0)
     shape = (shape - shape.mean(0)) / np.where(spread > 0, spread, 1)
