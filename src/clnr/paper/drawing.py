@@ -106,7 +106,9 @@ def plane(scope: Scope, holdings: Holdings) -> Figure | None:
             )  # fmt: skip
         axis.set_title(title_of(name), fontsize=_LARGE)
         axis.grid(alpha=0.25)
-        axis.margins(0.3, 0.22)
+        axis.margins(0.32, 0.22)
+        left, right = axis.get_xlim()
+        axis.set_xlim(left, right + 0.3 * (right - left))  # Names stand to the right of marks that lie close together.
         bar = figure.colorbar(drawn, ax=axis, pad=0.02)
         bar.ax.tick_params(labelsize=_SMALL)
         if axis in axes[_COLUMNS - 1 :: _COLUMNS] or axis is axes[-1]:
@@ -125,7 +127,7 @@ def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
     places = {name: axis.transData.transform((x, y)) * to_points for name, x, y in marks}
     taken = [_Box(x - 4, y - 4, x + 4, y + 4) for x, y in places.values()]
     for name, x, y in marks:
-        half, high = 0.31 * _SMALL * len(name), 1.1 * _SMALL
+        half, high = 0.34 * _SMALL * len(name), 1.1 * _SMALL
         px, py = places[name]
         choices = {
             (0, 5, "center", "bottom"): _Box(px - half, py + 5, px + half, py + 5 + high),
