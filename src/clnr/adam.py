@@ -27,6 +27,11 @@ class Adam:
         self._decay = weight_decay
         self._fused = torch._fused_adamw_ if decoupled else torch._fused_adam_
 
+    @property
+    def state(self) -> list[Tensor]:
+        """What it knows of the steps so far, to be copied, or copied into."""
+        return [self._step, *self._means, *self._squares]
+
     @torch.no_grad()
     def step(self, gradients: Iterable[Tensor | None], rate: float | Tensor) -> None:
         """One step at a learning rate; parameters without a gradient stay as they are."""

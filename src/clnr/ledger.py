@@ -18,9 +18,16 @@ class Ledger:
 
     Attributes:
         written: Loss and criterion of each trainee's epochs, on the device: [trainees, 2, epochs].
+
+    Args:
+        epochs: Of all of the training.
+        trainees: How many.
+        device: Where they are.
+        begun: Epochs that were done before, elsewhere.
     """
 
-    def __init__(self, epochs: int, trainees: int, device: torch.device):
+    def __init__(self, epochs: int, trainees: int, device: torch.device, begun: int = 0):
+        self._begun = begun
         self.written = torch.zeros(trainees, 2, epochs, device=device)
         self._cuda = device.type == "cuda"
         self._host = torch.zeros(trainees, 2, epochs, pin_memory=self._cuda)
@@ -54,7 +61,7 @@ class Ledger:
 
     def close(self) -> Tensor:
         """All that was written, after the last epoch; here, and only here, the device is waited for."""
-        return self.written[..., : len(self._marks) - 1].cpu()
+        return self.written[..., : self._begun + len(self._marks) - 1].cpu()
 
     def epoch_ms(self) -> float | None:
         """Median time of an epoch, the first tenth (at least one, at most 20) left out as warm-up."""

@@ -95,6 +95,22 @@ def total_memory() -> int | None:
         return None
 
 
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that are free on a device, where the system tells: on Linux within the bound of the group, if it has one."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    found = []
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")))
+    with contextlib.suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        told = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        used = int((group / "memory.current").read_text()) - int(told.get("inactive_file", 0))
+        found.append(int((group / "memory.max").read_text()) - used)
+    return min(found, default=None) if found else total_memory()
+
+
 @contextlib.contextmanager
 def enough_memory() -> Iterator[None]:
     """Turn torch's ways of saying that memory is short into one error of ours."""

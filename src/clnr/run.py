@@ -25,7 +25,7 @@ from clnr.model import Model
 from clnr.objectives import Lesson, Moment
 from clnr.recipe import Recipe, Shelved, shelved
 from clnr.results import Run
-from clnr.train import Fitted, Watch, advice, fit_all
+from clnr.train import Fitted, Keeper, Watch, advice, fit_all
 
 LARGEST_SEED = 2**63 - 1
 
@@ -127,11 +127,24 @@ def embed(
     those of ``run``, which evaluates the same embedding.
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
+    return learn(method, graph, seed, recipe, choose(device, precision), watch).z.cpu().numpy()
+
+
+def learn(
+    method: Method,
+    graph: Graph,
+    seed: int,
+    recipe: Recipe,
+    engine: Engine,
+    watch: Watch | None = None,
+    keeper: Keeper | None = None,
+) -> Learned:
+    """Train a method on a graph: parameters, and the embedding that they give. A keeper lets it go on after a stop."""
     with machine.enough_memory():
-        (learned,) = _learn(method, graph, [_seed(seed)], recipe, choose(device, precision), watch)
+        (learned,) = _learn(method, graph, [_seed(seed)], recipe, engine, watch, keeper)
     if isinstance(learned, TrainingError):
         raise learned
-    return learned.z.cpu().numpy()
+    return learned
 
 
 def _resolve(
@@ -172,7 +185,13 @@ def _seed(seed: object) -> int:
 
 
 def _learn(
-    method: Method, graph: Graph, seeds: Sequence[int], recipe: Recipe, engine: Engine, watch: Watch | None
+    method: Method,
+    graph: Graph,
+    seeds: Sequence[int],
+    recipe: Recipe,
+    engine: Engine,
+    watch: Watch | None,
+    keeper: Keeper | None = None,
 ) -> list[Learned | TrainingError]:
     """The part of runs that sees no label but those of a lesson, because no other is there to be seen."""
     taught: dict[Recipe, dict[int, Lesson | None]] = {}
@@ -190,7 +209,7 @@ def _learn(
         noise = own.edge_noise
         grounds = {seed: engine.place(data.with_noise(seen, noise, seed)) if noise else placed for seed in lessons}
         starts = [Moment(engine, grounds[seed], seed, 0, own.epochs, lesson) for seed, lesson in lessons.items()]
-        for seed, fitted in zip(lessons, fit_all(model, own, starts, watch), strict=True):
+        for seed, fitted in zip(lessons, fit_all(model, own, starts, watch, keeper), strict=True):
             learned[seed] = _embedded(model, engine, seed, own, placed, fitted)
     return [learned[seed] for seed in seeds]
 

@@ -139,20 +139,21 @@ class Session:
         epochs = recipe.epochs if method.objective else 0
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
         what = [f"{method.name} on {graph.name}", *([remark] if remark else []), which]
-        with self._first_use(), self.bar.training(", ".join(what), epochs) as watch:
+        with first_use(self.engine, self.bar), self.bar.training(", ".join(what), epochs) as watch:
             device, precision = self.engine.device.type, self.engine.precision
             yield from runs(method, graph, seeds, recipe=recipe, device=device, precision=precision, watch=watch)
 
-    @contextmanager
-    def _first_use(self) -> Iterator[None]:
-        """Say so where an engine is used for the first time and compiles; a mark that it was is left, if it can be."""
-        facts = (self.engine.name, self.engine.precision, machine.describe(self.engine.device), *machine.versions().values())
-        mark = cache_folder() / "compiled" / hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
-        first = self.engine.compiles and not mark.exists()
-        if first:
-            self.bar.remark("compiling for this machine; it takes up to a minute, once")
-        yield
-        if first:
-            with contextlib.suppress(OSError):
-                mark.parent.mkdir(parents=True, exist_ok=True)
-                mark.touch()
+
+@contextmanager
+def first_use(engine: Engine, bar: Bar) -> Iterator[None]:
+    """Say so where an engine is used for the first time and compiles; a mark that it was is left, if it can be."""
+    facts = (engine.name, engine.precision, machine.describe(engine.device), *machine.versions().values())
+    mark = cache_folder() / "compiled" / hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+    first = engine.compiles and not mark.exists()
+    if first:
+        bar.remark("compiling for this machine; it takes up to a minute, once")
+    yield
+    if first:
+        with contextlib.suppress(OSError):
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -23,6 +24,22 @@ from clnr.trainee import Trainee
 Watch = Callable[[int, float], None]
 
 _EAGER = 2
+
+
+class Keeper(Protocol):
+    """Keeps what a training has come to, so that another process can go on from there.
+
+    Attributes:
+        every: After how many epochs it is given something to keep.
+    """
+
+    every: int
+
+    def load(self) -> tuple[int, Mapping[str, Tensor]] | None:
+        """The epochs done and the state after them, if something was kept."""
+
+    def save(self, done: int, state: Mapping[str, Tensor]) -> None:
+        """Keep a state in place of what was kept before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +69,7 @@ def fit(
     seed: int,
     watch: Watch | None = None,
     lesson: Lesson | None = None,
+    keeper: Keeper | None = None,
 ) -> Fitted:
     """Train a model on a placed graph.
 
@@ -65,17 +83,20 @@ def fit(
         seed: Decides initial weights, views and sampled nodes.
         watch: Told the number of epochs done and the latest loss known, now and then.
         lesson: Labels, for an objective that is taught by them.
+        keeper: Keeps the state now and then; training goes on from what it has.
 
     Raises:
         TrainingError: A loss was not finite.
     """
-    (fitted,) = fit_all(model, recipe, [Moment(engine, placed, seed, 0, recipe.epochs, lesson)], watch)
+    (fitted,) = fit_all(model, recipe, [Moment(engine, placed, seed, 0, recipe.epochs, lesson)], watch, keeper)
     if isinstance(fitted, TrainingError):
         raise fitted
     return fitted
 
 
-def fit_all(model: Model, recipe: Recipe, starts: Sequence[Moment], watch: Watch | None = None) -> list[Fitted | TrainingError]:
+def fit_all(
+    model: Model, recipe: Recipe, starts: Sequence[Moment], watch: Watch | None = None, keeper: Keeper | None = None
+) -> list[Fitted | TrainingError]:
     """``fit`` for several side by side, each as it would be alone: what failed is returned in its place, not raised.
 
     Args:
@@ -83,17 +104,23 @@ def fit_all(model: Model, recipe: Recipe, starts: Sequence[Moment], watch: Watch
         recipe: By which numbers.
         starts: The first moment of each: its graph, its seed, its lesson; all on one engine.
         watch: Told of the first one's loss.
+        keeper: Keeps the state of the first one, and is for one alone.
     """
     began = time.perf_counter()
     engine = starts[0].engine
     with torch.device(engine.device):
         fresh = [model.init(start.placed.graph.num_features, start.seed) for start in starts]
     learns = model.objective is not None and any(fresh)
-    ledger = Ledger(recipe.epochs if learns else 0, len(starts), engine.device)
+    begun, state = (keeper.load() if keeper is not None and learns else None) or (0, None)
+    ledger = Ledger(recipe.epochs if learns else 0, len(starts), engine.device, begun)
     trainees = [Trainee(model, recipe, *each) for each in zip(fresh, starts, ledger.written, strict=True)]
+    if state is not None:
+        trainees[0].go_on(state, begun)
     if learns:
         with own_stream(engine.device):
-            _train(Player(trainees, engine, model.captures), ledger, recipe, watch)
+            for epochs in _train(Player(trainees, engine, model.captures), ledger, recipe, watch, begun):
+                if keeper is not None and epochs % keeper.every == 0:
+                    keeper.save(epochs, trainees[0].state)
     written = ledger.close()
     share = len(starts)
     seconds, epoch_ms = (time.perf_counter() - began) / share, ledger.epoch_ms()
@@ -109,10 +136,11 @@ def fit_all(model: Model, recipe: Recipe, starts: Sequence[Moment], watch: Watch
     return done
 
 
-def _train(play: Player, ledger: Ledger, recipe: Recipe, watch: Watch | None) -> None:
-    """All epochs, or as many as patience lasts for and losses are finite."""
-    for epoch in range(recipe.epochs):
+def _train(play: Player, ledger: Ledger, recipe: Recipe, watch: Watch | None, begun: int) -> Iterator[int]:
+    """All epochs from some on, or as many as patience lasts for and losses are finite; each yields how many are done."""
+    for epoch in range(begun, recipe.epochs):
         play()
+        yield epoch + 1
         known = ledger.look(epoch + 1)
         if known is None:
             continue

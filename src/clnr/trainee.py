@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -47,6 +48,25 @@ class Trainee:
         """Those of the best epoch, where patience asks for it, else of the last."""
         chosen = self._parameters if self._best is None else self._best.parameters
         return {name: value.detach() for name, value in chosen.items()}
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """All that the epochs so far have left, to be copied, or copied into by ``go_on``."""
+        state = {f"parameters.{name}": value.detach() for name, value in self._parameters.items()}
+        state |= {f"adam.{i}": value for i, value in enumerate(self._adam.state)}
+        if self._best is not None:
+            state |= {f"best.{name}": value for name, value in self._best.state.items()}
+        return state | {"written": self._written}
+
+    @torch.no_grad()
+    def go_on(self, state: Mapping[str, Tensor], done: int) -> None:
+        """Be as another was after so many epochs, whose state is given."""
+        for name, value in self.state.items():
+            value.copy_(state[name])
+        if isinstance(self._moment.epoch, Tensor):
+            self._moment.epoch.fill_(done)
+        else:
+            self._moment = dataclasses.replace(self._moment, epoch=done)
 
     def step(self) -> None:
         """One epoch."""
@@ -101,6 +121,10 @@ class Best:
         self._patience = patience
         self._lowest = torch.tensor(torch.inf, device=device)
         self._waited = torch.zeros((), dtype=torch.int64, device=device)
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        return self.parameters | {" lowest": self._lowest, " waited": self._waited}
 
     @torch.no_grad()
     def offer(self, criterion: Tensor, parameters: Parameters) -> None:

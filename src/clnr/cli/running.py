@@ -135,7 +135,7 @@ def search(
     """Try values of a recipe for METHOD on DATASET by validation accuracy alone: test labels are taken away first."""
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
-    trials = [Trial(changes, recipe.but(**_used(chosen, changes))) for changes in grid(over or [])]
+    trials = [Trial(changes, recipe.but(**used(chosen, changes))) for changes in grid(over or [])]
     for key in trials[0].changes:
         if key in chosen.measuring:
             raise RecipeError(f"training {chosen.name} has no use for {key}, which only the geometry is measured with")
@@ -166,10 +166,10 @@ def search(
 
 
 def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
-    return shelf(method, dataset).recipe.but(**_used(method, changes))
+    return shelf(method, dataset).recipe.but(**used(method, changes))
 
 
-def _used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
+def used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
     """The same changes, if the method has a use for each."""
     for key in changes:
         if key not in method.keys:

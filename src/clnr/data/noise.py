@@ -21,25 +21,31 @@ def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
     """
     source, target, weight = graph.edges()
     count = graph.num_nodes
-    there = np.unique(_pairs(source, target, count))
+    there = np.unique(pairs_of(source, target, count))
     wanted = round(rate * len(there))
     if wanted > (free := count * (count - 1) // 2 - len(there)):
         raise DataError(f"{graph.name} has room for {free:,} more edges, not for the {wanted:,} of edge_noise={rate:g}")
-    new = np.empty(0, np.int64)
-    key, begin = chance.key(seed, "noise"), 0
-    while len(new) < wanted:
-        more = 2 * (wanted - len(new)) + 64
-        ends = chance.draw(key, torch.arange(2 * begin, 2 * (begin + more))).numpy() * count >> 32
-        new = np.concatenate([new, _pairs(ends[::2], ends[1::2], count)])
-        new = new[np.sort(np.unique(new, return_index=True)[1])]
-        new = new[~np.isin(new, there)]
-        begin += more
-    low, high = new[:wanted] // count, new[:wanted] % count
+    new = unjoined(there, count, wanted, chance.key(seed, "noise"))
+    low, high = new // count, new % count
     weights = None if weight is None else np.concatenate([weight, np.ones(2 * wanted, np.float32)])
     incoming = compress(np.concatenate([target, low, high]), np.concatenate([source, high, low]), weights, count)
     return dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
 
 
-def _pairs(a: Array, b: Array, count: int) -> Array:
+def unjoined(there: Array, count: int, wanted: int, key: chance.Key) -> Array:
+    """Pairs of different nodes, drawn evenly, each once, among those that are not ``there``; so many must be left."""
+    new = np.empty(0, np.int64)
+    begin = 0
+    while len(new) < wanted:
+        more = 2 * (wanted - len(new)) + 64
+        ends = chance.draw(key, torch.arange(2 * begin, 2 * (begin + more))).numpy() * count >> 32
+        new = np.concatenate([new, pairs_of(ends[::2], ends[1::2], count)])
+        new = new[np.sort(np.unique(new, return_index=True)[1])]
+        new = new[~np.isin(new, there)]
+        begin += more
+    return new[:wanted]
+
+
+def pairs_of(a: Array, b: Array, count: int) -> Array:
     """Each pair of different nodes as one number, whichever way round."""
     return (np.minimum(a, b) * count + np.maximum(a, b))[a != b]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from clnr.paper.holdings import Holdings
 from clnr.paper.scope import Batch, Scope
 from clnr.paper.sheet import Sheet
 from clnr.recipe import Recipe
+from clnr.writing import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,15 +125,3 @@ def _picture(figure: Figure, form: str) -> bytes:
     with matplotlib.rc_context({"svg.hashsalt": "clnr", "svg.fonttype": "path"}):
         figure.savefig(out, format=form, dpi=200, metadata={"Date": None} if form == "svg" else {"Software": None})
     return out.getvalue()
-
-
-def write_whole(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path

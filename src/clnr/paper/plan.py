@@ -12,12 +12,13 @@ from typing import Any
 from clnr import machine
 from clnr.data import DATASETS
 from clnr.engine import Engine
+from clnr.estimate import Size, duration, training
 from clnr.paper.archive import Archive
 from clnr.paper.holdings import counted
 from clnr.paper.scope import Batch
 
-# Bytes and operations a second, and seconds that an epoch and a probe take whatever their size: of no machine in particular.
-_RATES = {"cuda": (1.5e12, 1e14, 3e-4, 0.2), "cpu": (1.5e10, 6e10, 2e-3, 4.0)}
+# Seconds that evaluation takes, of no machine in particular.
+_PROBE = {"cuda": 0.2, "cpu": 4.0}
 _NUMBER = 4
 
 
@@ -67,7 +68,7 @@ class Plan:
         """In a line or two."""
         said = f"{counted(self.runs, 'run')} to do, {self.recorded:,} in the record"
         if self.jobs:
-            said += f"; about {_duration(self.seconds / workers)}, at most {self.memory * workers / 2**30:.1f} GiB"
+            said += f"; about {duration(self.seconds / workers)}, at most {self.memory * workers / 2**30:.1f} GiB"
         if self.guessed:
             said += f" (a rough guess for {self.guessed:,} of them, of kinds not run here before)"
         return "\n".join([said, *(f"no data for {name}: {reason}" for name, reason in self.without.items())])
@@ -120,23 +121,7 @@ def _cost(batch: Batch, archive: Archive, engine: Engine) -> tuple[float, float,
 
 
 def _guess(batch: Batch, engine: Engine) -> tuple[float, float]:
-    """From the size of graph and encoder alone, as if each number were moved and multiplied at a usual rate."""
-    bandwidth, speed, launch, probe = _RATES[engine.device.type]
-    row, recipe = DATASETS[batch.dataset], batch.recipe
-    views = max(2, len(batch.method.views))
-    width = max(recipe.hidden, recipe.dimension)
-    sampled = min(row.nodes, recipe.sampled_nodes or row.nodes)
-    moved = 3 * views * recipe.layers * (row.edges + row.nodes) * width * _NUMBER
-    multiplied = 6 * views * (row.nodes * width * (min(row.features, width) + width * (recipe.layers - 1)) + sampled**2 * width)
-    epochs = recipe.epochs if batch.method.objective else 0
-    # Those that stop by themselves stop long before the last epoch.
-    epochs = min(epochs, 20 * recipe.patience) if recipe.patience else epochs
-    together = engine.together if engine.device.type == "cuda" else 1
-    memory = _NUMBER * row.nodes * (min(row.features, 1000) + 4 * together * views * recipe.layers * width)
-    return epochs * (moved / bandwidth + multiplied / speed + launch) + probe, memory + 5e8
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+    row = DATASETS[batch.dataset]
+    size = Size(row.nodes, row.edges, row.features, _NUMBER * row.nodes * min(row.features, 1000))
+    cost = training(batch.method, batch.recipe, size, engine)
+    return cost.seconds + _PROBE[engine.device.type], cost.memory

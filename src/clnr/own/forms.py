@@ -1,0 +1,104 @@
+"""Embeddings as tables: Parquet, and what else people's tools read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clnr.edges import Array
+from clnr.errors import DataError, UnknownName
+from clnr.graph import Graph
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def ids_of(graph: Graph) -> Array:
+    """The user's names of nodes, or 0, 1, 2 ..."""
+    return np.arange(graph.num_nodes) if graph.ids is None else graph.ids
+
+
+def table_of(graph: Graph, z: Array) -> pyarrow.Table:
+    """Two columns: ``id``, and ``vector`` as a list of fixed size."""
+    import pyarrow as pa
+
+    names = ids_of(graph)
+    try:
+        ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        ids = pa.array([str(each) for each in names.tolist()])
+    flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
+    return pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
+
+
+def vectors_of(path: Path) -> tuple[Array, Array]:
+    """Ids and vectors, as ``table_of`` has them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
+    vector = table["vector"].type
+    if not pa.types.is_fixed_size_list(vector) or not pa.types.is_floating(vector.value_type):
+        raise DataError("its vectors are no lists of numbers of one length")
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in table["vector"].chunks]
+    flat = np.concatenate(parts) if parts else np.empty(0, np.float32)
+    if len(flat) != table.num_rows * vector.list_size or not np.isfinite(flat).all():
+        raise DataError("a vector is missing, or has a number that is not finite")
+    ids = table["id"]
+    if ids.null_count:
+        raise DataError("an id is missing")
+    if pa.types.is_integer(ids.type):
+        names = ids.to_numpy()
+    else:
+        names = np.empty(table.num_rows, object)
+        names[:] = ids.to_pylist()
+    return names, flat.astype(np.float32).reshape(table.num_rows, vector.list_size)
+
+
+def _csv(graph: Graph, z: Array, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["id", *(f"v{i}" for i in range(z.shape[1]))])
+        for name, row in zip(ids_of(graph).tolist(), z, strict=True):
+            writer.writerow([name, *(f"{number:.8g}" for number in row)])
+
+
+def _npy(graph: Graph, z: Array, path: Path) -> None:
+    np.save(path, z, allow_pickle=False)
+
+
+def _word2vec(graph: Graph, z: Array, path: Path) -> None:
+    """The text form of word2vec: a line of sizes, then a node a line; blanks in ids become underscores, as tools expect."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f"{z.shape[0]} {z.shape[1]}\n")
+        for name, row in zip(ids_of(graph).tolist(), z, strict=True):
+            file.write(f"{'_'.join(str(name).split()) or '_'} {' '.join(f'{number:.8g}' for number in row)}\n")
+
+
+def _pyg(graph: Graph, z: Array, path: Path) -> None:
+    import torch
+
+    data = graph.to_pyg()
+    data.z = torch.from_numpy(z.copy())
+    torch.save(data, path)
+
+
+FORMS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
+    "csv": ("embeddings.csv", _csv),
+    "npy": ("embeddings.npy", _npy),
+    "word2vec": ("embeddings.w2v.txt", _word2vec),
+    "pyg": ("embeddings.pyg.pt", _pyg),
+}
+
+
+def chosen_forms(words: list[str]) -> list[str]:
+    """Forms by name, each once; several may stand in one word with commas between."""
+    names = [name for word in words for name in word.replace(",", " ").split()]
+    for name in names:
+        if name not in FORMS:
+            raise UnknownName("form", name, FORMS)
+    return list(dict.fromkeys(names))

@@ -1,0 +1,154 @@
+"""Training on a user's graph, and scores that need no labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from clnr import chance, data, geometry
+from clnr.edges import Array
+from clnr.engine import Engine, View, unit_rows
+from clnr.errors import DataError
+from clnr.evaluate import Held, Task, hold_out, link_scores, predictions, probes
+from clnr.graph import Graph, Split
+from clnr.layers import Parameters
+from clnr.machine import enough_memory
+from clnr.measures import Learned, shape
+from clnr.methods import Method
+from clnr.recipe import Recipe
+from clnr.run import learn
+from clnr.tables import Read
+from clnr.train import Keeper, Watch
+
+SHARE = 0.05
+_MEASURED = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A method that has learned: all that it takes to embed a graph.
+
+    Attributes:
+        method: Which.
+        seed: That it was trained with.
+        recipe: Its numbers.
+        parameters: What it learned, on the CPU.
+        features: How many a node must have.
+    """
+
+    method: Method
+    seed: int
+    recipe: Recipe
+    parameters: Parameters
+    features: int
+
+    def embed(self, graph: Graph, engine: Engine) -> Array:
+        """One row for each node of a graph, which need not be the one it was trained on."""
+        if graph.num_features != self.features:
+            raise DataError(f"{graph.name} has {graph.num_features:,} features a node, and this model takes {self.features:,}")
+        with enough_memory():
+            placed = engine.place(graph.without_labels())
+            own = {name: value.to(engine.device) for name, value in self.parameters.items()}
+            z = self.method.build(self.recipe).embed(own, engine.exact, View(placed))
+        return z.cpu().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What training on a user's graph came to.
+
+    Attributes:
+        trained: What embeds.
+        read: The graph, with how it was read.
+        z: Its embedding, one row a node.
+        losses: One an epoch.
+        scores: Numbers by name.
+        remarks: What a reader of the scores should know, a line each.
+    """
+
+    trained: Trained
+    read: Read
+    z: Array
+    losses: tuple[float, ...]
+    scores: dict[str, float]
+    remarks: tuple[str, ...] = ()
+
+
+def learn_graph(
+    read: Read,
+    method: Method,
+    recipe: Recipe,
+    seed: int,
+    engine: Engine,
+    *,
+    share: float = SHARE,
+    watch: Watch | None = None,
+    keeper: Keeper | None = None,
+) -> Outcome:
+    """Train on a graph less some of its edges, score by those, and embed all of it.
+
+    Args:
+        read: The graph.
+        method: What to train.
+        recipe: By which numbers.
+        seed: Decides everything random.
+        engine: Where.
+        share: Of the edges that training does not see; 0 for none, and no score by them.
+        watch: Told of progress.
+        keeper: Keeps the training's state.
+    """
+    graph, remarks = read.graph, []
+    held = hold_out(graph, share, seed) if share else None
+    if share and held is None:
+        remarks.append("there are too few edges to hold some out, so that there is no score by them")
+    learned = learn(method, graph if held is None else without(read, held.graph), seed, recipe, engine, watch, keeper)
+    trained = Trained(
+        method=method,
+        seed=seed,
+        recipe=learned.recipe,
+        parameters={name: value.detach().cpu() for name, value in learned.fitted.parameters.items()},
+        features=graph.num_features,
+    )
+    z = learned.z.cpu().numpy() if held is None else trained.embed(graph, engine)
+    scores = _scores(method, engine, learned, held)
+    if graph.labels is not None:
+        try:
+            scores |= _by_labels(method, graph, learned.recipe, seed, torch.tensor(z, device=engine.device))
+        except DataError as error:
+            remarks.append(f"no accuracy was measured: {error}")
+    return Outcome(trained, read, z, tuple(learned.fitted.losses.tolist()), scores, tuple(remarks))
+
+
+def without(read: Read, seen: Graph) -> Graph:
+    """A graph less some edges, with features that do not tell of them: those from structure are made anew."""
+    return seen
+
+
+def _scores(method: Method, engine: Engine, learned: Learned, held: Held | None) -> dict[str, float]:
+    """What needs no labels, all of it measured without the held-out edges."""
+    scores: dict[str, float] = {}
+    if held is not None:
+        of_links = link_scores(unit_rows(learned.z), held)
+        scores |= {f"link_{name}": value for name, value in of_links.items()}
+        scores["links_held_out"] = float(held.joined.shape[1])
+    count = learned.z.shape[0]
+    if method.objective is None:
+        return scores | {"effective_rank": geometry.effective_rank(learned.z)}
+    some = chance.permute(chance.key(learned.seed, "measured"), torch.arange(min(count, _MEASURED)), count).numpy()
+    return scores | shape(method, engine.exact, learned, Split(np.empty(0, np.int64), np.sort(some), np.empty(0, np.int64)))
+
+
+def _by_labels(method: Method, graph: Graph, recipe: Recipe, seed: int, z: torch.Tensor) -> dict[str, float]:
+    """The strict protocol: the test set is read once."""
+    split = data.split_of(graph, seed)
+    labels = torch.tensor(graph.labels, device=z.device)
+    if len(torch.unique(labels[torch.tensor(split.train)])) < 2:
+        raise DataError("the training nodes are of one class")
+    if method.supervised:
+        found = predictions(z, labels, split)
+    else:
+        task = Task(z, split, recipe.probe_learning_rate, recipe.probe_weight_decay)
+        (found,) = probes([task], labels, recipe.probe_steps)
+    return {"strict_accuracy": found.strict, "validation_accuracy": found.validation}

@@ -1,0 +1,131 @@
+"""What a report tells of a training: facts, scores, the loss, and the map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from clnr import chance
+from clnr.edges import Array
+from clnr.graph import Graph
+from clnr.machine import versions
+from clnr.own.forms import ids_of
+from clnr.own.layout import layout
+from clnr.own.learning import Outcome
+from clnr.own.nearest import nearest
+from clnr.own.outlook import done_about, facts_of
+from clnr.page import Column, Curve, Story
+from clnr.recipe import SPECS
+
+MOST = 100_000
+_NEAR = 15
+_LONG = 200
+
+_SCORES = {
+    "link_auc": ("edges held out, AUC", "chance is 0.5"),
+    "link_average_precision": ("edges held out, average precision", "chance is 0.5"),
+    "links_held_out": ("edges held out", "training did not see them"),
+    "effective_rank": ("effective rank", "dimensions in use"),
+    "alignment": ("alignment", "how far two views of a node are apart; lower is better"),
+    "uniformity": ("uniformity", "how evenly nodes fill the sphere; lower is better"),
+    "strict_accuracy": ("strict accuracy", "percent, of a linear probe; test nodes were read once"),
+    "validation_accuracy": ("validation accuracy", "percent, by which the probe's step was chosen"),
+}
+
+
+def told(scores: dict[str, float]) -> list[tuple[str, str, str]]:
+    """Each score's name, value and meaning, as people read them."""
+    rows = []
+    for name, value in scores.items():
+        title, meaning = _SCORES.get(name, (name.replace("_", " "), ""))
+        rows.append((title, f"{value:,.0f}" if name == "links_held_out" else f"{value:.4g}", meaning))
+    return rows
+
+
+def story(outcome: Outcome, title: str) -> Story:
+    """All that the report's page shows."""
+    graph, trained = outcome.read.graph, outcome.trained
+    shown = _shown(graph.num_nodes)
+    z = outcome.z[shown]
+    near = nearest(z, np.arange(len(shown)), _NEAR)
+    start, links = _neighbours(graph, shown)
+    recipe = {key: getattr(trained.recipe, key) for key in SPECS if key in trained.method.keys}
+    made = {"method": f"{trained.method.name}: {trained.method.summary}", "seed": str(trained.seed)}
+    remarks = [*done_about(outcome.read), *outcome.remarks]
+    if len(shown) < graph.num_nodes:
+        remarks.append(
+            f"{len(shown):,} of {graph.num_nodes:,} nodes, drawn at random, are on the map; neighbours are among those"
+        )
+    return Story(
+        title=title,
+        sections=[
+            ("The graph", list(facts_of(graph).items())),
+            ("Scores", [(name, f"{value} ({meaning})" if meaning else value) for name, value, meaning in told(outcome.scores)]),
+            ("What was done", [*made.items(), *((key, str(value)) for key, value in recipe.items())]),
+            ("Made with", [(name, value) for name, value in versions().items() if name != "code"]),
+        ],
+        remarks=remarks,
+        curves=[Curve("loss", outcome.losses)] if outcome.losses else [],
+        ids=[str(each) for each in ids_of(graph)[shown].tolist()],
+        points=layout(z, near, trained.seed),
+        columns=_columns(outcome, shown),
+        near=near.nodes.astype(np.int32),
+        closeness=near.cosine,
+        start=start,
+        links=links,
+    )
+
+
+def _shown(count: int) -> Array:
+    if count <= MOST:
+        return np.arange(count)
+    return np.sort(chance.permute(chance.key(0, "shown"), torch.arange(MOST), count).numpy())
+
+
+def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
+    """Who is joined to whom, whichever way, among the nodes shown: compressed rows."""
+    adjacency = graph.to_scipy()
+    both = (adjacency + adjacency.T).tocsr()[shown][:, shown]
+    both.setdiag(0)
+    both.eliminate_zeros()
+    both.sort_indices()
+    return both.indptr.astype(np.int64), both.indices.astype(np.int32)
+
+
+def _columns(outcome: Outcome, shown: Array) -> list[Column]:
+    """What the map can be coloured by: classes, the table's columns, degrees."""
+    graph, table = outcome.read.graph, outcome.read.columns
+    ids = [str(each) for each in ids_of(graph)[shown].tolist()]
+    columns = []
+    if graph.labels is not None:
+        names = outcome.read.classes or tuple(map(str, range(graph.num_classes)))
+        columns.append(Column("label", graph.labels[shown].astype(np.int32), names))
+    if table is not None:
+        found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in table.column_names)
+        taken = {each.name for each in columns}
+        columns += [column for column in found if column is not None and column.name not in taken]
+    degree = np.diff(graph.incoming.start) + (np.diff(graph.outgoing.start) if graph.directed else 0)
+    return [*columns, Column("number of edges", degree[shown].astype(np.float32))]
+
+
+def _column(name: str, values: Any, ids: list[str]) -> Column | None:
+    """A column of a table, as numbers or as categories; None where it is neither, or the ids."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = values.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+        return None
+    texts = pc.cast(values, pa.string())
+    if texts.to_pylist() == ids:
+        return None
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        numbers = np.array(pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float32)
+        numbers[~np.isfinite(numbers)] = np.nan
+        return Column(name, numbers)
+    coded = pc.dictionary_encode(texts)
+    names = tuple(str(each)[:_LONG] for each in coded.dictionary.to_pylist())
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return Column(name, codes, names)
