@@ -51,8 +51,20 @@ ORDER = (
 
 def test_public_names_are_pinned_sorted_and_there():
     assert clnr.__all__ == [
-        *("CLNR", "METHODS", "ClnrError", "Graph", "Method", "Recipe", "Run", "Split", "Summary", "__version__"),
-        *("embed", "load", "recipe_for", "run", "runs"),
+        *(
+            "CLNR",
+            "METHODS",
+            "ClnrError",
+            "Graph",
+            "Method",
+            "NodeEmbedder",
+            "Recipe",
+            "Run",
+            "Split",
+            "Summary",
+            "__version__",
+        ),
+        *("embed", "load", "read_tables", "recipe_for", "run", "runs"),
     ]
     assert all(hasattr(clnr, name) for name in clnr.__all__)
     assert (SOURCE / "py.typed").is_file()

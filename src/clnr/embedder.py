@@ -108,10 +108,15 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         if self.graph is not None:
             return self.embedding_[self._places(X)]
-        graph = as_read(X).graph
+        graph = as_read(X, self._outcome.read.encoding).graph
         if graph is self._outcome.read.graph:
             return self.embedding_.copy()
         return self._outcome.trained.embed(graph, choose(self.device, self.precision))
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:  # noqa: N803
+        """``fit``, and the embeddings of what it was fitted on."""
+        self.fit(X, y)
+        return self.embedding_.copy() if self.graph is None else self.transform(X)
 
     def similar(self, node: Any, k: int = 10, *, approximate: bool = False) -> list[tuple[Any, float]]:
         """The nodes most similar to one of the graph that it was fitted on: ids, and the cosine of each.
@@ -165,6 +170,3 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_outcome")
-
-    def _more_tags(self) -> dict[str, Any]:
-        return {"no_validation": True, "X_types": ["graph"]}

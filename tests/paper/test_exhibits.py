@@ -8,7 +8,7 @@ import pytest
 
 from clnr import methods
 from clnr.paper.archive import Archive, Terms
-from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs, write_runs, write_whole
+from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs, write_runs
 from clnr.paper.holdings import Holdings
 from clnr.paper.scope import SETS, Scope
 from tests.paper.made import made, record_of
@@ -65,14 +65,6 @@ def test_a_figure_without_runs_is_a_table_that_says_so(tmp_path):
     written = FIGURES[1].write(SCOPE, holdings, tmp_path)
     assert sorted(path.suffix for path in written) == [".csv", ".md", ".tex"]
     assert "not run" in (tmp_path / "figure-2.md").read_text()
-
-
-def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = write_whole(tmp_path / "a.md", b"first")
-    monkeypatch.setattr("pathlib.Path.replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        write_whole(path, b"second")
-    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"first"]
 
 
 def test_every_run_is_listed_once_with_what_was_changed(tmp_path):

@@ -57,7 +57,8 @@ class Read(NamedTuple):
     graph: Graph
     encoding: Encoding | None
     classes: tuple[str, ...]
-    findings: Findings
+    findings: Findings | None
+    columns: Any = None
 
 
 def read_tables(

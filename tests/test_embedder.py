@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
+
+import clnr
+from clnr import Graph, NodeEmbedder, Recipe
+from clnr.errors import ClnrError, DataError, RecipeError, UnknownName
+from tests.conftest import tiny
+
+SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
+
+
+def embedder(**changes):
+    return NodeEmbedder(recipe=SMALL, device="cpu", **changes)
+
+
+def named(graph, prefix="n"):
+    source, target, _ = graph.edges()
+    ids = np.array([f"{prefix}{i}" for i in range(graph.num_nodes)], dtype=object)
+    return Graph.from_edges(source, target, graph.features, labels=graph.labels, ids=ids)
+
+
+def test_it_is_the_embedding_that_embed_gives():
+    graph = tiny()
+    z = embedder(hold_out=0).fit_transform(graph)
+    assert (z == clnr.embed("CLNR", graph, 0, recipe=SMALL, device="cpu")).all()
+
+
+def test_it_holds_edges_out_to_score_by_and_embeds_the_whole_graph():
+    graph = tiny()
+    made = embedder(hold_out=0.2, seed=4).fit(graph)
+    assert 0 <= made.scores_["link_auc"] <= 1
+    assert made.scores_["links_held_out"] == int(0.2 * graph.num_edges // 2)
+    held = clnr.embed("CLNR", clnr.evaluate.hold_out(graph, 0.2, 4).graph, 4, recipe=SMALL, device="cpu")
+    assert not np.array_equal(made.embedding_, held)
+    assert len(made.losses_) == 3
+
+
+@pytest.mark.parametrize("form", ["graph", "pyg", "networkx", "scipy", "pair of frames", "arrow"])
+def test_whatever_a_graph_is_held_in(form):
+    graph = named(tiny())
+    source, target, _ = graph.edges()
+    ids = graph.ids.tolist()
+    if form == "pair of frames":
+        pandas = pytest.importorskip("pandas")
+        edges = pandas.DataFrame({"source": graph.ids[source], "target": graph.ids[target]})
+        nodes = pandas.DataFrame({"id": ids, "x": list(map(list, graph.features.astype(float)))})
+        given = (edges, nodes)
+    elif form == "arrow":
+        import pyarrow as pa
+
+        given = (
+            pa.table({"source": graph.ids[source].tolist(), "target": graph.ids[target].tolist()}),
+            pa.table({"id": ids, "x": graph.features.astype(float).tolist()}),
+        )
+    else:
+        given = {
+            "graph": lambda: graph,
+            "pyg": graph.to_pyg,
+            "networkx": graph.to_networkx,
+            "scipy": lambda: (graph.to_scipy(), graph.features),
+        }[form]()
+    made = embedder().fit(given)
+    z = made.transform(given)
+    assert z.shape == (40, 8)
+    np.testing.assert_array_equal(z, made.embedding_)
+    if form not in ("scipy",):
+        assert made.ids_.tolist() == ids
+    if form in ("graph", "pyg", "scipy"):
+        assert (z == embedder().fit_transform(graph)).all()
+
+
+def test_frames_of_tomorrow_are_encoded_as_those_of_today():
+    import pyarrow as pa
+
+    edges = pa.table({"source": [0, 1, 2, 3, 4, 5], "target": [1, 2, 3, 4, 5, 0]})
+    nodes = pa.table({"id": list(range(6)), "age": [1.0, 5.0, 2.0, 8.0, 4.0, 9.0]})
+    made = embedder().fit((edges, nodes))
+    shifted = pa.table({"id": list(range(6)), "age": [101.0, 105.0, 102.0, 108.0, 104.0, 109.0]})
+    assert not np.allclose(made.transform((edges, shifted)), made.embedding_)
+
+
+@pytest.mark.parametrize("given", [3, None, "edges.csv", np.eye(3), [1, 2], {"a": 1}, (1, 2), sp.eye_array(3)])
+def test_what_is_no_graph_is_said(given):
+    with pytest.raises(DataError, match="is no graph; give"):
+        embedder().fit(given)
+
+
+def test_a_new_node_far_away_leaves_the_others_as_they_were():
+    graph = tiny()
+    made = embedder().fit(graph)
+    source, target, _ = graph.edges()
+    more = np.concatenate([graph.features, graph.features[:2] + 0.1])
+    larger = Graph.from_edges(
+        np.concatenate([source, [40, 41, 40]]), np.concatenate([target, [41, 40, 39]]), more, labels=None
+    )  # Joined to node 39 alone, which nothing else is joined to.
+    z = made.transform(larger)
+    assert z.shape == (42, 8)
+    same = np.abs(z[:40] - made.embedding_).max(1) < 1e-6
+    assert same[:39].all()
+    assert not same[39]
+
+
+def test_other_features_are_refused():
+    made = embedder().fit(tiny())
+    with pytest.raises(DataError, match="5 features a node, and this model takes 12"):
+        made.transform(tiny(features=5))
+
+
+def test_save_and_load(tmp_path):
+    made = embedder(seed=3).fit(named(tiny()))
+    made.save(tmp_path / "model")
+    back = NodeEmbedder.load(tmp_path / "model", device="cpu")
+    assert (back.embedding_ == made.embedding_).all()
+    assert (back.transform(tiny(seed=9)) == made.transform(tiny(seed=9))).all()
+    assert back.similar("n3", 4) == made.similar("n3", 4)
+    assert (back.scores_, back.losses_, back.ids_.tolist()) == (made.scores_, made.losses_, made.ids_.tolist())
+    assert (back.seed, back.method, back.recipe) == (3, "CLNR", made.recipe_)
+
+
+def test_a_folder_is_not_overwritten_unasked(tmp_path):
+    made = embedder().fit(tiny())
+    made.save(tmp_path / "model")
+    with pytest.raises(ClnrError, match="--force"):
+        made.save(tmp_path / "model")
+    made.save(tmp_path / "model", force=True)
+
+
+def test_similar_nodes_come_by_their_own_names():
+    made = embedder().fit(named(tiny()))
+    found = made.similar("n5", k=3)
+    unit = made.embedding_ / np.linalg.norm(made.embedding_, axis=1, keepdims=True)
+    cosine = unit @ unit[5]
+    cosine[5] = -2
+    assert [name for name, _ in found] == [f"n{i}" for i in np.argsort(-cosine)[:3]]
+    with pytest.raises(DataError, match="no node 'n99'"):
+        made.similar("n99")
+
+
+def test_numbers_can_be_given():
+    made = NodeEmbedder(dimension=16, epochs=2, device="cpu").fit(tiny())
+    assert (made.recipe_.dimension, made.recipe_.epochs) == (16, 2)
+    assert made.embedding_.shape[1] == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"method": "CLRN"}, UnknownName),
+        ({"dimension": 0}, RecipeError),
+        ({"seed": -1}, RecipeError),
+        ({"hold_out": 1.0}, RecipeError),
+        ({"device": "tpu"}, UnknownName),
+    ],
+)
+def test_what_is_wrong_is_said_when_it_is_fitted(changes, kind):
+    with pytest.raises(kind):
+        NodeEmbedder(**changes).fit(tiny())
+
+
+# -- scikit-learn's contract ------------------------------------------------------------------------------------------------
+
+
+def test_unfitted_it_says_so():
+    for call in (lambda: embedder().transform(tiny()), lambda: embedder().save("x"), lambda: embedder().similar(1)):
+        with pytest.raises(NotFittedError):
+            call()
+
+
+CHECKS = [
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_get_params_invariance",
+    "check_set_params",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+]
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKS if hasattr(estimator_checks, name)])
+def test_estimator_checks_that_apply(name):
+    getattr(estimator_checks, name)("NodeEmbedder", NodeEmbedder())
+
+
+def test_a_clone_is_unfitted_and_gives_the_same():
+    made = embedder(seed=2).fit(tiny())
+    copy = clone(made)
+    assert not hasattr(copy, "embedding_")
+    assert copy.get_params() == made.get_params()
+    assert (copy.fit_transform(tiny()) == made.embedding_).all()
+
+
+def test_parameters_are_set_by_name():
+    made = embedder().set_params(dimension=4, method="nCLNR")
+    assert made.fit_transform(tiny()).shape == (40, 4)
+    with pytest.raises(ValueError, match="dimensions"):
+        made.set_params(dimensions=3)
+
+
+def test_it_stands_at_the_head_of_a_pipeline():
+    groups = make_pipeline(embedder(), StandardScaler(), KMeans(3, n_init=1, random_state=0)).fit_predict(tiny())
+    assert groups.shape == (40,)
+
+
+def test_names_of_what_it_gives():
+    made = embedder().fit(tiny())
+    assert made.get_feature_names_out().tolist() == [f"nodeembedder{i}" for i in range(8)]
+    assert made.n_features_in_ == 12
+
+
+def test_what_follows_it_is_cross_validated_over_nodes():
+    graph = named(tiny())
+    pipeline = make_pipeline(embedder(graph=graph), LogisticRegression(max_iter=200))
+    scores = cross_val_score(pipeline, graph.ids, graph.labels, cv=3)
+    z = embedder().fit_transform(graph)
+    right = cross_val_score(LogisticRegression(max_iter=200), z, graph.labels, cv=3)
+    np.testing.assert_allclose(scores, right)
+
+
+def test_its_own_numbers_are_searched_over():
+    graph = named(tiny())
+    pipeline = make_pipeline(embedder(graph=graph), LogisticRegression(max_iter=200))
+    search = GridSearchCV(pipeline, {"nodeembedder__dimension": [4, 8]}, cv=2).fit(graph.ids, graph.labels)
+    assert search.best_params_["nodeembedder__dimension"] in (4, 8)
