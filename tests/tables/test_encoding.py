@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from clnr.errors import ClnrError, DataError
 from clnr.tables import Encoding
-from clnr.tables.source import connect
+from clnr.tables.sql import connect
 
 pytest.importorskip("duckdb")
 
@@ -156,7 +156,7 @@ def test_an_encoding_is_the_same_after_a_file(base):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda given: given | {"form": 2},
+        lambda given: given | {"form": 3},
         lambda given: {"parts": given["parts"]},
         lambda given: given | {"parts": [{"column": "x"}]},
         lambda given: given | {"parts": [given["parts"][0] | {"kind": "__import__"}]},

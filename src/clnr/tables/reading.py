@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,54 +11,45 @@ import numpy as np
 from clnr.edges import Array
 from clnr.errors import DataError
 from clnr.graph import Graph
+from clnr.tables import joining
+from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, all_whole, columns_of, found, labels_of, load_nodes
 from clnr.tables.encoding import Encoding
-from clnr.tables.source import Table, connect, named, quoted, run, table
-from clnr.tables.structure import structural
+from clnr.tables.ends import Ends, Findings, ends_of, linked, load_ends
+from clnr.tables.source import Table, table
+from clnr.tables.sql import connect, fetched, run
+from clnr.tables.structure import Structure, shape
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SOURCES = ("source", "src", "from", "source_id", "from_id", "head", "u", "node1", "subject")
-TARGETS = ("target", "dst", "to", "target_id", "to_id", "dest", "destination", "tail", "v", "node2", "object")
-WEIGHTS = ("weight", "w", "edge_weight", "strength")
-IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
-LABELS = ("label", "class", "y", "category_label")
-
-_WHOLE = "0|-?[1-9][0-9]{0,17}"
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What was found in the tables, each counted, and what was done about it.
-
-    Attributes:
-        rows: Lines of the table of edges.
-        dangling: Edges with an end that the table of nodes lacks: left out.
-        loops: Edges from a node to itself: left out.
-        duplicates: Edges that were there already: one is kept, weights added.
-        isolated: Nodes without an edge: kept.
-        first_dangling: An end that is not there, to look into.
-        remarks: What else a user should know, a line each.
-    """
-
-    rows: int
-    dangling: int
-    loops: int
-    duplicates: int
-    isolated: int
-    first_dangling: str | None = None
-    remarks: tuple[str, ...] = ()
-
 
 class Read(NamedTuple):
-    """A graph from tables, how its features were encoded (None where they come from structure), and what was found."""
+    """A graph from tables, and what is needed to read more of the kind.
+
+    Attributes:
+        graph: The graph.
+        encoding: How its features were made.
+        classes: Names of the labels 0, 1, 2 ...
+        findings: What was found in the tables.
+        columns: An Arrow table of the columns of nodes as they were read, a row a node; None where there was no table of nodes.
+    """
 
     graph: Graph
-    encoding: Encoding | None
-    classes: tuple[str, ...]
-    findings: Findings | None
+    encoding: Encoding
+    classes: tuple[str, ...] = ()
+    findings: Findings = Findings()
     columns: Any = None
+
+
+class _Asked(NamedTuple):
+    """What the user asked for."""
+
+    ends: tuple[str | None, str | None, str | None]
+    about: tuple[str | None, str | None, str | None]
+    directed: bool
+    encoding: Encoding | None
+    onto: Read | None
+    name: str
 
 
 def read_tables(
@@ -71,15 +62,17 @@ def read_tables(
     id: str | None = None,  # noqa: A002
     label: str | None = None,
     time: str | None = None,
-    directed: bool = False,
+    directed: bool | None = None,
     encoding: Encoding | None = None,
+    onto: Read | None = None,
     memory: str | None = None,
-    name: str = "graph",
+    name: str | None = None,
 ) -> Read:
-    """A graph from a table of edges and one of nodes.
+    """A graph from a table of edges and one of nodes, or an earlier one with what these tables add to it.
 
     Args:
-        edges: A CSV, Parquet or JSON file, a glob of them, a query over anything that DuckDB reads, or a data frame.
+        edges: A CSV, Parquet or JSON file, a glob of them, a query over anything that DuckDB reads, or a data frame; None where
+            only nodes are added to an earlier graph.
         nodes: Likewise, one row a node; without it, features come from the structure of the graph.
         source: The column of edges' sources; found by common names if not given, else the first.
         target: That of their targets; likewise, else the second.
@@ -87,202 +80,165 @@ def read_tables(
         id: The column of nodes' ids; found by common names if not given, else the first.
         label: The column of classes, if there is one; never a feature.
         time: A column of times, never a feature.
-        directed: Whether an edge holds one way only.
+        directed: Whether an edge holds one way only; if not given, as in the earlier graph, else no.
         encoding: How features were encoded before, to encode these alike; made anew if not given.
-        memory: A bound on what DuckDB takes while reading, as ``4 GB``.
+        onto: What was read earlier and is to be added to: its nodes come first, in their order, and its encoding is used; rows
+            of nodes that it has replace the earlier ones, and so do weights of its edges.
+        memory: A bound on what DuckDB takes while reading, as ``4 GB``. The features, the edges and the columns of nodes come
+            on top of it, and some 260,000 rows that are being encoded.
         name: What to call the graph.
     """
+    if edges is None and (onto is None or nodes is None):
+        raise DataError("there is nothing to read: name a table of edges, or one of nodes that come onto an earlier graph")
+    if onto is not None and encoding is not None:
+        raise DataError("nodes that come onto an earlier graph are encoded as it was; leave out either encoding or onto")
+    was = onto is not None and (onto.findings.directed or onto.graph.directed)
+    if onto is not None and directed is not None and directed != was:
+        kind = "directed" if was else "undirected"
+        raise DataError(f"the earlier graph is {kind}, so directed={directed} cannot come onto it")
+    about = onto.graph.name if onto is not None else "graph"
+    asked = _Asked(
+        (source, target, weight), (id, label, time), was if directed is None else directed, encoding, onto, name or about
+    )
     base = connect(memory)
     try:
-        return _read(base, edges, nodes, (source, target, weight), (id, label, time), directed, encoding, name)
+        return _read(base, edges, nodes, asked)
     finally:
         base.close()
 
 
-def _read(
-    base: DuckDBPyConnection,
-    edges: Any,
-    nodes: Any,
-    ends: tuple[str | None, ...],
-    about: tuple[str | None, ...],
-    directed: bool,
-    encoding: Encoding | None,
-    name: str,
-) -> Read:
-    links = table(base, edges, "edges", [*SOURCES, *TARGETS, *(each for each in ends if each)])
-    people = None if nodes is None else table(base, nodes, "nodes", [*IDS, *LABELS, *(each for each in about if each)])
-    a, b, w = _ends(links, *ends)
-    remarks = []
-    if links.headless:
-        said = "no names were seen in the first line, which is taken for an edge; name the columns if it is a header"
-        remarks.append(f"{links.name}: {said}")
-    key = "" if people is None else _column(people, about[0], IDS, "id") or next(iter(people.columns))
-    whole = _whole(base, links, a, b) and (people is None or _whole(base, people, key))
-    _load_edges(base, links, a, b, w, whole)
-    label = None
-    if people is None:
-        base.execute(
-            "CREATE TEMP TABLE ids AS SELECT id, row_number() OVER (ORDER BY id) - 1 AS i "
-            "FROM (SELECT s AS id FROM ends UNION SELECT t FROM ends)"
-        )
-    else:
-        label = _column(people, about[1], LABELS, "label")
-        _load_nodes(base, people, key, whole)
-    i, j, weights, findings = _links(base, links, w is not None, directed, tuple(remarks))
-    ids = _fetched(base, "SELECT id FROM ids ORDER BY i")["id"]
-    labels, classes = (None, ()) if label is None else _labels(base, label)
-    features: Any
-    if people is None:
-        features = structural(i, j, ids, len(ids))
-    else:
-        left_out = (key, label, _column(people, about[2], (), "time"))
-        kept = [column for column in people.columns if column not in left_out]
-        encoding = encoding or Encoding.fit(base, "people", kept, people.name)
-        features = encoding.transform(base, "people")
-    graph = Graph.from_edges(i, j, features, weight=weights, undirected=not directed, labels=labels, ids=ids, name=name)
-    touched = np.zeros(len(ids), bool)
-    touched[i] = touched[j] = True
-    return Read(graph, encoding, classes, replace(findings, isolated=int((~touched).sum())))
+def _read(base: DuckDBPyConnection, edges: Any, nodes: Any, asked: _Asked) -> Read:
+    links = None if edges is None else table(base, edges, "edges", _names(SOURCES, TARGETS, asked.ends))
+    people = None if nodes is None else table(base, nodes, "nodes", _names(IDS, LABELS, asked.about))
+    remarks = [_headless(given, what) for given, what in ((links, "an edge"), (people, "a node")) if given and given.headless]
+    a, b, w = ("", "", None) if links is None else ends_of(links, *asked.ends)
+    key = "" if people is None else found(people, asked.about[0], IDS, "id") or next(iter(people.columns))
+    earlier = None if asked.onto is None else joining.earlier_ids(asked.onto.graph)
+    whole = (
+        (earlier is None or earlier.dtype.kind in "iu")
+        and (links is None or all_whole(base, links, a, b))
+        and (people is None or all_whole(base, people, key))
+    )
+    ends, findings = Ends.none(), Findings()
+    if links is not None:
+        load_ends(base, links, a, b, w, whole)
+    if people is not None:
+        load_nodes(base, people, key, whole)
+    ids, place = _ids(base, earlier, whole, people is None)
+    if links is not None:
+        ends, findings = linked(base, links, w, asked.directed)
+    if asked.onto is not None:
+        ends, more = joining.joined_ends(asked.onto.graph, ends, asked.directed)
+        remarks += more
+    made, more = _nodes(base, people, key, ids, place, ends, asked)
+    graph = Graph.from_edges(
+        *ends[:2],
+        made.features,
+        weight=ends.weight,
+        undirected=not asked.directed,
+        labels=made.labels,
+        ids=ids,
+        split=None if asked.onto is None else asked.onto.graph.split,
+        name=asked.name,
+    )
+    alone = (np.diff(graph.incoming.start) == 0) & (np.diff(graph.outgoing.start) == 0)
+    findings = replace(findings, isolated=int(alone.sum()), remarks=(*remarks, *more), directed=asked.directed)
+    return Read(graph, made.encoding, made.classes, findings, made.columns)
 
 
-# -- columns ----------------------------------------------------------------------------------------------------------------
+def _names(*names: Sequence[str | None]) -> list[str]:
+    return [name for some in names for name in some if name]
 
 
-def _ends(links: Table, source: str | None, target: str | None, weight: str | None) -> tuple[str, str, str | None]:
-    if len(links.columns) < 2:
-        raise DataError(f"{links.name}: it has one column, and an edge has two ends; are columns divided by another letter?")
-    a = _column(links, source, SOURCES, "source") or next(iter(links.columns))
-    b = _column(links, target, TARGETS, "target") or list(links.columns)[1]
-    if a == b:
-        raise DataError(f"{links.name}: column '{a}' cannot be both ends of an edge; name source and target")
-    w = _column(links, weight, WEIGHTS, "weight")
-    if w is None and links.headless and len(links.columns) == 3:
-        w = list(links.columns)[2]
-    return a, b, w
+def _headless(given: Table, what: str) -> str:
+    said = "no names were seen in the first line, which is taken for"
+    return f"{given.name}: {said} {what}; name the columns if it is a header"
 
 
-def _column(given: Table, asked: str | None, usual: Sequence[str], what: str) -> str | None:
-    """A column by the name that was asked for, else by a usual one."""
-    names = {column.strip().casefold(): column for column in given.columns}
-    if asked is not None:
-        if asked.casefold() not in names:
-            raise DataError(f"{given.name}: there is no column '{asked}' for {what}; there are {', '.join(given.columns)}")
-        return names[asked.casefold()]
-    return next((names[name] for name in usual if name in names), None)
+def _ids(base: DuckDBPyConnection, earlier: Array | None, whole: bool, by_edges: bool) -> tuple[Array, Array]:
+    """All ids by their places, and the place of each row of ``mine``, which is made of edges' ends if nothing else names nodes.
 
-
-# -- ids --------------------------------------------------------------------------------------------------------------------
-
-
-def _whole(base: DuckDBPyConnection, given: Table, *columns: str) -> bool:
-    """Whether all ids are whole numbers written as such: '007' and '7' are two ids."""
-    if not given.texts:
-        return all(given.columns[column] in _INTEGERS for column in columns)
-    tests = ", ".join(f"bool_and(regexp_full_match(trim({named(column)}), {quoted(_WHOLE)}))" for column in columns)
-    # The first rows mostly tell, and spare a look at millions.
-    for rows in (f"(SELECT * FROM {given.sql} LIMIT 1000)", given.sql):
-        if any(value is False for value in run(base, f"SELECT {tests} FROM {rows}", given.name)[0]):
-            return False
-    return True
-
-
-def _id(given: Table, column: str, whole: bool) -> str:
-    """An id in SQL: of one type everywhere, an empty text being none."""
-    if whole:
-        return f"CAST({named(column)} AS BIGINT)"
-    text = f"CAST({named(column)} AS VARCHAR)"
-    return f"nullif(trim({text}), '')" if given.texts else f"nullif({text}, '')"
-
-
-def _load_edges(base: DuckDBPyConnection, links: Table, a: str, b: str, w: str | None, whole: bool) -> None:
-    weight = "" if w is None else f", TRY_CAST({named(w)} AS DOUBLE) AS w"
-    columns = f"{_id(links, a, whole)} AS s, {_id(links, b, whole)} AS t{weight}"
-    run(base, f"CREATE TEMP TABLE ends AS SELECT {columns} FROM {links.sql}", links.name)
-    if not run(base, "SELECT 1 FROM ends LIMIT 1", links.name):
-        raise DataError(f"{links.name}: there is no edge in it")
-    wrong = {"s": (a, "IS NULL", "is empty"), "t": (b, "IS NULL", "is empty")}
-    for column, (title, test, said) in wrong.items():
-        _refuse(base, links, f"ends WHERE {column} {test}", title, said)
-    if w is not None:
-        _refuse(base, links, "ends WHERE w IS NULL OR isnan(w) OR isinf(w) OR w < 0", w, "is no weight: not a number from 0 on")
-
-
-def _refuse(base: DuckDBPyConnection, given: Table, rows: str, column: str, said: str) -> None:
-    """Fail on the first of some rows, if there is one; a row is counted from 1, a header not counted."""
-    ((first,),) = run(base, f"SELECT min(rowid) FROM {rows}", given.name)
-    if first is not None:
-        raise DataError(f"{given.name}: '{column}' {said} in row {first + 1:,}")
-
-
-def _load_nodes(base: DuckDBPyConnection, people: Table, key: str, whole: bool) -> None:
-    run(base, f"CREATE TEMP TABLE people AS SELECT * FROM {people.sql}", people.name)
-    run(base, f"CREATE TEMP TABLE ids AS SELECT {_id(people, key, whole)} AS id, rowid AS i FROM people", people.name)
-    if not run(base, "SELECT 1 FROM ids LIMIT 1", people.name):
-        raise DataError(f"{people.name}: there is no node in it")
-    _refuse(base, people, "ids WHERE id IS NULL", key, "is empty")
-    twice = run(base, "SELECT id, min(i), max(i) FROM ids GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1", people.name)
-    for node, first, last in twice:
-        raise DataError(f"{people.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}")
-
-
-# -- edges ------------------------------------------------------------------------------------------------------------------
-
-
-def _links(
-    base: DuckDBPyConnection, links: Table, weighted: bool, directed: bool, remarks: tuple[str, ...]
-) -> tuple[Array, Array, Array | None, Findings]:
-    """Distinct edges by their nodes' places.
-
-    Weights of rows that repeat an edge are added; of an undirected edge given both ways, the direction with more counts.
+    The earlier ones come first, in their order.
     """
-    w = ", w" if weighted else ""
-    base.execute(
-        f"CREATE TEMP TABLE found AS SELECT a.i AS a, b.i AS b{w} "
-        "FROM ends LEFT JOIN ids a ON s = a.id LEFT JOIN ids b ON t = b.id"
-    )
-    ((rows, joined, loops),) = run(
-        base,
-        "SELECT count(*), count(*) FILTER (a IS NOT NULL AND b IS NOT NULL), count(*) FILTER (a = b) FROM found",
-        links.name,
-    )
-    pair = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"
-    total = ", " + _of_either("sum(w)", directed) + " AS w" if weighted else ""
-    found = _fetched(
-        base, f"SELECT {pair}, {_of_either('count(*)', directed)} AS n{total} FROM found WHERE a <> b GROUP BY 1, 2"
-    )
-    duplicates = int(found["n"].sum()) - len(found["n"])
-    told = Findings(rows, rows - joined, loops, duplicates, 0, _dangling(base, links) if joined < rows else None, remarks)
-    return found["a"], found["b"], found["w"].astype(np.float32) if weighted else None, told
+    import pyarrow as pa
+
+    before = 0 if earlier is None else len(earlier)
+    new = ""
+    if earlier is not None:
+        old = pa.array(earlier, pa.int64()) if whole else pa.array([str(each) for each in earlier.tolist()], pa.string())
+        base.register("given_earlier", pa.table({"id": old, "i": pa.array(np.arange(before))}))
+        new = "ANTI JOIN given_earlier USING (id)"
+    if by_edges:
+        ends = "SELECT s AS id FROM ends UNION SELECT t FROM ends"
+        run(base, f"CREATE TEMP TABLE mine AS SELECT id, row_number() OVER (ORDER BY id) AS i FROM ({ends}) {new}", "edges")
+    fresh = f"SELECT id, {before} + row_number() OVER (ORDER BY mine.i) - 1 AS i FROM mine {new}"
+    every = fresh if earlier is None else f"SELECT id, i FROM given_earlier UNION ALL {fresh}"
+    run(base, f"CREATE TEMP TABLE ids AS {every}", "nodes")
+    place = fetched(base, "SELECT ids.i AS i FROM mine JOIN ids USING (id) ORDER BY mine.i", "nodes")["i"]
+    return fetched(base, "SELECT id FROM ids ORDER BY i", "nodes")["id"], place
 
 
-def _of_either(measure: str, directed: bool) -> str:
-    """A measure of an edge's rows; of an undirected one, of the direction that has more of it."""
-    if directed:
-        return measure
-    there, back = (f"coalesce({measure} FILTER (found.a {sign} found.b), 0)" for sign in "<>")
-    return f"greatest({there}, {back})"
+class _Nodes(NamedTuple):
+    """All that is known of nodes, a row each."""
+
+    features: Any
+    encoding: Encoding
+    labels: Array | None
+    classes: tuple[str, ...]
+    columns: Any
 
 
-def _dangling(base: DuckDBPyConnection, links: Table) -> str:
-    """An end that is no node."""
-    sql = "SELECT {0} FROM ends ANTI JOIN ids ON {0} = id LIMIT 1"
-    ends = [end for column in "st" for (end,) in run(base, sql.format(column), links.name)]
-    return str(ends[0])
+def _nodes(
+    base: DuckDBPyConnection, people: Table | None, key: str, ids: Array, place: Array, ends: Ends, asked: _Asked
+) -> tuple[_Nodes, list[str]]:
+    onto = asked.onto
+    labels, columns, label = None, None, None
+    classes = () if onto is None else joining.earlier_classes(onto.classes, onto.graph)
+    if people is not None:
+        label = found(people, asked.about[1], LABELS, "label")
+        columns = columns_of(base, people)
+        if label is not None:
+            labels, classes = labels_of(base, people, label, classes)
+    encoding, remarks = _encoding(base, people, (key, label), asked)
+    features: Any
+    if encoding.parts:
+        features = encoding.unknown(len(place)) if people is None else encoding.transform(base, "people")
+    else:
+        seen = shape(ends.source, ends.target, len(ids))
+        structure = encoding.structure or Structure.fit(seen)
+        encoding, features = replace(encoding, structure=structure), structure.features(seen, ids)
+    if onto is not None:
+        before = onto.graph.num_nodes
+        take = joining.taken(before, place, len(ids))
+        labels = joining.joined_labels(onto.graph.labels, labels, before, take)
+        columns = joining.joined_columns(onto.columns, columns, before, take)
+        if encoding.parts:
+            features = joining.joined_features(onto.graph.features, features, take)
+            if people is None and len(place):
+                remarks.append(f"{len(place):,} new nodes are known from edges alone: all their values are missing")
+    return _Nodes(features, encoding, labels, classes, columns), remarks
 
 
-def _labels(base: DuckDBPyConnection, label: str) -> tuple[Array, tuple[str, ...]]:
-    """Classes in the order of numbers, where they are, else of texts; -1 where there is none."""
-    value = f"nullif(trim(CAST({named(label)} AS VARCHAR)), '')"
-    base.execute(f"CREATE TEMP TABLE labels AS SELECT {value} AS class, rowid AS i FROM people")
-    base.execute(
-        "CREATE TEMP TABLE classes AS SELECT class, "
-        "row_number() OVER (ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class) - 1 AS c "
-        "FROM (SELECT DISTINCT class FROM labels WHERE class IS NOT NULL)"
-    )
-    names = base.execute("SELECT class FROM classes ORDER BY c").fetchall()
-    found = _fetched(base, "SELECT coalesce(c, -1) AS c FROM labels LEFT JOIN classes USING (class) ORDER BY i")
-    return found["c"].astype(np.int64), tuple(name for (name,) in names)
-
-
-def _fetched(base: DuckDBPyConnection, sql: str) -> dict[str, Array]:
-    return {name: np.ma.getdata(values) for name, values in base.execute(sql).fetchnumpy().items()}
+def _encoding(
+    base: DuckDBPyConnection, people: Table | None, left_out: tuple[str | None, ...], asked: _Asked
+) -> tuple[Encoding, list[str]]:
+    """How features are made; one without parts means that they come from structure."""
+    given = asked.encoding if asked.onto is None else asked.onto.encoding
+    if given is not None:
+        if asked.onto is not None and given.parts and given.width != asked.onto.graph.num_features:
+            width = asked.onto.graph.num_features
+            raise DataError(f"the earlier graph has {width:,} features a node, but its encoding makes {given.width:,}")
+        if people is None and asked.onto is None and given.parts:
+            raise DataError("the encoding is of a table of nodes, and there is none; give one, or leave the encoding out")
+        gone = [] if people is None else [part.column for part in given.parts if part.column not in people.columns]
+        told = [f"'{column}'" for column in gone]
+        return given, [f"{people.name}: it lacks {', '.join(told)}; all values are missing"] if people and gone else []
+    if people is None:
+        return Encoding(), []
+    unused = (*left_out, found(people, asked.about[2], (), "time"))
+    made = Encoding.fit(base, "people", [column for column in people.columns if column not in unused], people.name)
+    if made.parts:
+        return made, []
+    why = "; ".join(f"{column}: {reason}" for column, reason in made.dropped.items())
+    why = why or "there are none beside ids, labels and times"
+    return made, [f"{people.name}: no column of it can be a feature, so features come from the structure of the graph: {why}"]

@@ -1,0 +1,85 @@
+"""A DuckDB connection, names and texts in SQL, and queries whose errors are one line."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clnr.edges import Array
+from clnr.errors import DataError
+from clnr.tables.trouble import told
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+NUMBERS = (*_WHOLE, *(f"U{kind}" for kind in _WHOLE), "DOUBLE", "FLOAT", "REAL", "DECIMAL")
+MOMENTS = ("DATE", "TIMESTAMP")
+
+# Rows of a piece of an Arrow table, whose texts must not exceed 2 GiB together.
+_BATCH = 1 << 16
+
+
+def connect(memory: str | None = None) -> DuckDBPyConnection:
+    """A connection of its own, with a bound on its memory if given; what does not fit is put on disk meanwhile."""
+    import duckdb
+
+    base = duckdb.connect(":memory:")
+    base.execute(f"SET temp_directory = {quoted(str(Path(tempfile.gettempdir(), f'clnr-tables-{id(base):x}')))}")
+    base.execute("SET python_enable_replacements = false")
+    if memory is not None:
+        try:
+            base.execute(f"SET memory_limit = {quoted(memory)}")
+        except duckdb.Error:
+            raise DataError(f"memory is to be an amount as '4 GB', not '{memory}'") from None
+    return base
+
+
+def quoted(text: str) -> str:
+    """A string of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def named(column: str) -> str:
+    """A column's name in SQL."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def trimmed(column: str) -> str:
+    """A column's text in SQL, an empty one being none."""
+    return f"nullif(trim(CAST({named(column)} AS VARCHAR)), '')"
+
+
+def run(base: DuckDBPyConnection, sql: str, name: str) -> list[tuple[Any, ...]]:
+    """The rows of a query; what is wrong with a table becomes one line that names it, and the line where it has one."""
+    return _guarded(lambda: base.execute(sql).fetchall(), name)
+
+
+def arrow(base: DuckDBPyConnection, sql: str, name: str) -> Any:
+    """The columns of a query, each an Arrow array."""
+    return [column.combine_chunks() for column in arrow_table(base, sql, name).columns]
+
+
+def arrow_table(base: DuckDBPyConnection, sql: str, name: str) -> Any:
+    return _guarded(lambda: base.sql(sql).to_arrow_table(_BATCH), name)
+
+
+def fetched(base: DuckDBPyConnection, sql: str, name: str) -> dict[str, Array]:
+    """The columns of a query without nulls, each a NumPy array."""
+    found = _guarded(lambda: base.execute(sql).fetchnumpy(), name)
+    return {column: np.ma.getdata(values) for column, values in found.items()}
+
+
+def _guarded(query: Callable[[], Any], name: str) -> Any:
+    import duckdb
+
+    try:
+        return query()
+    except duckdb.OutOfMemoryException:
+        raise DataError(f"{name}: memory does not suffice to read it; allow more, or make room on the disk") from None
+    except duckdb.Error as error:
+        raise DataError(told(str(error), name)) from None

@@ -1,0 +1,88 @@
+"""Text files: the first line tells what divides columns, and whether it is a header."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from clnr.errors import DataError
+from clnr.tables.sql import quoted
+
+_DELIMITERS = (",", "\t", ";", "|", " ")
+_SEEN = 1 << 20
+
+
+class Head(NamedTuple):
+    """What the beginning of a text file tells: names of columns, what divides them, and whether there are comments."""
+
+    titles: tuple[str, ...]
+    delimiter: str
+    header: bool
+    comments: bool
+
+
+def head(path: Path, names: Sequence[str]) -> Head:
+    """What is seen in a file's first lines; a header is known by any of some names in it."""
+    first, comments = _first_line(path)
+    delimiter = max(_DELIMITERS, key=lambda each: (first.count(each) > 0, -_DELIMITERS.index(each)))
+    fields = [field.strip() for field in next(csv.reader([first], delimiter=delimiter))]
+    known = {name.casefold() for name in names}
+    header = any(field.casefold() in known for field in fields)
+    titles = fields if header else [f"column {i}" for i in range(1, len(fields) + 1)]
+    for title in titles:
+        if not title or titles.count(title) > 1:
+            wrong = f"column '{title}' twice" if title else "a column without a name"
+            raise DataError(f"{path}: its first line has {wrong}")
+    return Head(tuple(titles), delimiter, header, comments)
+
+
+def options(seen: Head) -> str:
+    """DuckDB's options for reading such a file; a # is no comment in a file that does not begin with one."""
+    columns = ", ".join(f"{quoted(title)}: 'VARCHAR'" for title in seen.titles)
+    return (
+        f"delim = {quoted(seen.delimiter)}, header = {str(seen.header).lower()}, columns = {{{columns}}}, "
+        f"auto_detect = false, quote = '\"', escape = '\"', comment = '{'#' if seen.comments else ''}'"
+    )
+
+
+def _first_line(path: Path) -> tuple[str, bool]:
+    """The first line that is no comment and not blank, and whether comments stand before it; with quotes, it may be several."""
+    try:
+        with _opened(path) as file:
+            content = file.read(_SEEN)
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(content, final=len(content) < _SEEN)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: line {content.count(10, 0, error.start) + 1:,}: it is not text in UTF-8") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if "\0" in text:
+        raise DataError(
+            f"{path}: line {text.count(chr(10), 0, text.index(chr(0))) + 1:,}: it is not text: it holds a zero byte"
+        )
+    first, comments, inside = "", False, False
+    for line in io.StringIO(text, newline=None):
+        if not inside and line.startswith("#"):
+            comments = True
+        elif inside or line.strip():
+            first += line
+            inside ^= bool(line.count('"') % 2)
+            if not inside:
+                break
+    if not first:
+        raise DataError(f"{path}: there is nothing in it")
+    return first.rstrip("\n"), comments
+
+
+def _opened(path: Path) -> Any:
+    suffix = path.suffix.lower()
+    if suffix == ".zst":
+        import pyarrow as pa
+
+        return pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+    return gzip.open(path, "rb") if suffix == ".gz" else path.open("rb")
