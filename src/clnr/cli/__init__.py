@@ -35,6 +35,8 @@ def _main() -> int:
         # Whoever read our output has gone; nor can anything be said at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except MemoryError:
+        said = "out of memory; less of it is needed for a smaller graph, hidden or dimension"
     except OSError as error:
         said = f"cannot read or write: {error}"
     except Exception as error:

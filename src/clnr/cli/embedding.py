@@ -89,7 +89,7 @@ def embed(
     check_folder(folder, force)
     engine = choose(device, precision)
     columns = {"source": source, "target": target, "weight": weight, "id": key, "label": label, "time": moment}
-    tables: dict[str, Any] = {**columns, "directed": directed, "memory": memory}
+    tables: dict[str, Any] = {**columns, "directed": directed or None, "memory": memory}
     began = time.perf_counter()
     with progress_bar(quiet) as bar:
         if model is not None:

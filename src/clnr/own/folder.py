@@ -175,7 +175,7 @@ def _graph(arrays: Mapping[str, Array], ids: Array) -> Graph:
 
 def _tables_text(read: Read) -> str:
     encoding = None if read.encoding is None else json.loads(read.encoding.to_json())
-    findings = None if read.findings is None else dataclasses.asdict(read.findings)
+    findings = dataclasses.asdict(read.findings)
     return json.dumps({"form": FORM, "encoding": encoding, "classes": read.classes, "findings": findings}, indent=1)
 
 
@@ -189,8 +189,7 @@ def _read(folder: Path, ids: Array) -> Read:
         _form(given["form"])
         encoding = None if given["encoding"] is None else Encoding.from_json(json.dumps(given["encoding"]))
         classes = tuple(str(name) for name in given["classes"])
-        found = given["findings"]
-        findings = None if found is None else Findings(**{**found, "remarks": tuple(map(str, found["remarks"]))})
+        findings = _findings(given["findings"])
     columns = None
     if (folder / NODES).is_file():
         with _reading(folder / NODES):
@@ -200,6 +199,17 @@ def _read(folder: Path, ids: Array) -> Read:
             if columns.num_rows != graph.num_nodes:
                 raise DataError(f"it has {columns.num_rows:,} rows for {graph.num_nodes:,} nodes")
     return Read(graph, encoding, classes, findings, columns)
+
+
+def _findings(given: Mapping[str, Any]) -> Findings:
+    first = given["first_dangling"]
+    counts = {name: _count(given[name]) for name in ("rows", "dangling", "loops", "duplicates", "isolated")}
+    return Findings(
+        **counts,
+        first_dangling=None if first is None else str(first),
+        remarks=tuple(str(each) for each in given["remarks"]),
+        directed=bool(given["directed"]),
+    )
 
 
 # -- metrics ----------------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def as_read(given: Any, encoding: Encoding | None = None) -> Read:
 
 
 def _ready(graph: Graph) -> Read:
-    return Read(graph, None, (), None, None)
+    return Read(graph, None)
 
 
 def _is_frame(given: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +18,11 @@ from clnr.layers import Parameters
 from clnr.machine import enough_memory
 from clnr.measures import Learned, shape
 from clnr.methods import Method
+from clnr.own.forms import ids_of
 from clnr.recipe import Recipe
 from clnr.run import learn
 from clnr.tables import Read
+from clnr.tables.structure import shape as shape_of
 from clnr.train import Keeper, Watch
 
 SHARE = 0.05
@@ -123,7 +126,11 @@ def learn_graph(
 
 def without(read: Read, seen: Graph) -> Graph:
     """A graph less some edges, with features that do not tell of them: those from structure are made anew."""
-    return seen
+    structure = None if read.encoding is None else read.encoding.structure
+    if structure is None:
+        return seen
+    source, target, _ = seen.edges()
+    return dataclasses.replace(seen, features=structure.features(shape_of(source, target, seen.num_nodes), ids_of(seen)))
 
 
 def _scores(method: Method, engine: Engine, learned: Learned, held: Held | None) -> dict[str, float]:

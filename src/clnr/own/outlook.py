@@ -79,10 +79,7 @@ def facts_of(graph: Graph) -> dict[str, str]:
 
 
 def done_about(read: Read) -> list[str]:
-    found = read.findings
-    if found is None:
-        return []
-    said = []
+    found, said = read.findings, []
     if found.dangling:
         said.append(f"{found.dangling:,} edges with an end that is no node (such as '{found.first_dangling}') are left out")
     if found.loops:

@@ -28,14 +28,14 @@ class Read(NamedTuple):
 
     Attributes:
         graph: The graph.
-        encoding: How its features were made.
+        encoding: How its features were made; None where they were not read from tables.
         classes: Names of the labels 0, 1, 2 ...
         findings: What was found in the tables.
         columns: An Arrow table of the columns of nodes as they were read, a row a node; None where there was no table of nodes.
     """
 
     graph: Graph
-    encoding: Encoding
+    encoding: Encoding | None
     classes: tuple[str, ...] = ()
     findings: Findings = Findings()
     columns: Any = None
@@ -92,6 +92,8 @@ def read_tables(
         raise DataError("there is nothing to read: name a table of edges, or one of nodes that come onto an earlier graph")
     if onto is not None and encoding is not None:
         raise DataError("nodes that come onto an earlier graph are encoded as it was; leave out either encoding or onto")
+    if onto is not None and onto.encoding is None:
+        raise DataError("the earlier graph did not come from tables, so that nodes of a table cannot be encoded as its were")
     was = onto is not None and (onto.findings.directed or onto.graph.directed)
     if onto is not None and directed is not None and directed != was:
         kind = "directed" if was else "undirected"

@@ -1,0 +1,331 @@
+"""One's own graph from the command line: tables in, a folder out, whatever happens on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from math import nan
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from clnr import NodeEmbedder, cli
+from clnr.model import Model
+from clnr.own import outlook
+from clnr.own.folder import load_folder
+from tests.conftest import tiny
+from tests.test_cli import assert_refused, entry_point, only_json
+
+SMALL = ["--set", "epochs=3", "--set", "hidden=16", "--set", "dimension=8", "--set", "probe_steps=20", "--device", "cpu"]
+FILES = {"embeddings.parquet", "graph.safetensors", "metrics.jsonl", "model.safetensors", "nodes.parquet", "recipe.toml"}
+
+
+@pytest.fixture
+def clnr(monkeypatch, capsys):
+    return entry_point(monkeypatch, capsys)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Edges in CSV, nodes in Parquet, ids as text."""
+    monkeypatch.chdir(tmp_path)
+    graph = tiny(80, 200)
+    source, target, _ = graph.edges()
+    lines = [f"paper:{a},paper:{b}" for a, b in zip(source, target, strict=True) if a < b]
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target", *lines]) + "\n")
+    columns = {"id": [f"paper:{i}" for i in range(80)], "words": graph.features.astype(float).tolist()}
+    pq.write_table(pa.table({**columns, "label": [f"field {c}" for c in graph.labels]}), tmp_path / "nodes.parquet")
+    return tmp_path
+
+
+EMBED = ["embed", "--edges", "edges.csv", "--nodes", "nodes.parquet"]
+
+
+def left(folder):
+    """What there is beside the files that were there, hidden ones too."""
+    return {path.name for path in folder.iterdir()} - {"edges.csv", "nodes.parquet", "clnr-home"}
+
+
+def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
+    ended = clnr(*EMBED, "--out", "mine", *SMALL)
+    assert ended.code == 0, ended.err
+    assert {path.name for path in (files / "mine").iterdir()} == {*FILES, "tables.json", "report.html"}
+    assert left(files) == {"mine"}
+    table = pq.read_table(files / "mine" / "embeddings.parquet")
+    assert table["id"].to_pylist() == [f"paper:{i}" for i in range(80)]
+    assert np.array(table["vector"].to_pylist()).shape == (80, 8)
+    for said in ("nodes: 80", "edge_drop=0.5", "rough guess"):
+        assert said in ended.err
+    for said in ("80 nodes in 8 dimensions", "edges held out, AUC", "effective rank", "strict accuracy"):
+        assert said in ended.out
+    assert "paper:79" in (files / "mine" / "report.html").read_text()
+
+
+def test_json_tells_all_and_nothing_else(clnr, files):
+    told = only_json(clnr(*EMBED, "--out", "mine", *SMALL, "--json", "--quiet"))
+    assert (told["nodes"], told["dimension"], told["folder"]) == (80, 8, "mine")
+    assert {"link_auc", "effective_rank", "strict_accuracy"} <= set(told["scores"])
+    assert set(told["files"]) >= FILES
+
+
+def test_it_is_what_python_gives(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
+    from clnr import Recipe, read_tables
+
+    recipe = Recipe(epochs=3, hidden=16, dimension=8, probe_steps=20, feature_mask=0.1)
+    made = NodeEmbedder(recipe=recipe, device="cpu").fit(read_tables("edges.csv", "nodes.parquet"))
+    back = NodeEmbedder.load("mine")
+    assert back.recipe_ == made.recipe_
+    assert (back.embedding_ == made.embedding_).all()
+    assert back.scores_ == pytest.approx(made.scores_)
+
+
+def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL)
+    (files / "new-edges.csv").write_text("source,target\npaper:80,paper:3\npaper:80,paper:81\n")
+    words = pq.read_table("nodes.parquet")["words"].to_pylist()
+    pq.write_table(pa.table({"id": ["paper:80", "paper:81"], "words": [words[3], words[4]]}), "new-nodes.parquet")
+    ended = clnr("embed", "--model", "mine", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet", "--out", "tomorrow")
+    assert ended.code == 0, ended.err
+    before, after = load_folder(files / "mine"), load_folder(files / "tomorrow")
+    assert after.read.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
+    assert after.trained.parameters.keys() == before.trained.parameters.keys()
+    near = {3}
+    adjacency = before.read.graph.to_scipy()
+    for _ in range(2):
+        near |= {int(j) for i in near for j in adjacency[[i]].indices}
+    far = [i for i in range(80) if i not in near]
+    assert len(far) > 5
+    np.testing.assert_allclose(after.z[far], before.z[far], atol=1e-6)
+    assert np.abs(after.z[3] - before.z[3]).max() > 1e-4
+    assert "from before these tables" in ended.out
+    again = clnr("embed", "--model", "tomorrow", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet", "--out", "later")
+    assert again.code == 0
+    np.testing.assert_allclose(load_folder(files / "later").z, after.z, atol=1e-6)
+
+
+def test_alone_the_tables_are_a_graph_of_their_own(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL)
+    ended = clnr("embed", "--model", "mine", "--alone", *EMBED[1:], "--out", "same", "--no-report")
+    assert ended.code == 0, ended.err
+    np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
+
+
+def test_edges_alone_are_embedded_by_structure(clnr, files):
+    ended = clnr("embed", "--edges", "edges.csv", "--out", "mine", *SMALL, "--no-report")
+    assert ended.code == 0, ended.err
+    (files / "more.csv").write_text("source,target\npaper:3,unheard of\n")
+    more = clnr("embed", "--model", "mine", "--edges", "more.csv", "--out", "more", "--no-report")
+    assert more.code == 0, more.err
+    assert "unheard of" in load_folder(files / "more").read.graph.ids.tolist()
+
+
+def test_other_forms(clnr, files):
+    ended = clnr(
+        *EMBED, "--out", "mine", *SMALL, "--no-report", "--format", "csv,npy", "--format", "word2vec", "--format", "pyg"
+    )
+    assert ended.code == 0, ended.err
+    z = load_folder(files / "mine").z
+    assert (np.load(files / "mine" / "embeddings.npy", allow_pickle=False) == z).all()
+    rows = [line.split(",") for line in (files / "mine" / "embeddings.csv").read_text().splitlines()]
+    assert rows[0][:2] == ["id", "v0"]
+    np.testing.assert_allclose(np.array([row[1:] for row in rows[1:]], float), z, rtol=1e-6)
+    first, *lines = (files / "mine" / "embeddings.w2v.txt").read_text().splitlines()
+    assert first == "80 8"
+    assert lines[5].split()[0] == "paper:5"
+    import torch
+
+    data = torch.load(files / "mine" / "embeddings.pyg.pt", weights_only=False)
+    assert (data.z.numpy() == z).all()
+
+
+def test_a_plan_writes_nothing(clnr, files):
+    ended = clnr(*EMBED, "--out", "mine", "--plan")
+    assert ended.code == 0
+    assert "nodes: 80" in ended.err
+    assert left(files) == set()
+
+
+def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
+    (files / "mine").mkdir()
+    (files / "mine" / "dear.txt").write_text("to me")
+    assert "--force" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL))
+    assert left(files) == {"mine"}
+    assert clnr(*EMBED, "--out", "mine", *SMALL, "--force", "--no-report").code == 0
+    assert not (files / "mine" / "dear.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["embed", "--edges", "edges.csv"], "--out"),
+        (["embed", "--out", "mine"], "--edges"),
+        ([*EMBED, "--out", "mine", "--set", "epoch=3"], "epochs"),
+        ([*EMBED, "--out", "mine", "--method", "CLRN"], "did you mean 'CLNR'"),
+        ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
+        ([*EMBED, "--out", "mine", "--source", "who"], "edges.csv: there is no column 'who'"),
+        ([*EMBED, "--out", "mine", "--seed", "-1"], "seed"),
+        ([*EMBED, "--out", "mine", "--hold-out", "1"], "--hold-out"),
+        ([*EMBED, "--out", "mine", "--model", "none"], "no such folder"),
+        ([*EMBED, "--out", "edges.csv"], "is a file"),
+        (["embed", "--edges", "none.csv", "--out", "mine"], "none.csv"),
+        (["similar", "none", "paper:1"], "no such folder"),
+        (["report", "none"], "no such folder"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_leaves_nothing(words, said, clnr, files):
+    assert said in assert_refused(clnr(*words))
+    assert left(files) == set()
+
+
+def test_a_broken_table_is_named_with_its_row_and_leaves_nothing(clnr, files):
+    (files / "edges.csv").write_text("source,target,weight\npaper:1,paper:2,1\npaper:2,paper:3,heavy\n")
+    said = assert_refused(clnr(*EMBED, "--out", "mine", *SMALL))
+    assert "edges.csv" in said
+    assert "'weight'" in said
+    assert "row 2" in said
+    assert left(files) == set()
+
+
+def test_what_will_not_fit_is_refused_with_advice(clnr, files, monkeypatch):
+    monkeypatch.setattr(outlook.machine, "free_memory", lambda device: 10**6)
+    assert "dimension=64" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--quiet"))
+    assert left(files) == set()
+    assert clnr(*EMBED, "--out", "mine", *SMALL, "--anyway", "--no-report").code == 0
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])
+def test_a_full_disk_leaves_nothing_half_written(clnr, files, monkeypatch, error):
+    def full(*_):
+        raise error
+
+    monkeypatch.setattr(cli.embedding, "page", full)
+    ended = clnr(*EMBED, "--out", "mine", *SMALL)
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
+    assert left(files) == set()
+
+
+def test_a_loss_that_is_not_finite_is_said_and_what_was_kept_stays_good(clnr, files, monkeypatch):
+    words = [*EMBED, "--out", "mine", *SMALL, "--set", "epochs=9", "--checkpoint-every", "2", "--quiet", "--no-report"]
+    right = Model.loss
+    monkeypatch.setattr(Model, "loss", lambda self, p, moment: right(self, p, moment) * (nan if moment.epoch > 4 else 1))
+    said = assert_refused(clnr(*words))
+    assert "the loss became nan at epoch 6 of 9" in said
+    assert "learning_rate" in said
+    assert left(files) == {"mine.checkpoint"}
+    monkeypatch.setattr(Model, "loss", right)
+    assert clnr(*words, "--resume").code == 0
+    assert clnr(*words, "--force", "--out", "whole").code == 0
+    assert load_folder(files / "mine").losses == load_folder(files / "whole").losses
+
+
+# -- stops ------------------------------------------------------------------------------------------------------------------
+
+LONG = [*EMBED, "--set", "epochs=400", "--set", "hidden=16", "--set", "dimension=8", "--device", "cpu", "--no-report"]
+
+
+def begun(*words):
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen([sys.executable, "-m", "clnr", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
+def test_a_stopped_training_goes_on_bit_for_bit(how, clnr, files):
+    assert clnr(*LONG, "--out", "whole").code == 0
+    with begun(*LONG, "--out", "mine", "--checkpoint-every", "20") as process:
+        deadline = time.monotonic() + 60
+        while not (files / "mine.checkpoint").exists() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(how)
+        _, err = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("it had ended before it could be stopped")
+    assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130), err
+    assert b"Traceback" not in err
+    assert left(files) - {"whole"} <= {"mine.checkpoint", ".mine.checkpoint"} | {
+        name for name in left(files) if name.endswith(".part")
+    }
+    ended = clnr(*LONG, "--out", "mine", "--checkpoint-every", "20", "--resume")
+    assert ended.code == 0, ended.err
+    whole, mine = load_folder(files / "whole"), load_folder(files / "mine")
+    assert (whole.z == mine.z).all()
+    assert whole.losses == mine.losses
+    assert not (files / "mine.checkpoint").exists()
+
+
+def test_resume_on_a_finished_folder_succeeds(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
+    before = (files / "mine" / "embeddings.parquet").stat().st_mtime_ns
+    ended = clnr(*EMBED, "--out", "mine", *SMALL, "--resume")
+    assert ended.code == 0
+    assert "finished" in ended.err
+    assert (files / "mine" / "embeddings.parquet").stat().st_mtime_ns == before
+
+
+def test_resume_without_a_state_starts_afresh(clnr, files):
+    ended = clnr(*EMBED, "--out", "mine", *SMALL, "--resume", "--no-report")
+    assert ended.code == 0
+    assert "starts afresh" in ended.err
+
+
+def test_a_state_of_another_recipe_is_refused(clnr, files):
+    with begun(*LONG, "--out", "mine", "--checkpoint-every", "1") as process:
+        deadline = time.monotonic() + 60
+        while not (files / "mine.checkpoint").exists() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()
+        process.communicate()
+    if not (files / "mine.checkpoint").exists():
+        pytest.skip("it had ended before it could be stopped")
+    assert "recipe was" in assert_refused(clnr(*LONG, "--out", "mine", "--set", "temperature=0.3", "--resume", "--quiet"))
+
+
+# -- similar, report --------------------------------------------------------------------------------------------------------
+
+
+def test_similar_nodes(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
+    found = only_json(clnr("similar", "mine", "paper:5", "-k", "4", "--json"))
+    embedder = NodeEmbedder.load("mine")
+    assert [(row["id"], pytest.approx(row["cosine"], abs=1e-5)) for row in found] == embedder.similar("paper:5", 4)
+    graph = embedder._outcome.read.graph
+    joined = set(graph.outgoing.nodes[graph.outgoing.start[5] : graph.outgoing.start[6]].tolist())
+    assert [row["linked"] for row in found] == [int(row["id"].removeprefix("paper:")) in joined for row in found]
+    assert all(row["label"].startswith("field ") for row in found)
+    shown = clnr("similar", "mine", "paper:5", "-k", "4")
+    assert all(row["id"] in shown.out for row in found)
+    assert "no node 'paper:500'" in assert_refused(clnr("similar", "mine", "paper:500"))
+    assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
+
+
+def test_the_report_is_written_anew_and_opened(clnr, files, monkeypatch):
+    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
+    opened = []
+    monkeypatch.setattr(cli.embedding.webbrowser, "open", lambda address: opened.append(address) or True)
+    ended = clnr("report", "mine", "--open")
+    assert ended.code == 0
+    assert ended.out.strip() == str(Path("mine", "report.html"))
+    assert opened == [(files / "mine" / "report.html").absolute().as_uri()]
+
+
+def test_tuning_chooses_by_validation(clnr, files):
+    pytest.importorskip("optuna")
+    ended = clnr(*EMBED, "--out", "mine", *SMALL, "--no-report", "--tune", "3")
+    assert ended.code == 0, ended.err
+    assert "trial 3 of 3: validation accuracy" in ended.err
+    recipe = load_folder(files / "mine").trained.recipe
+    assert (recipe.hidden, recipe.dimension, recipe.epochs) == (16, 8, 3)
+    unlabelled = clnr("embed", "--edges", "edges.csv", "--out", "bare", *SMALL, "--no-report", "--tune", "2")
+    assert "AUC of edges" in unlabelled.err
+
+
+def test_without_optuna_it_says_how_to_get_it(clnr, files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert "clnr[tune]" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--tune", "3", "--quiet"))
