@@ -47,7 +47,7 @@ def show(chromium, tmp_path):
     """Opens a story from disk; whatever the browser complains of or asks for beyond the file fails the test."""
     contexts, complaints = [], []
 
-    def opened(story, *, width=1280, height=800, webgl=True, **options):
+    def opened(story, *, width=1280, height=800, webgl=True, before="", **options):
         file = tmp_path / f"page-{len(contexts)}.html"
         file.write_text(page(story), encoding="utf-8")
         context = chromium.new_context(viewport={"width": width, "height": height}, **{"reduced_motion": "reduce", **options})
@@ -60,7 +60,7 @@ def show(chromium, tmp_path):
         context.on(
             "request", lambda request: complaints.append(f"asked for {request.url}") if request.url != file.as_uri() else None
         )
-        tab.add_init_script(WEBGL.replace("GIVEN", str(webgl).lower()))
+        tab.add_init_script(WEBGL.replace("GIVEN", str(webgl).lower()) + before)
         tab.goto(file.as_uri())
         until(tab, "window.clnr !== undefined && !clnr.moving()")
         return tab

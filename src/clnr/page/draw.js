@@ -118,7 +118,7 @@ function webgl(canvas) {
     gl.uniform2f(at.scale, (2 * view.k) / view.width, (2 * view.k) / view.height);
     gl.uniform1f(at.size, (2 * r + 1) * ratio);
     gl.uniform1f(at.strength, opacity());
-    gl.uniform4f(at.edge, ...channels(background).map((part) => part / 255), r >= 2 ? 0.75 : 0);
+    gl.uniform4f(at.edge, ...channels(background).map((part) => part / 255), Math.min(Math.max((r - 2) / 2, 0), 0.75));
     gl.drawArrays(gl.POINTS, 0, n);
   }
 

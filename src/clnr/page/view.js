@@ -5,7 +5,7 @@ const CLOSEST = 3000;
 function fitting() {
   const [across, up] = world.sides.map((side) => Math.max(side, 1e-3));
   // Room at the sides for the buttons.
-  const [beside, above] = [Math.min(56, view.width / 8), Math.min(28, view.height / 12)];
+  const [beside, above] = [Math.min(56, view.width / 11), Math.min(28, view.height / 12)];
   return Math.max(Math.min((view.width / 2 - beside) / across, (view.height / 2 - above) / up, view.width), 1);
 }
 
