@@ -1,0 +1,100 @@
+/** What the reader chose and points at; -1 for nothing. */
+const state = { selected: -1, hover: -1 };
+const FEW = 24;
+const LABEL = 28;
+
+function inks() {
+  const style = getComputedStyle(document.documentElement);
+  const names = ["ink", "soft", "card", "accent"];
+  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}
+let ink = inks();
+
+const marker = element("marks-layer").getContext("2d");
+
+function ring(i, r, width, colour) {
+  const [x, y] = toScreen(i);
+  for (const [line, stroke] of [[width + 2.5, ink.card], [width, colour]]) {
+    marker.beginPath();
+    marker.arc(x, y, r, 0, 2 * Math.PI);
+    marker.lineWidth = line;
+    marker.strokeStyle = stroke;
+    marker.stroke();
+  }
+}
+
+function disc(i, r, colour) {
+  const [x, y] = toScreen(i);
+  for (const [size, fill] of [[r + 1.25, ink.card], [r, colour]]) {
+    marker.beginPath();
+    marker.arc(x, y, size, 0, 2 * Math.PI);
+    marker.fillStyle = fill;
+    marker.fill();
+  }
+}
+
+/** Lines from a node to its neighbours, a few at a time: one path of very many is slow. */
+function spokes(i, others) {
+  const [x, y] = toScreen(i);
+  marker.strokeStyle = ink.ink;
+  marker.lineWidth = 1.1;
+  marker.globalAlpha = Math.min(0.5, 4 / Math.sqrt(others.length));
+  for (let begin = 0; begin < others.length; begin += 100) {
+    marker.beginPath();
+    for (const other of others.subarray(begin, begin + 100)) {
+      marker.moveTo(x, y);
+      marker.lineTo(...toScreen(other));
+    }
+    marker.stroke();
+  }
+  marker.globalAlpha = 1;
+}
+
+/** Ids beside nodes, the first ones first, none over another. */
+function labels(nodes, r) {
+  const taken = [];
+  marker.textBaseline = "middle";
+  marker.lineJoin = "round";
+  for (const [i, strong] of nodes) {
+    const [x, y] = toScreen(i);
+    marker.font = `${strong ? 600 : 400} ${strong ? 13 : 12}px system-ui, sans-serif`;
+    const text = shorten(label(i), LABEL);
+    const width = marker.measureText(text).width;
+    const left = x + r + 7 + width > view.width - 4 ? x - r - 7 - width : x + r + 7;
+    const box = [left - 2, y - 8, left + width + 2, y + 8];
+    if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
+    taken.push(box);
+    marker.lineWidth = 4;
+    marker.strokeStyle = ink.card;
+    marker.strokeText(text, left, y);
+    marker.fillStyle = strong ? ink.ink : ink.soft;
+    marker.fillText(text, left, y);
+  }
+}
+
+/** The chosen node with lines to those it is linked to and rings about those near to it. */
+function surroundings(chosen, r) {
+  const linked = linksOf(chosen);
+  const also = new Set(linked);
+  const close = new Set(nearOf(chosen).filter((i) => i >= 0));
+  const small = linked.length > 300 ? 1.4 : Math.min(Math.max(r * 0.55, 2), 3.5);
+  for (const i of linked) if (!close.has(i) && i !== chosen) disc(i, small, ink.ink);
+  for (const i of close) {
+    ring(i, r + 4, also.has(i) ? 2.4 : 1.6, also.has(i) ? ink.accent : ink.ink);
+    if (also.has(i)) disc(i, Math.max(small, 2), ink.accent);
+  }
+  ring(chosen, r + 5.5, 3, ink.ink);
+  disc(chosen, r + 1, colourOf(chosen));
+}
+
+function mark(ratio) {
+  marker.setTransform(ratio, 0, 0, ratio, 0, 0);
+  marker.clearRect(0, 0, view.width, view.height);
+  const r = radius();
+  const chosen = state.selected;
+  const others = n > 1 ? inView(FEW).filter((i) => i !== chosen) : [];
+  if (chosen >= 0) spokes(chosen, linksOf(chosen));
+  labels([...(chosen < 0 ? [] : [[chosen, true]]), ...others.map((i) => [i, false])], r + (chosen < 0 ? 0 : 4));
+  if (chosen >= 0) surroundings(chosen, r);
+  if (state.hover >= 0 && state.hover !== chosen) ring(state.hover, r + 2.5, 2, ink.ink);
+}
