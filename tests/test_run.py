@@ -326,7 +326,7 @@ def test_noise_is_trained_with_and_not_embedded(monkeypatch):
     module = importlib.import_module("clnr.run")
     grounds, whole = {}, module.fit_all
 
-    def fit_all(model, recipe, starts, watch):
+    def fit_all(model, recipe, starts, watch, keeper):
         grounds.update({start.seed: start.placed.graph for start in starts})
         return whole(model, recipe, starts, watch)
 
@@ -350,7 +350,7 @@ def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch)
     module = importlib.import_module("clnr.run")
     asked, whole = [], module.fit_all
 
-    def fit_all(model, recipe, starts, watch):
+    def fit_all(model, recipe, starts, watch, keeper):
         asked.append([start.seed for start in starts])
         if len(starts) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. More of it")

@@ -141,7 +141,7 @@ def learn(
 ) -> Learned:
     """Train a method on a graph: parameters, and the embedding that they give. A keeper lets it go on after a stop."""
     with machine.enough_memory():
-        (learned,) = _learn(method, graph, [_seed(seed)], recipe, engine, watch, keeper)
+        (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, watch, keeper)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
@@ -171,13 +171,14 @@ def _method(method: Method | str) -> Method:
 def _seeds(seeds: Iterable[int]) -> list[int]:
     if not isinstance(seeds, Iterable):
         raise RecipeError(f"seeds are several numbers, as range(20), not {seeds!r}")
-    wanted = [_seed(seed) for seed in seeds]
+    wanted = [check_seed(seed) for seed in seeds]
     if len(set(wanted)) < len(wanted):
         raise RecipeError(f"seed {max(wanted, key=wanted.count)} is there twice, and would be the same run")
     return wanted
 
 
-def _seed(seed: object) -> int:
+def check_seed(seed: object) -> int:
+    """A seed, if it is one."""
     number = int(seed) if isinstance(seed, numbers.Integral) else -1
     if not 0 <= number <= LARGEST_SEED:
         raise RecipeError(f"a seed must be a whole number from 0 to {LARGEST_SEED}, not {seed!r}")

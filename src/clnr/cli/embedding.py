@@ -29,6 +29,7 @@ from clnr.own.story import story, told
 from clnr.own.tuning import tune
 from clnr.page import page
 from clnr.recipe import Recipe, parse
+from clnr.run import check_seed
 from clnr.session import Bar, first_use, progress_bar
 from clnr.tables import Read, read_tables
 from clnr.writing import check_folder, whole_folder, write_whole
@@ -83,6 +84,7 @@ def embed(
     if every < 0 or trials < 0 or not 0 <= hold_out < 1:
         raise ClnrError("--checkpoint-every and --tune must be 0 or more, and --hold-out from 0 to less than 1")
     forms = chosen_forms(form or [])
+    check_seed(seed)
     if resume and (folder / RECIPE).is_file():
         say(f"{folder} is finished: there is nothing to resume")
         return

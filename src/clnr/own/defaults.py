@@ -33,9 +33,9 @@ def choices(graph: Graph) -> list[Choice]:
     else:
         width, why = 256, "wider gains little (the paper's figure 3)"
     if nodes < _MIDDLE:
-        epochs, enough = 100, "a small graph is learned soon"
+        epochs, enough = 50, "a small graph is learned soon, and more would wear it out"
     else:
-        epochs, enough = 300, "each epoch contrasts 1,024 nodes, and there are many"
+        epochs, enough = 200, "an epoch contrasts 1,024 nodes, and there are many"
     if degree < 2:
         drop, sparse = 0.2, f"a node has {degree:.1f} edges on average, and must keep some"
     else:
