@@ -62,7 +62,7 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     assert np.array(table["vector"].to_pylist()).shape == (80, 8)
     for said in ("nodes: 80", "edge_drop=0.5", "rough guess"):
         assert said in ended.err
-    for said in ("80 nodes in 8 dimensions", "edges held out, AUC", "effective rank", "strict accuracy"):
+    for said in ("80 nodes in 8 dimensions", "AUC of held-out edges", "effective rank", "(strict)"):
         assert said in ended.out
     assert "paper:79" in (files / "mine" / "report.html").read_text()
 

@@ -362,7 +362,7 @@ def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch)
     made = list(runs(CLNR, "embedded", range(5), recipe=quick, device="cpu"))
     assert [run.seed for run in made] == [0, 1, 2, 3, 4]
     assert asked == [[0, 1, 2, 3, 4], [0, 1], [2, 3, 4], [2], [3, 4]]
-    monkeypatch.setattr(module, "fit_all", lambda model, recipe, starts, watch: fit_all(model, recipe, starts * 3, watch))
+    monkeypatch.setattr(module, "fit_all", lambda model, recipe, starts, *more: fit_all(model, recipe, starts * 3, *more))
     with pytest.raises(OutOfMemory, match="out of memory"):
         list(runs(CLNR, "embedded", [0], recipe=quick, device="cpu"))
 

@@ -204,9 +204,9 @@ def _tell_outcome(outcome: Outcome, folder: Path, seconds: float, as_json: bool)
         print(json.dumps({"folder": str(folder), **facts, **shape, "scores": outcome.scores, "files": files}))
         return
     out.print(f"{graph.num_nodes:,} nodes in {outcome.z.shape[1]} dimensions, {duration(seconds)}: {folder}", style="bold")
-    table = Table("score", "value", "", box=None, pad_edge=False)
-    for name, value, meaning in told(outcome.scores):
-        table.add_row(name, value, meaning)
+    table = Table("score", "value", box=None, pad_edge=False)
+    for name, value in told(outcome.scores):
+        table.add_row(name, value)
     out.print(table)
     for remark in outcome.remarks:
         out.print(f"- {remark}", style="dim")

@@ -24,24 +24,21 @@ _NEAR = 15
 _LONG = 200
 
 _SCORES = {
-    "link_auc": ("edges held out, AUC", "chance is 0.5"),
-    "link_average_precision": ("edges held out, average precision", "chance is 0.5"),
-    "links_held_out": ("edges held out", "training did not see them"),
-    "effective_rank": ("effective rank", "dimensions in use"),
-    "alignment": ("alignment", "how far two views of a node are apart; lower is better"),
-    "uniformity": ("uniformity", "how evenly nodes fill the sphere; lower is better"),
-    "strict_accuracy": ("strict accuracy", "percent, of a linear probe; test nodes were read once"),
-    "validation_accuracy": ("validation accuracy", "percent, by which the probe's step was chosen"),
+    "link_auc": "AUC of held-out edges (chance: 0.5)",
+    "link_average_precision": "their average precision (chance: 0.5)",
+    "links_held_out": "held-out edges, not seen in training",
+    "effective_rank": "effective rank: dimensions in use",
+    "alignment": "alignment: distance of two views of a node (lower is better)",
+    "uniformity": "uniformity on the sphere (lower is better)",
+    "strict_accuracy": "accuracy of a linear probe, %, test nodes read once (strict)",
+    "validation_accuracy": "its validation accuracy, %, by which its step was chosen",
 }
 
 
-def told(scores: dict[str, float]) -> list[tuple[str, str, str]]:
-    """Each score's name, value and meaning, as people read them."""
-    rows = []
-    for name, value in scores.items():
-        title, meaning = _SCORES.get(name, (name.replace("_", " "), ""))
-        rows.append((title, f"{value:,.0f}" if name == "links_held_out" else f"{value:.4g}", meaning))
-    return rows
+def told(scores: dict[str, float]) -> list[tuple[str, str]]:
+    """Each score's name and value, as people read them, in an order of their own."""
+    known = [name for name in _SCORES if name in scores]
+    return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in known]
 
 
 def story(outcome: Outcome, title: str) -> Story:
@@ -62,7 +59,7 @@ def story(outcome: Outcome, title: str) -> Story:
         title=title,
         sections=[
             ("The graph", list(facts_of(graph).items())),
-            ("Scores", [(name, f"{value} ({meaning})" if meaning else value) for name, value, meaning in told(outcome.scores)]),
+            ("Scores", told(outcome.scores)),
             ("What was done", [*made.items(), *((key, str(value)) for key, value in recipe.items())]),
             ("Made with", [(name, value) for name, value in versions().items() if name != "code"]),
         ],

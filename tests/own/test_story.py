@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clnr.engine import cpu
+from clnr.graph import Graph
+from clnr.methods import METHODS
+from clnr.own import story as module
+from clnr.own.given import as_read
+from clnr.own.learning import learn_graph
+from clnr.own.story import story, told
+from clnr.page import page
+from clnr.recipe import Recipe
+from tests.conftest import tiny
+
+SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
+
+
+def outcome_of(graph=None, columns=None, method="CLNR"):
+    read = as_read(tiny() if graph is None else graph)._replace(columns=columns)
+    return learn_graph(read, METHODS[method], SMALL, 0, cpu())
+
+
+def test_it_tells_of_graph_scores_and_recipe():
+    outcome = outcome_of()
+    made = story(outcome, "mine")
+    sections = {name: dict(facts) for name, facts in made.sections}
+    assert sections["The graph"]["nodes"] == "40"
+    assert sections["Scores"]["effective rank: dimensions in use"] == f"{outcome.scores['effective_rank']:.4g}"
+    assert sections["What was done"]["epochs"] == "3"
+    assert made.curves[0].values == outcome.losses
+    assert page(made).startswith("<!doctype html>")
+
+
+def test_every_score_has_a_name():
+    scores = outcome_of().scores
+    assert len(told(scores)) == len(scores)
+
+
+def test_neighbours_are_those_of_the_graph_both_ways():
+    graph = Graph.from_edges([0, 1, 1, 4], [1, 2, 1, 0], np.eye(5))
+    made = story(outcome_of(graph), "mine")
+    rows = [made.links[made.start[i] : made.start[i + 1]].tolist() for i in range(5)]
+    assert rows == [[1, 4], [0, 2], [1], [], [0]]
+
+
+def test_columns_become_numbers_or_categories_and_ids_are_left_out():
+    columns = pa.table(
+        {
+            "id": list(range(40)),
+            "age": [None, float("inf"), *range(38)],
+            "kind": ["a", None, "b"] * 13 + ["a"],
+            "flag": [True, False] * 20,
+            "many": [[1.0, 2.0]] * 40,
+            "label": ["x"] * 40,
+        }
+    )
+    made = {column.name: column for column in story(outcome_of(columns=columns), "mine").columns}
+    assert list(made) == ["label", "age", "kind", "flag", "number of edges"]
+    assert np.isnan(made["age"].values[:2]).all()
+    assert made["age"].values[5] == 3
+    assert [made["kind"].names[c] if c >= 0 else None for c in made["kind"].values[:3]] == ["a", None, "b"]
+    assert made["label"].names == ("0", "1", "2")
+    assert made["number of edges"].values.sum() == tiny().num_edges
+
+
+def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
+    monkeypatch.setattr(module, "MOST", 10)
+    made = story(outcome_of(), "mine")
+    assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
+    assert any(remark.startswith("10 of 40 nodes") and "on the map" in remark for remark in made.remarks)
+    assert made.near.max() < 10
+    assert len(made.start) == 11
+    page(made)
+
+
+@pytest.mark.parametrize("method", ["Raw", "Untrained", "GCN"])
+def test_methods_that_learn_nothing_or_by_labels_have_one_too(method):
+    page(story(outcome_of(method=method), "mine"))
