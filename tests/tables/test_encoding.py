@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import zlib
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from clnr.errors import ClnrError, DataError
-from clnr.tables import Encoding
+from clnr.tables import Encoding, Structure
+from clnr.tables.parts import Part
 from clnr.tables.sql import connect
 
 pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
 
 
 @pytest.fixture
@@ -166,6 +170,13 @@ def test_an_encoding_is_the_same_after_a_file(base):
         lambda given: given | {"parts": [given["parts"][0] | {"centre": "7"}]},
         lambda given: given | {"parts": [given["parts"][0] | {"surprise": 1}]},
         lambda given: given | {"parts": 7},
+        lambda given: given | {"parts": []},
+        lambda given: given | {"structure": {"centre": [0] * 4, "scale": [1] * 4}},
+        lambda given: given | {"parts": [], "structure": {"centre": [0] * 4, "scale": [1] * 3}},
+        lambda given: given | {"parts": [], "structure": {"centre": [0] * 4, "scale": [1, 1, 1, 0]}},
+        lambda given: given | {"parts": [], "structure": {"centre": [0, 0, 0, "0"], "scale": [1] * 4}},
+        lambda given: given | {"parts": [], "structure": {"centre": [0] * 4}},
+        lambda given: given | {"parts": [], "structure": 7},
         lambda given: [given],
         lambda given: "text",
     ],
@@ -176,3 +187,112 @@ def test_what_is_no_encoding_is_refused(base, change):
         Encoding.from_json(json.dumps(change(json.loads(encoding.to_json()))))
     with pytest.raises(DataError):
         Encoding.from_json("{")
+
+
+def test_encodings_of_the_first_form_still_load(base):
+    encoding, _ = learned(base, values("1", "2"))
+    given = json.loads(encoding.to_json())
+    del given["structure"]
+    assert Encoding.from_json(json.dumps(given | {"form": 1})) == encoding
+
+
+def test_an_encoding_of_structure_is_the_same_after_a_file():
+    encoding = Encoding(structure=Structure((0.1, 1 / 3, 0.0, 2.0), (1.0, 0.7, 1e-3, 1.0)), dropped={"x": "it is empty"})
+    assert Encoding.from_json(encoding.to_json()) == encoding
+    assert encoding.width == 132
+
+
+def test_numbers_so_large_that_their_squares_are_not(base):
+    for unit in (1e300, 1e-200, 1.0):
+        encoding, x = learned(base, values(*(repr(each * unit) for each in (1.0, 2.0, 6.0)), kind="DOUBLE"))
+        assert np.allclose(x[:, 0], (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6]), atol=1e-6)
+    base.execute(f"CREATE OR REPLACE TEMP TABLE t AS {values('1', '1e300', kind='DOUBLE')}")
+    assert encoding.transform(base, "t")[1, 0] == 0
+
+
+def test_vectors_with_numbers_that_are_none(base):
+    rows = "([1.0, NULL]), (['nan'::DOUBLE, 1e300]), ([-1.0, 1.0]), ([1.0, 'inf'::DOUBLE])"
+    encoding, x = learned(base, f"SELECT * FROM (VALUES {rows}) v(x)")
+    assert (encoding.parts[0].scale, encoding.parts[0].missing) == (1.0, False)
+    assert x.tolist() == [[1, 0], [0, 0], [-1, 1], [1, 0]]
+    base.execute("CREATE OR REPLACE TEMP TABLE t AS SELECT * FROM (VALUES ([1.0]), ([1.0, 2.0]), (NULL)) v(x)")
+    assert encoding.transform(base, "t").tolist() == [[0, 0], [1, 2], [0, 0]]
+    dropped, _ = learned(base, "SELECT i, [[i]] AS x FROM range(3) r(i)", ("i", "x"))
+    assert dropped.dropped == {"x": "a list of lists is no feature"}
+
+
+@pytest.mark.parametrize("kind", ["number", "moment", "flag", "category", "hashed", "words", "vector"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT TIMESTAMP '2026-01-01' AS x",
+        "SELECT TIME '10:00' AS x",
+        "SELECT 7 AS x",
+        "SELECT true AS x",
+        "SELECT 'text' AS x",
+        "SELECT [1, 2] AS x",
+        "SELECT [DATE '2026-01-01'] AS x",
+        "SELECT {'a': 1} AS x",
+        "SELECT NULL AS x",
+        "SELECT 1 AS other",
+        "SELECT 1 AS x WHERE false",
+    ],
+)
+def test_tomorrow_a_column_may_be_of_any_type(base, kind, sql):
+    base.execute(f"CREATE OR REPLACE TEMP TABLE t AS {sql}")
+    encoding = Encoding((Part("x", kind, 2 if kind in ("vector", "category") else 1, True, values=("a", "b")),))
+    x = dense(encoding.transform(base, "t"))
+    assert x.shape == (0 if "false" in sql else 1, encoding.width)
+    assert np.isfinite(x).all()
+
+
+# -- against one row at a time ----------------------------------------------------------------------------------------------
+
+
+def slow(part, value):
+    """The features of one value, from the definition."""
+    row = [0.0] * part.width
+    known = value is not None
+    if part.kind == "number":
+        known = known and math.isfinite(value)
+        row = [(value - part.centre) / part.scale if known else 0.0]
+    elif part.kind == "flag":
+        row = [float(value in ("yes", "T"))]
+    elif part.kind == "vector":
+        row = [x / part.scale if x is not None and math.isfinite(x) else 0.0 for x in value] if known else row
+    elif known and part.kind == "category":
+        row = [float(each == value.strip()) for each in part.values]
+    elif known and part.kind == "hashed":
+        row[zlib.crc32(value.strip().encode()) % part.width] = 1.0
+    elif known:
+        found = {zlib.crc32(word.encode()) % part.width for word in re.findall(r"\w+", value.lower())}
+        for bucket in found:
+            row[bucket] = 1 / math.sqrt(len(found))
+    return row + [float(not known)] * part.missing
+
+
+@pytest.mark.parametrize("rows", [9, 64, 1 << 18])
+def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together(base, monkeypatch, rows):
+    monkeypatch.setattr("clnr.tables.encoding._ROWS", rows)
+    rng = np.random.default_rng(0)
+    words = ["Graph", "naïve", "ΟΔΟΣ", "of", "İ", "漢字", "x_1", "it's", "3.5", "A-B"]
+
+    def some(make):
+        return [None if rng.random() < 0.2 else make(i) for i in range(200)]
+
+    given = {
+        "number": some(lambda i: float(rng.choice([rng.normal(), math.inf, math.nan, 1e30]))),
+        "flag": some(lambda i: str(rng.choice(["yes", "No", "T"]))),
+        "category": some(lambda i: str(rng.choice(["red", " red ", "blü"]))),
+        "hashed": some(lambda i: f"kode{i}é" * (1 + i % 9)),
+        "words": some(lambda i: " ".join(map(str, rng.choice(words, 1 + i % 9))) + f" {i}"),
+        "vector": some(lambda i: [float(i), None if i % 3 else math.nan, 1.0]),
+    }
+    base.register("given", pa.table(given))
+    base.execute("CREATE TEMP TABLE t AS SELECT * FROM given")
+    encoding = Encoding.fit(base, "t", list(given), "nodes")
+    assert [part.kind for part in encoding.parts] == list(given)
+    expected = [[x for part in encoding.parts for x in slow(part, given[part.column][i])] for i in range(200)]
+    assert np.allclose(dense(encoding.transform(base, "t")), expected, atol=1e-6)
+    numbers = Encoding(encoding.parts[:2])
+    assert np.allclose(numbers.transform(base, "t"), np.array(expected)[:, :4], atol=1e-6)

@@ -1,27 +1,20 @@
-"""Two tables as a graph: what goes in comes out, and what is wrong is named with its file, column and row."""
+"""Two tables as a graph: what goes in comes out."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from clnr.errors import DataError
 from clnr.tables import Encoding, read_tables
+from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")
-
-
-def saved(folder: Path, name: str, text: str | bytes) -> Path:
-    path = folder / name
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return path
 
 
 def pairs(graph, both=False):
@@ -39,8 +32,6 @@ def weights(graph):
 
 
 # -- forms ------------------------------------------------------------------------------------------------------------------
-
-EDGES = "source,target\na,b\nb,c\n"
 
 
 @pytest.mark.parametrize(
@@ -160,75 +151,6 @@ def test_the_same_tables_give_the_same_graph_in_any_order_of_rows(tmp_path):
     assert first.graph.ids.tolist() == second.graph.ids.tolist()
 
 
-# -- what is wrong ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("edges", "said"),
-    [
-        ("", "e.csv: there is nothing in it"),
-        ("\n\n", "e.csv: there is nothing in it"),
-        ("source,target\n", "e.csv: there is no edge in it"),
-        ("source\na\n", "e.csv: it has one column"),
-        ("source,target\na,b\n,c\n", "e.csv: 'source' is empty in row 2"),
-        ("source,target\na,b\nc,  \n", "e.csv: 'target' is empty in row 2"),
-        ("source,target\na,b\nc,d,e\n", "e.csv: line 3: "),
-        ("source,target\na,b\nc\n", "e.csv: line 3: "),
-        ("source,target,weight\na,b,1\nb,c,heavy\n", "e.csv: "),
-        ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is no weight: not a number from 0 on in row 2"),
-        ("source,target,weight\na,b,1\nb,c,nan\n", "in row 2"),
-        ("source,target,weight\na,b,1\nb,c,inf\n", "in row 2"),
-        ("source,target,weight\na,b,1\nb,c,\n", "in row 2"),
-        ("source,target,source\na,b,c\n", "e.csv: its first line has column 'source' twice"),
-        (b"source,target\n\xff\xfe,b\n", "e.csv: "),
-    ],
-)
-def test_a_bad_table_of_edges_is_named_with_its_place(tmp_path, edges, said):
-    with pytest.raises(DataError) as caught:
-        read_tables(saved(tmp_path, "e.csv", edges))
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "said"),
-    [
-        ("id,x\na,1\nb,2\na,3\n", "n.csv: node 'a' is there twice, in rows 1 and 3"),
-        ("id,x\na,1\n,2\n", "n.csv: 'id' is empty in row 2"),
-        ("id,x\n", "n.csv: there is no node in it"),
-    ],
-)
-def test_a_bad_table_of_nodes_is_named_with_its_place(tmp_path, nodes, said):
-    with pytest.raises(DataError) as caught:
-        read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", nodes))
-    assert said in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("nowhere.csv", "nowhere.csv: there is no such file"),
-        ("graph.xls", "graph.xls: of what form it is"),
-        ("SELECT * FROM nowhere", "SELECT * FROM nowhere: "),
-        (7, "edges are to be a file, a query or a data frame, not a int"),
-    ],
-)
-def test_what_is_no_table_is_refused(given, said):
-    with pytest.raises(DataError) as caught:
-        read_tables(given)
-    assert said in str(caught.value)
-
-
-def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
-    path = saved(tmp_path, "e.csv", EDGES)
-    with pytest.raises(DataError, match="no column 'who' for source; there are source, target"):
-        read_tables(path, source="who")
-    with pytest.raises(DataError, match="cannot be both ends"):
-        read_tables(path, source="target")
-    with pytest.raises(DataError, match="memory is to be an amount"):
-        read_tables(path, memory="much")
-
-
 # -- labels and features -----------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +180,57 @@ def test_without_nodes_features_are_of_structure_and_follow_ids(tmp_path):
     assert abs(np.corrcoef(marks)[np.triu_indices(len(marks), 1)]).max() < 0.5
 
 
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ("id\na\nb\nc\n", "there are none beside ids, labels and times"),
+        ("id,label\na,u\nb,v\nc,u\n", "there are none beside ids, labels and times"),
+        ("id,x,y2\na,1,\nb,1,\nc,1,\n", "x: it is the same everywhere; y2: it is empty"),
+        ("id,x\na,nan\nb,inf\nc,1e400\n", "x: it is empty"),
+    ],
+)
+def test_nodes_without_a_feature_have_those_of_structure_and_that_is_said(tmp_path, nodes, why):
+    edges, people = saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", nodes)
+    found = read_tables(edges, people)
+    said = "no column of it can be a feature, so features come from the structure of the graph"
+    assert found.findings.remarks == (f"{people}: {said}: {why}",)
+    assert np.array_equal(found.graph.features, read_tables(edges).graph.features)
+    assert found.encoding.dropped.keys() == set(found.columns.column_names) - {"id", "label"}
+    assert found.columns["id"].to_pylist() == ["a", "b", "c"]
+    again = read_tables(edges, people, encoding=Encoding.from_json(found.encoding.to_json()))
+    assert np.array_equal(found.graph.features, again.graph.features)
+
+
+def test_structure_of_tomorrow_is_scaled_as_today(tmp_path):
+    first = read_tables(saved(tmp_path, "e.csv", EDGES + "c,d\nd,e\nd,f\n"))
+    second = read_tables(saved(tmp_path, "t.csv", EDGES), encoding=first.encoding)
+    centre, scale = first.encoding.structure.centre[0], first.encoding.structure.scale[0]
+    assert np.allclose(second.graph.features[:, 0], (np.log1p([1, 2, 1]) - centre) / scale, atol=1e-5)
+    assert second.encoding == first.encoding
+
+
+def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
+    people = (
+        "SELECT 'cab'[i + 1] AS id, i::HUGEINT AS big, i * 1.5::DOUBLE AS x, 'k' || i AS label, "
+        "DATE '2026-01-01' + i::INT AS day, TIME '10:00' AS hour, i = 1 AS flag, [i] AS list, {'a': i} AS struct, "
+        "'x'::BLOB AS blob, NULL AS nothing FROM range(3) r(i)"
+    )
+    found = read_tables(saved(tmp_path, "e.csv", EDGES), people)
+    assert found.columns.column_names == ["id", "big", "x", "label", "day", "hour", "flag", "nothing"]
+    rows = found.columns.to_pydict()
+    assert rows["id"] == found.graph.ids.tolist() == ["c", "a", "b"]
+    assert (rows["big"], rows["x"], rows["hour"], rows["flag"]) == (
+        [0, 1, 2],
+        [0, 1.5, 3],
+        ["10:00:00"] * 3,
+        [False, True, False],
+    )
+    assert [str(day) for day in rows["day"]] == ["2026-01-01", "2026-01-02", "2026-01-03"]
+    assert [found.classes[label] for label in found.graph.labels] == rows["label"]
+    texts = read_tables(tmp_path / "e.csv", saved(tmp_path, "n.csv", "id,x, Y 2\nb, 1 ,q\na,,r\n"))
+    assert texts.columns.to_pydict() == {"id": ["b", "a"], "x": [" 1 ", None], "Y 2": ["q", "r"]}
+
+
 # -- properties --------------------------------------------------------------------------------------------------------------
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=8).map(str.strip).filter(bool)
@@ -279,18 +252,6 @@ def test_any_ids_survive_the_way_through_csv(tmp_path_factory, rows):
     assert {tuple(sorted(map(str, pair))) for pair in pairs(found.graph)} == expected
     assert found.findings.rows == len(rows)
     assert found.findings.loops == sum(a == b for a, b in rows)
-
-
-@hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
-@hypothesis.given(st.binary(max_size=200))
-def test_any_bytes_are_a_graph_or_one_line(tmp_path_factory, content):
-    path = saved(tmp_path_factory.mktemp("bytes"), "e.csv", content)
-    said = ""
-    try:
-        assert read_tables(path).graph.num_nodes >= 1
-    except DataError as error:
-        said = str(error)
-    assert "\n" not in said
 
 
 def test_an_encoding_is_used_again(tmp_path):

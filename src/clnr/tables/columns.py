@@ -78,7 +78,7 @@ def id_sql(given: Table, column: str, whole: bool) -> str:
     kind, c = given.columns[column], named(column)
     floating = kind.startswith(("DOUBLE", "FLOAT", "REAL", "DECIMAL")) and not kind.endswith("]")
     if whole:
-        return f"CAST(nullif({c}, 'nan') AS BIGINT)" if floating else f"CAST({c} AS BIGINT)"
+        return f"CAST(nullif(CAST({c} AS DOUBLE), 'nan') AS BIGINT)" if floating else f"CAST({c} AS BIGINT)"
     text = f"CAST({c} AS VARCHAR)"
     if floating:
         short = f"CAST(CAST({c} AS BIGINT) AS VARCHAR)"

@@ -15,6 +15,7 @@ from clnr.tables import joining
 from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, all_whole, columns_of, found, labels_of, load_nodes
 from clnr.tables.encoding import Encoding
 from clnr.tables.ends import Ends, Findings, ends_of, linked, load_ends
+from clnr.tables.learning import doubts
 from clnr.tables.source import Table, table
 from clnr.tables.sql import connect, fetched, run
 from clnr.tables.structure import Structure, shape
@@ -240,7 +241,7 @@ def _encoding(
     unused = (*left_out, found(people, asked.about[2], (), "time"))
     made = Encoding.fit(base, "people", [column for column in people.columns if column not in unused], people.name)
     if made.parts:
-        return made, []
+        return made, doubts(base, "people", made.parts, people.name)
     why = "; ".join(f"{column}: {reason}" for column, reason in made.dropped.items())
     why = why or "there are none beside ids, labels and times"
     return made, [f"{people.name}: no column of it can be a feature, so features come from the structure of the graph: {why}"]

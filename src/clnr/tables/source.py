@@ -73,11 +73,13 @@ def _file(base: DuckDBPyConnection, path: str, names: Sequence[str]) -> Table:
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
     kind = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
+    if not path.strip():
+        raise DataError("a table is to be a file, a query or a data frame, not an empty text")
     if Path(path).is_dir():
         raise DataError(f"{path}: it is a folder; name a file, or all of a kind, as {Path(path, '*.parquet')}")
     if kind not in (*_TEXT, *_PARQUET, *_JSON):
         known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
-        raise DataError(f"{path or 'a path'}: of what form it is cannot be told from its name; it should end in one of {known}")
+        raise DataError(f"{path}: of what form it is cannot be told from its name; it should end in one of {known}")
     found = run(base, f"SELECT file FROM glob({quoted(path)}) ORDER BY file LIMIT 1", path)
     if not found:
         raise DataError(f"{path}: there is no such file")

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def connect(memory: str | None = None) -> DuckDBPyConnection:
     import duckdb
 
     base = duckdb.connect(":memory:")
-    base.execute(f"SET temp_directory = {quoted(str(Path(tempfile.gettempdir(), f'clnr-tables-{id(base):x}')))}")
+    base.execute(f"SET temp_directory = {quoted(str(Path(tempfile.gettempdir(), f'clnr-{uuid4().hex}')))}")
     base.execute("SET python_enable_replacements = false")
     if memory is not None:
         try:

@@ -1,0 +1,253 @@
+"""What is wrong is named in one line with its file, column and row; what is only untidy is read."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+
+from clnr.errors import DataError
+from clnr.tables import read_tables
+from tests.tables.files import EDGES, saved
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+
+
+@pytest.mark.parametrize(
+    ("edges", "said"),
+    [
+        ("", "e.csv: there is nothing in it"),
+        ("\n\n", "e.csv: there is nothing in it"),
+        ("source,target\n", "e.csv: there is no edge in it"),
+        ("source\na\n", "e.csv: it has one column"),
+        ("source,target\na,b\n,c\n", "e.csv: 'source' is empty in row 2"),
+        ("source,target\na,b\nc,  \n", "e.csv: 'target' is empty in row 2"),
+        ("source,target\na,b\nc,d,e\n", "e.csv: line 3: it has 3 columns, where 2 are expected"),
+        ("source,target\na,b\nc\n", "e.csv: line 3: it has 1 column, where 2 are expected"),
+        ("source,target,weight\na,b,1\nb,c,heavy\n", "e.csv: "),
+        ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is no weight: not a number from 0 on in row 2"),
+        ("source,target,weight\na,b,1\nb,c,nan\n", "in row 2"),
+        ("source,target,weight\na,b,1\nb,c,inf\n", "in row 2"),
+        ("source,target,weight\na,b,1\nb,c,\n", "in row 2"),
+        ("source,target,source\na,b,c\n", "e.csv: its first line has column 'source' twice"),
+        (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not text in UTF-8"),
+        ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is no weight: not a number from 0 on in row 2"),
+        ("source,target,weight\na,b,1\nb,c,1e39\n", "e.csv: 'weight' is no weight: not a number from 0 on in row 2"),
+        ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: 'weight' of an edge that is there several times adds up to no"),
+        ("source,target\r\na,b\r\nc,d,e\r\n", "e.csv: line 3: it has 3 columns, where 2 are expected"),
+        (EDGES + '"b,c\nd,e\n', "e.csv: line 4: a quote is opened and not closed"),
+        (bytes(range(256)), "e.csv: line 2: it is not text in UTF-8"),
+        (b"\x00\x01\x02,a\n", "e.csv: line 1: it is not text: it holds a zero byte"),
+        (EDGES.encode("utf-16"), "e.csv: line 1: it is not text in UTF-8"),
+        ("source,target,\na,b,\n", "e.csv: its first line has a column without a name"),
+    ],
+)
+def test_a_bad_table_of_edges_is_named_with_its_place(tmp_path, edges, said):
+    with pytest.raises(DataError) as caught:
+        read_tables(saved(tmp_path, "e.csv", edges))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ("id,x\na,1\nb,2\na,3\n", "n.csv: node 'a' is there twice, in rows 1 and 3"),
+        ("id,x\na,1\n,2\n", "n.csv: 'id' is empty in row 2"),
+        ("id,x\n", "n.csv: there is no node in it"),
+        ("id,x\na,1\nb\n", "n.csv: line 3: it has 1 column, where 2 are expected"),
+        (b"id,x\na,\xe4\n", "n.csv: line 2: it is not text in UTF-8"),
+    ],
+)
+def test_a_bad_table_of_nodes_is_named_with_its_place(tmp_path, nodes, said):
+    with pytest.raises(DataError) as caught:
+        read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", nodes))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("nowhere.csv", "nowhere.csv: there is no such file"),
+        ("graph.xls", "graph.xls: of what form it is"),
+        ("SELECT * FROM nowhere", "SELECT * FROM nowhere: "),
+        ("SELECT * FROM edges", "SELECT * FROM edges: "),
+        ("SELECT 'a'::INT AS source, 2 AS target", "Could not convert string 'a' to INT32"),
+        ("SELECT error('one\ntwo') AS source, 2 AS target", "SELECT error('one two') AS source, 2 AS target: one two"),
+        ("", "a table is to be a file, a query or a data frame, not an empty text"),
+        (7, "edges are to be a file, a query or a data frame, not a int"),
+        ([1, 2], "edges are to be a file, a query or a data frame, not a list"),
+        ({"source": [1]}, "edges are to be a file, a query or a data frame, not a dict"),
+    ],
+)
+def test_what_is_no_table_is_refused(given, said):
+    with pytest.raises(DataError) as caught:
+        read_tables(given)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
+    path = saved(tmp_path, "e.csv", EDGES)
+    with pytest.raises(DataError, match="no column 'who' for source; there are source, target"):
+        read_tables(path, source="who")
+    with pytest.raises(DataError, match="cannot be both ends"):
+        read_tables(path, source="target")
+    with pytest.raises(DataError, match="memory is to be an amount"):
+        read_tables(path, memory="much")
+
+
+@pytest.mark.parametrize("rows", [1000, 300_000])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (b"c\n", "it has 1 column, where 2 are expected"),
+        (b"m\xfcller,c\n", "it is not text in UTF-8"),
+        (b'"c,d\n', "a quote is opened and not closed"),
+    ],
+)
+def test_a_line_far_down_is_named(tmp_path, rows, wrong, said):
+    path = saved(tmp_path, "e.csv", b"source,target\n" + b"a,b\n" * rows + wrong + b"b,c\n")
+    with pytest.raises(DataError) as caught:
+        read_tables(path)
+    assert str(caught.value) == f"{path}: line {rows + 2:,}: {said}"
+
+
+def test_a_line_that_is_too_long(tmp_path):
+    with pytest.raises(DataError, match="line 4: it is longer than a line may be"):
+        read_tables(saved(tmp_path, "e.csv", EDGES + "a," + "x" * 2_100_000 + "\n"))
+
+
+def parquet(folder):
+    path = folder / "whole.parquet"
+    pq.write_table(pa.table({"source": [f"n{i}" for i in range(5000)], "target": ["x"] * 5000}), path)
+    return path.read_bytes()
+
+
+def test_a_parquet_file_that_is_damaged(tmp_path):
+    whole = parquet(tmp_path)
+    wrong = {
+        "half.parquet": (whole[: len(whole) // 2], "it is no Parquet file, or only a part of one"),
+        "empty.parquet": (b"", "it is no Parquet file, or only a part of one"),
+        "text.parquet": (EDGES.encode(), "it is no Parquet file, or only a part of one"),
+        "hole.parquet": (whole[:200] + bytes(len(whole) - 900) + whole[-700:], ""),
+    }
+    for name, (content, said) in wrong.items():
+        with pytest.raises(DataError) as caught:
+            read_tables(saved(tmp_path, name, content))
+        assert str(caught.value).startswith(f"{tmp_path / name}: {said}")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("e.json", '[{"source": "a", "target": "b"},\n {"source": ', "line 2: it is no JSON: Expecting value"),
+        (
+            "e.jsonl",
+            '{"source": "a", "target": "b"}\n{"source": oops}\n',
+            "line 2: it is no JSON: Expecting value at column 12",
+        ),
+        ("e.jsonl.gz", gzip.compress(b'{"source": 1, "target": 2}\n\n{"source": 1 2}\n'), "line 3: it is no JSON"),
+        ("e.json", "", "there are no rows with named columns in it"),
+        ("e.json", "[1, 2]", "there are no rows with named columns in it"),
+        ("e.csv.gz", b"no gzip", "it cannot be read: Not a gzipped file"),
+        ("e.csv.gz", gzip.compress(EDGES.encode() * 99)[:40], "it cannot be read: Compressed file ended"),
+        ("e.csv.zst", b"no zstd", "it cannot be read: "),
+        ("e.csv.gz", gzip.compress(b""), "there is nothing in it"),
+    ],
+)
+def test_other_files_that_are_damaged(tmp_path, name, content, said):
+    with pytest.raises(DataError) as caught:
+        read_tables(saved(tmp_path, name, content))
+    assert str(caught.value).startswith(f"{tmp_path / name}: {said}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["folder", "folder.csv", "folder.parquet"])
+def test_a_folder_and_what_is_not_there(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(DataError, match=f"{name}: it is a folder; name a file"):
+        read_tables(tmp_path / name)
+    for missing in ("no.csv", "no.parquet", "no.jsonl", "no*.csv"):
+        with pytest.raises(DataError) as caught:
+            read_tables(tmp_path / missing)
+        assert str(caught.value) == f"{tmp_path / missing}: there is no such file"
+
+
+def test_of_several_files_the_one_that_is_wrong_is_named(tmp_path):
+    saved(tmp_path, "a.csv", EDGES)
+    saved(tmp_path, "b.csv", EDGES + "c,d,e\n")
+    with pytest.raises(DataError) as caught:
+        read_tables(tmp_path / "*.csv")
+    assert str(caught.value) == f"{tmp_path / 'b.csv'}: line 4: it has 3 columns, where 2 are expected"
+
+
+# -- untidy -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "ids"),
+    [
+        ("a,b", ["a", "b"]),
+        ("source,target\rq,r\r", ["q", "r"]),
+        ("source,target\n\n\na,b\n\n", ["a", "b"]),
+        ('source,target\n"a,1","b ""x"""\n', ["a,1", 'b "x"']),
+        ('source,target\nx,5" disk\n', ['5" disk', "x"]),
+        ("source,target\nC#,b\n#ff,b\n", ["#ff", "C#", "b"]),
+        ("# seen\n# today\nsource,target\na,b\n# end\n", ["a", "b"]),
+        ("source,target\nü,漢字\n😀,ü\n", ["ü", "漢字", "😀"]),
+        ("source,target\na,a\n", ["a"]),
+    ],
+)
+def test_untidy_text_is_read(tmp_path, content, ids):
+    assert read_tables(saved(tmp_path, "e.csv", content)).graph.ids.tolist() == ids
+
+
+def test_values_of_several_types_in_json_are_texts_without_quotes(tmp_path):
+    rows = '{"source": 1, "target": "b"}\n{"source": "x", "target": 3}\n'
+    assert read_tables(saved(tmp_path, "e.jsonl", rows)).graph.ids.tolist() == ["1", "3", "b", "x"]
+
+
+@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT", "DECIMAL(9, 2)", "HUGEINT", "UBIGINT", "INTEGER"])
+def test_whole_numbers_are_whole_whatever_their_type(kind):
+    rows = f"SELECT i::{kind} AS source, (i + 1)::{kind} AS target FROM range(3) r(i)"
+    assert read_tables(rows).graph.ids.tolist() == [0, 1, 2, 3]
+    people = pa.table({"id": ["0", "1", "two"], "x": [1.0, 2.0, 3.0]})
+    assert read_tables(rows, people).graph.num_edges == 2
+
+
+def test_numbers_with_fractions_are_texts_and_nan_is_empty():
+    assert read_tables(pa.table({"source": [1.5, 2.0], "target": [2.0, 3.0]})).graph.ids.tolist() == ["1.5", "2", "3"]
+    for other in (3.0, 3.5):
+        with pytest.raises(DataError, match="'source' is empty in row 2"):
+            read_tables(pa.table({"source": [1.0, np.nan], "target": [2.0, other]}))
+
+
+def test_a_column_that_is_almost_numbers_is_told(tmp_path):
+    nodes = saved(tmp_path, "n.csv", "id,x\na,1\nb,n/a\nc,3\n")
+    found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes)
+    said = "'x' is taken for text, though 2 of 3 values are numbers: 'n/a' in row 2 is none"
+    assert found.findings.remarks == (f"{nodes}: {said}",)
+
+
+def test_a_first_line_of_nodes_without_known_names_is_told(tmp_path):
+    found = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "a,1\nb,2\n"))
+    assert "taken for a node" in found.findings.remarks[0]
+
+
+@hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(st.binary(max_size=200))
+def test_any_bytes_are_a_graph_or_one_line(tmp_path_factory, content):
+    path = saved(tmp_path_factory.mktemp("bytes"), "e.csv", content)
+    said = ""
+    try:
+        assert read_tables(path).graph.num_nodes >= 1
+    except DataError as error:
+        said = str(error)
+    assert "\n" not in said
