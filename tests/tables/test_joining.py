@@ -190,6 +190,8 @@ def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
     wrong = earlier._replace(encoding=Encoding(earlier.encoding.parts[:1]))
     with pytest.raises(DataError, match="has 3 features a node, but its encoding makes 1"):
         read_tables(None, FIRST, onto=wrong)
+    with pytest.raises(DataError, match="has 3 nodes, but its table of columns 2 rows"):
+        read_tables(None, FIRST, onto=earlier._replace(columns=FIRST.slice(1)))
     with pytest.raises(DataError, match="the encoding is of a table of nodes, and there is none"):
         read_tables(edges(("a", "b")), encoding=earlier.encoding)
 

@@ -79,6 +79,7 @@ def test_a_bad_table_of_nodes_is_named_with_its_place(tmp_path, nodes, said):
         ("SELECT * FROM edges", "SELECT * FROM edges: "),
         ("SELECT 'a'::INT AS source, 2 AS target", "Could not convert string 'a' to INT32"),
         ("SELECT error('one\ntwo') AS source, 2 AS target", "SELECT error('one two') AS source, 2 AS target: one two"),
+        pytest.param("a,b\n" * 2000, "it cannot be read: File name too long", id="the content itself"),
         ("", "a table is to be a file, a query or a data frame, not an empty text"),
         (7, "edges are to be a file, a query or a data frame, not a int"),
         ([1, 2], "edges are to be a file, a query or a data frame, not a list"),
@@ -186,6 +187,16 @@ def test_of_several_files_the_one_that_is_wrong_is_named(tmp_path):
     with pytest.raises(DataError) as caught:
         read_tables(tmp_path / "*.csv")
     assert str(caught.value) == f"{tmp_path / 'b.csv'}: line 4: it has 3 columns, where 2 are expected"
+
+
+def test_several_files_have_the_same_columns(tmp_path):
+    for name, text in (("a", EDGES), ("b", ""), ("c", "# more\n" + EDGES)):
+        saved(tmp_path, f"{name}.csv", text)
+    assert read_tables(tmp_path / "*.csv").findings.rows == 4
+    saved(tmp_path, "d.csv", "target,source\na,b\n")
+    with pytest.raises(DataError) as caught:
+        read_tables(tmp_path / "*.csv")
+    assert str(caught.value) == f"{tmp_path / 'd.csv'}: its first line has other columns than that of {tmp_path / 'a.csv'}"
 
 
 # -- untidy -----------------------------------------------------------------------------------------------------------------

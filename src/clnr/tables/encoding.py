@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FORM = 2
 _ROWS = 1 << 18
 _NUMBERS = 1 << 23
-_LETTERS = 1 << 26
+_LETTERS = 1 << 25
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.edges import Array
+from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.tables.ends import Ends
 
@@ -70,6 +71,8 @@ def joined_columns(old: Any, new: Any, before: int, take: Array) -> Any:
 
     if old is None and new is None:
         return None
+    if old is not None and old.num_rows != before:
+        raise DataError(f"the earlier graph has {before:,} nodes, but its table of columns {old.num_rows:,} rows")
     below = len(take) - before if new is None else new.num_rows
     parts = ((old, before), (new, below))
     names = dict.fromkeys(name for part, _ in parts if part is not None for name in part.column_names)

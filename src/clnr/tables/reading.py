@@ -86,7 +86,7 @@ def read_tables(
         onto: What was read earlier and is to be added to: its nodes come first, in their order, and its encoding is used; rows
             of nodes that it has replace the earlier ones, and so do weights of its edges.
         memory: A bound on what DuckDB takes while reading, as ``4 GB``. The features, the edges and the columns of nodes come
-            on top of it, and some 260,000 rows that are being encoded.
+            on top of it, and about half a gigabyte for rows that are being encoded.
         name: What to call the graph.
     """
     if edges is None and (onto is None or nodes is None):

@@ -75,21 +75,28 @@ def _file(base: DuckDBPyConnection, path: str, names: Sequence[str]) -> Table:
     kind = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
     if not path.strip():
         raise DataError("a table is to be a file, a query or a data frame, not an empty text")
-    if Path(path).is_dir():
+    if _is_folder(path):
         raise DataError(f"{path}: it is a folder; name a file, or all of a kind, as {Path(path, '*.parquet')}")
     if kind not in (*_TEXT, *_PARQUET, *_JSON):
         known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
-        raise DataError(f"{path}: of what form it is cannot be told from its name; it should end in one of {known}")
-    found = run(base, f"SELECT file FROM glob({quoted(path)}) ORDER BY file LIMIT 1", path)
+        raise DataError(f"{one_line(path)}: of what form it is cannot be told from its name; it should end in one of {known}")
+    found = [Path(file) for (file,) in run(base, f"SELECT file FROM glob({quoted(path)}) ORDER BY file", path)]
     if not found:
         raise DataError(f"{path}: there is no such file")
     if kind in _PARQUET:
         return _described(base, path, f"read_parquet({quoted(path)})")
     if kind in _JSON:
         return _json(base, path)
-    head = text.head(Path(found[0][0]), names)
+    head = text.common_head(found, names)
     sql = f"read_csv({quoted(path)}, {text.options(head)})"
     return Table(path, sql, dict.fromkeys(head.titles, "VARCHAR"), texts=True, headless=not head.header)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError as error:
+        raise DataError(f"{one_line(path)}: it cannot be read: {error.strerror}") from None
 
 
 def _json(base: DuckDBPyConnection, path: str) -> Table:

@@ -42,6 +42,18 @@ def head(path: Path, names: Sequence[str]) -> Head:
     return Head(tuple(titles), delimiter, header, comments)
 
 
+def common_head(paths: Sequence[Path], names: Sequence[str]) -> Head:
+    """What the first lines of several files tell, which must be alike; of several, empty ones do not count."""
+    some = [path for path in paths if path.stat().st_size] or paths[:1]
+    seen = head(some[0], names)
+    for path in some[1:]:
+        other = head(path, names)
+        if other[:3] != seen[:3]:
+            raise DataError(f"{path}: its first line has other columns than that of {some[0]}")
+        seen = seen._replace(comments=seen.comments or other.comments)
+    return seen
+
+
 def options(seen: Head) -> str:
     """DuckDB's options for reading such a file; a # is no comment in a file that does not begin with one."""
     columns = ", ".join(f"{quoted(title)}: 'VARCHAR'" for title in seen.titles)

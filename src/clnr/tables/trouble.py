@@ -23,6 +23,10 @@ _KNOWN = {
     "too small to be a Parquet": "it is no Parquet file, or only a part of one",
     "ecompression failure": "it is damaged: a part of it cannot be unpacked",
     "end of GZIP stream": "it is damaged: it ends before its end",
+    "state machine": "its quotes, or the ends of its lines, are in disorder",
+    "TType": "it is damaged: its footer cannot be read",
+    "Footer length": "it is damaged: its footer cannot be read",
+    "know what type": "it is damaged: its footer cannot be read",
     "No files found": "there is no such file",
 }
 
@@ -72,7 +76,7 @@ def _json(path: str) -> str | None:
         try:
             place = json.JSONDecoder().raw_decode(text, found.start())[1]
         except json.JSONDecodeError as error:
-            return f"line {error.lineno:,}: it is no JSON: {error.msg} at column {error.colno:,}"
+            return f"line {error.lineno:,}: it is no JSON: {error.msg.removesuffix(' at')} at column {error.colno:,}"
         except RecursionError:
             return None
     return None
