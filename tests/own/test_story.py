@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -53,15 +55,20 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
             "age": [None, float("inf"), *range(38)],
             "kind": ["a", None, "b"] * 13 + ["a"],
             "flag": [True, False] * 20,
+            "text": ["1.5", "", " 2 ", None] * 10,
+            "when": [datetime.date(2026, 1, 1 + i % 3) for i in range(40)],
             "many": [[1.0, 2.0]] * 40,
             "label": ["x"] * 40,
         }
     )
     made = {column.name: column for column in story(outcome_of(columns=columns), "mine").columns}
-    assert list(made) == ["label", "age", "kind", "flag", "number of edges"]
+    assert list(made) == ["label", "age", "kind", "flag", "text", "when", "number of edges"]
     assert np.isnan(made["age"].values[:2]).all()
     assert made["age"].values[5] == 3
     assert [made["kind"].names[c] if c >= 0 else None for c in made["kind"].values[:3]] == ["a", None, "b"]
+    np.testing.assert_array_equal(made["text"].values[:4], np.array([1.5, np.nan, 2, np.nan], np.float32))
+    assert made["when"].names == ("2026-01-01", "2026-01-02", "2026-01-03")
+    assert made["flag"].names == ("true", "false")
     assert made["label"].names == ("0", "1", "2")
     assert made["number of edges"].values.sum() == tiny().num_edges
 

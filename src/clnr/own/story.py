@@ -112,17 +112,20 @@ def _column(name: str, values: Any, ids: list[str]) -> Column | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = values.type
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type):
         return None
-    texts = pc.cast(values, pa.string())
+    texts = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
     if texts.to_pylist() == ids:
         return None
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        numbers = np.array(pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float32)
-        numbers[~np.isfinite(numbers)] = np.nan
-        return Column(name, numbers)
+    if not pa.types.is_boolean(values.type):
+        # In a CSV file numbers are texts, too.
+        try:
+            filled = pc.if_else(pc.equal(texts, ""), None, texts)
+            numbers = np.array(pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False), np.float32)
+        except pa.ArrowInvalid:
+            pass
+        else:
+            return Column(name, np.where(np.isfinite(numbers), numbers, np.float32(np.nan)))
     coded = pc.dictionary_encode(texts)
     names = tuple(str(each)[:_LONG] for each in coded.dictionary.to_pylist())
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-    return Column(name, codes, names)
+    return Column(name, coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32), names)
