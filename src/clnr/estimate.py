@@ -12,7 +12,7 @@ from clnr.recipe import Recipe
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
 _NUMBER = 4
 _EDGE = 80
-_BASE = 5e8
+_BASE = 6.5e8
 
 
 class Size(NamedTuple):

@@ -20,7 +20,7 @@ def chosen(graph):
 
 
 def test_more_nodes_train_longer_and_wider():
-    small, large = chosen(graph_of(500, 6)), chosen(graph_of(20_000, 6))
+    small, large = chosen(graph_of(500, 6)), chosen(graph_of(60_000, 4, features=10))
     assert small["epochs"] < large["epochs"]
     assert small["dimension"] < large["dimension"]
 

@@ -10,7 +10,7 @@ from clnr.recipe import SPECS, Recipe
 from clnr.run import shelf
 
 _SMALL = 1_000
-_MIDDLE = 10_000
+_MIDDLE = 50_000
 _HUGE = 5_000_000
 _NARROW = 32
 
@@ -33,7 +33,7 @@ def choices(graph: Graph) -> list[Choice]:
     else:
         width, why = 256, "wider gains little (the paper's figure 3)"
     if nodes < _MIDDLE:
-        epochs, enough = 50, "a small graph is learned soon, and more would wear it out"
+        epochs, enough = 50, "a graph of this size is learned soon, and more would wear it out"
     else:
         epochs, enough = 200, "an epoch contrasts 1,024 nodes, and there are many"
     if degree < 2:
