@@ -89,21 +89,20 @@ def embed(
         say(f"{folder} is finished: there is nothing to resume")
         return
     check_folder(folder, force)
-    engine = choose(device, precision)
+    engine, chosen = choose(device, precision), methods.find(method)
+    changes = used(chosen, parse(assign or []))
+    if model is not None and (changes or trials or every or resume or only_plan):
+        raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --plan have no use with it")
     columns = {"source": source, "target": target, "weight": weight, "id": key, "label": label, "time": moment}
     tables: dict[str, Any] = {**columns, "directed": directed or None, "memory": memory}
     began = time.perf_counter()
     with progress_bar(quiet) as bar:
         if model is not None:
-            if assign or trials or every or resume:
-                raise ClnrError("--model trains nothing, so that --set, --tune, --checkpoint-every and --resume have no use")
             outcome = _with_model(load_folder(model), edges, nodes, tables, alone, engine)
         else:
             read = read_tables(edges, nodes, **tables)
-            changes = parse(assign or [])
-            chosen = methods.find(method)
             recipe, choices = default_recipe(chosen, read.graph)
-            recipe = recipe.but(**used(chosen, changes))
+            recipe = recipe.but(**changes)
             outlook = Outlook.of(read, chosen, recipe, choices, engine)
             _tell_plan(outlook, bar)
             if only_plan:
