@@ -51,7 +51,7 @@ def test_an_index_finds_nearly_the_same():
     same = [len(set(a) & set(b)) for a, b in zip(exact.nodes.tolist(), quick.nodes.tolist(), strict=True)]
     assert np.mean(same) > 4.5
     assert all(i not in row for i, row in enumerate(quick.nodes.tolist()))
-    np.testing.assert_allclose(quick.cosine[:, 0], exact.cosine[:, 0], atol=1e-3)
+    np.testing.assert_allclose(quick.cosine[:, 0], exact.cosine[:, 0], atol=1e-6)
 
 
 def test_without_usearch_it_says_how_to_get_it(monkeypatch):

@@ -59,10 +59,9 @@ def _by_index(rows: torch.Tensor, asked: Array, k: int) -> Near:
     index = Index(ndim=rows.shape[1], metric="cos", dtype="f32")
     numbers = rows.numpy()
     index.add(np.arange(len(numbers)), numbers)
-    found = index.search(numbers[asked], k + 1)
-    keys, distances = (np.atleast_2d(np.asarray(part)) for part in (found.keys, found.distances))
-    nodes, cosine = np.empty((len(asked), k), np.int64), np.empty((len(asked), k), np.float32)
-    for row, own in enumerate(asked):
-        others = keys[row] != own
-        nodes[row], cosine[row] = keys[row][others][:k], 1 - distances[row][others][:k]
-    return Near(nodes, cosine)
+    found = torch.from_numpy(np.atleast_2d(np.asarray(index.search(numbers[asked], k + 1).keys)).astype(np.int64))
+    own = torch.from_numpy(asked)[:, None]
+    # An index may compute at less precision: cosines, and the order, are made anew.
+    cosine = torch.einsum("nd,nkd->nk", rows[own[:, 0]], rows[found]).masked_fill_(found == own, -torch.inf)
+    best = cosine.topk(k, 1)
+    return Near(found.gather(1, best.indices).numpy(), best.values.numpy())
