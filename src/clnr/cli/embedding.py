@@ -112,7 +112,9 @@ def embed(
             if trials:
                 recipe = tune(read, chosen, recipe, seed, engine, trials, hold_out, changes, bar.remark)
             outcome = _train(read, chosen, recipe, seed, engine, hold_out, folder, every, resume, bar)
-    _write(outcome, folder, forms, report)
+        if report:
+            bar.remark("drawing the map for the report")
+        _write(outcome, folder, forms, report)
     _checkpoint(folder).unlink(missing_ok=True)
     _tell_outcome(outcome, folder, time.perf_counter() - began, as_json)
 

@@ -12,6 +12,7 @@ from clnr.engine import unit_rows
 from clnr.own.nearest import Near
 
 _STEPS = 500
+_MANY, _FEWER = 10_000, 200
 _RATE = 0.5
 _AWAY = 5
 _SEARCH = 40
@@ -38,11 +39,12 @@ def layout(z: Array, near: Near, seed: int = 0) -> Array:
         return points.numpy()
     heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
     everyone = torch.arange(count).repeat_interleave(_AWAY)
-    for step in range(_STEPS):
+    steps = _STEPS if count <= _MANY else _FEWER
+    for step in range(steps):
         pull = _pull(points, heads, tails, weights)
         others = (chance.draw(chance.key(seed, "map", step), torch.arange(count * _AWAY)) * count) >> 32
         push = _push(points, everyone, others)
-        points = points + (pull + push) * (_RATE * (1 - step / _STEPS))
+        points = points + (pull + push) * (_RATE * (1 - step / steps))
     return points.numpy()
 
 
