@@ -83,7 +83,8 @@ def test_it_is_what_python_gives(clnr, files):
     back = NodeEmbedder.load("mine")
     assert back.recipe_ == made.recipe_
     assert (back.embedding_ == made.embedding_).all()
-    assert back.scores_ == pytest.approx(made.scores_)
+    assert {name: back.scores_[name] for name in made.scores_} == pytest.approx(made.scores_)
+    assert back.scores_.keys() - made.scores_.keys() == {"strict_accuracy", "validation_accuracy"}
 
 
 def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
@@ -105,6 +106,8 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     np.testing.assert_allclose(after.z[far], before.z[far], atol=1e-6)
     assert np.abs(after.z[3] - before.z[3]).max() > 1e-4
     assert "from before these tables" in ended.out
+    assert "score of the training" in ended.out
+    assert "- 2 new nodes" in ended.err
     again = clnr("embed", "--model", "tomorrow", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet", "--out", "later")
     assert again.code == 0
     np.testing.assert_allclose(load_folder(files / "later").z, after.z, atol=1e-6)
@@ -145,20 +148,42 @@ def test_other_forms(clnr, files):
     assert (data.z.numpy() == z).all()
 
 
+def test_a_form_that_cannot_hold_the_ids_is_refused_before_the_work(clnr, files):
+    (files / "two.csv").write_text("source,target\na b,a_b\na b,c\n")
+    words = ["embed", "--edges", "two.csv", "--out", "mine", *SMALL, "--no-report", "--quiet", "--format"]
+    assert "word2vec" in assert_refused(clnr(*words, "word2vec"))
+    assert clnr(*words, "csv").code == 0
+
+
+def test_one_node_gives_json_that_others_can_read(clnr, files):
+    (files / "one.csv").write_text("source,target\na,a\n")
+    told = only_json(clnr("embed", "--edges", "one.csv", "--out", "one", *SMALL, "--json", "--quiet"))
+    assert told["scores"]["uniformity"] is None
+    assert "NaN" not in (files / "one" / "metrics.jsonl").read_text()
+    assert np.isnan(load_folder(files / "one").scores["uniformity"])
+
+
 def test_a_plan_writes_nothing(clnr, files):
-    ended = clnr(*EMBED, "--out", "mine", "--plan")
+    ended = clnr(*EMBED, "--plan")
     assert ended.code == 0
-    assert "nodes: 80" in ended.err
+    assert "nodes: 80" in ended.out
+    assert ended.err == ""
+    told = only_json(clnr(*EMBED, "--plan", "--json"))
+    assert told["graph"]["nodes"] == "80"
+    assert told["memory_bytes"] > 0
     assert left(files) == set()
 
 
 def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
-    (files / "mine").mkdir()
-    (files / "mine" / "dear.txt").write_text("to me")
+    assert clnr(*EMBED, "--out", "mine", *SMALL).code == 0
     assert "--force" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL))
     assert left(files) == {"mine"}
     assert clnr(*EMBED, "--out", "mine", *SMALL, "--force", "--no-report").code == 0
-    assert not (files / "mine" / "dear.txt").exists()
+    assert not (files / "mine" / "report.html").exists()
+    (files / "mine" / "dear.txt").write_text("to me")
+    assert "'dear.txt'" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--force"))
+    assert "which did not come from here" in assert_refused(clnr(*EMBED, "--out", ".", *SMALL, "--force"))
+    assert (files / "mine" / "dear.txt").read_text() == "to me"
 
 
 @pytest.mark.parametrize(
@@ -166,6 +191,8 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
     [
         (["embed", "--edges", "edges.csv"], "--out"),
         (["embed", "--out", "mine"], "--edges"),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "--label"),
+        ([*EMBED, "--out", "mine", "--tune", "-1"], "--tune must be 0 or more, not -1"),
         ([*EMBED, "--out", "mine", "--set", "epoch=3"], "epochs"),
         ([*EMBED, "--out", "mine", "--method", "CLRN"], "did you mean 'CLNR'"),
         ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
@@ -205,7 +232,7 @@ def test_a_full_disk_leaves_nothing_half_written(clnr, files, monkeypatch, error
     def full(*_):
         raise error
 
-    monkeypatch.setattr(cli.embedding, "page", full)
+    monkeypatch.setattr(cli.embedding, "save_folder", full)
     ended = clnr(*EMBED, "--out", "mine", *SMALL)
     assert ended.code == 2
     assert "Traceback" not in ended.err
@@ -267,6 +294,9 @@ def test_resume_on_a_finished_folder_succeeds(clnr, files):
     assert ended.code == 0
     assert "finished" in ended.err
     assert (files / "mine" / "embeddings.parquet").stat().st_mtime_ns == before
+    said = assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--set", "temperature=0.3", "--seed", "2", "--resume"))
+    assert "its seed is 0" in said
+    assert "its temperature is 0.5" in said
 
 
 def test_resume_without_a_state_starts_afresh(clnr, files):
@@ -284,7 +314,9 @@ def test_a_state_of_another_recipe_is_refused(clnr, files):
         process.communicate()
     if not (files / "mine.checkpoint").exists():
         pytest.skip("it had ended before it could be stopped")
-    assert "recipe was" in assert_refused(clnr(*LONG, "--out", "mine", "--set", "temperature=0.3", "--resume", "--quiet"))
+    assert "temperature was 0.5 and is 0.3" in assert_refused(
+        clnr(*LONG, "--out", "mine", "--set", "temperature=0.3", "--resume", "--quiet")
+    )
 
 
 # -- similar, report --------------------------------------------------------------------------------------------------------
@@ -308,7 +340,7 @@ def test_similar_nodes(clnr, files):
 def test_the_report_is_written_anew_and_opened(clnr, files, monkeypatch):
     clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
     opened = []
-    monkeypatch.setattr(cli.embedding.webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.setattr(cli.exploring.webbrowser, "open", lambda address: opened.append(address) or True)
     ended = clnr("report", "mine", "--open")
     assert ended.code == 0
     assert ended.out.strip() == str(Path("mine", "report.html"))

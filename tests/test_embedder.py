@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
@@ -90,10 +89,44 @@ def test_frames_of_tomorrow_are_encoded_as_those_of_today():
     assert not np.allclose(made.transform((edges, shifted)), made.embedding_)
 
 
-@pytest.mark.parametrize("given", [3, None, "edges.csv", np.eye(3), [1, 2], {"a": 1}, (1, 2), sp.eye_array(3)])
+@pytest.mark.parametrize("given", [3, None, "edges.csv", np.eye(3), [1, 2], {"a": 1}, (1, 2)])
 def test_what_is_no_graph_is_said(given):
     with pytest.raises(DataError, match="is no graph; give"):
         embedder().fit(given)
+
+
+@pytest.mark.parametrize("form", ["networkx", "scipy"])
+def test_without_features_they_come_from_structure(form):
+    import networkx
+
+    graph = networkx.karate_club_graph()
+    given = graph if form == "networkx" else networkx.to_scipy_sparse_array(graph)
+    made = embedder().fit(given)
+    assert made.n_features_in_ == 132
+    np.testing.assert_array_equal(made.transform(given), made.embedding_)
+
+
+def test_edges_that_lead_nowhere_are_warned_of():
+    import pyarrow as pa
+
+    edges = pa.table({"source": ["a", "b", "c"], "target": ["b", "c", "ghost"]})
+    nodes = pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
+    with pytest.warns(UserWarning, match="1 edge of 3 with an end that is no node, as 'ghost'"):
+        made = embedder().fit((edges, nodes))
+    assert made.findings_.dangling == 1
+
+
+def test_tables_are_added_as_the_command_line_adds_them():
+    import pyarrow as pa
+
+    edges = pa.table({"source": [0, 1, 2, 3, 4, 5], "target": [1, 2, 3, 4, 5, 0]})
+    nodes = pa.table({"id": list(range(6)), "age": [1.0, 5.0, 2.0, 8.0, 4.0, 9.0]})
+    made = embedder().fit((edges, nodes))
+    larger = made.extend(pa.table({"source": [6], "target": [0]}), pa.table({"id": [6], "age": [3.0]}))
+    assert larger.ids_.tolist() == list(range(7))
+    assert made.ids_.tolist() == list(range(6))
+    np.testing.assert_allclose(larger.embedding_[3], made.embedding_[3], atol=1e-6)
+    assert [name for name, _ in larger.similar("6", 2)] == [name for name, _ in larger.similar(6, 2)]
 
 
 def test_a_new_node_far_away_leaves_the_others_as_they_were():
@@ -148,6 +181,8 @@ def test_similar_nodes_come_by_their_own_names():
 
 
 def test_numbers_can_be_given():
+    some = NodeEmbedder(recipe={"epochs": 2, "hidden": 8}, device="cpu").fit(tiny())
+    assert (some.recipe_.epochs, some.recipe_.hidden, some.recipe_.dimension) == (2, 8, 128)
     made = NodeEmbedder(dimension=16, epochs=2, device="cpu").fit(tiny())
     assert (made.recipe_.dimension, made.recipe_.epochs) == (16, 2)
     assert made.embedding_.shape[1] == 16
@@ -159,6 +194,9 @@ def test_numbers_can_be_given():
         ({"method": "CLRN"}, UnknownName),
         ({"dimension": 0}, RecipeError),
         ({"seed": -1}, RecipeError),
+        ({"seed": None}, RecipeError),
+        ({"recipe": "x"}, RecipeError),
+        ({"recipe": {"epoch": 3}}, UnknownName),
         ({"hold_out": 1.0}, RecipeError),
         ({"device": "tpu"}, UnknownName),
     ],

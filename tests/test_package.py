@@ -15,37 +15,12 @@ SOURCE = Path(clnr.__file__).parent
 
 # A module imports only from those above it.
 ORDER = (
-    *(
-        "version",
-        "errors",
-        "writing",
-        "places",
-        "chance",
-        "edges",
-        "page",
-        "checks",
-        "graph",
-        "recipe",
-        "engine",
-        "data",
-        "tables",
-    ),
+    *("version", "errors", "saying", "writing", "places", "chance", "edges", "page", "checks", "graph", "recipe"),
+    *("engine", "data", "tables"),
     *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "model", "methods"),
     *("adam", "ledger", "trainee", "train", "evaluate", "geometry", "measures", "machine", "results", "run"),
-    *(
-        "record",
-        "comparison",
-        "session",
-        "search",
-        "estimate",
-        "paper",
-        "bench",
-        "own",
-        "embedder",
-        "report",
-        "cli",
-        "__main__",
-    ),
+    *("record", "comparison", "session", "search", "estimate", "paper", "bench", "own", "embedder"),
+    *("report", "cli", "__main__"),
 )
 
 

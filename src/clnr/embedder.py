@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from clnr import methods
 from clnr.edges import Array
 from clnr.engine import choose
 from clnr.errors import DataError, RecipeError
+from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.own.defaults import default_recipe
-from clnr.own.folder import load_folder, save_folder
+from clnr.own.folder import OURS, load_folder, save_folder
 from clnr.own.forms import ids_of
 from clnr.own.given import as_read
-from clnr.own.learning import SHARE, Outcome, learn_graph
+from clnr.own.learning import SHARE, Outcome, grown, learn_graph
 from clnr.own.nearest import nearest
+from clnr.own.outlook import left_out
 from clnr.recipe import Recipe
+from clnr.run import check_seed
+from clnr.tables import Read, read_tables
 from clnr.writing import check_folder, whole_folder
 
 
@@ -41,7 +47,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         dimension: Of the embedding; None for what the recipe has.
         epochs: To train; likewise.
         seed: Decides everything random.
-        recipe: All numbers; None for one that follows the graph's size, density and features.
+        recipe: All numbers, or some by name; the others are those shipped for a data set of this name, else such as follow the
+            graph's size, density and features.
         hold_out: The share of edges that training does not see, to score by; 0 for none.
         device: ``auto``, ``cpu`` or ``cuda``.
         precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
@@ -54,7 +61,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         recipe_: All numbers that were used.
         losses_: One an epoch.
         scores_: What was measured: ``link_auc`` and ``link_average_precision`` of edges that training did not see,
-            ``effective_rank``, ``alignment`` and ``uniformity``; with labels in the graph, ``strict_accuracy``, too.
+            ``effective_rank``, ``alignment`` and ``uniformity``. Labels are not looked at.
+        findings_: What was found in tables, where the graph was read from some.
         n_features_in_: Features of a node.
     """
 
@@ -65,7 +73,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         dimension: int | None = None,
         epochs: int | None = None,
         seed: int = 0,
-        recipe: Recipe | None = None,
+        recipe: Recipe | Mapping[str, Any] | None = None,
         hold_out: float = SHARE,
         device: str = "auto",
         precision: str = "auto",
@@ -90,14 +98,23 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         read = as_read(X if self.graph is None else self.graph)
         method = methods.find(self.method) if isinstance(self.method, str) else self.method
-        recipe = default_recipe(method, read.graph)[0] if self.recipe is None else self.recipe
         given = {"dimension": self.dimension, "epochs": self.epochs}
-        recipe = recipe.but(**{name: value for name, value in given.items() if value is not None})
+        recipe = self._recipe(method, read.graph).but(**{name: value for name, value in given.items() if value is not None})
+        check_seed(self.seed)
         if not 0 <= self.hold_out < 1:
             raise RecipeError(f"hold_out must be from 0 to less than 1, not {self.hold_out!r}")
         engine = choose(self.device, self.precision)
-        self._keep(learn_graph(read, method, recipe, self.seed, engine, share=self.hold_out))
+        outcome = learn_graph(read, method, recipe, self.seed, engine, share=self.hold_out, evaluate=False)
+        self._keep(outcome)
+        _warn_of(read)
         return self
+
+    def _recipe(self, method: Method, graph: Graph) -> Recipe:
+        if isinstance(self.recipe, Recipe):
+            return self.recipe
+        if not (self.recipe is None or isinstance(self.recipe, Mapping)):
+            raise RecipeError(f"a recipe is a Recipe or numbers by name, not a {type(self.recipe).__name__}")
+        return default_recipe(method, graph)[0].but(**(self.recipe or {}))
 
     def transform(self, X: Any) -> Array:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
@@ -118,6 +135,23 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.fit(X, y)
         return self.embedding_.copy() if self.graph is None else self.transform(X)
 
+    def extend(self, edges: Any = None, nodes: Any = None, **columns: Any) -> NodeEmbedder:
+        """An embedder with tables added to the graph that this one was fitted on, as by ``clnr embed --model``.
+
+        Nothing is trained: new nodes are encoded as those of before, and all are embedded with what was learned.
+
+        Args:
+            edges: A table of edges, as ``read_tables`` takes it, which may join new nodes to those of before; or None.
+            nodes: One of nodes, or None.
+            columns: Names of columns, and what else ``read_tables`` takes.
+        """
+        check_is_fitted(self)
+        read = read_tables(edges, nodes, onto=self._outcome.read, **columns)
+        larger = clone(self)
+        larger._keep(grown(self._outcome, read, choose(self.device, self.precision)))
+        _warn_of(read)
+        return larger
+
     def similar(self, node: Any, k: int = 10, *, approximate: bool = False) -> list[tuple[Any, float]]:
         """The nodes most similar to one of the graph that it was fitted on: ids, and the cosine of each.
 
@@ -133,7 +167,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def save(self, folder: str | Path, *, force: bool = False) -> None:
         """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding."""
         check_is_fitted(self)
-        check_folder(Path(folder), force)
+        check_folder(Path(folder), force, OURS)
         with whole_folder(Path(folder)) as part:
             save_folder(self._outcome, part)
 
@@ -153,6 +187,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.recipe_ = outcome.trained.recipe
         self.losses_ = outcome.losses
         self.scores_ = outcome.scores
+        self.findings_ = outcome.read.findings
         self.n_features_in_ = outcome.trained.features
 
     @property
@@ -161,12 +196,21 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _places(self, ids: Any) -> Array:
         """Where nodes with these ids are."""
-        place = {name: i for i, name in enumerate(self.ids_.tolist())}
-        wanted = np.asarray(ids, dtype=None if not isinstance(ids, list) else object).reshape(-1).tolist()
-        for name in wanted:
-            if name not in place:
+        names = self.ids_.tolist()
+        # An id that was a number in one table and text in another is found by either.
+        place = {str(name): i for i, name in enumerate(names)} | {name: i for i, name in enumerate(names)}
+        found = []
+        for name in np.asarray(ids, dtype=object).reshape(-1).tolist():
+            if (i := place.get(name, place.get(str(name)))) is None:
                 raise DataError(f"there is no node {name!r} in the graph")
-        return np.array([place[name] for name in wanted], np.int64)
+            found.append(i)
+        return np.array(found, np.int64)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_outcome")
+
+
+def _warn_of(read: Read) -> None:
+    """Edges that lead nowhere are mostly a mistake, and nobody would see it."""
+    if said := left_out(read.findings):
+        warnings.warn(said, UserWarning, stacklevel=3)

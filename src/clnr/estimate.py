@@ -12,6 +12,7 @@ from clnr.recipe import Recipe
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
 _NUMBER = 4
 _EDGE = 80
+_STEP = 2e-6
 _BASE = 6.5e8
 
 
@@ -47,8 +48,11 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     return Cost(epochs * (moved / bandwidth + multiplied / speed + launch), _BASE + size.bytes + _EDGE * size.edges + rows)
 
 
-def duration(seconds: float) -> str:
-    """In the unit that one would say it in."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+def evaluating(labelled: int, classes: int, width: int, steps: int, engine: Engine) -> float:
+    """Seconds that a linear probe of so many steps takes."""
+    return 3 * steps * labelled * classes * width / _RATES[engine.device.type][1]
+
+
+def mapping(nodes: int, width: int, steps: int) -> float:
+    """Seconds that the neighbours of all nodes take, and a map of them in so many steps; on the CPU, whatever the engine."""
+    return 2 * nodes**2 * width / _RATES["cpu"][1] + steps * nodes * _STEP

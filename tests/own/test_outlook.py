@@ -5,7 +5,7 @@ import pytest
 
 from clnr.engine import cpu
 from clnr.errors import OutOfMemory
-from clnr.estimate import Cost, Size, duration, training
+from clnr.estimate import Cost, Size, training
 from clnr.graph import Graph
 from clnr.methods import CLNR
 from clnr.own.defaults import default_recipe
@@ -52,10 +52,10 @@ def test_choices_that_a_user_has_changed_are_not_explained():
 
 
 def test_what_will_not_fit_is_refused():
-    Outlook({}, (), (), Cost(1.0, 1e9), None).check()
-    Outlook({}, (), (), Cost(1.0, 1e9), 2 * 10**9).check()
+    Outlook({}, (), (), Cost(1.0, 1e9), 0.0, None).check()
+    Outlook({}, (), (), Cost(1.0, 1e9), 0.0, 2 * 10**9).check()
     with pytest.raises(OutOfMemory, match=r"about 9\.3 GiB, and 0\.9 GiB are free.*--anyway"):
-        Outlook({}, (), (), Cost(1.0, 1e10), 10**9).check()
+        Outlook({}, (), (), Cost(1.0, 1e10), 0.0, 10**9).check()
 
 
 def test_more_of_anything_takes_more():
@@ -69,8 +69,3 @@ def test_more_of_anything_takes_more():
         more = training(CLNR, recipe, size, cpu())
         assert more.seconds > few.seconds
         assert more.memory > few.memory
-
-
-@pytest.mark.parametrize(("seconds", "said"), [(3, "3 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")])
-def test_a_duration_is_said_in_its_unit(seconds, said):
-    assert duration(seconds) == said

@@ -62,7 +62,7 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
         }
     )
     made = {column.name: column for column in story(outcome_of(columns=columns), "mine").columns}
-    assert list(made) == ["label", "age", "kind", "flag", "text", "when", "number of edges"]
+    assert list(made) == ["label", "kind", "flag", "when", "age", "text", "number of edges"]
     assert np.isnan(made["age"].values[:2]).all()
     assert made["age"].values[5] == 3
     assert [made["kind"].names[c] if c >= 0 else None for c in made["kind"].values[:3]] == ["a", None, "b"]

@@ -213,6 +213,8 @@ def test_two_tables_after_each_other_are_as_both_at_once(first, known, second, n
             label=pa.array([name for _, name in rows.values()], pa.string()),
         )
 
+    hypothesis.assume({end for pair in first for end in pair} & known.keys())
+    hypothesis.assume({end for pair in second for end in pair} & (known | new).keys())
     one = read_tables(edges(*first), table(known), directed=directed, encoding=SCALED)
     two = read_tables(edges(*second), table(new), onto=one)
     both = known | new

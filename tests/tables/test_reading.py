@@ -9,6 +9,7 @@ import io
 import numpy as np
 import pytest
 
+from clnr.errors import DataError
 from clnr.tables import Encoding, read_tables
 from tests.tables.files import EDGES, saved
 
@@ -266,3 +267,37 @@ def test_an_encoding_is_used_again(tmp_path):
     assert second.graph.num_features == first.graph.num_features
     assert x[:, 0].tolist() == [0, 0, 0]
     assert x[:, 1:].tolist() == [[1, 0], [0, 0], [0, 1]]
+
+
+# -- what users stumbled over -----------------------------------------------------------------------------------------------
+
+
+def test_edges_that_all_lead_nowhere_are_refused_with_how_ids_differ(tmp_path):
+    edges, nodes = tmp_path / "e.csv", tmp_path / "n.csv"
+    edges.write_text("source,target\n7,8\n8,9\n")
+    nodes.write_text("id,x\n007,1\n008,2\n009,3\n")
+    with pytest.raises(DataError, match=r"e\.csv: no end of an edge is a node: .*'7'.*'007'"):
+        read_tables(edges, nodes)
+
+
+def test_edges_given_both_ways_and_without_weight_are_told(tmp_path):
+    edges = tmp_path / "e.csv"
+    edges.write_text("source,target,weight\na,b,1\nb,a,1\nb,c,0\nc,a,2\n")
+    said = " ".join(read_tables(edges).findings.remarks)
+    assert "1 rows give an edge the other way round" in said
+    assert "1 edges have weight 0" in said
+
+
+def test_dates_in_text_are_dates(tmp_path):
+    edges, nodes = tmp_path / "e.csv", tmp_path / "n.csv"
+    edges.write_text("source,target\na,b\nb,c\n")
+    nodes.write_text("id,when,year\na,2022-04-08,2022-1\nb,2023-01-01,2023-1\nc,,2024-1\n")
+    parts = {part.column: part.kind for part in read_tables(edges, nodes).encoding.parts}
+    assert parts == {"when": "moment", "year": "category"}
+
+
+def test_a_named_index_of_pandas_is_a_column():
+    pandas = pytest.importorskip("pandas")
+    edges = pandas.DataFrame({"source": ["a", "b"], "target": ["b", "c"]})
+    nodes = pandas.DataFrame({"id": ["a", "b", "c"], "x": [1.0, 2.0, 3.5]}).set_index("id")
+    assert read_tables(edges, nodes).graph.ids.tolist() == ["a", "b", "c"]

@@ -6,11 +6,11 @@ import io
 import os
 import sys
 
-from clnr.cli import benching, embedding, papering, running, telling
+from clnr.cli import benching, embedding, exploring, papering, running, telling
 from clnr.cli.app import app, say
 from clnr.errors import ClnrError
 
-__all__ = ["app", "benching", "embedding", "main", "papering", "running", "telling"]
+__all__ = ["app", "benching", "embedding", "exploring", "main", "papering", "running", "telling"]
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
-"""Commands for one's own graph: embed, similar, report."""
+"""Your own graph: embed."""
 
 from __future__ import annotations
 
 import json
 import time
-import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,27 +16,22 @@ from clnr.cli.app import Json, app, out, say
 from clnr.cli.running import Assign, Device, Precision, Quiet, used
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError, DataError
-from clnr.estimate import duration
 from clnr.methods import Method
 from clnr.own.checkpoint import Checkpoint
 from clnr.own.defaults import default_recipe
-from clnr.own.folder import RECIPE, load_folder, save_folder
-from clnr.own.forms import FORMS, chosen_forms, ids_of
-from clnr.own.learning import SHARE, Outcome, learn_graph
-from clnr.own.nearest import nearest
-from clnr.own.outlook import Outlook
-from clnr.own.story import story, told
+from clnr.own.folder import OURS, RECIPE, differences, load_folder, save_folder
+from clnr.own.forms import FORMS, check_forms, chosen_forms
+from clnr.own.learning import SHARE, Outcome, grown, learn_graph
+from clnr.own.outlook import Outlook, done_about, facts_of
+from clnr.own.story import REPORT, html, told
 from clnr.own.tuning import tune
-from clnr.page import page
 from clnr.recipe import Recipe, parse
+from clnr.results import without_nan
 from clnr.run import check_seed
+from clnr.saying import counted, duration
 from clnr.session import Bar, first_use, progress_bar
 from clnr.tables import Read, read_tables
-from clnr.writing import check_folder, whole_folder, write_whole
-
-REPORT = "report.html"
-
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What clnr embed wrote.")]
+from clnr.writing import check_folder, whole_folder
 
 
 @app.command()
@@ -56,13 +51,11 @@ def embed(
     method: Annotated[str, typer.Option(help="See: clnr ls methods.")] = methods.CLNR.name,
     assign: Assign = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
-    hold_out: Annotated[
-        float, typer.Option(help="Share of edges that training does not see, to score by; 0 for none.")
-    ] = SHARE,
+    hold_out: Annotated[float, typer.Option(help="Share of edges kept from training to score by; 0 for none.")] = SHARE,
     trials: Annotated[int, typer.Option("--tune", metavar="N", help="Try N recipes by validation first (Optuna).")] = 0,
     every: Annotated[int, typer.Option("--checkpoint-every", metavar="N", help="Keep the state every N epochs.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state that was kept, if one was.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the folder.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a folder of before.")] = False,
     anyway: Annotated[bool, typer.Option("--anyway", help="Begin even where memory seems too short.")] = False,
     only_plan: Annotated[bool, typer.Option("--plan", help="Say what would be done, and stop.")] = False,
     form: Annotated[list[str] | None, typer.Option("--format", help=f"Beside Parquet: {', '.join(FORMS)}.")] = None,
@@ -77,36 +70,41 @@ def embed(
 
     With --model, tables are added to the graph of before and embedded with what was learned then.
     """
-    if folder is None:
-        raise ClnrError("--out FOLDER says where to write; see: clnr embed --help")
     if edges is None and (model is None or nodes is None):
         raise ClnrError("--edges FILE says where the edges are; see: clnr embed --help")
-    if every < 0 or trials < 0 or not 0 <= hold_out < 1:
-        raise ClnrError("--checkpoint-every and --tune must be 0 or more, and --hold-out from 0 to less than 1")
-    forms = chosen_forms(form or [])
+    for option, number in (("--checkpoint-every", every), ("--tune", trials)):
+        if number < 0:
+            raise ClnrError(f"{option} must be 0 or more, not {number}")
+    if not 0 <= hold_out < 1:
+        raise ClnrError(f"--hold-out must be from 0 to less than 1, not {hold_out:g}")
     check_seed(seed)
-    if resume and (folder / RECIPE).is_file():
-        say(f"{folder} is finished: there is nothing to resume")
-        return
-    check_folder(folder, force)
-    engine, chosen = choose(device, precision), methods.find(method)
+    forms, engine, chosen = chosen_forms(form or []), choose(device, precision), methods.find(method)
     changes = used(chosen, parse(assign or []))
     if model is not None and (changes or trials or every or resume or only_plan):
         raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --plan have no use with it")
     columns = {"source": source, "target": target, "weight": weight, "id": key, "label": label, "time": moment}
     tables: dict[str, Any] = {**columns, "directed": directed or None, "memory": memory}
+    if only_plan:
+        _plan(read_tables(edges, nodes, **tables), chosen, changes, engine, as_json)
+        return
+    if folder is None:
+        raise ClnrError("--out FOLDER says where to write; see: clnr embed --help")
+    finished = resume and (folder / RECIPE).is_file()
+    if not finished:
+        check_folder(folder, force, OURS)
     began = time.perf_counter()
     with progress_bar(quiet) as bar:
         if model is not None:
-            outcome = _with_model(load_folder(model), edges, nodes, tables, alone, engine)
+            outcome = _with_model(load_folder(model), edges, nodes, tables, alone, engine, bar)
         else:
             read = read_tables(edges, nodes, **tables)
-            recipe, choices = default_recipe(chosen, read.graph)
-            recipe = recipe.but(**changes)
-            outlook = Outlook.of(read, chosen, recipe, choices, engine)
-            _tell_plan(outlook, bar)
-            if only_plan:
+            recipe, outlook = _prepared(read, chosen, changes, engine)
+            if finished:
+                _check_finished(folder, read, chosen, None if trials else recipe, seed)
                 return
+            check_forms(forms, read.graph)
+            for line in outlook.told:
+                bar.remark(line)
             if not anyway:
                 outlook.check()
             if trials:
@@ -116,22 +114,46 @@ def embed(
             bar.remark("drawing the map for the report")
         _write(outcome, folder, forms, report)
     _checkpoint(folder).unlink(missing_ok=True)
-    _tell_outcome(outcome, folder, time.perf_counter() - began, as_json)
+    _tell_outcome(outcome, folder, time.perf_counter() - began, as_json, trained=model is None)
+
+
+def _prepared(read: Read, method: Method, changes: Mapping[str, Any], engine: Engine) -> tuple[Recipe, Outlook]:
+    """The recipe, and what is to be expected of it."""
+    if method.supervised and read.graph.labels is None:
+        raise DataError(f"{method.name} is taught by labels, and no column has any; name it with --label")
+    recipe, choices = default_recipe(method, read.graph)
+    recipe = recipe.but(**changes)
+    return recipe, Outlook.of(read, method, recipe, choices, engine)
+
+
+def _plan(read: Read, method: Method, changes: Mapping[str, Any], engine: Engine, as_json: bool) -> None:
+    _, outlook = _prepared(read, method, changes, engine)
+    print(json.dumps(outlook.to_dict()) if as_json else "\n".join(outlook.told))
+
+
+def _check_finished(folder: Path, read: Read, method: Method, recipe: Recipe | None, seed: int) -> None:
+    """On a finished folder there is nothing to do, if it is what was asked for."""
+    kept = load_folder(folder)
+    differs = differences(kept, read, method, recipe, seed)
+    if differs:
+        raise DataError(f"{folder} is finished, but of something else: {'; '.join(differs)}; overwrite it with --force")
+    say(f"{folder} is finished: there is nothing to resume")
 
 
 def _with_model(
-    kept: Outcome, edges: str | None, nodes: str | None, tables: dict[str, Any], alone: bool, engine: Engine
+    kept: Outcome, edges: str | None, nodes: str | None, tables: dict[str, Any], alone: bool, engine: Engine, bar: Bar
 ) -> Outcome:
     """New tables embedded with what was learned: as a part of the graph of before, or alone."""
     if kept.read.encoding is None:
-        raise DataError(
-            "this model was fitted on a graph in Python, not on tables; use NodeEmbedder.load(...).transform(graph)"
-        )
+        raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
     earlier = {"encoding": kept.read.encoding} if alone else {"onto": kept.read}
     read = read_tables(edges, nodes, **tables, **earlier)
-    z = kept.trained.embed(read.graph, engine)
-    remarks = dict.fromkeys([*kept.remarks, "loss and scores are of the training, from before these tables"])
-    return Outcome(kept.trained, read, z, kept.losses, kept.scores, tuple(remarks))
+    bar.remark("; ".join(f"{name}: {value}" for name, value in facts_of(read.graph).items()))
+    if not alone:
+        bar.remark(f"- {counted(read.graph.num_nodes - kept.read.graph.num_nodes, 'new node')}")
+    for line in done_about(read):
+        bar.remark(f"- {line}")
+    return grown(kept, read, engine)
 
 
 def _train(
@@ -150,7 +172,7 @@ def _train(
     path = _checkpoint(folder)
     if every or resume:
         about = {
-            "graph": read.graph.digest,
+            "tables": read.graph.digest,
             "method": method.name,
             "seed": seed,
             "recipe": recipe.to_dict(),
@@ -173,103 +195,37 @@ def _train(
 
 
 def _checkpoint(folder: Path) -> Path:
-    return folder.absolute().with_name(f"{folder.absolute().name}.checkpoint")
+    whole = folder.resolve()
+    return whole.with_name(f"{whole.name}.checkpoint")
 
 
 def _write(outcome: Outcome, folder: Path, forms: list[str], report: bool) -> None:
+    page = html(outcome, folder.resolve().name) if report else None
     with whole_folder(folder) as part:
         save_folder(outcome, part)
         for form in forms:
             name, write = FORMS[form]
             write(outcome.read.graph, outcome.z, part / name)
-        if report:
-            write_whole(part / REPORT, page(story(outcome, folder.absolute().name)).encode())
+        if page is not None:
+            (part / REPORT).write_bytes(page)
 
 
-def _tell_plan(outlook: Outlook, bar: Bar) -> None:
-    bar.remark("; ".join(f"{name}: {value}" for name, value in outlook.facts.items()))
-    for line in outlook.done:
-        bar.remark(f"- {line}")
-    for choice in outlook.choices:
-        bar.remark(f"- {choice.key}={choice.value}: {choice.reason}")
-    seconds, memory = outlook.cost
-    bar.remark(f"about {duration(seconds)} to train, and {memory / 2**30:.1f} GiB of memory: a rough guess")
-
-
-def _tell_outcome(outcome: Outcome, folder: Path, seconds: float, as_json: bool) -> None:
+def _tell_outcome(outcome: Outcome, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
     files = sorted(path.name for path in folder.iterdir())
     graph = outcome.read.graph
+    remarks = [*done_about(outcome.read), *outcome.remarks]
     if as_json:
-        facts = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
-        shape = {"dimension": int(outcome.z.shape[1]), "seconds": round(seconds, 3)}
-        print(json.dumps({"folder": str(folder), **facts, **shape, "scores": outcome.scores, "files": files}))
+        scores = {"scores" if trained else "scores_of_training": outcome.scores}
+        size = {"dimension": int(outcome.z.shape[1]), "seconds": round(seconds, 3)}
+        told_all = {"folder": str(folder), "graph": facts_of(graph), **size, **scores, "remarks": remarks, "files": files}
+        print(json.dumps(without_nan({"nodes": graph.num_nodes, **told_all})))
         return
-    out.print(f"{graph.num_nodes:,} nodes in {outcome.z.shape[1]} dimensions, {duration(seconds)}: {folder}", style="bold")
-    table = Table("score", "value", box=None, pad_edge=False)
+    head = f"{counted(graph.num_nodes, 'node')} in {outcome.z.shape[1]} dimensions, {duration(seconds)}: {folder}"
+    out.print(head, style="bold")
+    table = Table("score" if trained else "score of the training", "value", box=None, pad_edge=False)
     for name, value in told(outcome.scores):
         table.add_row(name, value)
     out.print(table)
     for remark in outcome.remarks:
         out.print(f"- {remark}", style="dim")
     out.print(", ".join(files), style="dim")
-
-
-@app.command()
-def similar(
-    folder: Folder,
-    node: Annotated[str, typer.Argument(metavar="ID", help="Of a node.")],
-    k: Annotated[int, typer.Option("-k", help="How many.")] = 10,
-    approximate: Annotated[bool, typer.Option("--approximate", help="By an index: for millions of nodes (usearch).")] = False,
-    as_json: Json = False,
-) -> None:
-    """The nodes most similar to a node, by the cosine of their embeddings."""
-    if k < 1:
-        raise ClnrError(f"-k must be at least 1, not {k}")
-    outcome = load_folder(folder)
-    graph = outcome.read.graph
-    ids = [str(each) for each in ids_of(graph).tolist()]
-    place = {name: i for i, name in enumerate(ids)}
-    if node not in place:
-        raise DataError(f"{folder}: there is no node '{node}'; such are {', '.join(repr(each) for each in ids[:3])}")
-    i = place[node]
-    near = nearest(outcome.z, [i], k, approximate)
-    linked = {*_joined(graph.incoming, i), *_joined(graph.outgoing, i)}
-    found = [
-        {"id": ids[j], "cosine": round(float(cosine), 6), "linked": int(j) in linked, **_label(outcome, int(j))}
-        for j, cosine in zip(near.nodes[0], near.cosine[0], strict=True)
-    ]
-    if as_json:
-        print(json.dumps(found))
-        return
-    table = Table(box=None, pad_edge=False)
-    for name in ("id", "cosine", "linked", *(["label"] if graph.labels is not None else [])):
-        table.add_column(name)
-    for row in found:
-        linked_too = "yes" if row["linked"] else ""
-        table.add_row(str(row["id"]), f"{row['cosine']:.4f}", linked_too, *([row["label"] or ""] if "label" in row else []))
-    out.print(table)
-
-
-def _joined(edges: Any, i: int) -> list[int]:
-    return edges.nodes[edges.start[i] : edges.start[i + 1]].tolist()
-
-
-def _label(outcome: Outcome, j: int) -> dict[str, Any]:
-    labels, classes = outcome.read.graph.labels, outcome.read.classes
-    if labels is None:
-        return {}
-    code = int(labels[j])
-    return {"label": None if code < 0 else classes[code] if code < len(classes) else str(code)}
-
-
-@app.command(name="report")
-def report_command(
-    folder: Folder,
-    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
-) -> None:
-    """Write the report of an embedding anew: one HTML file with facts, scores and a map to explore."""
-    outcome = load_folder(folder)
-    path = write_whole(folder / REPORT, page(story(outcome, folder.absolute().name)).encode())
-    print(path)
-    if show and not webbrowser.open(path.absolute().as_uri()):
-        say(f"no browser could be opened; open {path.absolute()}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from clnr.errors import DataError
 from clnr.writing import write_whole
 
 FORM = 1
+_LONG = 40
 
 
 class Checkpoint:
@@ -43,10 +45,9 @@ class Checkpoint:
             raise DataError(f"{self.path} is no checkpoint that can be gone on from: {error}") from None
         if form != FORM:
             raise DataError(f"{self.path} is a checkpoint of form {form!r}; this clnr knows form {FORM}")
-        for name, value in self._about.items():
-            if about.get(name) != value:
-                was = f"{name} was {about.get(name)!r} and is now {value!r}"
-                raise DataError(f"{self.path} is of another training: {was}; take that back, or begin anew without --resume")
+        differs = _differences(about, self._about)
+        if differs:
+            raise DataError(f"{self.path} is of another training: {differs}; take that back, or begin anew without --resume")
         return done, state
 
     def save(self, done: int, state: Mapping[str, Tensor]) -> None:
@@ -58,3 +59,15 @@ class Checkpoint:
         told = {"form": FORM, "done": done, "about": self._about}
         host = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         write_whole(self.path, safetensors.torch.save(host, {"clnr": json.dumps(told)}))
+
+
+def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What is not as it was, in words."""
+    said = []
+    for name in now:
+        a, b = was.get(name), now[name]
+        if isinstance(a, dict) and isinstance(b, dict):
+            said += [f"{key} was {a.get(key)} and is {b[key]}" for key in b if a.get(key) != b[key]]
+        elif a != b:
+            said.append(f"{name} was {a} and is {b}" if len(str(b)) < _LONG else f"the {name} have changed")
+    return ", ".join(said)

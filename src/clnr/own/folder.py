@@ -15,6 +15,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,21 @@ from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph import Graph
 from clnr.layers import Parameters
 from clnr.machine import versions
-from clnr.own.forms import table_of, vectors_of
+from clnr.methods import Method
+from clnr.own.forms import FORMS, table_of, vectors_of
 from clnr.own.learning import Outcome, Trained
 from clnr.recipe import Recipe
+from clnr.results import without_nan
 from clnr.tables import Encoding, Findings, Read
 
 _REFERENCE = Reference(torch.device("cpu"))
 FORM = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 TABLES, NODES, VECTORS, METRICS = "tables.json", "nodes.parquet", "embeddings.parquet", "metrics.jsonl"
+
+
+OURS = frozenset([RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, "report.html", *(name for name, _ in FORMS.values())])
+"""Every file that may be in a folder that clnr wrote."""
 
 
 def save_folder(outcome: Outcome, folder: Path) -> None:
@@ -79,6 +86,21 @@ def load_folder(folder: Path) -> Outcome:
         )
     losses, scores, remarks = _metrics(folder / METRICS)
     return Outcome(trained, read, z, losses, scores, remarks)
+
+
+def differences(kept: Outcome, read: Read, method: Method, recipe: Recipe | None, seed: int) -> list[str]:
+    """In what a training that was kept is not the one that is asked for; a recipe that is None does not matter."""
+    trained = kept.trained
+    differs = [] if kept.read.graph.digest == read.graph.digest else ["its tables were others"]
+    if trained.method != method:
+        differs.append(f"its method is {trained.method.name}")
+    if trained.seed != seed:
+        differs.append(f"its seed is {trained.seed}")
+    if recipe is not None:
+        # What is taught by labels is as wide as there are classes.
+        keys = [key for key in method.keys if not (method.supervised and key == "dimension")]
+        differs += [f"its {key} is {was}" for key in keys if (was := getattr(trained.recipe, key)) != getattr(recipe, key)]
+    return differs
 
 
 # -- the model --------------------------------------------------------------------------------------------------------------
@@ -217,14 +239,15 @@ def _findings(given: Mapping[str, Any]) -> Findings:
 
 def _metrics_text(outcome: Outcome) -> str:
     lines: list[dict[str, Any]] = [{"epoch": i, "loss": loss} for i, loss in enumerate(outcome.losses, 1)]
-    return "".join(json.dumps(line) + "\n" for line in [*lines, {"scores": outcome.scores, "remarks": outcome.remarks}])
+    last = {"scores": without_nan(outcome.scores), "remarks": outcome.remarks}
+    return "".join(json.dumps(line) + "\n" for line in [*lines, last])
 
 
 def _metrics(path: Path) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...]]:
     with _reading(path):
         *epochs, last = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         losses = tuple(float(each["loss"]) for each in epochs)
-        scores = {str(name): float(value) for name, value in last["scores"].items()}
+        scores = {str(name): nan if value is None else float(value) for name, value in last["scores"].items()}
         return losses, scores, tuple(str(each) for each in last["remarks"])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,11 @@ def _word2vec(graph: Graph, z: Array, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.write(f"{z.shape[0]} {z.shape[1]}\n")
         for name, row in zip(ids_of(graph).tolist(), z, strict=True):
-            file.write(f"{'_'.join(str(name).split()) or '_'} {' '.join(f'{number:.8g}' for number in row)}\n")
+            file.write(f"{_word(name)} {' '.join(f'{number:.8g}' for number in row)}\n")
+
+
+def _word(name: object) -> str:
+    return "_".join(str(name).split()) or "_"
 
 
 def _pyg(graph: Graph, z: Array, path: Path) -> None:
@@ -93,6 +97,12 @@ FORMS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
     "word2vec": ("embeddings.w2v.txt", _word2vec),
     "pyg": ("embeddings.pyg.pt", _pyg),
 }
+
+
+def check_forms(forms: Iterable[str], graph: Graph) -> None:
+    """Fail now, not after the work, where a form cannot hold a graph's ids."""
+    if "word2vec" in forms and len({_word(name) for name in ids_of(graph).tolist()}) < graph.num_nodes:
+        raise DataError("the form word2vec knows no blanks, and with underscores in their place two ids would be one")
 
 
 def chosen_forms(words: list[str]) -> list[str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
+from clnr.edges import Array
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.tables import Encoding, Read, read_tables
+from clnr.tables import Encoding, Read, Structure, read_tables
+from clnr.tables.structure import shape
 
 _KNOWN = "a clnr.Graph, PyG's Data, a networkx graph, (SciPy adjacency, features), or data frames: edges, or (edges, nodes)"
 
@@ -17,33 +20,55 @@ def as_read(given: Any, encoding: Encoding | None = None) -> Read:
     """A graph from what a user has.
 
     Args:
-        given: A ``Graph``, what ``read_tables`` returned, PyG's ``Data``, a networkx graph whose nodes have features ``x``, a
-            pair of a SciPy adjacency matrix and features, a data frame of edges, or a pair of one of edges and one of nodes.
-        encoding: How data frames were encoded before, to encode these alike.
+        given: A ``Graph``, what ``read_tables`` returned, PyG's ``Data``, a networkx graph, a SciPy adjacency matrix or a pair
+            of one and features, a data frame of edges, or a pair of one of edges and one of nodes. Where a networkx graph has
+            no features ``x``, or a matrix comes alone, features come from structure.
+        encoding: How features were made before, to make these alike.
     """
     if isinstance(given, Read):
         return given
-    if isinstance(given, tuple | list) and len(given) == 2:
-        first, second = given
-        if sp.issparse(first):
-            return _ready(Graph.from_scipy(first, second))
-        if _is_frame(first) and (second is None or _is_frame(second)):
-            return read_tables(first, second, encoding=encoding)
     if isinstance(given, Graph):
-        return _ready(given)
-    if _is_frame(given):
-        return read_tables(given, encoding=encoding)
+        return Read(given, None)
+    pair = given if isinstance(given, tuple | list) and len(given) == 2 else (given, None)
+    first, second = pair
+    if sp.issparse(first):
+        return _adjacency(first, second, encoding)
+    if _is_frame(first) and (second is None or _is_frame(second)):
+        return read_tables(first, second, encoding=encoding)
     if hasattr(given, "edge_index"):
-        return _ready(Graph.from_pyg(given))
+        return Read(Graph.from_pyg(given), None)
     if hasattr(given, "adj") and hasattr(given, "is_directed"):
-        return _ready(Graph.from_networkx(given))
+        return _networkx(given, encoding)
     raise DataError(f"a {type(given).__name__} is no graph; give {_KNOWN}")
 
 
-def _ready(graph: Graph) -> Read:
-    return Read(graph, None)
+def _adjacency(matrix: Any, features: Any, encoding: Encoding | None) -> Read:
+    if features is not None:
+        return Read(Graph.from_scipy(matrix, features), None)
+    bare = Graph.from_scipy(matrix, np.zeros((matrix.shape[0], 0), np.float32))
+    return _by_structure(bare, np.arange(matrix.shape[0]), encoding)
+
+
+def _networkx(graph: Any, encoding: Encoding | None) -> Read:
+    if any("x" in about for _, about in graph.nodes(data=True)):
+        return Read(Graph.from_networkx(graph), None)
+    bare = graph.copy()
+    for _, about in bare.nodes(data=True):
+        about["x"] = np.empty(0, np.float32)
+    made = Graph.from_networkx(bare)
+    assert made.ids is not None
+    return _by_structure(made, made.ids, encoding)
+
+
+def _by_structure(bare: Graph, ids: Array, encoding: Encoding | None) -> Read:
+    """A graph without features, with those that its structure gives."""
+    source, target, weight = bare.edges()
+    columns = shape(source, target, bare.num_nodes)
+    structure = (None if encoding is None else encoding.structure) or Structure.fit(columns)
+    graph = Graph.from_edges(source, target, structure.features(columns, ids), weight=weight, ids=bare.ids, name=bare.name)
+    return Read(graph, Encoding((), {}, structure))
 
 
 def _is_frame(given: Any) -> bool:
     """pandas, polars, Arrow: what has columns with names, and rows."""
-    return hasattr(given, "columns") and hasattr(given, "shape") and len(given.shape) == 2 and not hasattr(given, "edge_index")
+    return hasattr(given, "columns") and not hasattr(given, "edge_index") and not hasattr(given, "adj")

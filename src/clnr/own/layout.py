@@ -39,13 +39,18 @@ def layout(z: Array, near: Near, seed: int = 0) -> Array:
         return points.numpy()
     heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
     everyone = torch.arange(count).repeat_interleave(_AWAY)
-    steps = _STEPS if count <= _MANY else _FEWER
+    steps = steps_of(count)
     for step in range(steps):
         pull = _pull(points, heads, tails, weights)
         others = (chance.draw(chance.key(seed, "map", step), torch.arange(count * _AWAY)) * count) >> 32
         push = _push(points, everyone, others)
         points = points + (pull + push) * (_RATE * (1 - step / steps))
     return points.numpy()
+
+
+def steps_of(count: int) -> int:
+    """How many steps a map of so many nodes takes."""
+    return _STEPS if count <= _MANY else _FEWER
 
 
 def _principal(z: Tensor) -> Tensor:

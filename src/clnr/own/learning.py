@@ -27,6 +27,7 @@ from clnr.train import Keeper, Watch
 
 SHARE = 0.05
 _MEASURED = 2048
+_COLLAPSED = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,7 @@ def learn_graph(
     share: float = SHARE,
     watch: Watch | None = None,
     keeper: Keeper | None = None,
+    evaluate: bool = True,
 ) -> Outcome:
     """Train on a graph less some of its edges, score by those, and embed all of it.
 
@@ -101,11 +103,12 @@ def learn_graph(
         share: Of the edges that training does not see; 0 for none, and no score by them.
         watch: Told of progress.
         keeper: Keeps the training's state.
+        evaluate: Whether to judge the embedding by labels, where there are some.
     """
     graph, remarks = read.graph, []
     held = hold_out(graph, share, seed) if share else None
     if share and held is None:
-        remarks.append("there are too few edges to hold some out, so that there is no score by them")
+        remarks.append("there are too few edges, or too few pairs without one, to hold some out: no score by them")
     learned = learn(method, graph if held is None else without(read, held.graph), seed, recipe, engine, watch, keeper)
     trained = Trained(
         method=method,
@@ -116,12 +119,20 @@ def learn_graph(
     )
     z = learned.z.cpu().numpy() if held is None else trained.embed(graph, engine)
     scores = _scores(method, engine, learned, held)
-    if graph.labels is not None:
+    if scores["effective_rank"] < _COLLAPSED and z.shape[1] > 1:
+        remarks.append("nodes are hardly told apart: hardly more than one dimension is in use")
+    if evaluate and graph.labels is not None:
         try:
             scores |= _by_labels(method, graph, learned.recipe, seed, torch.tensor(z, device=engine.device))
         except DataError as error:
             remarks.append(f"no accuracy was measured: {error}")
     return Outcome(trained, read, z, tuple(learned.fitted.losses.tolist()), scores, tuple(remarks))
+
+
+def grown(kept: Outcome, read: Read, engine: Engine) -> Outcome:
+    """What was learned before, with another graph embedded by it."""
+    remarks = dict.fromkeys([*kept.remarks, "loss and scores are of the training, from before these tables"])
+    return dataclasses.replace(kept, read=read, z=kept.trained.embed(read.graph, engine), remarks=tuple(remarks))
 
 
 def without(read: Read, seen: Graph) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,12 +12,17 @@ from scipy.sparse.csgraph import connected_components
 from clnr import machine
 from clnr.engine import Engine
 from clnr.errors import OutOfMemory
-from clnr.estimate import Cost, Size, training
+from clnr.estimate import Cost, Size, evaluating, mapping, training
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.own.defaults import Choice
+from clnr.own.layout import steps_of
 from clnr.recipe import Recipe
-from clnr.tables import Read
+from clnr.saying import counted, duration
+from clnr.tables import Findings, Read
+
+MOST = 100_000
+"""Nodes on the map, at the most."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,7 @@ class Outlook:
         done: What was done about what is odd in the tables, a line each.
         choices: Numbers that follow from the graph, with their reasons.
         cost: What training will take, roughly.
+        after: Seconds of what comes after it, likewise: an evaluation by labels, neighbours and the map.
         free: Bytes of memory that are free where it will run; None where that is not known.
     """
 
@@ -35,13 +42,39 @@ class Outlook:
     done: tuple[str, ...]
     choices: tuple[Choice, ...]
     cost: Cost
+    after: float
     free: int | None
 
     @classmethod
     def of(cls, read: Read, method: Method, recipe: Recipe, chosen: list[Choice], engine: Engine) -> Outlook:
         kept = tuple(choice for choice in chosen if getattr(recipe, choice.key) == choice.value)
-        cost = training(method, recipe, size_of(read.graph), engine)
-        return cls(facts_of(read.graph), tuple(done_about(read)), kept, cost, machine.free_memory(engine.device))
+        graph = read.graph
+        cost = training(method, recipe, size_of(graph), engine)
+        shown = min(graph.num_nodes, MOST)
+        after = mapping(shown, recipe.dimension, steps_of(shown))
+        if graph.labels is not None:
+            known = int((graph.labels >= 0).sum())
+            after += evaluating(known, graph.num_classes, recipe.dimension, recipe.probe_steps, engine)
+        free = machine.free_memory(engine.device)
+        return cls(facts_of(graph), tuple(done_about(read)), kept, cost, after, free)
+
+    @property
+    def told(self) -> list[str]:
+        """In lines."""
+        seconds, memory = self.cost
+        return [
+            "; ".join(f"{name}: {value}" for name, value in self.facts.items()),
+            *(f"- {line}" for line in self.done),
+            *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
+            f"about {duration(seconds)} to train, {duration(self.after)} to evaluate and draw, and "
+            f"{memory / 2**30:.1f} GiB of memory: a rough guess",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``clnr embed --plan --json`` prints."""
+        choices = [choice._asdict() for choice in self.choices]
+        cost = {"train_seconds": self.cost.seconds, "other_seconds": self.after, "memory_bytes": self.cost.memory}
+        return {"graph": self.facts, "done": self.done, "choices": choices, **cost, "free_memory_bytes": self.free}
 
     def check(self) -> None:
         """Refuse what will not fit."""
@@ -69,7 +102,7 @@ def facts_of(graph: Graph) -> dict[str, str]:
         "nodes": f"{graph.num_nodes:,}",
         "edges": f"{edges:,} {'directed' if graph.directed else 'undirected'}{'' if plain else ', weighted'}",
         "features": f"{graph.num_features:,} {'sparse' if graph.sparse else 'dense'}",
-        "components": f"{parts:,}, the largest of {np.bincount(of).max():,} nodes" if graph.num_nodes else "0",
+        "components": f"{parts:,}, the largest of {counted(int(np.bincount(of).max()), 'node')}" if graph.num_nodes else "0",
         "nodes without an edge": f"{int((degree == 0).sum()):,}",
         "edges a node": f"{degree.mean():.1f} on average, at most {degree.max():,}" if graph.num_nodes else "0",
     }
@@ -79,16 +112,25 @@ def facts_of(graph: Graph) -> dict[str, str]:
 
 
 def done_about(read: Read) -> list[str]:
-    found, said = read.findings, []
-    if found.dangling:
-        said.append(f"{found.dangling:,} edges with an end that is no node (such as '{found.first_dangling}') are left out")
+    found = read.findings
+    said: list[str] = []
+    if lost := left_out(found):
+        said.append(lost)
     if found.loops:
-        said.append(f"{found.loops:,} edges from a node to itself are left out; each node counts itself anyway")
+        said.append(f"left out: {counted(found.loops, 'edge')} from a node to itself, as each node counts itself anyway")
     if found.duplicates:
         weighted = ", weights added" if read.graph.incoming.weight is not None else ""
-        said.append(f"{found.duplicates:,} edges that were there already count once{weighted}")
+        said.append(f"counted once: {counted(found.duplicates, 'row')} with an edge that was there already{weighted}")
     if found.isolated:
-        said.append(f"{found.isolated:,} nodes without an edge are embedded by their own features")
+        said.append(f"embedded by features alone: {counted(found.isolated, 'node')} without an edge")
     if read.encoding is not None:
         said += [f"column '{column}' is not used: {reason}" for column, reason in read.encoding.dropped.items()]
     return [*said, *found.remarks]
+
+
+def left_out(found: Findings) -> str | None:
+    """What is lost of the edges because their ends are no nodes, if any are."""
+    if not found.dangling:
+        return None
+    lost = f"{counted(found.dangling, 'edge')} of {found.rows:,}"
+    return f"left out: {lost} with an end that is no node, as '{found.first_dangling}'"

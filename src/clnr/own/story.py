@@ -15,13 +15,14 @@ from clnr.own.forms import ids_of
 from clnr.own.layout import layout
 from clnr.own.learning import Outcome
 from clnr.own.nearest import nearest
-from clnr.own.outlook import done_about, facts_of
-from clnr.page import Column, Curve, Story
+from clnr.own.outlook import MOST, done_about, facts_of
+from clnr.page import Column, Curve, Story, page
 from clnr.recipe import SPECS
 
-MOST = 100_000
+REPORT = "report.html"
 _NEAR = 15
 _LONG = 200
+_FEW = 50
 
 _SCORES = {
     "link_auc": "AUC of held-out edges (chance: 0.5)",
@@ -39,6 +40,11 @@ def told(scores: dict[str, float]) -> list[tuple[str, str]]:
     """Each score's name and value, as people read them, in an order of their own."""
     known = [name for name in _SCORES if name in scores]
     return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in known]
+
+
+def html(outcome: Outcome, title: str) -> bytes:
+    """The report's page, as a file holds it."""
+    return page(story(outcome, title)).encode()
 
 
 def story(outcome: Outcome, title: str) -> Story:
@@ -102,9 +108,15 @@ def _columns(outcome: Outcome, shown: Array) -> list[Column]:
     if table is not None:
         found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in table.column_names)
         taken = {each.name for each in columns}
-        columns += [column for column in found if column is not None and column.name not in taken]
+        more = [column for column in found if column is not None and column.name not in taken]
+        columns += sorted(more, key=_worth)
     degree = np.diff(graph.incoming.start) + (np.diff(graph.outgoing.start) if graph.directed else 0)
     return [*columns, Column("number of edges", degree[shown].astype(np.float32))]
+
+
+def _worth(column: Column) -> int:
+    """Which to colour by first: a few categories, then numbers, then what has a name for nearly every node."""
+    return 0 if 2 <= len(column.names) <= _FEW else 1 if column.is_number else 2
 
 
 def _column(name: str, values: Any, ids: list[str]) -> Column | None:

@@ -150,7 +150,10 @@ function keys() {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") return choose(-1);
     if (event.target.closest("input, select")) return;
-    if (event.key === "/") element("query").focus();
+    if (event.key === "/") {
+      element("query").focus();
+      element("query").select();
+    }
     else if (event.key === "+" || event.key === "=") zoom(1.5);
     else if (event.key === "-") zoom(1 / 1.5);
     else if (event.key === "0") whole();

@@ -18,6 +18,7 @@ from clnr.paper.archive import Archive, place_of
 from clnr.paper.scope import Batch
 from clnr.paper.sheet import NO_DATA, NOT_RUN
 from clnr.results import Run, Summary
+from clnr.saying import counted
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,6 @@ class Holdings:
 def _versions(run: Run) -> str:
     known = run.versions
     return f"clnr {known['clnr']} (code {known['code']}), torch {known['torch']}, Python {known['python']}"
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def title_of(dataset: str) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 from clnr import machine
 from clnr.data import DATASETS
 from clnr.engine import Engine
-from clnr.estimate import Size, duration, training
+from clnr.estimate import Size, training
 from clnr.paper.archive import Archive
-from clnr.paper.holdings import counted
 from clnr.paper.scope import Batch
+from clnr.saying import counted, duration
 
 # Seconds that evaluation takes, of no machine in particular.
 _PROBE = {"cuda": 0.2, "cpu": 4.0}

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from clnr import methods
 from clnr.methods import METHODS, Method
 from clnr.paper import published
-from clnr.paper.holdings import Holdings, accuracy, counted, mean, title_of
+from clnr.paper.holdings import Holdings, accuracy, mean, title_of
 from clnr.paper.scope import SETS, Batch, Scope
 from clnr.paper.sheet import NO_DATA, Cell, Row, Sheet, row
 from clnr.results import Summary
 from clnr.run import shelf
+from clnr.saying import counted
 
 CLNR, GRACE, CCA_SSG = methods.CLNR, methods.GRACE, methods.CCA_SSG
 

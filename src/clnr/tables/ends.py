@@ -12,6 +12,7 @@ from clnr.errors import DataError
 from clnr.tables.columns import SOURCES, TARGETS, WEIGHTS, found, id_sql, refuse
 from clnr.tables.source import Table
 from clnr.tables.sql import fetched, named, run
+from clnr.tables.trouble import one_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -96,19 +97,28 @@ def linked(base: DuckDBPyConnection, links: Table, w: str | None, directed: bool
         "FROM ends LEFT JOIN ids a ON s = a.id LEFT JOIN ids b ON t = b.id",
         links.name,
     )
-    ((rows, joined, loops),) = run(
+    ((rows, joined, known, loops),) = run(
         base,
-        "SELECT count(*), count(*) FILTER (a IS NOT NULL AND b IS NOT NULL), count(*) FILTER (a = b) FROM found",
+        "SELECT count(*), count(*) FILTER (a IS NOT NULL AND b IS NOT NULL), count(a) + count(b), count(*) FILTER (a = b) "
+        "FROM found",
         links.name,
     )
+    if not known:
+        raise DataError(_nowhere(base, links))
     pair = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"
     total = ", " + _of_either("sum(w)", directed) + " AS w" if weight else ""
-    counted = f"{pair}, {_of_either('count(*)', directed)} AS n{total}"
+    counted = f"{pair}, {_of_either('count(*)', directed)} AS n, count(*) AS times{total}"
     got = fetched(base, f"SELECT {counted} FROM found WHERE a <> b GROUP BY 1, 2", links.name)
     if weight and len(got["w"]) and got["w"].max() > _LARGEST:
         raise DataError(f"{links.name}: '{w}' of an edge that is there several times adds up to no number")
-    duplicates = int(got["n"].sum()) - len(got["n"])
-    told = Findings(rows, rows - joined, loops, duplicates, first_dangling=_dangling(base, links) if joined < rows else None)
+    duplicates, both_ways = int(got["n"].sum()) - len(got["n"]), int(got["times"].sum() - got["n"].sum())
+    remarks = []
+    if both_ways:
+        remarks.append(f"{links.name}: {both_ways:,} rows give an edge the other way round, which is the same edge")
+    if weight and (none := int((got["w"] == 0).sum())):
+        remarks.append(f"{links.name}: {none:,} edges have weight 0, which is no edge")
+    first = _dangling(base, links) if joined < rows else None
+    told = Findings(rows, rows - joined, loops, duplicates, first_dangling=first, remarks=tuple(remarks))
     return Ends(got["a"], got["b"], got["w"].astype(np.float32) if weight else None), told
 
 
@@ -118,6 +128,13 @@ def _of_either(measure: str, directed: bool) -> str:
         return measure
     there, back = (f"coalesce({measure} FILTER (found.a {sign} found.b), 0)" for sign in "<>")
     return f"greatest({there}, {back})"
+
+
+def _nowhere(base: DuckDBPyConnection, links: Table) -> str:
+    """What is wrong where edges and nodes have nothing in common: mostly, ids are written otherwise."""
+    ((end,),), ((node,),) = (run(base, f"SELECT {which} LIMIT 1", links.name) for which in ("s FROM ends", "id FROM ids"))
+    kinds = f"edges name '{one_line(str(end))}', the table of nodes has '{one_line(str(node))}'"
+    return f"{links.name}: no end of an edge is a node: {kinds}; are ids written alike, as 7, 007 and 7.0 are not?"
 
 
 def _dangling(base: DuckDBPyConnection, links: Table) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clnr.errors import DataError
 from clnr.tables.parts import FALSE, TRUE, Part
-from clnr.tables.sql import MOMENTS, NUMBERS, named, quoted, run, trimmed
+from clnr.tables.sql import MOMENTS, NUMBERS, named, quoted, run, trimmed, written_as_moment
 from clnr.tables.trouble import one_line
 
 if TYPE_CHECKING:
@@ -55,12 +55,13 @@ def doubts(base: DuckDBPyConnection, table: str, parts: Sequence[Part], name: st
 
 
 def _text(base: DuckDBPyConnection, table: str, column: str, name: str) -> Part | str:
-    """Text may hold numbers, flags, a few categories, many, or words."""
+    """Text may hold numbers, dates, flags, a few categories, many, or words."""
     text = trimmed(column)
     flags_known = ", ".join(map(quoted, TRUE + FALSE))
-    ((there, numbers, flags, distinct, words, rows),) = run(
+    ((there, numbers, moments, flags, distinct, words, rows),) = run(
         base,
-        f"SELECT count(v), count(TRY_CAST(v AS DOUBLE)), count(*) FILTER (lower(v) IN ({flags_known})), "
+        f"SELECT count(v), count(TRY_CAST(v AS DOUBLE)), count(*) FILTER ({written_as_moment('v')}), "
+        f"count(*) FILTER (lower(v) IN ({flags_known})), "
         f"count(DISTINCT v), avg(len(v) - len(replace(v, ' ', ''))), count(*) FROM (SELECT {text} AS v FROM {table})",
         name,
     )
@@ -70,6 +71,8 @@ def _text(base: DuckDBPyConnection, table: str, column: str, name: str) -> Part 
         return "it is the same everywhere"
     if numbers == there:
         return _number(base, table, column, f"TRY_CAST({text} AS DOUBLE)", "number", name)
+    if moments == there:
+        return _number(base, table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "moment", name)
     if flags == there:
         return _flag(base, table, column, text, name)
     missing = there < rows

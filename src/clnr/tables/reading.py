@@ -145,7 +145,8 @@ def _read(base: DuckDBPyConnection, edges: Any, nodes: Any, asked: _Asked) -> Re
         name=asked.name,
     )
     alone = (np.diff(graph.incoming.start) == 0) & (np.diff(graph.outgoing.start) == 0)
-    findings = replace(findings, isolated=int(alone.sum()), remarks=(*remarks, *more), directed=asked.directed)
+    told = (*remarks, *findings.remarks, *more)
+    findings = replace(findings, isolated=int(alone.sum()), remarks=told, directed=asked.directed)
     return Read(graph, made.encoding, made.classes, findings, made.columns)
 
 

@@ -55,6 +55,7 @@ def table(base: DuckDBPyConnection, given: Any, what: str, names: Sequence[str])
         if isinstance(given, str) and _QUERY.match(path):
             return _described(base, path, f"({path}\n)")
         return _file(base, path, names)
+    given = _plain(given)
     view = f"given_{what}"
     try:
         base.register(view, given)
@@ -67,6 +68,13 @@ def table(base: DuckDBPyConnection, given: Any, what: str, names: Sequence[str])
             known if "replacement scans" in str(error) or given is None else f"{known}: {one_line(str(error))}"
         ) from None
     return _described(base, f"the data frame of {what}", view)
+
+
+def _plain(given: Any) -> Any:
+    """A frame with what DuckDB does not see of it as columns: a named index of pandas, a plan of polars that is not run yet."""
+    if hasattr(given, "reset_index") and any(name is not None for name in given.index.names):
+        return given.reset_index()
+    return given.collect() if hasattr(given, "collect_schema") and not hasattr(given, "shape") else given
 
 
 def _file(base: DuckDBPyConnection, path: str, names: Sequence[str]) -> Table:

@@ -84,3 +84,8 @@ def _guarded(query: Callable[[], Any], name: str) -> Any:
         raise DataError(f"{name}: memory does not suffice to read it; allow more, or make room on the disk") from None
     except duckdb.Error as error:
         raise DataError(told(str(error), name)) from None
+
+
+def written_as_moment(text: str) -> str:
+    """Whether a text is a date or a time as ISO 8601 writes them, in SQL."""
+    return f"regexp_matches({text}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}') AND TRY_CAST({text} AS TIMESTAMP) IS NOT NULL"
