@@ -48,7 +48,10 @@ def told(message: str, name: str) -> str:
     if "Malformed JSON" in message:
         reason = _json(place) or "it is no JSON"
     elif counts:
-        reason = f"it has {_columns(counts[-1][1])}, where {counts[-1][0]} are expected"
+        expected, found = counts[-1]
+        # It stops to count at the first that is too many.
+        many = f"more than {expected} columns" if int(found) > int(expected) else _columns(found)
+        reason = f"it has {many}, where {expected} are expected"
     else:
         known = [reason for sign, reason in _KNOWN.items() if sign in body]
         plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE.split(message)[0])
