@@ -17,6 +17,7 @@ import numpy as np
 from clnr.edges import Array
 from clnr.page.story import Curve, Story, check
 
+_SHORT = 16
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")
 
 
@@ -56,10 +57,14 @@ def _digest(text: str) -> str:
 
 
 def _section(name: str, facts: Sequence[tuple[str, str]]) -> str:
-    rows = "".join(
-        f'<tr><th scope="row" dir="auto">{_text(key)}</th><td dir="auto">{_text(value)}</td></tr>' for key, value in facts
-    )
+    rows = "".join("<tr>" + _cell('th scope="row"', key) + _cell("td", value) + "</tr>" for key, value in facts)
     return f'<section class="card"><h2 dir="auto">{_text(name)}</h2><table>{rows}</table></section>'
+
+
+def _cell(kind: str, text: str) -> str:
+    """A cell of a table; a short word, such as a number, is not broken."""
+    short = ' class="short"' if len(text) <= _SHORT and " " not in text else ""
+    return f'<{kind} dir="auto"{short}>{_text(text)}</{kind.split()[0]}>'
 
 
 def _data(story: Story) -> Iterator[str]:
