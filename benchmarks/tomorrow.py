@@ -1,0 +1,171 @@
+"""Nodes that come after training: how good are their embeddings, and do those of the old nodes stay?
+
+    python -m benchmarks.tomorrow cora citeseer --seeds 5
+    python -m benchmarks.tomorrow computers --seeds 3 --epochs 100
+
+A share of the nodes, none of them among those that a probe learns from or is chosen by, is taken away with all their edges
+before CLNR trains by its recipe for the data set. Then all nodes are embedded with what was learned, and the strict probe says
+how many of the hidden test nodes, and of those that were seen, it classifies rightly; beside that, the same of a training that
+saw all nodes. A convolution scales by the degrees of both ends, so that one of L layers hears of edges L + 1 hops away: what
+lies further from all newcomers is compared before and after they came, and after a single one came.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks import command, positive
+from clnr import CLNR, chance, data, machine, recipe_for
+from clnr.edges import Array
+from clnr.engine import Engine, choose
+from clnr.errors import DataError
+from clnr.evaluate import probe
+from clnr.graph import Graph, Split
+from clnr.own.learning import Outcome, Trained, learn_graph
+from clnr.recipe import Recipe
+from clnr.tables import Read
+
+
+def newcomers(graph: Graph, split: Split, share: float, seed: int) -> Array:
+    """So large a share of all nodes, drawn among those outside training and validation, in the order of drawing."""
+    free = np.setdiff1d(np.arange(graph.num_nodes), np.concatenate([split.train, split.validation]))
+    count = round(share * graph.num_nodes)
+    if not 0 < count < len(free):
+        raise DataError(f"{graph.name} has {len(free):,} nodes that may be hidden, so not {count:,}")
+    return free[chance.permute(chance.key(seed, "tomorrow"), torch.arange(count), len(free)).numpy()]
+
+
+def before(graph: Graph, hidden: Array) -> tuple[Graph, Array]:
+    """The graph without some nodes and their edges, and which nodes are left. Nothing of labels is in it."""
+    there = np.ones(graph.num_nodes, bool)
+    there[hidden] = False
+    left, place = np.flatnonzero(there), np.cumsum(there) - 1
+    source, target, weight = graph.edges()
+    kept = there[source] & there[target]
+    seen = Graph.from_edges(
+        place[source[kept]],
+        place[target[kept]],
+        graph.features[left],
+        weight=None if weight is None else weight[kept],
+        name=graph.name,
+    )
+    return seen, left
+
+
+def beyond(graph: Graph, nodes: Array, hops: int) -> Array:
+    """Which nodes are more than so many hops from all of some, along edges in either direction: a mask."""
+    a = graph.to_scipy()
+    reached = np.zeros(graph.num_nodes, bool)
+    reached[nodes] = True
+    for _ in range(hops):
+        now = reached.astype(np.float32)
+        reached |= (a @ now + a.T @ now) > 0
+    return ~reached
+
+
+def change(old: Array, new: Array, left: Array, far: Array) -> tuple[int, float]:
+    """How many old nodes are far, and the largest change of any number of theirs, in parts of the largest number of all."""
+    which = far[left]
+    moved = np.abs(new[left][which] - old[which]).max(initial=0)
+    return int(which.sum()), float(moved / np.abs(old).max())
+
+
+def taught(graph: Graph, recipe: Recipe, seed: int, engine: Engine) -> Outcome:
+    return learn_graph(Read(graph.without_labels(), None), CLNR, recipe, seed, engine, share=0)
+
+
+def judged(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Recipe) -> tuple[float, float]:
+    """Strict accuracy on the hidden test nodes, and on those that were seen."""
+    numbers = recipe.probe_steps, recipe.probe_learning_rate, recipe.probe_weight_decay
+    rows, labels = torch.from_numpy(z), torch.tensor(graph.labels)
+    parts = np.intersect1d(split.test, hidden), np.setdiff1d(split.test, hidden)
+    new, old = (probe(rows, labels, Split(split.train, split.validation, part), *numbers).strict for part in parts)
+    return new, old
+
+
+def one(graph: Graph, recipe: Recipe, share: float, seed: int, engine: Engine) -> dict[str, Any]:
+    """All that is measured with one seed."""
+    split = data.split_of(graph, seed)
+    hidden = newcomers(graph, split, share, seed)
+    seen, left = before(graph, hidden)
+    outcome = taught(seen, recipe, seed, engine)
+    z = outcome.trained.embed(graph, engine)
+    found: dict[str, Any] = {
+        "hidden": len(np.intersect1d(split.test, hidden)),
+        "visible": len(np.setdiff1d(split.test, hidden)),
+    }
+    found["hidden_new"], found["visible_new"] = judged(z, graph, split, hidden, recipe)
+    whole = taught(graph, recipe, seed, engine)
+    found["hidden_all"], found["visible_all"] = judged(whole.z, graph, split, hidden, recipe)
+    for extra in (0, 1):
+        far = beyond(graph, hidden, recipe.layers + extra)
+        found[f"far_{extra}"], found[f"change_{extra}"] = change(outcome.z, z, left, far)
+    return found | single(outcome.trained, graph, z, hidden[0], engine)
+
+
+def single(trained: Trained, graph: Graph, z: Array, newcomer: int, engine: Engine) -> dict[str, Any]:
+    """The same changes where one node comes."""
+    seen, left = before(graph, np.array([newcomer]))
+    far = beyond(graph, np.array([newcomer]), trained.recipe.layers + 1)
+    count, moved = change(trained.embed(seen, engine), z, left, far)
+    return {"far_single": count, "change_single": moved}
+
+
+def mean(made: list[dict[str, Any]], key: str) -> str:
+    values = [each[key] for each in made]
+    return f"{statistics.fmean(values):.2f}±{statistics.pstdev(values):.2f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+", metavar="NAME", help="data sets with labels")
+    parser.add_argument("--seeds", type=positive, default=5)
+    parser.add_argument("--epochs", type=positive, default=200, help="at most so many, where the recipe has more")
+    parser.add_argument("--share", type=float, default=0.2, help="of the nodes that are hidden")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--log", type=Path, help="file to which each seed's numbers are added as a line of JSON")
+    asked = parser.parse_args()
+    engine = choose(asked.device)
+    print(
+        f"{machine.describe(engine.device)}, torch {torch.__version__}, seeds 0 to {asked.seeds - 1}, {asked.share:.0%} hidden"
+    )
+    print(f"{'strict % on':24}{'hidden test nodes':>36}{'those seen':>30}")
+    print(f"{'':12}{'epochs':>12}{'hidden':>14}{'all seen':>14}{'gap':>14}{'hidden':>14}{'all seen':>14}{'seconds':>9}")
+    for name in asked.names:
+        began = time.perf_counter()
+        graph, recipe = data.load(name), recipe_for(CLNR, name)
+        epochs = f"{min(recipe.epochs, asked.epochs)} of {recipe.epochs}"
+        recipe = recipe.but(epochs=min(recipe.epochs, asked.epochs))
+        made = []
+        for seed in range(asked.seeds):
+            found = one(graph, recipe, asked.share, seed, engine)
+            made.append(found | {"gap": found["hidden_new"] - found["hidden_all"]})
+            if asked.log:
+                with asked.log.open("a") as file:
+                    file.write(json.dumps({"set": name, "seed": seed} | made[-1]) + "\n")
+        keys = ("hidden_new", "hidden_all", "gap", "visible_new", "visible_all")
+        print(f"{name:12}{epochs:>12}" + "".join(f"{mean(made, key):>14}" for key in keys), end="")
+        print(f"{time.perf_counter() - began:>9.0f}")
+        hops = recipe.layers
+        for key, words in (
+            ("0", f"old nodes more than {hops} hops from all newcomers"),
+            ("1", f"old nodes more than {hops + 1} hops from all newcomers"),
+            ("single", f"old nodes more than {hops + 1} hops from a single newcomer"),
+        ):
+            counts = [each[f"far_{key}"] for each in made]
+            worst = max(each[f"change_{key}"] for each in made)
+            print(f"{'':4}{words}: {min(counts):,} to {max(counts):,}, largest change {worst:.1e} of the largest number")
+        sizes = ", ".join(f"{each['hidden']} hidden and {each['visible']} seen" for each in made[:1])
+        print(f"{'':4}test nodes with seed 0: {sizes}", flush=True)
+
+
+if __name__ == "__main__":
+    command(main)

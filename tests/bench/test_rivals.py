@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.rivals import CONTENDERS, DIMENSION, Walker, by_svd, propagated, uniform_walks
+from torch_geometric.nn import Node2Vec
+
+from clnr.graph import Graph
+from tests.conftest import tiny
+
+ASKED = argparse.Namespace(node2vec_epochs=2, pyg_loss=False)
+
+
+def test_walks_step_along_edges_and_isolated_nodes_stay():
+    graph = tiny()
+    torch.manual_seed(0)
+    model = Walker(graph)
+    start = torch.arange(40).repeat(20)
+    walks = uniform_walks(model.rowptr, model.col, start, 8).numpy()
+    assert walks.shape == (800, 9)
+    assert (walks[:, 0] == start.numpy()).all()
+    joined = graph.to_scipy().toarray() > 0
+    isolated = ~joined.any(1)
+    assert isolated[-2:].all()
+    here, there = walks[:, :-1].ravel(), walks[:, 1:].ravel()
+    assert (joined[here, there] | (isolated[here] & (here == there))).all()
+
+
+def test_walks_take_every_neighbour_alike():
+    star = Graph.from_edges([0, 0, 0, 0], [1, 2, 3, 4], np.eye(5), undirected=True)
+    torch.manual_seed(0)
+    model = Walker(star)
+    walks = uniform_walks(model.rowptr, model.col, torch.zeros(8000, dtype=torch.long), 2)
+    assert np.bincount(walks[:, 1], minlength=5)[1:] == pytest.approx(2000, abs=160)
+    assert (walks[:, 2] == 0).all()
+
+
+def test_walks_without_any_edge():
+    start = torch.arange(3)
+    nowhere = torch.empty(0, dtype=torch.long)
+    walks = uniform_walks(torch.zeros(4, dtype=torch.long), nowhere, start, 2)
+    assert torch.equal(walks, start[:, None].expand(3, 3))
+
+
+def test_node2vec_has_every_field_that_pygs_sets():
+    source = inspect.getsource(Node2Vec.__init__)
+    assert set(re.findall(r"self\.(\w+)(?:, self\.\w+)* =", source)) <= set(dir(Walker(tiny())))
+    torch.manual_seed(0)
+    model = Walker(tiny(), pyg_loss=True)
+    near, far = model.sample([0, 1, 2])
+    assert near.shape == far.shape == (3 * 10 * 11, 10)
+    assert model.loss(near, far).isfinite()
+
+
+def test_the_compiled_loss_and_gradient_are_pygs():
+    torch.manual_seed(0)
+    ours, theirs = Walker(tiny()), Walker(tiny(), pyg_loss=True)
+    theirs.load_state_dict(ours.state_dict())
+    found = []
+    for model in (ours, theirs):
+        torch.manual_seed(1)
+        loss = model.learn(*model.sample([0, 1, 5, 7, 20, 39]))
+        found.append((loss, model.embedding.weight.grad.coalesce()))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    assert torch.equal(found[0][1].indices(), found[1][1].indices())
+    torch.testing.assert_close(found[0][1].values(), found[1][1].values(), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_svd_is_that_of_a_dense_computation(sparse):
+    graph = tiny(sparse=sparse)
+    x = graph.features.toarray() if sparse else graph.features
+    a = graph.to_scipy().toarray().astype(np.float64) + np.eye(40)
+    root = np.diag(a.sum(1) ** -0.5)
+    smooth = root @ a @ root @ root @ a @ root @ x
+    assert propagated(graph) == pytest.approx(smooth, abs=1e-5)
+    z = by_svd(graph, 0, ASKED).numpy()
+    left, values, _ = np.linalg.svd(smooth, full_matrices=False)
+    assert z.shape == (40, min(DIMENSION, 12))
+    # Columns have no sign of their own, and products of rows tell all that is left.
+    assert z @ z.T == pytest.approx((left * values**2) @ left.T, abs=1e-4)
+
+
+@pytest.mark.parametrize("who", ["node2vec", "svd", "raw"])
+def test_contenders_give_a_row_a_node(who):
+    z = CONTENDERS[who](tiny(), 0, ASKED)
+    assert z.shape[0] == 40
+    assert z.dtype == torch.float32
+    assert z.isfinite().all()
+    assert torch.equal(z, CONTENDERS[who](tiny(), 0, ASKED))

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.tomorrow import before, beyond, change, newcomers, one
+
+from clnr import data
+from clnr.engine import cpu
+from clnr.errors import DataError
+from clnr.graph import Graph
+from clnr.recipe import Recipe
+from tests.conftest import tiny
+
+SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10, epochs=3, probe_steps=20)
+
+
+def test_newcomers_are_no_nodes_that_a_probe_learns_from():
+    graph = tiny()
+    split = data.split_of(graph, 3)
+    hidden = newcomers(graph, split, 0.2, 3)
+    assert len(set(hidden)) == len(hidden) == 8
+    assert not set(hidden) & {*split.train, *split.validation}
+    assert set(hidden) != set(newcomers(graph, split, 0.2, 4))
+    with pytest.raises(DataError, match="may be hidden"):
+        newcomers(graph, split, 0.9, 3)
+
+
+@pytest.mark.parametrize("form", [{}, {"sparse": True, "weighted": True}, {"undirected": False}])
+def test_hidden_nodes_and_their_edges_are_not_trained_on(form):
+    graph = tiny(**form)
+    hidden = newcomers(graph, data.split_of(graph, 0), 0.2, 0)
+    seen, left = before(graph, hidden)
+    assert set(left) == set(range(40)) - set(hidden)
+    assert seen.labels is seen.split is None
+    # What was seen, put back among all nodes: the adjacency matrix with the rows and columns of hidden nodes at zero.
+    a = np.zeros((40, 40), np.float32)
+    a[np.ix_(left, left)] = seen.to_scipy().toarray()
+    assert not a[hidden].any()
+    assert not a[:, hidden].any()
+    whole = graph.to_scipy().toarray()
+    whole[hidden] = whole[:, hidden] = 0
+    assert np.array_equal(a, whole)
+    x, own = (g.features.toarray() if g.sparse else g.features for g in (graph, seen))
+    assert np.array_equal(own, x[left])
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_hops_are_counted_along_a_path(undirected):
+    path = Graph.from_edges(range(5), range(1, 6), np.eye(7), undirected=undirected)
+    assert np.flatnonzero(beyond(path, np.array([1]), 2)).tolist() == [4, 5, 6]
+    assert np.flatnonzero(beyond(path, np.array([1]), 0)).tolist() == [0, 2, 3, 4, 5, 6]
+
+
+def test_change_is_that_of_old_nodes_that_are_far():
+    old, new = np.array([[1.0], [2.0], [4.0]]), np.array([[9.0], [1.0], [3.0], [5.0]])
+    left, far = np.array([1, 2, 3]), np.array([True, True, False, True])
+    assert change(old, new, left, far) == (2, 0.25)
+    assert change(old, new, left, np.zeros(4, bool)) == (0, 0.0)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_seed_of_all_that_is_measured(layers):
+    found = one(tiny(200, 120), SMALL.but(layers=layers), 0.05, 0, cpu())
+    assert found["hidden"] + found["visible"] == 160
+    assert found["far_0"] >= found["far_1"] > 0
+    assert found["far_single"] >= found["far_1"]
+    # At one hop more than there are layers, degrees still tell of newcomers; beyond that nothing does.
+    assert found["change_0"] > 1e-3
+    assert max(found["change_1"], found["change_single"]) < 1e-5
+    assert all(0 <= found[f"{who}_{how}"] <= 100 for who in ("hidden", "visible") for how in ("new", "all"))
