@@ -151,10 +151,11 @@ class MemoryMeter:
             status = Path("/proc/self/status").read_text()
             return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
         except (OSError, StopIteration):
-            return _lifetime_peak()
+            return lifetime_peak()
 
 
-def _lifetime_peak() -> int:
+def lifetime_peak() -> int:
+    """The most memory that the process has had in use; 0 where the system does not tell."""
     try:
         import resource
     except ImportError:
