@@ -80,9 +80,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.csv"
         written(path, given.edges)
-        print(
-            f"{given.edges:,} edges, {path.stat().st_size / 1e6:,.0f} MB; {platform.machine()}, Python {platform.python_version()}"
-        )
+        where = f"{platform.machine()}, Python {platform.python_version()}"
+        print(f"{given.edges:,} edges, {path.stat().st_size / 1e6:,.0f} MB; {where}")
         found: dict[str, list[dict[str, float]]] = {who: [] for who in READERS}
         for _ in range(given.turns):
             for who, results in found.items():
