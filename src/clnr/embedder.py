@@ -33,8 +33,9 @@ from clnr.writing import check_folder, whole_folder
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learns embeddings of the nodes of a graph without labels, and embeds graphs with what it learned.
 
-    A graph is a ``clnr.Graph``, PyG's ``Data``, a networkx graph whose nodes have features ``x``, a pair of a SciPy adjacency
-    matrix and features, a data frame of edges, or a pair of data frames of edges and nodes.
+    A graph is a ``clnr.Graph``, what ``read_tables`` returns, PyG's ``Data``, a networkx graph (its nodes' ``x`` are features),
+    a SciPy adjacency matrix or a pair of one and features, a data frame of edges, or a pair of one of edges and one of nodes.
+    Where there are no features, they come from structure.
 
     >>> from clnr import NodeEmbedder, load
     >>> graph = load("embedded")
@@ -61,7 +62,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         recipe_: All numbers that were used.
         losses_: One an epoch.
         scores_: What was measured: ``link_auc`` and ``link_average_precision`` of edges that training did not see,
-            ``effective_rank``, ``alignment`` and ``uniformity``. Labels are not looked at.
+            ``effective_rank``, ``alignment`` and ``uniformity``; none of them looks at labels.
         findings_: What was found in tables, where the graph was read from some.
         n_features_in_: Features of a node.
     """
