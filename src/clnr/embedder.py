@@ -19,7 +19,6 @@ from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.own.defaults import default_recipe
 from clnr.own.folder import OURS, load_folder, save_folder
-from clnr.own.forms import ids_of
 from clnr.own.given import as_read
 from clnr.own.learning import SHARE, Outcome, grown, learn_graph
 from clnr.own.nearest import nearest
@@ -184,7 +183,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _keep(self, outcome: Outcome) -> None:
         self._outcome = outcome
         self.embedding_ = outcome.z
-        self.ids_ = ids_of(outcome.read.graph)
+        self.ids_ = outcome.read.graph.node_ids
         self.recipe_ = outcome.trained.recipe
         self.losses_ = outcome.losses
         self.scores_ = outcome.scores

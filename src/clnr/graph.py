@@ -126,6 +126,11 @@ class Graph:
         return int(self.features.shape[0])
 
     @property
+    def node_ids(self) -> Array:
+        """The user's own name of each node, or 0, 1, 2 ... where there are none."""
+        return np.arange(self.num_nodes) if self.ids is None else self.ids
+
+    @property
     def num_edges(self) -> int:
         """Directed edges; an undirected edge counts twice."""
         return len(self.incoming.nodes)

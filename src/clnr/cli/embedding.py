@@ -19,11 +19,11 @@ from clnr.errors import ClnrError, DataError
 from clnr.methods import Method
 from clnr.own.checkpoint import Checkpoint
 from clnr.own.defaults import default_recipe
-from clnr.own.folder import OURS, RECIPE, differences, load_folder, save_folder
+from clnr.own.folder import OURS, RECIPE, REPORT, differences, load_folder, save_folder
 from clnr.own.forms import FORMS, check_forms, chosen_forms
 from clnr.own.learning import SHARE, Outcome, grown, learn_graph
-from clnr.own.outlook import Outlook, done_about, facts_of
-from clnr.own.story import REPORT, html, told
+from clnr.own.outlook import Outlook, done_about, facts_of, in_a_line
+from clnr.own.story import html, told
 from clnr.own.tuning import tune
 from clnr.recipe import Recipe, parse
 from clnr.results import without_nan
@@ -148,7 +148,7 @@ def _with_model(
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
     earlier = {"encoding": kept.read.encoding} if alone else {"onto": kept.read}
     read = read_tables(edges, nodes, **tables, **earlier)
-    bar.remark("; ".join(f"{name}: {value}" for name, value in facts_of(read.graph).items()))
+    bar.remark(in_a_line(facts_of(read.graph)))
     if not alone:
         bar.remark(f"- {counted(read.graph.num_nodes - kept.read.graph.num_nodes, 'new node')}")
     for line in done_about(read):

@@ -13,11 +13,10 @@ from rich.table import Table
 from clnr.cli.app import Json, app, out, say
 from clnr.edges import Compressed
 from clnr.errors import ClnrError, DataError
-from clnr.own.folder import load_folder
-from clnr.own.forms import ids_of
+from clnr.own.folder import REPORT, load_folder
 from clnr.own.learning import Outcome
 from clnr.own.nearest import nearest
-from clnr.own.story import REPORT, html
+from clnr.own.story import html
 from clnr.writing import write_whole
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What clnr embed wrote.")]
@@ -36,7 +35,7 @@ def similar(
         raise ClnrError(f"-k must be at least 1, not {k}")
     outcome = load_folder(folder)
     graph = outcome.read.graph
-    ids = [str(each) for each in ids_of(graph).tolist()]
+    ids = [str(each) for each in graph.node_ids.tolist()]
     if node not in ids:
         raise DataError(f"{folder}: there is no node '{node}'; such are {', '.join(repr(each) for each in ids[:3])}")
     i = ids.index(node)
@@ -61,11 +60,10 @@ def _joined(edges: Compressed, i: int) -> list[int]:
 
 
 def _label(outcome: Outcome, j: int) -> dict[str, Any]:
-    labels, classes = outcome.read.graph.labels, outcome.read.classes
+    labels = outcome.read.graph.labels
     if labels is None:
         return {}
-    code = int(labels[j])
-    return {"label": None if code < 0 else classes[code] if code < len(classes) else str(code)}
+    return {"label": None if labels[j] < 0 else outcome.read.class_names[labels[j]]}
 
 
 @app.command()

@@ -41,9 +41,8 @@ _REFERENCE = Reference(torch.device("cpu"))
 FORM = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 TABLES, NODES, VECTORS, METRICS = "tables.json", "nodes.parquet", "embeddings.parquet", "metrics.jsonl"
-
-
-OURS = frozenset([RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, "report.html", *(name for name, _ in FORMS.values())])
+REPORT = "report.html"
+OURS = frozenset([RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, REPORT, *(name for name, _ in FORMS.values())])
 """Every file that may be in a folder that clnr wrote."""
 
 
@@ -146,17 +145,15 @@ def _check_parameters(trained: Trained, path: Path) -> None:
 
 def _compare(expected: Parameters, there: Parameters, path: Path) -> None:
     for name in sorted(expected.keys() | there.keys()):
-        wrong = (
-            "is not there"
-            if name not in there
-            else "is not of this model"
-            if name not in expected
-            else "is of another shape"
-            if expected[name].shape != there[name].shape or expected[name].dtype != there[name].dtype
-            else None
-        )
-        if wrong:
-            raise DataError(f"{path}: it does not fit {RECIPE}: '{name}' {wrong}")
+        if name not in there:
+            wrong = "is not there"
+        elif name not in expected:
+            wrong = "is not of this model"
+        elif expected[name].shape != there[name].shape or expected[name].dtype != there[name].dtype:
+            wrong = "is of another shape"
+        else:
+            continue
+        raise DataError(f"{path}: it does not fit {RECIPE}: '{name}' {wrong}")
 
 
 def _one_node(trained: Trained) -> Graph:

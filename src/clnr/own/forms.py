@@ -17,16 +17,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def ids_of(graph: Graph) -> Array:
-    """The user's names of nodes, or 0, 1, 2 ..."""
-    return np.arange(graph.num_nodes) if graph.ids is None else graph.ids
-
-
 def table_of(graph: Graph, z: Array) -> pyarrow.Table:
     """Two columns: ``id``, and ``vector`` as a list of fixed size."""
     import pyarrow as pa
 
-    names = ids_of(graph)
+    names = graph.node_ids
     try:
         ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -63,7 +58,7 @@ def _csv(graph: Graph, z: Array, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["id", *(f"v{i}" for i in range(z.shape[1]))])
-        for name, row in zip(ids_of(graph).tolist(), z, strict=True):
+        for name, row in zip(graph.node_ids.tolist(), z, strict=True):
             writer.writerow([name, *(f"{number:.8g}" for number in row)])
 
 
@@ -75,7 +70,7 @@ def _word2vec(graph: Graph, z: Array, path: Path) -> None:
     """The text form of word2vec: a line of sizes, then a node a line; blanks in ids become underscores, as tools expect."""
     with path.open("w", encoding="utf-8") as file:
         file.write(f"{z.shape[0]} {z.shape[1]}\n")
-        for name, row in zip(ids_of(graph).tolist(), z, strict=True):
+        for name, row in zip(graph.node_ids.tolist(), z, strict=True):
             file.write(f"{_word(name)} {' '.join(f'{number:.8g}' for number in row)}\n")
 
 
@@ -101,7 +96,7 @@ FORMS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
 
 def check_forms(forms: Iterable[str], graph: Graph) -> None:
     """Fail now, not after the work, where a form cannot hold a graph's ids."""
-    if "word2vec" in forms and len({_word(name) for name in ids_of(graph).tolist()}) < graph.num_nodes:
+    if "word2vec" in forms and len({_word(name) for name in graph.node_ids.tolist()}) < graph.num_nodes:
         raise DataError("the form word2vec knows no blanks, and with underscores in their place two ids would be one")
 
 

@@ -18,7 +18,6 @@ from clnr.layers import Parameters
 from clnr.machine import enough_memory
 from clnr.measures import Learned, shape
 from clnr.methods import Method
-from clnr.own.forms import ids_of
 from clnr.recipe import Recipe
 from clnr.run import learn
 from clnr.tables import Read
@@ -141,7 +140,7 @@ def without(read: Read, seen: Graph) -> Graph:
     if structure is None:
         return seen
     source, target, _ = seen.edges()
-    return dataclasses.replace(seen, features=structure.features(shape_of(source, target, seen.num_nodes), ids_of(seen)))
+    return dataclasses.replace(seen, features=structure.features(shape_of(source, target, seen.num_nodes), seen.node_ids))
 
 
 def _scores(method: Method, engine: Engine, learned: Learned, held: Held | None) -> dict[str, float]:

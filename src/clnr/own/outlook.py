@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from clnr import machine
+from clnr.edges import Array
 from clnr.engine import Engine
 from clnr.errors import OutOfMemory
 from clnr.estimate import Cost, Size, evaluating, mapping, training
@@ -63,7 +64,7 @@ class Outlook:
         """In lines."""
         seconds, memory = self.cost
         return [
-            "; ".join(f"{name}: {value}" for name, value in self.facts.items()),
+            in_a_line(self.facts),
             *(f"- {line}" for line in self.done),
             *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
             f"about {duration(seconds)} to train, {duration(self.after)} to evaluate and draw, and "
@@ -95,7 +96,7 @@ def facts_of(graph: Graph) -> dict[str, str]:
     """What there is, counted."""
     adjacency = graph.to_scipy()
     parts, of = connected_components(adjacency, directed=False)
-    degree = np.diff(graph.incoming.start) + (np.diff(graph.outgoing.start) if graph.directed else 0)
+    degree = degrees_of(graph)
     edges = graph.num_edges if graph.directed else (graph.num_edges + int((adjacency.diagonal() != 0).sum())) // 2
     plain = graph.incoming.weight is None
     facts = {
@@ -111,7 +112,17 @@ def facts_of(graph: Graph) -> dict[str, str]:
     return facts
 
 
+def in_a_line(facts: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in facts.items())
+
+
+def degrees_of(graph: Graph) -> Array:
+    """How many edges each node has, whichever way they go."""
+    return np.diff(graph.incoming.start) + (np.diff(graph.outgoing.start) if graph.directed else 0)
+
+
 def done_about(read: Read) -> list[str]:
+    """What was done about what is odd in tables, a line each."""
     found = read.findings
     said: list[str] = []
     if lost := left_out(found):

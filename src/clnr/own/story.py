@@ -11,15 +11,13 @@ from clnr import chance
 from clnr.edges import Array
 from clnr.graph import Graph
 from clnr.machine import versions
-from clnr.own.forms import ids_of
 from clnr.own.layout import layout
 from clnr.own.learning import Outcome
 from clnr.own.nearest import nearest
-from clnr.own.outlook import MOST, done_about, facts_of
+from clnr.own.outlook import MOST, degrees_of, done_about, facts_of
 from clnr.page import Column, Curve, Story, page
 from clnr.recipe import SPECS
 
-REPORT = "report.html"
 _NEAR = 15
 _LONG = 200
 _FEW = 50
@@ -71,7 +69,7 @@ def story(outcome: Outcome, title: str) -> Story:
         ],
         remarks=remarks,
         curves=[Curve("loss", outcome.losses)] if outcome.losses else [],
-        ids=[str(each) for each in ids_of(graph)[shown].tolist()],
+        ids=[str(each) for each in graph.node_ids[shown].tolist()],
         points=layout(z, near, trained.seed),
         columns=_columns(outcome, shown),
         near=near.nodes.astype(np.int32),
@@ -100,18 +98,16 @@ def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
 def _columns(outcome: Outcome, shown: Array) -> list[Column]:
     """What the map can be coloured by: classes, the table's columns, degrees."""
     graph, table = outcome.read.graph, outcome.read.columns
-    ids = [str(each) for each in ids_of(graph)[shown].tolist()]
+    ids = [str(each) for each in graph.node_ids[shown].tolist()]
     columns = []
     if graph.labels is not None:
-        names = outcome.read.classes or tuple(map(str, range(graph.num_classes)))
-        columns.append(Column("label", graph.labels[shown].astype(np.int32), names))
+        columns.append(Column("label", graph.labels[shown].astype(np.int32), outcome.read.class_names))
     if table is not None:
         found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in table.column_names)
         taken = {each.name for each in columns}
         more = [column for column in found if column is not None and column.name not in taken]
         columns += sorted(more, key=_worth)
-    degree = np.diff(graph.incoming.start) + (np.diff(graph.outgoing.start) if graph.directed else 0)
-    return [*columns, Column("number of edges", degree[shown].astype(np.float32))]
+    return [*columns, Column("number of edges", degrees_of(graph)[shown].astype(np.float32))]
 
 
 def _worth(column: Column) -> int:

@@ -13,15 +13,6 @@ from clnr.graph import Graph
 from clnr.tables.ends import Ends
 
 
-def earlier_ids(graph: Graph) -> Array:
-    return np.arange(graph.num_nodes) if graph.ids is None else np.asarray(graph.ids)
-
-
-def earlier_classes(names: tuple[str, ...], graph: Graph) -> tuple[str, ...]:
-    """The names of all classes; one without a name is called by its number."""
-    return (*names, *(str(label) for label in range(len(names), graph.num_classes)))
-
-
 def taken(before: int, place: Array, count: int) -> Array:
     """Which row each node takes of the earlier rows with the new ones below them; ``place`` is where each new row goes."""
     take = np.arange(count)

@@ -41,6 +41,11 @@ class Read(NamedTuple):
     findings: Findings = Findings()
     columns: Any = None
 
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of all labels; one without a name is called by its number."""
+        return (*self.classes, *(str(label) for label in range(len(self.classes), self.graph.num_classes)))
+
 
 class _Asked(NamedTuple):
     """What the user asked for."""
@@ -116,7 +121,7 @@ def _read(base: DuckDBPyConnection, edges: Any, nodes: Any, asked: _Asked) -> Re
     remarks = [_headless(given, what) for given, what in ((links, "an edge"), (people, "a node")) if given and given.headless]
     a, b, w = ("", "", None) if links is None else ends_of(links, *asked.ends)
     key = "" if people is None else found(people, asked.about[0], IDS, "id") or next(iter(people.columns))
-    earlier = None if asked.onto is None else joining.earlier_ids(asked.onto.graph)
+    earlier = None if asked.onto is None else asked.onto.graph.node_ids
     whole = (
         (earlier is None or earlier.dtype.kind in "iu")
         and (links is None or all_whole(base, links, a, b))
@@ -197,7 +202,7 @@ def _nodes(
 ) -> tuple[_Nodes, list[str]]:
     onto = asked.onto
     labels, columns, label = None, None, None
-    classes = () if onto is None else joining.earlier_classes(onto.classes, onto.graph)
+    classes = () if onto is None else onto.class_names
     if people is not None:
         label = found(people, asked.about[1], LABELS, "label")
         columns = columns_of(base, people)
