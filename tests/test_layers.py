@@ -5,7 +5,19 @@ import pytest
 import torch
 
 from clnr import chance
-from clnr.layers import at, batch_norm, glorot, linear_layers, norms, perceptron, prelu, slopes, under
+from clnr.layers import (
+    at,
+    batch_norm,
+    bilinear,
+    convolution_layers,
+    glorot,
+    linear_layers,
+    norms,
+    perceptron,
+    prelu,
+    slopes,
+    under,
+)
 from tests import oracles
 
 RANDOM = np.random.default_rng(0)
@@ -42,13 +54,42 @@ def test_glorot_is_uniform_within_its_bound(rows, columns):
     assert not torch.equal(weight, glorot(chance.key(1, "w"), rows, columns))
 
 
-def test_linear_layers_have_weights_of_their_own_and_zero_biases():
-    parameters = linear_layers([5, 5, 5, 2], chance.key(0))
+@pytest.mark.parametrize("kind", [linear_layers, convolution_layers])
+def test_layers_have_weights_of_their_own(kind):
+    parameters = kind([5, 5, 5, 2], chance.key(0))
     shapes = {name: tuple(value.shape) for name, value in parameters.items()}
     weights, biases = ([shapes[f"{layer}.{kind}"] for layer in range(3)] for kind in ("weight", "bias"))
     assert (weights, biases, len(shapes)) == ([(5, 5), (5, 5), (5, 2)], [(5,), (5,), (2,)], 6)
     assert not torch.equal(parameters["0.weight"], parameters["1.weight"])
-    assert not any(parameters[f"{layer}.bias"].any() for layer in range(3))
+    assert not torch.equal(parameters["0.weight"][0], parameters["0.bias"])
+
+
+def test_convolutions_begin_with_zero_biases():
+    parameters = convolution_layers([5, 5, 2], chance.key(0))
+    assert torch.equal(parameters["1.weight"], glorot(chance.branch(chance.key(0), 1), 5, 2))
+    assert not any(parameters[f"{layer}.bias"].any() for layer in range(2))
+
+
+def test_plain_layers_begin_as_torchs_linear():
+    torch.manual_seed(0)
+    ours, theirs = linear_layers([900, 700], chance.key(0)), torch.nn.Linear(900, 700)
+    for mine, other in ((ours["0.weight"], theirs.weight), (ours["0.bias"], theirs.bias)):
+        other = other.detach()
+        assert mine.numel() == other.numel()
+        # Both uniform within 1 / sqrt(900): alike in their extremes and in their spread.
+        assert mine.abs().max() <= 1 / 30
+        assert mine.abs().max() == pytest.approx(float(other.abs().max()), rel=0.02)
+        assert mine.std() == pytest.approx(float(other.std()), rel=0.1)
+        assert abs(float(mine.mean())) < 5 * float(other.std()) / mine.numel() ** 0.5
+
+
+def test_a_bilinear_form_begins_as_dgis():
+    torch.manual_seed(0)
+    theirs = torch.nn.init.xavier_uniform_(torch.nn.Bilinear(64, 64, 1).weight.data)
+    ours = bilinear(chance.key(0), 64)
+    assert theirs.shape == (1, *ours.shape)
+    assert ours.abs().max() == pytest.approx(float(theirs.abs().max()), rel=0.01)
+    assert ours.std() == pytest.approx(float(theirs.std()), rel=0.05)
 
 
 def test_prelu_and_its_gradient():

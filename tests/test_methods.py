@@ -12,7 +12,7 @@ import torch
 
 from clnr.data import DATASETS
 from clnr.encoders import Momentum
-from clnr.engine import View, cpu, dense
+from clnr.engine import Reference, View, cpu
 from clnr.engine.gpu import KernelEngine
 from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.graph import Graph, Split
@@ -481,15 +481,14 @@ def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
 )
 def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
     """An epoch with sparse features, dropout and all; by Triton's interpreter where there is no GPU."""
-    kernels = pytest.importorskip("clnr.engine.kernels", reason="Triton is not installed")
+    pytest.importorskip("clnr.engine.kernels", reason="Triton is not installed")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    monkeypatch.setattr(dense, "tools", lambda z: kernels)
     monkeypatch.setattr(KernelEngine, "dense_above", 1.0)
     graph = tiny(sparse=True)
     recipe = Recipe(hidden=16, dimension=3, epochs=1, sampled_nodes=10, dropout=0.2, heads=2)
     lesson = lesson_of(graph, 0, device)[0] if method.supervised else None
     losses = []
-    for engine in (KernelEngine(device), KernelEngine(device, torch.bfloat16)):
+    for engine in (Reference(device), KernelEngine(device), KernelEngine(device, torch.bfloat16)):
         model, placed = method.build(recipe), engine.place(graph)
         fitted = fit(model, engine, placed, recipe, 0, lesson=lesson)
         losses.append(fitted.losses)
@@ -497,4 +496,35 @@ def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
             z = model.embed(fitted.parameters, each, View(placed))
             assert z.dtype == torch.float32
             assert z.isfinite().all()
-    torch.testing.assert_close(losses[0], losses[1], rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(losses[0], losses[2], rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("name", ["CLNR", "rCLNR", "GCLNR", "CCA-SSG", "BGRL", "MVGRL"])
+def test_the_reference_runs_no_kernel_that_it_is_the_oracle_of(name, monkeypatch):
+    """Not on a GPU, either, where its tensors are those of the kernels' engine."""
+    kernels = pytest.importorskip("clnr.engine.kernels", reason="Triton is not installed")
+    for each in kernels.__all__:
+        monkeypatch.setattr(kernels, each, None)
+    engine = Reference(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    for sampled in (0, 9):
+        recipe = SMALL.but(sampled_nodes=sampled, epochs=2)
+        model, placed = METHODS[name].build(recipe), engine.place(tiny(80, 200))
+        fitted = fit(model, engine, placed, recipe, 0)
+        assert model.embed(fitted.parameters, engine, View(placed)).isfinite().all()
+
+
+def drawn(method, recipe):
+    """The places whose biases do not begin at zero."""
+    start = method.build(recipe).init(7, 0)
+    return {name.split(".")[0] for name, value in start.items() if name.endswith("bias") and value.any()}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_plain_linear_layers_begin_as_torchs_and_convolutions_with_zero_biases(method):
+    """As each method's authors have it: heads and predictors are plain layers, and so is an MLP in place of a GCN."""
+    heads = {"GRACE": "postprocess", "GRACE-all": "postprocess", "GCA": "postprocess", "GCLNR": "postprocess"}
+    heads |= {"MVGRL": "postprocess", "BGRL": "objective"}
+    expected = {heads[method.name]} if method.name in heads else set()
+    assert drawn(method, SMALL) == expected
+    assert drawn(method, SMALL.but(encoder="mlp")) == expected | ({"encoder"} if "encoder" in method.keys else set())

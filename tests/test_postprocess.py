@@ -16,11 +16,17 @@ from clnr.postprocess import (
     Standardize,
     Whiten,
     inverse_root,
-    rescale,
-    standardize,
     whiten,
 )
 from tests import oracles
+
+
+def standardize(z):
+    return Standardize()({}, z)
+
+
+def rescale(z):
+    return Rescale()({}, z)
 
 
 def numbers(*shape, seed=0):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine import dense
+from clnr.engine.dense import PLAIN
+from clnr.engine.fused import KernelDense
 from clnr.postprocess import Rescale, Standardize
 from clnr.rows import Affine, Some, count, formed, known, moments, picked, sampled
 
@@ -26,33 +27,33 @@ def test_what_is_read_of_unformed_rows_is_what_the_rows_have(shape):
     unformed = affine(*shape)
     z = multiplied(unformed)
     nodes = torch.tensor([0, shape[0] - 1])
-    assert count(unformed) == count(formed(unformed)) == shape[0]
-    np.testing.assert_allclose(formed(unformed).detach(), z)
-    np.testing.assert_allclose(picked(unformed, nodes).detach(), z[nodes])
-    for rows in (unformed, formed(unformed)):
-        some = sampled(rows, nodes)
+    assert count(unformed) == count(formed(unformed, PLAIN)) == shape[0]
+    np.testing.assert_allclose(formed(unformed, PLAIN).detach(), z)
+    np.testing.assert_allclose(picked(unformed, nodes, PLAIN).detach(), z[nodes])
+    for rows in (unformed, formed(unformed, PLAIN)):
+        some = sampled(rows, nodes, PLAIN)
         np.testing.assert_allclose(known(some).detach(), z[nodes])
-        for either in (some, formed(rows)):
-            for got, expected in zip(moments(either), (z.var(0), z.mean(0)), strict=True):
+        for either in (some, formed(rows, PLAIN)):
+            for got, expected in zip(moments(either, PLAIN), (z.var(0), z.mean(0)), strict=True):
                 np.testing.assert_allclose(got.detach(), expected, atol=1e-12)
 
 
 def test_formed_rows_are_themselves():
     z = torch.randn(5, 3)
-    assert formed(z) is z
+    assert formed(z, PLAIN) is z
     assert known(z) is z
-    assert torch.equal(picked(z, torch.tensor([4, 1])), z[[4, 1]])
+    assert torch.equal(picked(z, torch.tensor([4, 1]), PLAIN), z[[4, 1]])
 
 
 PARTS = pytest.mark.parametrize("part", [Standardize(), Rescale()], ids=["standardise", "rescale"])
 
 
-def late(part, parts, left):
-    return (known(part.sampled({}, sampled(Affine(*parts), NODES))) * left).sum()
+def late(part, parts, left, dense=PLAIN):
+    return (known(part.sampled({}, sampled(Affine(*parts), NODES, dense), dense)) * left).sum()
 
 
 def early(part, parts, left):
-    return (part({}, formed(Affine(*parts)))[NODES] * left).sum()
+    return (part({}, formed(Affine(*parts), PLAIN))[NODES] * left).sum()
 
 
 @PARTS
@@ -67,21 +68,18 @@ def test_gradients_are_those_of_differences_and_of_formed_rows(part):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul")
 @pytest.mark.parametrize("shape", [(12, 4, 6), (300, 33, 40), (40, 16, 1100)])
-def test_kernels_give_what_formed_rows_give_in_float64(shape, dtype, monkeypatch):
+def test_kernels_give_what_formed_rows_give_in_float64(shape, dtype):
     kernels = pytest.importorskip("clnr.engine.kernels", reason="Triton is not installed")
     if torch.cuda.is_available():
         pytest.skip("kernels are interpreted only where there is no GPU")
-    monkeypatch.setattr(dense, "tools", lambda z: kernels)
     inputs, weight, bias = affine(*shape, dtype=torch.float32)
     parts = (inputs.detach().to(dtype).requires_grad_(), weight, bias)
     exact = [part.detach().double().requires_grad_() for part in parts]
     left = torch.randn(len(NODES), shape[2], dtype=torch.float64)
-    loss = late(Standardize(), parts, left.float())
+    loss = late(Standardize(), parts, left.float(), KernelDense(kernels))
     loss.backward()
-    with monkeypatch.context() as undone:
-        undone.setattr(dense, "tools", lambda z: None)
-        expected = early(Standardize(), exact, left)
-        expected.backward()
+    expected = early(Standardize(), exact, left)
+    expected.backward()
     tolerance = {torch.float32: 1e-4, torch.bfloat16: 3e-2}[dtype]
     torch.testing.assert_close(loss.double(), expected, rtol=tolerance, atol=tolerance * float(left.norm()))
     for got, wanted in zip(parts[:2], exact[:2], strict=True):
@@ -93,19 +91,19 @@ def test_kernels_give_what_formed_rows_give_in_float64(shape, dtype, monkeypatch
 def test_moments_are_still_those_of_all_after_a_stage(part):
     """So that one such stage may follow another."""
     unformed = affine()
-    some = part.sampled({}, sampled(unformed, NODES))
-    whole = part({}, formed(unformed))
+    some = part.sampled({}, sampled(unformed, NODES, PLAIN), PLAIN)
+    whole = part({}, formed(unformed, PLAIN))
     assert isinstance(some, Some)
-    for got, expected in zip(moments(some), (whole.var(0, correction=0), whole.mean(0)), strict=True):
+    for got, expected in zip(moments(some, PLAIN), (whole.var(0, correction=0), whole.mean(0)), strict=True):
         torch.testing.assert_close(got, expected, atol=1e-12, rtol=1e-9)
-    torch.testing.assert_close(known(Rescale().sampled({}, some)), Rescale()({}, whole)[NODES])
+    torch.testing.assert_close(known(Rescale().sampled({}, some, PLAIN)), Rescale()({}, whole)[NODES])
 
 
 def test_a_constant_column_is_zero_also_where_it_is_not_formed():
     p = torch.ones(50, 3) * 7.3
     p[:, 0] = torch.linspace(-1, 1, 50)
     weight = torch.tensor([[1.0, 0.0], [0.3, 0.4], [0.1, 2.0]], requires_grad=True)
-    z = known(Standardize().sampled({}, sampled(Affine(p, weight, torch.zeros(2)), torch.arange(50))))
+    z = known(Standardize().sampled({}, sampled(Affine(p, weight, torch.zeros(2)), torch.arange(50), PLAIN), PLAIN))
     torch.testing.assert_close(z[:, 0], p[:, 0] / p[:, 0].std(correction=0))
     assert (z[:, 1] == 0).all()
     z.sum().backward()

@@ -26,18 +26,40 @@ def at(place: str, parameters: Parameters) -> Parameters:
     return {f"{place}.{name}": value for name, value in parameters.items()}
 
 
+def within(bound: float, key: chance.Key, *shape: int) -> Tensor:
+    """Numbers drawn uniformly from -bound to bound."""
+    return ((2 * chance.uniform(key, math.prod(shape)) - 1) * bound).reshape(shape)
+
+
 def glorot(key: chance.Key, rows: int, columns: int) -> Tensor:
     """A matrix drawn uniformly within sqrt(6 / (rows + columns)) (Glorot and Bengio, 2010)."""
-    unit = chance.uniform(key, rows * columns)
-    return ((2 * unit - 1) * math.sqrt(6 / (rows + columns))).reshape(rows, columns)
+    return within(math.sqrt(6 / (rows + columns)), key, rows, columns)
 
 
-def linear_layers(widths: list[int], key: chance.Key) -> Parameters:
-    """Glorot-uniform weights and zero biases for layers between the given widths."""
+def bilinear(key: chance.Key, width: int) -> Tensor:
+    """A bilinear form of one output, drawn as DGI's and MVGRL's programs do.
+
+    They call torch's ``xavier_uniform_`` on its 1 x F x F weight, which counts F squared inputs and F outputs.
+    """
+    return within(math.sqrt(6 / (width * width + width)), key, width, width)
+
+
+def convolution_layers(widths: list[int], key: chance.Key) -> Parameters:
+    """Graph convolutions between the given widths: Glorot-uniform weights, zero biases, as PyG's ``GCNConv`` begins."""
     parameters: Parameters = {}
     for layer, (rows, columns) in enumerate(itertools.pairwise(widths)):
         parameters[f"{layer}.weight"] = glorot(chance.branch(key, layer), rows, columns)
         parameters[f"{layer}.bias"] = torch.zeros(columns)
+    return parameters
+
+
+def linear_layers(widths: list[int], key: chance.Key) -> Parameters:
+    """Plain linear layers between the given widths, as ``torch.nn.Linear`` begins: all uniform within 1 / sqrt(inputs)."""
+    parameters: Parameters = {}
+    for layer, (rows, columns) in enumerate(itertools.pairwise(widths)):
+        bound = 1 / math.sqrt(rows) if rows else 0.0
+        parameters[f"{layer}.weight"] = within(bound, chance.branch(key, layer), rows, columns)
+        parameters[f"{layer}.bias"] = within(bound, chance.branch(key, layer, "bias"), columns)
     return parameters
 
 

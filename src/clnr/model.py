@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clnr import chance
 from clnr.encoders import Encoder
-from clnr.engine import Engine, Placed, View
+from clnr.engine import Dense, Engine, Placed, View
 from clnr.layers import Parameters, at, under
 from clnr.objectives import Moment, Objective
 from clnr.postprocess import Postprocess
@@ -73,32 +73,34 @@ class Model:
         with beside:
             for index, rows in enumerate(self.encoder.rows(under(parameters, "encoder"), seen)):
                 with beside.lane(index % len(views)):
-                    done.append(self._processed(parameters, rows, nodes))
+                    done.append(self._processed(parameters, rows, nodes, engine.dense))
         return done
 
-    def _processed(self, parameters: Parameters, rows: Rows, nodes: Tensor | None) -> Tensor:
+    def _processed(self, parameters: Parameters, rows: Rows, nodes: Tensor | None, dense: Dense) -> Tensor:
         """One view's rows after all stages, of which only the last that looks at columns, and those before it, see them all."""
         stages = self._stages()
         whole = sum(any(part.columns for _, part in stages[i:]) for i in range(len(stages)))
-        seen = self._seen(rows, nodes, [part for _, part in stages[:whole]])
+        seen = self._seen(rows, nodes, [part for _, part in stages[:whole]], dense)
         for place, part in stages[:whole]:
-            seen = part.sampled(under(parameters, place), seen)
+            seen = part.sampled(under(parameters, place), seen, dense)
         z = known(seen)
         if nodes is not None and whole and not isinstance(seen, Some):
-            z = picked(z, nodes)
+            z = picked(z, nodes, dense)
         for place, part in stages[whole:]:
             z = part(under(parameters, place), z)
         return z
 
-    def _seen(self, rows: Rows, nodes: Tensor | None, whole: list[Postprocess]) -> Known:
+    def _seen(self, rows: Rows, nodes: Tensor | None, whole: list[Postprocess], dense: Dense) -> Known:
         """What stages that look at whole columns are given: all rows, or those of some nodes where moments tell the rest."""
         if nodes is None:
-            return formed(rows)
+            return formed(rows, dense)
         if not whole:
-            return picked(rows, nodes)
+            return picked(rows, nodes, dense)
         # To leave a last layer unformed pays where few of many rows are wanted.
         few = isinstance(rows, Tensor) or count(rows) >= _WORTH_WAITING * len(nodes)
-        return sampled(rows, nodes) if few and all(part.of_moments for part in whole) else formed(rows)
+        if few and all(part.of_moments for part in whole):
+            return sampled(rows, nodes, dense)
+        return formed(rows, dense)
 
     def loss(self, parameters: Parameters, moment: Moment) -> Tensor:
         """The objective of one epoch."""
@@ -130,7 +132,8 @@ class Model:
     @torch.no_grad()
     def embed(self, parameters: Parameters, engine: Engine, view: View) -> Tensor:
         """The encoder's raw output, of the whole, unperturbed graph where that is the view: what is evaluated and given."""
-        return formed(self.encoder.embed(under(parameters, "encoder"), [engine.operators(each) for each in self.still(view)]))
+        z = self.encoder.embed(under(parameters, "encoder"), [engine.operators(each) for each in self.still(view)])
+        return formed(z, engine.dense)
 
     def _stages(self) -> list[tuple[str, Postprocess]]:
         return [(f"postprocess.{i}", part) for i, part in enumerate(self.postprocess)]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from clnr import chance
-from clnr.engine.dense import constant
+from clnr.engine.dense import PLAIN, Dense, constant
 from clnr.layers import Parameters, at, linear_layers, perceptron, prelu, slopes, under
 from clnr.rows import Known, known, rescale, standardize
 
@@ -40,8 +40,8 @@ class Postprocess(ABC):
     @abstractmethod
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor: ...
 
-    def sampled(self, parameters: Parameters, rows: Known) -> Known:
-        """The same, also of some rows whose moments are those of all, where ``of_moments``."""
+    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
+        """The same by an engine's own means, also of some rows whose moments are those of all, where ``of_moments``."""
         return self(parameters, known(rows))
 
 
@@ -97,10 +97,10 @@ class Standardize(Postprocess):
     of_moments: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return known(standardize(z))
+        return known(standardize(z, PLAIN))
 
-    def sampled(self, parameters: Parameters, rows: Known) -> Known:
-        return standardize(rows)
+    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
+        return standardize(rows, dense)
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,10 @@ class Rescale(Postprocess):
     of_moments: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return known(rescale(z))
+        return known(rescale(z, PLAIN))
 
-    def sampled(self, parameters: Parameters, rows: Known) -> Known:
-        return rescale(rows)
+    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
+        return rescale(rows, dense)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from clnr.methods import CLNR
 from clnr.objectives import Moment
 from clnr.recipe import Recipe
 from tests import oracles
+from tests.conftest import tiny
 from tests.engine.conftest import DROPS, ENGINES, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, random, reference
 
 
@@ -293,3 +294,29 @@ def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
 def test_a_device_that_is_not_there():
     with pytest.raises(DeviceError, match="'cuda' is not here"):
         choose("cuda")
+
+
+@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_products_are_those_of_the_weight_that_was_given_and_of_none_before(engine, sparse):
+    """Also of weights that are freed at once, in whose place the next one may come to lie."""
+    graph = tiny(sparse=sparse)
+    placed = engine.place(graph)
+    beside = engine.lanes(placed, 2)
+    operators = [engine.operators(View(placed), beside, index) for index in range(2)]
+    x = torch.tensor(graph.features.toarray() if sparse else graph.features)
+    for number in range(20):
+        for each in operators:
+            got = each.project(torch.full((graph.num_features, 2), float(number), device=engine.device))
+            torch.testing.assert_close(got.cpu().float(), number * x.sum(1, keepdim=True).expand(-1, 2), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
+def test_a_view_propagates_by_its_own_links_and_by_none_before(engine):
+    placed = engine.place(tiny())
+    h = torch.ones(40, 3, device=engine.device)
+    for number in range(1, 20):
+        links = pattern(sp.eye_array(40, format="csr") * number, engine.device)
+        out = engine.operators(View(placed).but(links=links)).propagate(h)
+        assert torch.equal(out, number * h)
+        del links, out

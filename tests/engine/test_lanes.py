@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 
 from clnr.engine import Lanes, own_stream, recorded
+from clnr.engine.lanes import Same
 
 
 def test_without_a_gpu_all_lanes_are_here():
@@ -14,6 +17,19 @@ def test_without_a_gpu_all_lanes_are_here():
                 made.append(lanes.once("it", lambda: object()))
     lanes.used(torch.zeros(1))
     assert made[0] is made[1] is made[2]
+
+
+def test_a_key_is_the_same_only_for_the_very_same_objects_and_holds_them():
+    one, equal = torch.zeros(2), torch.zeros(2)
+    assert Same(one, None) == Same(one, None)
+    assert hash(Same(one)) == hash(Same(one))
+    assert Same(one) not in (Same(equal), Same(one, None), Same(), one, id(one))
+    held = weakref.ref(one)
+    kept = {Same(one): "made"}
+    del one
+    assert held() is not None
+    kept.clear()
+    assert held() is None
 
 
 @pytest.mark.gpu

@@ -59,5 +59,5 @@ def test_the_order_of_nodes_does_not_matter():
 def test_initial_weights():
     parameters = Infomax().init(64, chance.key(0, "objective"))
     assert parameters["weight"].shape == (64, 64)
-    assert 0.9 * (6 / 128) ** 0.5 < parameters["weight"].abs().max() <= (6 / 128) ** 0.5
+    assert 0.99 < parameters["weight"].abs().max() / (6 / (64**2 + 64)) ** 0.5 <= 1
     assert (parameters["bias"].shape, float(parameters["bias"])) == ((), 0.0)

@@ -44,7 +44,7 @@ class GAT(PlainEncoder):
         return parameters
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        h = formed(operators.project(parameters["0.weight"]))
+        h = formed(operators.project(parameters["0.weight"]), operators.dense)
         for layer in range(self.layers):
             if layer:
                 h = operators.dropout(torch.nn.functional.elu(h), f"layer {layer}") @ parameters[f"{layer}.weight"]

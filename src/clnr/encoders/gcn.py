@@ -10,7 +10,7 @@ from torch import Tensor
 from clnr import chance
 from clnr.encoders.base import NormedEncoder, PlainEncoder
 from clnr.engine import Operators
-from clnr.layers import Parameters, batch_norm, linear_layers, norms, prelu, slopes
+from clnr.layers import Parameters, batch_norm, convolution_layers, norms, prelu, slopes
 from clnr.rows import Affine, Rows, formed
 
 
@@ -32,10 +32,10 @@ class GCN(PlainEncoder):
     dimension: int
 
     def init(self, inputs: int, key: chance.Key) -> Parameters:
-        return linear_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
+        return convolution_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return formed(self.unformed(parameters, operators))
+        return formed(self.unformed(parameters, operators), operators.dense)
 
     def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
         h: Tensor | None = None

@@ -31,7 +31,7 @@ class MLP(NormedEncoder):
         return self.dimension
 
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        return formed(self._unformed(parameters, operators, statistics))
+        return formed(self._unformed(parameters, operators, statistics), operators.dense)
 
     def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
         return self._unformed(parameters, operators, None)
@@ -46,7 +46,7 @@ class MLP(NormedEncoder):
             )
             if layer == self.layers - 2:
                 return rows
-            h = multiplied(rows)
+            h = multiplied(rows, operators.dense)
         return h
 
 

@@ -6,6 +6,7 @@ import torch
 
 from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Placed, View, unit_rows
 from clnr.engine.cpu import cpu
+from clnr.engine.dense import Dense
 from clnr.engine.gpu import gpu
 from clnr.engine.lanes import Lanes, own_stream, recorded
 from clnr.engine.pattern import Pattern, pattern
@@ -18,6 +19,7 @@ PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16
 __all__ = [
     "DEVICES",
     "PRECISIONS",
+    "Dense",
     "Drop",
     "Dropout",
     "Engine",

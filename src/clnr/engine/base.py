@@ -14,6 +14,7 @@ from torch import Tensor
 
 from clnr import chance
 from clnr.engine.attention import attend
+from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.lanes import Lanes
 from clnr.engine.pattern import Pattern, pattern
 from clnr.errors import MethodError
@@ -157,6 +158,9 @@ class Operators(ABC):
     included (Kipf and Welling, 2017). A view with ``links`` of its own propagates by those, as they are.
     """
 
+    dense: Dense = PLAIN
+    """The engine's."""
+
     def __init__(self, view: View, beside: Lanes | None = None, index: int = 0):
         self.view = view
         self.beside = Lanes() if beside is None else beside
@@ -209,6 +213,8 @@ class Engine(ABC):
     precision: str = "float32"
     together: int = 1
     """How many trainings side by side keep it busy."""
+    dense: Dense = PLAIN
+    """What it does with dense rows."""
     compiles: bool = False
     """Whether its first use on a machine takes longer, since what it runs is compiled then and kept."""
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from clnr import chance
 from clnr.edges import Array
-from clnr.engine.base import Drop, Engine, Mask, Placed, View, unit_rows
+from clnr.engine.base import Drop, Engine, Mask, View, unit_rows
 from clnr.engine.pattern import Pattern
 from clnr.engine.sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
 
@@ -91,7 +91,7 @@ class CompiledMatrix(FusedMatrix, Features):
         """Its rows, or those of its transpose."""
         return self._back if back else self._forth
 
-    def dense(self) -> Tensor:
+    def to_dense(self) -> Tensor:
         start, columns, values = self._forth
         return torch.from_numpy(sp.csr_array((values, columns, start), shape=self._shape).toarray())
 
@@ -115,8 +115,8 @@ class MaskedColumns(FusedMatrix, Features):
             loops().shared(thin.start, loops().multiply_columns, *thin, factor, h.numpy(), _bias(bias, h), out.numpy())
         return out
 
-    def dense(self) -> Tensor:
-        return self._whole.dense() * self._factor
+    def to_dense(self) -> Tensor:
+        return self._whole.to_dense() * self._factor
 
 
 class CompiledEngine(SparseEngine):
@@ -134,10 +134,10 @@ class CompiledEngine(SparseEngine):
         scale = 1 / np.sqrt(sums) if view.links is None else np.ones(len(sums), np.float32)
         return CompiledMatrix(lambda back: rule.fill(back, rule.count(True)[0] if back else counts, scale), links.shape)
 
-    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Features:
+    def features(self, x: Pattern, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
             return _features(x, x.values * mask.of_entries(x))
-        whole = placed.once(("features", id(x)), lambda: _features(x, x.values))
+        whole = x.once("features", lambda: _features(x, x.values))
         return whole if mask is None else MaskedColumns(whole, mask.of_columns(x.shape[1], x.values.device).float())
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:

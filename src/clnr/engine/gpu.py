@@ -13,7 +13,7 @@ from torch import Tensor
 
 from clnr import chance
 from clnr.engine.base import Drop, Engine, Mask, Placed, View
-from clnr.engine.dense import kernels
+from clnr.engine.fused import KernelDense, kernels
 from clnr.engine.lanes import Lanes
 from clnr.engine.pattern import Pattern
 from clnr.engine.sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
@@ -42,8 +42,9 @@ def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
 class KernelMatrix(FusedMatrix):
     """A structure and its transpose, thinned out for one view, the latter only when a gradient asks for it."""
 
-    def __init__(self, tools: ModuleType, there: Any, back: Callable[[], Any], scale: Tensor | None = None):
-        self._tools, self._there, self._thin, self._scale = tools, there, back, scale
+    def __init__(self, engine: KernelEngine, there: Any, back: Callable[[], Any], scale: Tensor | None = None):
+        self._tools, self.dense = engine.tools, engine.dense
+        self._there, self._thin, self._scale = there, back, scale
 
     @cached_property
     def _back(self) -> Any:
@@ -65,8 +66,8 @@ class KernelFeatures(Features):
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
         return self._matrix(self._engine.weight(h, self._mask), relu, bias)
 
-    def dense(self) -> Tensor:
-        return _as_values(self._x, self._mask).dense()
+    def to_dense(self) -> Tensor:
+        return _as_values(self._x, self._mask).to_dense()
 
 
 def _as_values(x: Pattern, mask: Mask | None) -> TorchMatrix:
@@ -90,7 +91,8 @@ class KernelEngine(SparseEngine):
     def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32):
         tools = kernels()
         assert tools is not None
-        self.device, self.dtype, self._tools = device, dtype, tools
+        self.device, self.dtype, self.tools = device, dtype, tools
+        self.dense = KernelDense(tools)
         self.precision = str(dtype).removeprefix("torch.")
 
     @property
@@ -98,11 +100,11 @@ class KernelEngine(SparseEngine):
         return self if self.dtype == torch.float32 else KernelEngine(self.device)
 
     def propagation(self, view: View) -> Matrix:
-        placed, drop, tools = view.placed, view.drop, self._tools
-        links = placed.edges if view.links is None else view.links
-        there, back = self._sides(placed, links)
+        drop, tools = view.drop, self.tools
+        links = view.placed.edges if view.links is None else view.links
+        there, back = self._sides(links)
         if drop is None:
-            sums = placed.once(("degrees", id(links)), lambda: _sums(links))
+            sums = links.once("degrees", lambda: _sums(links))
         else:
             there, sums = tools.thinned(there, _rule(tools, drop, None))
         scale = sums.rsqrt() if view.links is None else None
@@ -110,41 +112,41 @@ class KernelEngine(SparseEngine):
         def behind() -> Any:
             return back if drop is None else tools.thinned(back, _rule(tools, drop, links.order), transposed=True)[0]
 
-        return KernelMatrix(tools, there, behind, scale)
+        return KernelMatrix(self, there, behind, scale)
 
-    def _sides(self, placed: Placed, links: Pattern) -> tuple[Any, Any]:
-        """The structure and its transpose, laid out for the kernels once a graph."""
+    def _sides(self, links: Pattern) -> tuple[Any, Any]:
+        """The structure and its transpose, laid out for the kernels once a matrix."""
 
         def prepared() -> tuple[Any, Any]:
             values = None if bool((links.values == 1).all()) else links.values
             rows, columns = links.shape
-            there = self._tools.prepare(links.start, links.columns, values, (rows, columns))
+            there = self.tools.prepare(links.start, links.columns, values, (rows, columns))
             values = None if values is None else links.transposed_values
-            return there, self._tools.prepare(links.transposed_start, links.transposed_columns, values, (columns, rows))
+            return there, self.tools.prepare(links.transposed_start, links.transposed_columns, values, (columns, rows))
 
-        return placed.once(("structure", id(links)), prepared)
+        return links.once("structure", prepared)
 
-    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Features:
+    def features(self, x: Pattern, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
             return _as_values(x, mask)
-        there, back = self._sides(placed, x)
-        return KernelFeatures(KernelMatrix(self._tools, there, lambda: back), self, x, mask)
+        there, back = self._sides(x)
+        return KernelFeatures(KernelMatrix(self, there, lambda: back), self, x, mask)
 
-    def dense(self, x: Tensor) -> Tensor:
+    def dense_features(self, x: Tensor) -> Tensor:
         # Rows of whole 16 bytes are what matrix units read fastest.
         return torch.nn.functional.pad(x.to(self.dtype), (0, -x.shape[1] % (16 // self.dtype.itemsize)))
 
     def weight(self, weight: Tensor, mask: Mask | None = None, first: bool = False) -> Tensor:
         rows = weight.shape[0] + (-weight.shape[0] % (16 // self.dtype.itemsize) if first else 0)
         if mask is None:
-            return self._tools.masked_weight(weight, dtype=self.dtype, rows=rows)
-        return self._tools.masked_weight(weight, mask.key, chance.threshold(mask.rate), mask.scale, self.dtype, rows)
+            return self.tools.masked_weight(weight, dtype=self.dtype, rows=rows)
+        return self.tools.masked_weight(weight, mask.key, chance.threshold(mask.rate), mask.scale, self.dtype, rows)
 
     def lanes(self, placed: Placed, count: int) -> Lanes:
         return Lanes(self.device, count if placed.graph.num_nodes <= _FILLING else 1)
 
     def contrast(self, rows: Tensor, temperature: float) -> Tensor:
-        return self._tools.contrast(self._tools.unit_rows(rows, self.dtype), temperature)
+        return self.tools.contrast(self.tools.unit_rows(rows, self.dtype), temperature)
 
 
 def _sums(links: Pattern) -> Tensor:

@@ -17,6 +17,24 @@ def _stream(device: torch.device, beside: int, index: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
+class Same:
+    """A key of a dictionary that equals only one of the very same objects.
+
+    It holds them, so that none can be freed and another come to lie in its place while the key is there.
+    """
+
+    def __init__(self, *objects: object):
+        self._objects = objects
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self._objects)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Same) or len(other._objects) != len(self._objects):
+            return False
+        return all(mine is theirs for mine, theirs in zip(self._objects, other._objects, strict=True))
+
+
 class Lanes:
     """So many streams beside the current one: as a context they start where it is now, and it waits for all at the end.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,12 +13,15 @@ from torch import Tensor
 
 from clnr.edges import Array
 
+Made = TypeVar("Made")
 
-class Pattern(NamedTuple):
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
     """A fixed sparse matrix on the device, in compressed rows, with its transpose.
 
     ``values`` are in the order of ``columns``; ``transposed_values``, equal to ``values[order]``, in that of
-    ``transposed_columns``.
+    ``transposed_columns``. ``made`` is what an engine has derived from it once and for all, and goes when it goes.
     """
 
     start: Tensor
@@ -28,6 +33,13 @@ class Pattern(NamedTuple):
     transposed_values: Tensor
     order: Tensor
     shape: tuple[int, int]
+    made: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What ``make`` returns, made at the first call of this name only."""
+        if name not in self.made:
+            self.made[name] = make()
+        return self.made[name]
 
 
 def pattern(matrix: sp.csr_array, device: torch.device) -> Pattern:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from clnr.engine.base import Engine, Mask, Operators, Placed, View, place, unit_rows
-from clnr.engine.dense import affine, column_sums
-from clnr.engine.lanes import Lanes
+from clnr.engine.dense import PLAIN, Dense
+from clnr.engine.lanes import Lanes, Same
 from clnr.engine.pattern import Pattern
 from clnr.graph import Graph
 
@@ -39,11 +39,14 @@ class Features(Matrix):
     """The features of a view."""
 
     @abstractmethod
-    def dense(self) -> Tensor: ...
+    def to_dense(self) -> Tensor: ...
 
 
 class FusedMatrix(Matrix):
     """One whose product does ReLU before it and bias after it, and what ReLU does to the gradient."""
+
+    dense: Dense = PLAIN
+    """Of its engine: it adds up the bias's gradient."""
 
     @abstractmethod
     def multiply(
@@ -69,7 +72,7 @@ class _FusedProduct(torch.autograd.Function):
         (g,) = grads
         (h,) = ctx.saved_tensors
         back = ctx.matrix.multiply(True, g.contiguous(), mask=h) if ctx.needs_input_grad[0] else None
-        return back, column_sums(g) if ctx.needs_input_grad[1] else None, None, None
+        return back, ctx.matrix.dense.column_sums(g) if ctx.needs_input_grad[1] else None, None, None
 
 
 class SparseOperators(Operators):
@@ -77,7 +80,7 @@ class SparseOperators(Operators):
 
     def __init__(self, view: View, engine: SparseEngine, beside: Lanes | None, index: int):
         super().__init__(view, beside, index)
-        self._engine = engine
+        self._engine, self.dense = engine, engine.dense
         self._adjacency = engine.propagation(view)
         self._x = self._seen()
 
@@ -85,9 +88,9 @@ class SparseOperators(Operators):
         """X, as the view leaves it where it is sparse or single elements are masked; a column's mask is the weight's affair."""
         placed, mask, x = self.view.placed, self.view.mask, self.view.placed.features
         if not isinstance(x, Tensor):
-            return self._engine.features(placed, x, mask)
+            return self._engine.features(x, mask)
         plain, engine = x, self._engine
-        x = placed.once(("features", engine.dtype), lambda: engine.dense(plain))
+        x = placed.once(("features", engine.dtype), lambda: engine.dense_features(plain))
         if mask is None or not mask.elements:
             return x
         rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
@@ -97,7 +100,7 @@ class SparseOperators(Operators):
     def features(self) -> Tensor:
         mask = self.view.mask
         if isinstance(self._x, Features):
-            return self._ordered(self._x.dense())
+            return self._ordered(self._x.to_dense())
         x = self._x[:, : self.view.placed.graph.num_features].float()
         return self._ordered(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
 
@@ -105,13 +108,13 @@ class SparseOperators(Operators):
         if self.view.mask is not None or self.view.order is not None:
             return self._projected(weight, bias)
         # Views that see all features see the same product, whose gradients are then added up before they go back.
-        return self.beside.once((id(weight), id(bias)), lambda: self._projected(weight, bias))
+        return self.beside.once(Same(weight, bias), lambda: self._projected(weight, bias))
 
     def _projected(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         if isinstance(self._x, Features):
             return self._ordered(self._x(weight, bias=bias).to(self._engine.dtype))
         weight = self._masked(weight)
-        return self._ordered(self._x @ weight if bias is None else affine(self._x, weight, bias))
+        return self._ordered(self._x @ weight if bias is None else self.dense.affine(self._x, weight, bias))
 
     def _masked(self, weight: Tensor) -> Tensor:
         """A column mask on X is a row mask on W, so that X need not be copied."""
@@ -127,11 +130,11 @@ class SparseOperators(Operators):
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
         narrow = weight.shape[0] <= weight.shape[1]
         if h is None and narrow and isinstance(self._x, Tensor):
-            return affine(self.propagate(self._ordered(self._x)), self._masked(weight), bias)
+            return self.dense.affine(self.propagate(self._ordered(self._x)), self._masked(weight), bias)
         if h is None:
             return self._adjacency(self.project(weight), bias=bias)
         if narrow:
-            return affine(self.propagate(h, relu), self._engine.weight(weight), bias)
+            return self.dense.affine(self.propagate(h, relu), self._engine.weight(weight), bias)
         return self._adjacency((h.relu() if relu else h) @ self._engine.weight(weight), bias=bias)
 
 
@@ -164,7 +167,7 @@ class TorchMatrix(Features):
         product = _Product.apply(h, self._matrix, self._transposed, self._multiply)
         return product if bias is None else product + bias
 
-    def dense(self) -> Tensor:
+    def to_dense(self) -> Tensor:
         return self._matrix.to_dense()
 
 
@@ -226,15 +229,15 @@ class SparseEngine(Engine):
         """What the view propagates by."""
 
     @abstractmethod
-    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Features:
+    def features(self, x: Pattern, mask: Mask | None) -> Features:
         """The features as the view leaves them."""
 
-    def dense(self, x: Tensor) -> Tensor:
+    def dense_features(self, x: Tensor) -> Tensor:
         """Dense features as they are multiplied."""
         return x.to(self.dtype)
 
     def weight(self, weight: Tensor, mask: Mask | None = None, first: bool = False) -> Tensor:
-        """A weight as rows are multiplied by it: the first layer's to fit ``dense``, the rows of masked columns at zero."""
+        """A weight as rows are multiplied by it: the first to fit ``dense_features``, the rows of masked columns at zero."""
         if mask is not None:
             weight = weight * mask.of_columns(weight.shape[0], weight.device)[:, None]
         return weight.to(self.dtype)
@@ -275,5 +278,5 @@ class TorchEngine(SparseEngine):
             weight = scale[links.rows] * weight * scale[links.columns]
         return TorchMatrix(links, weight, self._multiply)
 
-    def features(self, placed: Placed, x: Pattern, mask: Mask | None) -> Features:
+    def features(self, x: Pattern, mask: Mask | None) -> Features:
         return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), self._multiply)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from clnr import chance
-from clnr.layers import Parameters, glorot
+from clnr.layers import Parameters, bilinear
 from clnr.objectives.base import Moment, Objective
 
 
@@ -30,7 +30,7 @@ class Infomax(Objective):
     negatives: ClassVar[bool] = True
 
     def init(self, width: int, key: chance.Key) -> Parameters:
-        return {"weight": glorot(key, width, width), "bias": torch.zeros(())}
+        return {"weight": bilinear(key, width), "bias": torch.zeros(())}
 
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         real, corrupted = views[: len(views) // 2], views[len(views) // 2 :]
