@@ -200,7 +200,7 @@ def test_the_nearest_ancestor_with_numbers_names_the_row_and_a_result_is_nobody_
 
 
 def test_a_data_set_off_the_shelf_gets_the_defaults():
-    found = shelf(CLNR, "mine")
+    found = shelf(CLNR, None)
     assert (found.row, found.recipe, found.published) == (None, Recipe(), None)
 
 

@@ -280,7 +280,7 @@ def test_an_embedding_that_is_not_finite_is_not_scored():
 def test_the_shelfs_recipe_can_be_varied():
     assert recipe_for("clnr", "Cora").but(epochs=7) == dataclasses.replace(recipe_for(CLNR, "cora"), epochs=7)
     assert recipe_for(CLNR, "citeseer").layers == 1
-    assert recipe_for(CLNR, tiny()) == Recipe()
+    assert recipe_for(CLNR, tiny()) == recipe_for(CLNR, tiny().named("photo")) == Recipe()
     assert recipe_for(CLNR, load("embedded")) == recipe_for(CLNR, "embedded")
 
 
@@ -374,3 +374,9 @@ def test_cpu_and_gpu_tell_the_same_story(cuda):
     assert there.alignment == pytest.approx(here.alignment, rel=0.02)
     assert there.uniformity == pytest.approx(here.uniformity, rel=0.02)
     assert dataclasses.replace(there, strict=0).device == "cuda"
+
+
+def test_a_name_trains_nothing_otherwise():
+    """A graph that is called as a data set of the catalogue is embedded as under any other name."""
+    plain, other = (embed("Untrained", tiny().named(name), device="cpu") for name in ("mine", "citeseer"))
+    np.testing.assert_array_equal(plain, other)

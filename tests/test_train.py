@@ -17,7 +17,7 @@ from clnr.methods import CLNR, METHODS
 from clnr.model import Model
 from clnr.objectives import Lesson, Moment, NTXent, Objective
 from clnr.recipe import Recipe
-from clnr.train import ended, fit, fit_all
+from clnr.train import Player, ended, fit, fit_all
 from clnr.trainee import Best, learning_rate
 from tests.conftest import tiny
 
@@ -393,8 +393,66 @@ def test_all_failing_end_early(monkeypatch):
 CHANGES = [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}, {"patience": 5}]
 
 
+# -- what waits for the device ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["loss", "criterion", "advance"])
+@pytest.mark.parametrize("name", ["BGRL", "GCN"])
+def test_a_step_that_was_broken_off_is_done_once(name, where, monkeypatch):
+    """Wherever in a step something waits for the device: in the epoch that finds out, nothing is updated twice."""
+    method, mode = METHODS[name], ["default"]
+    recipe = SMALL.but(heads=2, patience=9, epochs=6)
+    plain = training(recipe, method)
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: mode[0])
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda new: mode.__setitem__(0, new))
+    whole, broken = getattr(Model, where), []
+
+    def waits(self, *given):
+        out = whole(self, *given)
+        if mode[0] == "error":
+            broken.append(where)
+            raise RuntimeError("called a synchronizing CUDA operation")
+        return out
+
+    monkeypatch.setattr(Model, where, waits)
+    tried = Player.__init__
+    monkeypatch.setattr(Player, "__init__", lambda self, *given: tried(self, *given) or setattr(self, "_eager", 2))
+    fitted = training(recipe, method)
+    assert (broken, mode) == ([where], ["default"])
+    assert torch.equal(fitted.losses, plain.losses)
+    assert all(torch.equal(fitted.parameters[each], value) for each, value in plain.parameters.items())
+
+
 @pytest.mark.gpu
 class TestOnTheGPU:
+    @pytest.mark.parametrize("where", ["loss", "criterion", "advance"])
+    def test_a_step_that_waits_is_done_once(self, cuda, monkeypatch, where):
+        """As on the CPU above, with torch's own detection."""
+        recipe = SMALL.but(patience=9, epochs=6)
+        plain = training(recipe, METHODS["BGRL"], engine=gpu(torch.float32))
+        whole = getattr(Model, where)
+
+        def waits(self, *given):
+            out = whole(self, *given)
+            torch.ones((), device=cuda).item()
+            return out
+
+        monkeypatch.setattr(Model, where, waits)
+        fitted = training(recipe, METHODS["BGRL"], engine=gpu(torch.float32))
+        torch.testing.assert_close(fitted.losses, plain.losses, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(fitted.parameters, plain.parameters, rtol=1e-3, atol=1e-4)
+        assert torch.cuda.get_sync_debug_mode() == 0
+
+    def test_matmul_precision_is_put_back(self, cuda):
+        before = torch.get_float32_matmul_precision()
+        for precision in ("highest", "high"):
+            torch.set_float32_matmul_precision(precision)
+            try:
+                training(Recipe(hidden=16, dimension=8, epochs=4, sampled_nodes=10), engine=gpu())
+                assert torch.get_float32_matmul_precision() == precision
+            finally:
+                torch.set_float32_matmul_precision(before)
+
     @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
     @pytest.mark.parametrize("eager", [3, 1000], ids=["played back", "eager"])
     def test_the_loop_never_waits_for_the_device(self, cuda, monkeypatch, eager):

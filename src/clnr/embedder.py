@@ -40,15 +40,15 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     >>> graph = load("embedded")
     >>> z = NodeEmbedder(epochs=5).fit_transform(graph)
     >>> z.shape
-    (2400, 512)
+    (2400, 256)
 
     Args:
         method: A method, or its name; see ``clnr ls methods``.
         dimension: Of the embedding; None for what the recipe has.
         epochs: To train; likewise.
         seed: Decides everything random.
-        recipe: All numbers, or some by name; the others are those shipped for a data set of this name, else such as follow the
-            graph's size, density and features.
+        recipe: All numbers, or some by name; the others are those shipped for a data set that ``load`` returned, else such as
+            follow the graph's size, density and features.
         hold_out: The share of edges that training does not see, to score by; 0 for none.
         device: ``auto``, ``cpu`` or ``cuda``.
         precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.

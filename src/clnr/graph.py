@@ -43,7 +43,8 @@ class Graph:
         labels: Class per node, -1 where unknown; or None.
         ids: The user's own name of each node; or None for 0, 1, 2 ...
         split: The published split, where there is one.
-        name: What to call it in reports.
+        name: What to call it in reports; nothing else follows from it.
+        dataset: The data set of the catalogue that it is, for which recipes are shipped; None for a graph of one's own.
     """
 
     features: Matrix
@@ -53,6 +54,7 @@ class Graph:
     ids: Array | None = None
     split: Split | None = None
     name: str = "graph"
+    dataset: str | None = None
 
     @classmethod
     def from_edges(

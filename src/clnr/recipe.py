@@ -168,8 +168,8 @@ class Shelved(NamedTuple):
     published: Published | None
 
 
-def shelved(dataset: str, lineage: tuple[str, ...]) -> Shelved:
-    """The shipped recipe of a data set for a method, given as its name followed by its ancestors'.
+def shelved(dataset: str | None, lineage: tuple[str, ...]) -> Shelved:
+    """The shipped recipe of a data set, or of any where that is None, for a method: its name followed by its ancestors'.
 
     A method has its parent's numbers but for those that its own rows name: first its row for any data set, then that for this
     one. So nCLNR uses CLNR's (that is the paper's ablation), and GRACE says only in what it differs.
@@ -190,6 +190,8 @@ def shelved(dataset: str, lineage: tuple[str, ...]) -> Shelved:
 
 
 @functools.cache
-def _shelf(dataset: str) -> dict[str, dict[str, Any]]:
+def _shelf(dataset: str | None) -> dict[str, dict[str, Any]]:
+    if dataset is None:
+        return {}
     file = resources.files("clnr") / "recipes" / f"{dataset}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

@@ -48,7 +48,7 @@ def run(
         method: A method, or its name.
         dataset: A data set's name, or a graph with labels.
         seed: Decides everything random: split, initial weights, views, sampled nodes.
-        recipe: All numbers; the shelf's for this method and data set where not given.
+        recipe: All numbers; those shipped for this method and data set where not given, else for this method and any graph.
         device: ``auto``, ``cpu`` or ``cuda``.
         precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
         data_root: Folder with raw data, looked into first.
@@ -155,7 +155,7 @@ def _resolve(
     if not isinstance(graph, Graph):
         raise DataError(f"a data set is a Graph or a name, not a {type(dataset).__name__}; the method comes first")
     if recipe is None:
-        recipe = shelf(method, graph.name).recipe
+        recipe = shelf(method, graph.dataset).recipe
     if not isinstance(recipe, Recipe):
         raise RecipeError(f"a recipe is a Recipe, not a {type(recipe).__name__}; vary one with recipe_for(...).but(...)")
     return method, graph, recipe
@@ -292,10 +292,13 @@ def _runs(
 
 
 def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
-    """The shipped recipe for a method on a data set: what ``run`` takes where it is given none. Vary it with ``but``."""
-    return shelf(_method(method), dataset.name if isinstance(dataset, Graph) else data.find(dataset).name).recipe
+    """The shipped recipe for a method on a data set: what ``run`` takes where it is given none. Vary it with ``but``.
+
+    For a graph of one's own, whatever its name, it is the method's for any graph.
+    """
+    return shelf(_method(method), dataset.dataset if isinstance(dataset, Graph) else data.find(dataset).name).recipe
 
 
-def shelf(method: Method, dataset: str) -> Shelved:
-    """The shipped recipe for a method on a data set, with its sources and the published result."""
+def shelf(method: Method, dataset: str | None) -> Shelved:
+    """The shipped recipe for a method on a data set, or on any where that is None, with its sources and what was published."""
     return shelved(dataset, method.lineage)

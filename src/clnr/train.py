@@ -184,20 +184,21 @@ class Player:
                     trainee.step()
 
     def _without_waiting(self) -> bool:
-        """A step in which torch objects to what waits for the GPU; False if something did, with no parameter changed yet."""
-        before = torch.cuda.get_sync_debug_mode()
+        """A step in which torch objects to what waits for the GPU; False if something did, and all is as it was before it."""
+        undo, before = self._trainees[0].snapshot(), torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # That this mode is young.
             torch.cuda.set_sync_debug_mode("error")
         try:
             self._trainees[0].step()
+            return True
         except RuntimeError as error:
             if "synchronizing" not in str(error):
                 raise
-            return False
         finally:
             torch.cuda.set_sync_debug_mode(before)
-        return True
+        undo()
+        return False
 
 
 def ended(criteria: Tensor, patience: int) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -58,15 +58,24 @@ class Trainee:
             state |= {f"best.{name}": value for name, value in self._best.state.items()}
         return state | {"written": self._written}
 
-    @torch.no_grad()
     def go_on(self, state: Mapping[str, Tensor], done: int) -> None:
         """Be as another was after so many epochs, whose state is given."""
+        self._put(state, done)
+
+    @torch.no_grad()
+    def _put(self, state: Mapping[str, Tensor], epoch: int | Tensor) -> None:
         for name, value in self.state.items():
             value.copy_(state[name])
         if isinstance(self._moment.epoch, Tensor):
-            self._moment.epoch.fill_(done)
+            self._moment.epoch.copy_(torch.as_tensor(epoch))
         else:
-            self._moment = dataclasses.replace(self._moment, epoch=done)
+            self._moment = dataclasses.replace(self._moment, epoch=epoch)
+
+    def snapshot(self) -> Callable[[], None]:
+        """Copy all that an epoch changes; what is returned puts it back."""
+        state = {name: value.clone() for name, value in self.state.items()}
+        epoch = self._moment.epoch.clone() if isinstance(self._moment.epoch, Tensor) else self._moment.epoch
+        return lambda: self._put(state, epoch)
 
     def step(self) -> None:
         """One epoch."""

@@ -46,7 +46,7 @@ def same(a, b):
 
 
 def recipe_of(method):
-    return shelf(method, "tiny").recipe.but(hidden=16, dimension=3 if method.supervised else 8, epochs=9, head_width=0)
+    return shelf(method, None).recipe.but(hidden=16, dimension=3 if method.supervised else 8, epochs=9, head_width=0)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -40,12 +42,26 @@ def test_every_method_has_one_and_says_why(name):
 
 def test_what_a_methods_authors_have_set_stays():
     recipe, why = default_recipe(METHODS["DGI"], tiny())
-    own = shelf(METHODS["DGI"], "tiny").recipe
+    own = shelf(METHODS["DGI"], None).recipe
     assert (recipe.epochs, recipe.dimension) == (own.epochs, own.dimension)
     assert not {"epochs", "dimension"} & {each.key for each in why}
 
 
-def test_a_data_set_of_the_catalogue_keeps_its_recipe():
-    recipe, _ = default_recipe(METHODS["CLNR"], tiny().named("cora"))
-    own = shelf(METHODS["CLNR"], "cora").recipe
-    assert (recipe.epochs, recipe.dimension, recipe.feature_mask) == (own.epochs, own.dimension, own.feature_mask)
+@pytest.mark.parametrize("method", [METHODS["CLNR"], METHODS["BGRL"]], ids=str)
+def test_a_data_set_of_the_catalogue_keeps_its_recipe_whole(method):
+    graph = dataclasses.replace(tiny(), dataset="photo")
+    assert default_recipe(method, graph) == (shelf(method, "photo").recipe, [])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_graphs_name_decides_nothing(name):
+    plain = default_recipe(METHODS[name], tiny())
+    for other in ("photo", "Photo", "any", "../recipes/photo"):
+        assert default_recipe(METHODS[name], tiny().named(other)) == plain
+
+
+def test_hidden_is_as_wide_as_the_embedding():
+    for method in METHODS.values():
+        recipe, _ = default_recipe(method, graph_of(2000, 6))
+        if "hidden" in method.keys and "dimension" in method.keys and method.name not in ("GAE", "VGAE"):
+            assert recipe.hidden == recipe.dimension

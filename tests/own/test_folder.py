@@ -23,7 +23,7 @@ SMALL = {"hidden": 16, "dimension": 8, "epochs": 3, "probe_steps": 20, "head_wid
 
 
 def outcome_of(method="CLNR", read=None, **changes):
-    recipe = shelf(METHODS[method], "tiny").recipe.but(**SMALL | changes)
+    recipe = shelf(METHODS[method], None).recipe.but(**SMALL | changes)
     return learn_graph(as_read(tiny()) if read is None else read, METHODS[method], recipe, 1, cpu())
 
 

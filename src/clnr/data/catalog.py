@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clnr.data import formats
@@ -51,7 +51,7 @@ class Dataset:
     def load(self, root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
         """Read, verify and return the graph."""
         files = locate(self.name, self.layouts, self.urls, root, fetch) if self.layouts else []
-        graph = self.verify(formats.read(self.reader, files), files).named(self.name)
+        graph = replace(self.verify(formats.read(self.reader, files), files), name=self.name, dataset=self.name)
         return graph.with_rows_summing_to_one() if self.rows_sum_to_one else graph
 
     def verify(self, graph: Graph, files: list[Path]) -> Graph:

@@ -44,7 +44,7 @@ def choices(graph: Graph) -> list[Choice]:
     mask, few = (0.1, f"{graph.num_features} features are few") if narrow else (0.2, f"{graph.num_features:,} features bear it")
     return [
         Choice("dimension", width, why),
-        Choice("hidden", width, "as the embedding"),
+        Choice("hidden", width, why),
         Choice("epochs", epochs, enough),
         Choice("edge_drop", drop, sparse),
         Choice("feature_mask", mask, few),
@@ -54,9 +54,12 @@ def choices(graph: Graph) -> list[Choice]:
 def default_recipe(method: Method, graph: Graph) -> tuple[Recipe, list[Choice]]:
     """A method's recipe for a graph, and what of it follows from the graph.
 
-    Numbers that a method's authors have set for all graphs stay theirs; those that it has no use for are not chosen.
+    A data set of the catalogue has the recipe that is shipped for it, whole. For any other graph, numbers that a method's
+    authors have set for all graphs stay theirs, and those that it has no use for are not chosen.
     """
-    recipe, _, sources, _ = shelf(method, graph.name)
+    recipe, _, sources, _ = shelf(method, graph.dataset)
+    if graph.dataset is not None:
+        return recipe, []
     free = [
         choice
         for choice in choices(graph)

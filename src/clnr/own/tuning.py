@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -61,7 +63,6 @@ def tune(
         import optuna
     except ImportError:
         raise ClnrError("--tune needs Optuna: pip install 'clnr[tune]'") from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     score, what = _judge(read, method, seed, engine, share)
 
     def objective(trial: optuna.Trial) -> float:
@@ -75,11 +76,23 @@ def tune(
         said(f"trial {trial.number + 1} of {trials}: {what} {value:.4g} with {told}")
         return value
 
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed % 2**32))
-    # The first is the recipe as it is, so that nothing worse can be chosen.
-    study.enqueue_trial(_as_it_is(method, recipe, set_by_user))
-    study.optimize(objective, n_trials=trials)
+    with _quiet(optuna.logging):
+        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed % 2**32))
+        # The first is the recipe as it is, so that nothing worse can be chosen.
+        study.enqueue_trial(_as_it_is(method, recipe, set_by_user))
+        study.optimize(objective, n_trials=trials)
     return recipe.but(**_values(study.best_params, recipe))
+
+
+@contextmanager
+def _quiet(logging: ModuleType) -> Iterator[None]:
+    """Optuna's own words only where something fails, in here; its verbosity is the whole process's."""
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def _judge(read: Read, method: Method, seed: int, engine: Engine, share: float) -> tuple[Callable[[Recipe], float], str]:
