@@ -1,6 +1,7 @@
-"""Many seeds of CLNR on many data sets in one process, trained and strictly evaluated: accuracies and time.
+"""Many seeds of a method on many data sets in one process, trained and strictly evaluated: accuracies and time.
 
-python -m benchmarks.sets --seeds 20                      # the seven sets, as far as they are there
+python -m benchmarks.sets --seeds 20                      # CLNR on the seven sets, as far as they are there
+python -m benchmarks.sets --method GRACE cora cs
 python -m benchmarks.sets cora photo --precision float32
 """
 
@@ -13,7 +14,7 @@ import time
 import torch
 
 from benchmarks import command, positive
-from clnr import CLNR, data, machine, runs
+from clnr import data, machine, methods, runs
 from clnr.engine import choose
 from clnr.errors import DataError
 
@@ -23,12 +24,13 @@ SETS = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", default=SETS)
+    parser.add_argument("--method", default=methods.CLNR.name)
     parser.add_argument("--seeds", type=positive, default=20)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
     asked = parser.parse_args()
-    began = time.perf_counter()
-    print(f"{'':12}{'strict %':>14}{'paper rule %':>14}{'ms an epoch':>13}{'together':>10}{'seconds':>9}")
+    method, began = methods.find(asked.method), time.perf_counter()
+    print(f"{method.name:12}{'strict %':>14}{'paper rule %':>14}{'ms an epoch':>13}{'together':>10}{'seconds':>9}")
     for name in asked.names:
         start = time.perf_counter()
         try:
@@ -36,7 +38,7 @@ def main() -> None:
         except DataError as error:
             print(f"{name:12}no data: {error}", flush=True)
             continue
-        made = list(runs(CLNR, graph, range(asked.seeds), device=asked.device, precision=asked.precision))
+        made = list(runs(method, graph, range(asked.seeds), device=asked.device, precision=asked.precision))
         spread = {
             rule: f"{statistics.fmean(values):.2f}±{statistics.pstdev(values):.2f}"
             for rule in ("strict", "paper")
