@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ def graph() -> Graph:
 
 @pytest.fixture
 def sixteen_gb(cuda):
+    gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(LIMIT / torch.cuda.get_device_properties(cuda).total_memory, cuda)
     yield

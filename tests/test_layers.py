@@ -15,6 +15,7 @@ from clnr.layers import (
     norms,
     perceptron,
     prelu,
+    prelu_linear,
     slopes,
     under,
 )
@@ -99,6 +100,19 @@ def test_prelu_and_its_gradient():
     assert torch.autograd.gradcheck(prelu, (h, slope))
     np.testing.assert_array_equal(prelu(h.detach(), torch.tensor(1.0)).numpy(), h.detach().numpy())
     np.testing.assert_array_equal(prelu(h.detach(), torch.tensor(0.0)).numpy(), h.detach().relu().numpy())
+
+
+def test_a_layer_after_prelu_keeps_only_what_it_was_given():
+    parts = [numbers(6, 4), torch.tensor(0.3, dtype=torch.float64), numbers(4, 3), numbers(3)]
+    for part in parts:
+        part.requires_grad_()
+    h, slope, weight, bias = parts
+    torch.testing.assert_close(prelu_linear(*parts), prelu(h, slope) @ weight + bias)
+    assert torch.autograd.gradcheck(prelu_linear, parts)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.shape) or t, lambda t: t):
+        prelu_linear(*parts)
+    assert kept == [h.shape, slope.shape, weight.shape]
 
 
 def test_slopes_begin_at_a_quarter():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -71,6 +72,26 @@ def slopes(layers: int) -> Parameters:
 def prelu(h: Tensor, slope: Tensor) -> Tensor:
     """ReLU with a learned slope below zero (He et al., 2015)."""
     return torch.where(h > 0, h, slope * h)
+
+
+def prelu_linear(h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A linear layer after ``prelu``, whose output is not kept for the way back but computed again: half the memory."""
+    return _PReLULinear.apply(h, slope, weight, bias)
+
+
+class _PReLULinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(h, slope, weight)
+        return torch.addmm(bias, prelu(h, slope), weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        h, slope, weight = ctx.saved_tensors
+        (g,) = grads
+        of_weight = prelu(h, slope).T @ g
+        back = g @ weight.T
+        return torch.where(h > 0, back, slope * back), torch.where(h > 0, 0, h * back).sum(), of_weight, g.sum(0)
 
 
 def norms(widths: list[int]) -> Parameters:

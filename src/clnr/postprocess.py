@@ -12,7 +12,7 @@ from torch.nn.functional import elu
 
 from clnr import chance
 from clnr.engine.dense import PLAIN, Dense, constant
-from clnr.layers import Parameters, at, linear_layers, perceptron, prelu, slopes, under
+from clnr.layers import Parameters, at, linear_layers, perceptron, prelu, prelu_linear, slopes, under
 from clnr.rows import Known, known, rescale, standardize
 
 FLOOR = 1e-5
@@ -141,10 +141,10 @@ class ShortcutHead(Postprocess):
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         deep, shortcut = under(parameters, "deep"), under(parameters, "shortcut")
-        h = z
-        for layer in range(self._LAYERS):
-            h = prelu(h @ deep[f"{layer}.weight"] + deep[f"{layer}.bias"], deep[f"{layer}.slope"])
-        return h + z @ shortcut["0.weight"] + shortcut["0.bias"]
+        h = torch.addmm(deep["0.bias"], z, deep["0.weight"])
+        for layer in range(1, self._LAYERS):
+            h = prelu_linear(h, deep[f"{layer - 1}.slope"], deep[f"{layer}.weight"], deep[f"{layer}.bias"])
+        return prelu(h, deep[f"{self._LAYERS - 1}.slope"]) + torch.addmm(shortcut["0.bias"], z, shortcut["0.weight"])
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,8 @@ def own_stream(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    stream = torch.cuda.Stream(device)
+    # One for all, since each stream has a workspace of its own for matrix products.
+    stream = _stream(device, 0, -1)
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):
         yield
