@@ -1,31 +1,39 @@
 # Two commands: `make run` trains CLNR on the embedded graph; `make test` checks everything. Both set up .venv first.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
+BIN := $(VENV)/bin
 
-.PHONY: run test clean
+.PHONY: run test pytest test-lowest clean
 
-run: .venv/run.stamp
+run: $(VENV)/run.stamp
 	@$(BIN)/clnr run
 
-test: .venv/test.stamp
+test: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-.venv/bin/python:
+pytest: $(VENV)/test.stamp
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
+test-lowest:
+	@$(MAKE) pytest VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "clnr needs Python 3.11 or newer; say which with: make run PYTHON=python3.12" >&2; exit 2; }
-	@echo "Setting up .venv (once; PyTorch is a large download) ..."
-	$(PYTHON) -m venv .venv
+	@echo "Setting up $(VENV) (once; PyTorch is a large download) ..."
+	$(PYTHON) -m venv $(VENV)
 
-.venv/run.stamp: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+$(VENV)/run.stamp: $(BIN)/python pyproject.toml $(CONSTRAINTS)
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable .
 	@touch $@
 
-.venv/test.stamp: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	@touch $@ .venv/run.stamp
+$(VENV)/test.stamp: $(BIN)/python pyproject.toml $(CONSTRAINTS)
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
+	@touch $@ $(VENV)/run.stamp
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache dist

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import clnr
 
 SOURCE = Path(clnr.__file__).parent
+ROOT = Path(__file__).parents[1]
 
 # A module imports only from those above it.
 ORDER = (
@@ -83,3 +85,15 @@ def test_importing_says_nothing_and_loads_no_heavy_optional_package():
     script = f"import sys, clnr; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_the_lowest_versions_are_those_that_the_package_names():
+    """So that `make test-lowest` tests what pyproject.toml promises."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    named = dict(each.split(">=") for each in (*project["dependencies"], *extras["tune"], *extras["approximate"]))
+    lines = (ROOT / "constraints-lowest.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert pinned.keys() == named.keys()
+    for name, version in pinned.items():
+        assert (version + ".0").startswith(named[name] + "."), name
