@@ -279,7 +279,7 @@ TABLES = {
 
 
 def packed(table: list) -> bytes:
-    return gzip.compress("".join(",".join(map(str, row)) + "\n" for row in table).encode())
+    return gzip.compress("".join(",".join(map(str, row)) + "\n" for row in table).encode(), mtime=0)
 
 
 def ogb_folder(folder: Path, changed: dict[str, bytes] | None = None) -> list[Path]:
@@ -595,7 +595,7 @@ TABLE_MISFITS = {
     "one label too few": ("raw/node-label.csv.gz", packed([[0], [1], [2], [0]])),
     "a label that is no number": ("raw/node-label.csv.gz", packed([[0], [1], [2], [0], ["nan"]])),
     "labels that are not compressed": ("raw/node-label.csv.gz", b"2\n0\n1\n1\n0\n"),
-    "no count": ("raw/num-node-list.csv.gz", gzip.compress(b"")),
+    "no count": ("raw/num-node-list.csv.gz", gzip.compress(b"", mtime=0)),
     "a count that is a word": ("raw/num-node-list.csv.gz", packed([["five"]])),
     "a training node above": ("split/time/train.csv.gz", packed([[3], [9]])),
     "a training node that tests": ("split/time/train.csv.gz", packed([[3], [4]])),

@@ -50,7 +50,7 @@ def weights(graph):
         ("e.txt", "a b\nb c\n"),
         ("e.edges", "a\tb\nb\tc"),
         ("e.csv", "source;target\na;b\nb;c\n"),
-        ("e.csv.gz", gzip.compress(EDGES.encode())),
+        ("e.csv.gz", gzip.compress(EDGES.encode(), mtime=0)),
         ("e.jsonl", '{"source": "a", "target": "b"}\n{"source": "b", "target": "c"}\n'),
         ("e.json", '[{"source": "a", "target": "b"}, {"source": "b", "target": "c"}]'),
     ],
