@@ -40,7 +40,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     >>> graph = load("embedded")
     >>> z = NodeEmbedder(epochs=5).fit_transform(graph)
     >>> z.shape
-    (2400, 512)
+    (2400, 256)
 
     Args:
         method: A method, or its name; see ``clnr ls methods``.

@@ -86,6 +86,16 @@ def read_tables(
 ) -> Read:
     """A graph from a table of edges and one of nodes, or an earlier one with what these tables add to it.
 
+    >>> import pyarrow
+    >>> from clnr import read_tables
+    >>> edges = pyarrow.table({"source": ["ann", "bob"], "target": ["bob", "cy"]})
+    >>> nodes = pyarrow.table({"id": ["ann", "bob", "cy"], "age": [30, 40, 50], "vip": [True, False, False]})
+    >>> read = read_tables(edges, nodes)
+    >>> read.graph
+    Graph(graph: 3 nodes, 4 edges, 2 dense features)
+    >>> read.graph.ids.tolist()
+    ['ann', 'bob', 'cy']
+
     Args:
         edges: A CSV, Parquet or JSON file, a glob of them, a query over anything that DuckDB reads, or a data frame; None where
             only nodes are added to an earlier graph.
