@@ -11,6 +11,7 @@ import numpy as np
 from clnr.edges import Array
 from clnr.errors import DataError
 from clnr.graph import Graph
+from clnr.saying import counted
 from clnr.tables import joining
 from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, all_whole, columns_of, found, labels_of, load_nodes, plain
 from clnr.tables.encoding import Encoding
@@ -266,7 +267,7 @@ def _nodes(
         if encoding.parts:
             features = joining.joined_features(onto.graph.features, features, take)
             if people is None and len(place):
-                remarks.append(f"{len(place):,} new nodes are known from edges alone: all their values are missing")
+                remarks.append(f"known from edges alone, with all values missing: {counted(len(place), 'new node')}")
     return _Nodes(features, encoding, labels, classes, columns), remarks
 
 
