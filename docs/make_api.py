@@ -76,8 +76,9 @@ def _said(value: Any) -> str:
     """A docstring as Markdown: its arguments as a list."""
     lines = (inspect.getdoc(value) or "").replace("``", "`").splitlines()
     out: list[str] = []
-    listing = False
+    listing = example = False
     for line in lines:
+        example = bool(line) and (example or line.startswith(">>>"))
         title = re.fullmatch(r"(Args|Attributes|Raises|Returns):", line)
         if title:
             listing = True
@@ -88,7 +89,7 @@ def _said(value: Any) -> str:
             out.append("  " + textwrap.dedent(line).strip())
         else:
             listing = listing and not line
-            out.append(f"    {line}" if line.startswith((">>>", "(")) else line)
+            out.append(f"    {line}" if example else line)
     return "\n".join(out).rstrip() + "\n"
 
 

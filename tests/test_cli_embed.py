@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -197,6 +199,11 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
         ([*EMBED, "--out", "mine", "--method", "CLRN"], "did you mean 'CLNR'"),
         ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
         ([*EMBED, "--out", "mine", "--source", "who"], "edges.csv: there is no column 'who'"),
+        (
+            [*EMBED, "--out", "mine", "--name", "title"],
+            "nodes.parquet: there is no column 'title' for names; there are id, label",
+        ),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--name", "title"], "table of nodes, and there is none"),
         ([*EMBED, "--out", "mine", "--seed", "-1"], "seed"),
         ([*EMBED, "--out", "mine", "--hold-out", "1"], "--hold-out"),
         ([*EMBED, "--out", "mine", "--model", "none"], "no such folder"),
@@ -335,6 +342,37 @@ def test_similar_nodes(clnr, files):
     assert all(row["id"] in shown.out for row in found)
     assert "no node 'paper:500'" in assert_refused(clnr("similar", "mine", "paper:500"))
     assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
+
+
+def words_of(folder):
+    """The texts of a report."""
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="words">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
+    nodes = pq.read_table("nodes.parquet")
+    titles, others = ([f"{word} \x1b[31m{i}" for i in range(80)] for word in ("Title", "Other"))
+    pq.write_table(nodes.append_column("title", [titles]).append_column("other", [others]), "nodes.parquet")
+    assert clnr(*EMBED, "--out", "mine", *SMALL).code == 0
+    assert words_of(files / "mine")["names"] == titles
+    found = only_json(clnr("similar", "mine", "paper:5", "-k", "3", "--json"))
+    assert [row["name"] for row in found] == [titles[int(row["id"].removeprefix("paper:"))] for row in found]
+    shown = clnr("similar", "mine", "paper:5", "-k", "3").out
+    assert shown.split()[:2] == ["name", "id"]
+    assert f"Title [31m{found[0]['id'].removeprefix('paper:')} {found[0]['id']} " in " ".join(shown.split())
+    assert "\x1b" not in shown
+    before = (files / "mine" / "report.html").read_bytes()
+    assert "there is no column 'toher' for names" in assert_refused(clnr("report", "mine", "--name", "toher"))
+    assert (files / "mine" / "report.html").read_bytes() == before
+    assert clnr("report", "mine", "--name", "OTHER").code == 0
+    assert words_of(files / "mine")["names"] == others
+    assert only_json(clnr("similar", "mine", "paper:5", "-k", "1", "--json"))[0]["name"].startswith("Other")
+    assert clnr(*EMBED, "--out", "mine", *SMALL, "--resume").code == 0
+    assert "report mine --name title" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--resume", "--name", "title"))
+    assert clnr("report", "mine", "--name", "id").code == 0
+    assert words_of(files / "mine")["names"] == []
+    assert "name" not in clnr("similar", "mine", "paper:5").out
 
 
 def test_the_report_is_written_anew_and_opened(clnr, files, monkeypatch):

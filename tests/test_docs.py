@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from clnr.data import DATASETS
+from tests.conftest import tiny
 from tests.test_cli import entry_point
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -55,11 +57,40 @@ def test_what_the_tutorial_shows_is_what_is_said(clnr, tables):
         assert line.removesuffix("...") in said
 
 
-@pytest.mark.parametrize("page", ["your-graph.md"])
-def test_the_pages_python_runs(page, tables, capsys):
-    for _, block in blocks(page, "python"):
-        exec(compile(block, page, "exec"), {})
+def test_the_tutorials_python_runs(tables, capsys):
+    for _, block in blocks("your-graph.md", "python"):
+        exec(compile(block, "your-graph.md", "exec"), {})
     assert capsys.readouterr().out
+
+
+def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
+    """On a small graph in place of Cora, whose sizes are those of the catalogue."""
+    monkeypatch.chdir(tmp_path)
+    cora, names = DATASETS["cora"], {"graph": tiny()}
+    sizes = f"{cora.nodes} nodes, {cora.edges} edges, {cora.features} sparse features, {cora.classes} classes"
+    first, second = (block for _, block in blocks("../README.md", "python"))
+    assert f'load("cora")  # Graph(cora: {sizes})' in second
+    for block in (
+        first,
+        second.replace('load("cora")', "graph").replace("range(20)", "range(2)").replace("epochs=100", "epochs=5"),
+    ):
+        exec(compile(block, "README.md", "exec"), names)
+    assert (tmp_path / "my-graph" / "recipe.toml").is_file()
+    assert names["z"].shape[0] == 40
+    assert [run.seed for run in names["many"]] == [0, 1]
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_the_python_of_the_page_on_data_runs(tables):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    Path("trades.csv").rename("edges.csv")
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv("people.csv"), "nodes.parquet")
+    ((_, block),) = blocks("data.md", "python")
+    names: dict = {}
+    exec(compile(block, "data.md", "exec"), names)
+    assert names["z"].shape[0] == names["graph"].num_nodes == 10
 
 
 def test_the_api_page_is_made_from_todays_docstrings():

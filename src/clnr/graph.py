@@ -72,6 +72,10 @@ class Graph:
     ) -> Graph:
         """A graph from a list of edges; duplicates become one edge, their weights added; weight 0 is no edge.
 
+        >>> from clnr import Graph
+        >>> Graph.from_edges([0, 1, 1], [1, 2, 2], [[1, 0], [0, 1], [1, 1]], undirected=True, name="path")
+        Graph(path: 3 nodes, 4 edges, 2 dense features)
+
         Args:
             source: Node index per edge.
             target: Node index per edge.

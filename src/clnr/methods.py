@@ -67,7 +67,12 @@ class Method:
                 raise MethodError(f"{self.name}, {place}: {getattr(part, '__name__', part)!s} {wrong}")
 
     def but(self, name: str, summary: str, **changes: Any) -> Method:
-        """This method with some places filled otherwise."""
+        """This method with some places filled otherwise.
+
+        >>> from clnr import CLNR
+        >>> CLNR.but("plain", "CLNR without postprocessing", postprocess=()).lineage
+        ('plain', 'CLNR')
+        """
         for place in changes:
             if place not in PLACES:
                 raise UnknownName("place of a method", place, PLACES)

@@ -77,7 +77,15 @@ class Recipe:
         return cls().but(**values)
 
     def but(self, **values: Any) -> Recipe:
-        """This recipe with some values changed."""
+        """This recipe with some values changed.
+
+        >>> from clnr import Recipe
+        >>> Recipe().but(epochs=100, temperature=0.3).epochs
+        100
+        >>> Recipe().but(epochs="many")
+        Traceback (most recent call last):
+        clnr.errors.RecipeError: epochs must be a whole number, not 'many'
+        """
         for name in values:
             if name not in KEYS:
                 raise UnknownName("recipe key", name, KEYS)

@@ -44,6 +44,12 @@ def run(
 ) -> Run:
     """Train a method on a data set and evaluate what it learned.
 
+    >>> from clnr import recipe_for, run
+    >>> quick = recipe_for("CLNR", "embedded").but(epochs=3, hidden=32, dimension=32, probe_steps=50)
+    >>> result = run("CLNR", "embedded", seed=0, recipe=quick)
+    >>> result.method, result.epochs, 30 < result.strict < 100
+    ('CLNR', 3, True)
+
     Args:
         method: A method, or its name.
         dataset: A data set's name, or a graph with labels.
@@ -74,6 +80,10 @@ def runs(
     together: int | None = None,
 ) -> Iterator[Run]:
     """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
+
+    >>> from clnr import Recipe, runs
+    >>> [run.seed for run in runs("Raw", "embedded", range(3), recipe=Recipe(probe_steps=10))]
+    [0, 1, 2]
 
     The arguments are those of ``run``, and ``together``: how many are trained side by side at most, if fewer than the device
     would have; with 1, times are those of one alone. No seed may come twice. What is returned is an iterator: runs come in the
@@ -122,6 +132,11 @@ def embed(
     watch: Watch | None = None,
 ) -> Array:
     """Train a method on a graph and return its embedding: one row per node, float32.
+
+    >>> from clnr import embed, load, recipe_for
+    >>> graph = load("embedded")
+    >>> embed("CLNR", graph, recipe=recipe_for("CLNR", "embedded").but(epochs=3, hidden=32, dimension=16)).shape
+    (2400, 16)
 
     No labels are needed, nor looked at, but by a method that is taught by them; its embedding is its logits. The arguments are
     those of ``run``, which evaluates the same embedding.

@@ -1,4 +1,4 @@
-"""Numbers as one would say them."""
+"""Numbers as one would say them, and texts as one may print them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def printable(text: str) -> str:
+    """In one line, with nothing in it that a terminal would act upon or that would turn the text about it around."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 def counted(count: int, what: str) -> str:

@@ -11,7 +11,7 @@ import torch
 from clnr.engine import cpu
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.methods import METHODS
-from clnr.own.folder import METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS, load_folder, save_folder
+from clnr.own.folder import METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS, load_folder, name_nodes, save_folder
 from clnr.own.given import as_read
 from clnr.own.learning import learn_graph
 from clnr.recipe import Recipe
@@ -67,6 +67,22 @@ def test_tables_come_back_with_ids_encoding_and_columns(tmp_path):
     assert back.classes == outcome.read.classes == ("x", "y", "z")
     assert back.findings == outcome.read.findings
     assert back.columns.equals(outcome.read.columns)
+
+
+def test_an_earlier_clnrs_folder_opens_and_its_nodes_can_be_given_names(tmp_path):
+    folder = saved(outcome_of(read=tables(tmp_path)), tmp_path)
+    content = json.loads((folder / TABLES).read_text())
+    del content["findings"]["names"]
+    (folder / TABLES).write_text(json.dumps(content))
+    back = load_folder(folder)
+    assert back.read.names_of(np.arange(20)) == []
+    named = name_nodes(back, "Kind", folder).read
+    assert named.names_of(np.arange(3)) == ["a", "b", "a"]
+    assert load_folder(folder).read.findings == named.findings
+    with pytest.raises(DataError, match=r"nodes\.parquet: there is no column 'king' for names; there are id, age, kind, label"):
+        name_nodes(back, "king", folder)
+    with pytest.raises(DataError, match="there is no table of nodes in it"):
+        name_nodes(outcome_of(), "kind", folder)
 
 
 def test_vectors_are_plain_parquet(tmp_path):
@@ -127,6 +143,7 @@ def replaced(path, a, b):
         (RECIPE, "seed = 1", "seed = -1", "whole number"),
         (RECIPE, "epochs = 3", 'epochs = "3"', "whole number"),
         (METRICS, '"loss"', '"lost"', "loss"),
+        (TABLES, '"names": null', '"names": "title"', "names are to be in column 'title', which nodes.parquet lacks"),
     ],
 )
 def test_what_does_not_fit_is_refused(name, a, b, said, tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,17 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
     assert made["flag"].names == ("true", "false")
     assert made["label"].names == ("0", "1", "2")
     assert made["number of edges"].values.sum() == tiny().num_edges
+
+
+def test_names_are_told_and_their_column_is_no_colour():
+    read = as_read(tiny())
+    columns = pa.table({"title": [f" Node {i}" if i % 2 else None for i in range(40)], "kind": ["a", "b"] * 20})
+    read = read._replace(columns=columns, findings=replace(read.findings, names="title"))
+    made = story(learn_graph(read, METHODS["CLNR"], SMALL, 0, cpu()), "mine")
+    assert list(made.names) == [f"Node {i}" if i % 2 else "" for i in range(40)]
+    assert [column.name for column in made.columns] == ["label", "kind", "number of edges"]
+    assert dict(made.sections[0][1])["names"] == "column title"
+    assert story(outcome_of(columns=columns), "mine").names == ()
 
 
 def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):

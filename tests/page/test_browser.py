@@ -83,15 +83,75 @@ def test_a_click_on_a_node_shows_its_neighbours(show, webgl):
 def test_values_of_all_columns_are_shown_and_missing_ones_said(show):
     tab = show(story())
     tab.mouse.click(*at(tab, 0))
-    rows = tab.locator("#panel tr").all_inner_texts()
-    assert [row.split("\t") for row in rows] == [
-        ["kind", "missing"],
-        ["year", "missing"],
-        ["degree", "58"],
-        ["many", "group 0"],
-    ]
+    assert texts(tab, "#panel th") == ["kind", "year", "degree", "many"]
+    assert texts(tab, "#panel td") == ["missing", "missing", "58", "group 0"]
     tab.mouse.click(*at(tab, 32))
-    assert [row.split("\t")[1] for row in tab.locator("#panel tr").all_inner_texts()][:2] == ["blue", "1992"]
+    assert texts(tab, "#panel td")[:2] == ["blue", "1992"]
+
+
+# How many lines each word of some cells is spread over.
+LINES = """(selector) => Array.from(document.querySelectorAll(selector)).flatMap((cell) => {
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  const lines = [];
+  while (walk.nextNode())
+    for (const found of walk.currentNode.data.matchAll(/[\\p{L}\\d]+/gu)) {
+      const range = document.createRange();
+      range.setStart(walk.currentNode, found.index);
+      range.setEnd(walk.currentNode, found.index + found[0].length);
+      lines.push([found[0], new Set(Array.from(range.getClientRects(), (box) => box.top)).size]);
+    }
+  return lines;
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 820, 390, 300])
+def test_words_of_long_names_and_values_stay_whole_and_nothing_sticks_out(show, width):
+    one = np.zeros(60, np.int32)
+    values = {
+        "description": "A rather long text of many words, which says at some length what there is to say about this node",
+        "number_of_followers_in_2024": "few",
+        "modified by an automatic process": "government organisation",
+        "address": "https://example.org/" + "x" * 150,
+        "c" * 90: "v" * 90,
+    }
+    tab = show(story(columns=[Column(name, one, (value,)) for name, value in values.items()]), width=width)
+    tab.fill("#query", "node-7")
+    tab.press("#query", "Enter")
+    lines = tab.evaluate(LINES, "#panel th, #panel td, #facts th, #facts td")
+    assert {"description", "followers", "automatic", "government", "accuracy"} <= {word for word, _ in lines}
+    assert [word for word, count in lines if count > 1 and len(word) < 15] == []
+    assert tab.evaluate("(p => p.scrollWidth <= p.clientWidth)(document.getElementById('panel'))")
+    shares = tab.evaluate("['th', 'td'].map(kind => document.querySelector(`#panel ${kind}`).getBoundingClientRect().width)")
+    assert min(shares) > 0.35 * sum(shares)
+
+
+def test_nodes_are_found_and_shown_by_their_names_with_their_ids(show):
+    names = [f"Page {i}" for i in range(60)]
+    names[5], names[6], names[7] = "The Obama White House", "Obama", ""
+    told = story(names=names)
+    tab = show(told)
+    assert tab.get_attribute("#query", "placeholder") == "Find a node by its name or id"
+    tab.fill("#query", "OBAMA")
+    assert texts(tab, "#matches li") == ["Obama node-6", "The Obama White House node-5"]
+    tab.fill("#query", "node-5")
+    assert texts(tab, "#matches li")[:2] == ["The Obama White House node-5", "Page 50 node-50"]
+    tab.fill("#query", "page")
+    assert tab.inner_text("#count") == "57 nodes have this in their name or id"
+    tab.fill("#query", "node-7")
+    assert texts(tab, "#matches li") == ["node-7"]
+    tab.fill("#query", "white house")
+    tab.press("#query", "Enter")
+    assert selected(tab) == 5
+    assert tab.input_value("#query") == "The Obama White House"
+    assert tab.inner_text("#chosen") == "The Obama White House"
+    assert "id node-5" in tab.inner_text("#panel")
+    shown = [f"{names[i]} {told.ids[i]}" if names[i] else told.ids[i] for i in range(60)]
+    assert texts(tab, "#nearest .called") == [shown[other] for other in told.near[5]]
+    assert texts(tab, "#neighbours .called") == [shown[other] for other in told.links[told.start[5] : told.start[6]]]
+    tab.click("#home")
+    settled(tab)
+    tab.mouse.move(*at(tab, 11))
+    assert tab.inner_text("#tip").split("\n") == ["Page 11", "node-11", "blue"]
 
 
 def test_of_many_neighbours_fifty_are_shown_and_the_total_said(show):

@@ -29,7 +29,8 @@ ATTEMPTS = """async (address) => {
 }"""
 
 
-def test_what_strangers_wrote_is_shown_and_does_not_run(show):
+@pytest.mark.parametrize("named", [False, True])
+def test_what_strangers_wrote_is_shown_and_does_not_run(show, named):
     n = len(HOSTILE)
     told = story(
         n,
@@ -37,11 +38,12 @@ def test_what_strangers_wrote_is_shown_and_does_not_run(show):
         sections=[(HOSTILE[0], [(HOSTILE[1], HOSTILE[2])])],
         remarks=HOSTILE[:3],
         ids=HOSTILE,
+        names=HOSTILE[::-1] if named else (),
         columns=[Column(HOSTILE[0], np.arange(n, dtype=np.int32), HOSTILE), Column(HOSTILE[1], np.zeros(n, np.float32))],
     )
     tab = show(told)
     assert tab.inner_text("h1") == HOSTILE[0]
-    for i, name in enumerate(HOSTILE):
+    for i, name in enumerate(HOSTILE[::-1] if named else HOSTILE):
         tab.mouse.move(*at(tab, i))
         tab.fill("#query", name.strip()[:30])
         tab.keyboard.press("Escape")
@@ -81,7 +83,7 @@ def test_at_a_phones_width_nothing_sticks_out(show, hostile):
     if hostile:
         ids = ["W" * 400 + f" {i}" for i in range(60)]
         columns = [*told.columns, Column("C" * 200, np.zeros(60, np.int32), ("N" * 200,))]
-        told = replace(told, ids=ids, columns=columns)
+        told = replace(told, ids=ids, columns=columns, names=["M" * 400 + f" {i}" for i in range(60)])
     tab = show(told, **SMALL)
     for label in ("year", "many", "C" * 59 + "…") if hostile else ("year", "many"):
         tab.select_option("#colour", label=label)

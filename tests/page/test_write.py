@@ -84,6 +84,7 @@ def test_what_strangers_wrote_stays_text():
         remarks=HOSTILE,
         curves=[Curve(name, [1.0]) for name in HOSTILE],
         ids=HOSTILE,
+        names=HOSTILE[::-1],
         columns=[Column(HOSTILE[0], np.arange(len(HOSTILE), dtype=np.int32), HOSTILE)],
     )
     text = page(told)
@@ -95,10 +96,12 @@ def test_what_strangers_wrote_stays_text():
     assert not any(name.startswith("on") for _, attributes in parts.tags for name in attributes)
     words = json.loads(parts.held["words"])
     assert words["ids"] == list(HOSTILE)
+    assert words["names"] == list(HOSTILE[::-1])
     assert words["columns"][0]["names"] == list(HOSTILE)
     assert parts.held["title"] == title
     assert html.escape(HOSTILE[1]) in text
-    assert text.count("<") == page(replace(told, ids=["x"] * len(HOSTILE))).count("<")
+    plain = ["x"] * len(HOSTILE)
+    assert text.count("<") == page(replace(told, ids=plain, names=plain)).count("<")
 
 
 def test_the_policy_names_the_only_script_and_style_and_nothing_else():
@@ -142,6 +145,7 @@ def test_a_story_of_nearly_nothing_is_told(n):
     [
         ({"points": np.zeros((3, 2), np.float32)}, "points must be 60 by 2"),
         ({"points": np.full((60, 2), np.nan, np.float32)}, "points must be finite"),
+        ({"names": ["one"]}, "names must be 60 long, not 1"),
         ({"near": np.zeros((59, 4), np.int32)}, "near must have 60 rows"),
         ({"near": np.full((60, 4), 60, np.int32)}, "near must be whole numbers from -1 to 59"),
         ({"closeness": np.zeros((60, 3), np.float32)}, "closeness"),

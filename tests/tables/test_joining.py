@@ -95,7 +95,7 @@ def test_nodes_alone_and_edges_alone(earlier):
     more = read_tables(edges(("c", "y"), ("k", "y"), ("a", "b")), onto=earlier)
     assert more.graph.ids.tolist() == ["a", "b", "c", "k", "y"]
     assert dense(more.graph)[3:].tolist() == [[0, 0, 0], [0, 0, 0]]
-    assert "2 new nodes are known from edges alone" in more.findings.remarks[-1]
+    assert more.findings.remarks[-1] == "known from edges alone, with all values missing: 2 new nodes"
     assert more.columns["id"].to_pylist() == ["a", "b", "c", None, None]
     assert len(links(more.graph)) == 8
 

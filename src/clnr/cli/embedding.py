@@ -46,6 +46,7 @@ def embed(
     weight: Annotated[str | None, typer.Option(help="That of their weights.")] = None,
     key: Annotated[str | None, typer.Option("--id", help="Column of nodes' ids.")] = None,
     label: Annotated[str | None, typer.Option(help="That of classes: never a feature, only to evaluate.")] = None,
+    name: Annotated[str | None, typer.Option(help="That of names, to show and search; still a feature if it was one.")] = None,
     moment: Annotated[str | None, typer.Option("--time", help="A column of times, which is no feature.")] = None,
     directed: Annotated[bool, typer.Option("--directed", help="An edge holds one way only.")] = False,
     method: Annotated[str, typer.Option(help="See: clnr ls methods.")] = methods.CLNR.name,
@@ -82,7 +83,8 @@ def embed(
     changes = used(chosen, parse(assign or []))
     if model is not None and (changes or trials or every or resume or only_plan):
         raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --plan have no use with it")
-    columns = {"source": source, "target": target, "weight": weight, "id": key, "label": label, "time": moment}
+    ends = {"source": source, "target": target, "weight": weight}
+    columns = {**ends, "id": key, "label": label, "time": moment, "names": name}
     tables: dict[str, Any] = {**columns, "directed": directed or None, "memory": memory}
     if only_plan:
         _plan(read_tables(edges, nodes, **tables), chosen, changes, engine, as_json)
@@ -100,7 +102,7 @@ def embed(
             read = read_tables(edges, nodes, **tables)
             recipe, outlook = _prepared(read, chosen, changes, engine)
             if finished:
-                _check_finished(folder, read, chosen, None if trials else recipe, seed)
+                _check_finished(folder, read, chosen, None if trials else recipe, seed, name)
                 return
             check_forms(forms, read.graph)
             for line in outlook.told:
@@ -131,10 +133,12 @@ def _plan(read: Read, method: Method, changes: Mapping[str, Any], engine: Engine
     print(json.dumps(outlook.to_dict()) if as_json else "\n".join(outlook.told))
 
 
-def _check_finished(folder: Path, read: Read, method: Method, recipe: Recipe | None, seed: int) -> None:
+def _check_finished(folder: Path, read: Read, method: Method, recipe: Recipe | None, seed: int, name: str | None) -> None:
     """On a finished folder there is nothing to do, if it is what was asked for."""
     kept = load_folder(folder)
     differs = differences(kept, read, method, recipe, seed)
+    if name is not None and read.findings.names != kept.read.findings.names:
+        differs.append(f"its nodes are called otherwise, which clnr report {folder} --name {name} changes")
     if differs:
         raise DataError(f"{folder} is finished, but of something else: {'; '.join(differs)}; overwrite it with --force")
     say(f"{folder} is finished: there is nothing to resume")

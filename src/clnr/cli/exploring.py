@@ -13,10 +13,11 @@ from rich.table import Table
 from clnr.cli.app import Json, app, out, say
 from clnr.edges import Compressed
 from clnr.errors import ClnrError, DataError
-from clnr.own.folder import REPORT, load_folder
+from clnr.own.folder import REPORT, load_folder, name_nodes
 from clnr.own.learning import Outcome
 from clnr.own.nearest import nearest
 from clnr.own.story import html
+from clnr.saying import printable
 from clnr.writing import write_whole
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What clnr embed wrote.")]
@@ -41,17 +42,25 @@ def similar(
     i = ids.index(node)
     near = nearest(outcome.z, [i], k, approximate)
     linked = {*_joined(graph.incoming, i), *_joined(graph.outgoing, i)}
+    names = outcome.read.names_of(near.nodes[0])
     found = [
-        {"id": ids[j], "cosine": round(float(cosine), 6), "linked": int(j) in linked, **_label(outcome, int(j))}
-        for j, cosine in zip(near.nodes[0], near.cosine[0], strict=True)
+        {
+            "id": ids[j],
+            **({"name": names[place] or None} if names else {}),
+            "cosine": round(float(near.cosine[0, place]), 6),
+            "linked": int(j) in linked,
+            **_label(outcome, int(j)),
+        }
+        for place, j in enumerate(near.nodes[0])
     ]
     if as_json:
         print(json.dumps(found))
         return
-    table = Table("id", "cosine", "linked", *(["label"] if graph.labels is not None else []), box=None, pad_edge=False)
+    titles = [*(["name"] if any(names) else []), "id", "cosine", "linked", *(["label"] if graph.labels is not None else [])]
+    table = Table(*titles, box=None, pad_edge=False)
     for row in found:
-        more = [row["label"] or ""] if "label" in row else []
-        table.add_row(str(row["id"]), f"{row['cosine']:.4f}", "yes" if row["linked"] else "", *more)
+        told = {**row, "cosine": f"{row['cosine']:.4f}", "linked": "yes" if row["linked"] else ""}
+        table.add_row(*(printable(told[title] or "") for title in titles))
     out.print(table)
 
 
@@ -69,10 +78,14 @@ def _label(outcome: Outcome, j: int) -> dict[str, Any]:
 @app.command()
 def report(
     folder: Folder,
+    name: Annotated[str | None, typer.Option(help="Column of nodes' names from now on; that of ids for none.")] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the report of an embedding anew: one HTML file with facts, scores and a map to explore."""
-    path = write_whole(folder / REPORT, html(load_folder(folder), folder.resolve().name))
+    outcome = load_folder(folder)
+    if name is not None:
+        outcome = name_nodes(outcome, name, folder)
+    path = write_whole(folder / REPORT, html(outcome, folder.resolve().name))
     print(path)
     if show and not webbrowser.open(path.absolute().as_uri()):
         say(f"no browser could be opened; open {path.absolute()}")

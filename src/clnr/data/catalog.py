@@ -209,6 +209,10 @@ def find(name: str) -> Dataset:
 def load(name: str = "embedded", root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
     """A graph by name.
 
+    >>> from clnr import load
+    >>> load("embedded")
+    Graph(embedded: 2400 nodes, 10386 edges, 720 sparse features, 6 classes)
+
     Args:
         name: One of ``clnr ls datasets``, in any case.
         root: Folder with data in PyG's layout; looked into before the folder that CLNR_DATA names, and that before the

@@ -36,6 +36,10 @@ from clnr.own.learning import Outcome, Trained
 from clnr.recipe import Recipe
 from clnr.results import without_nan
 from clnr.tables import Encoding, Findings, Read
+from clnr.tables.columns import found
+from clnr.tables.names import can_name
+from clnr.tables.source import Table
+from clnr.writing import write_whole
 
 _REFERENCE = Reference(torch.device("cpu"))
 FORM = 1
@@ -85,6 +89,18 @@ def load_folder(folder: Path) -> Outcome:
         )
     losses, scores, remarks = _metrics(folder / METRICS)
     return Outcome(trained, read, z, losses, scores, remarks)
+
+
+def name_nodes(kept: Outcome, column: str, folder: Path) -> Outcome:
+    """Call nodes by a column of their table, from now on: the folder remembers it."""
+    columns = kept.read.columns
+    if columns is None:
+        raise DataError(f"{folder}: there is no table of nodes in it, and so no column '{column}' for names")
+    plain = {field.name: str(field.type) for field in columns.schema if can_name(field.type)}
+    names = found(Table(str(folder / NODES), "", plain), column, (), "names")
+    read = kept.read._replace(findings=dataclasses.replace(kept.read.findings, names=names))
+    write_whole(folder / TABLES, _tables_text(read).encode())
+    return dataclasses.replace(kept, read=read)
 
 
 def differences(kept: Outcome, read: Read, method: Method, recipe: Recipe | None, seed: int) -> list[str]:
@@ -215,19 +231,24 @@ def _read(folder: Path, ids: Array) -> Read:
             import pyarrow.parquet as pq
 
             columns = pq.read_table(folder / NODES)
+            columns.validate(full=True)
             if columns.num_rows != graph.num_nodes:
                 raise DataError(f"it has {columns.num_rows:,} rows for {graph.num_nodes:,} nodes")
+    there = [] if columns is None else [field.name for field in columns.schema if can_name(field.type)]
+    if findings.names is not None and there.count(findings.names) != 1:
+        raise DataError(f"{folder / TABLES}: names are to be in column '{findings.names}', which {NODES} lacks")
     return Read(graph, encoding, classes, findings, columns)
 
 
 def _findings(given: Mapping[str, Any]) -> Findings:
-    first = given["first_dangling"]
+    first, names = given["first_dangling"], given.get("names")
     counts = {name: _count(given[name]) for name in ("rows", "dangling", "loops", "duplicates", "isolated")}
     return Findings(
         **counts,
         first_dangling=None if first is None else str(first),
         remarks=tuple(str(each) for each in given["remarks"]),
         directed=bool(given["directed"]),
+        names=None if names is None else str(names),
     )
 
 

@@ -108,7 +108,7 @@ def facts_of(graph: Graph) -> dict[str, str]:
         "edges a node": f"{degree.mean():.1f} on average, at most {degree.max():,}" if graph.num_nodes else "0",
     }
     if graph.labels is not None:
-        facts["classes"] = f"{graph.num_classes:,}, of {int((graph.labels >= 0).sum()):,} nodes"
+        facts["classes"] = f"{graph.num_classes:,}, of {counted(int((graph.labels >= 0).sum()), 'node')}"
     return facts
 
 

@@ -17,6 +17,7 @@ from clnr.own.nearest import nearest
 from clnr.own.outlook import MOST, degrees_of, done_about, facts_of
 from clnr.page import Column, Curve, Story, page
 from clnr.recipe import SPECS
+from clnr.tables.names import can_name
 
 _NEAR = 15
 _LONG = 200
@@ -52,6 +53,8 @@ def story(outcome: Outcome, title: str) -> Story:
     z = outcome.z[shown]
     near = nearest(z, np.arange(len(shown)), _NEAR)
     start, links = _neighbours(graph, shown)
+    names = [name[:_LONG] for name in outcome.read.names_of(shown)]
+    facts = [*facts_of(graph).items(), *([("names", f"column {outcome.read.findings.names}")] if any(names) else [])]
     recipe = {key: getattr(trained.recipe, key) for key in SPECS if key in trained.method.keys}
     made = {"method": f"{trained.method.name}: {trained.method.summary}", "seed": str(trained.seed)}
     remarks = [*done_about(outcome.read), *outcome.remarks]
@@ -62,7 +65,7 @@ def story(outcome: Outcome, title: str) -> Story:
     return Story(
         title=title,
         sections=[
-            ("The graph", list(facts_of(graph).items())),
+            ("The graph", facts),
             ("Scores", told(outcome.scores)),
             ("What was done", [*made.items(), *((key, str(value)) for key, value in recipe.items())]),
             ("Made with", [(name, value) for name, value in versions().items() if name != "code"]),
@@ -76,6 +79,7 @@ def story(outcome: Outcome, title: str) -> Story:
         closeness=near.cosine,
         start=start,
         links=links,
+        names=names if any(names) else (),
     )
 
 
@@ -96,14 +100,15 @@ def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
 
 
 def _columns(outcome: Outcome, shown: Array) -> list[Column]:
-    """What the map can be coloured by: classes, the table's columns, degrees."""
+    """What the map can be coloured by: classes, the table's columns but for names, degrees."""
     graph, table = outcome.read.graph, outcome.read.columns
     ids = [str(each) for each in graph.node_ids[shown].tolist()]
     columns = []
     if graph.labels is not None:
         columns.append(Column("label", graph.labels[shown].astype(np.int32), outcome.read.class_names))
     if table is not None:
-        found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in table.column_names)
+        beside = [name for name in table.column_names if name != outcome.read.findings.names]
+        found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in beside)
         taken = {each.name for each in columns}
         more = [column for column in found if column is not None and column.name not in taken]
         columns += sorted(more, key=_worth)
@@ -120,7 +125,7 @@ def _column(name: str, values: Any, ids: list[str]) -> Column | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type):
+    if not can_name(values.type):
         return None
     texts = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
     if texts.to_pylist() == ids:

@@ -51,7 +51,7 @@ function chart({ name, values }) {
   const up = (value) => BOX.height - BOX.bottom - ((value - low) / (high - low)) * (BOX.height - BOX.top - BOX.bottom);
   const floor = BOX.height - BOX.bottom;
   const picture = svg("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", class: "chart" });
-  picture.setAttribute("aria-label", `${name}: ${number(there[0])} at first, ${number(there.at(-1))} at last, over ${values.length} epochs`);
+  picture.setAttribute("aria-label", `${name}: ${number(there[0])} at first, ${number(there.at(-1))} at last, over ${counted(values.length)} epoch${values.length === 1 ? "" : "s"}`);
   for (const value of ticks(low, high, 4, 0)) {
     picture.append(svg("line", { class: "rule", x1: BOX.left, x2: BOX.width - BOX.right, y1: up(value), y2: up(value) }));
     picture.append(svg("text", { class: "tick", x: BOX.left - 6, y: up(value) + 3.5, "text-anchor": "end" }, number(value)));

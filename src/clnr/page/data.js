@@ -20,6 +20,7 @@ const words = JSON.parse(element("words").textContent);
 element("words").remove();
 
 const ids = words.ids;
+const names = words.names;
 const n = ids.length;
 const columns = words.columns.map((column, i) => ({
   ...column,
@@ -46,7 +47,8 @@ const world = (() => {
   return { points, sides };
 })();
 
-const label = (i) => ids[i] || "(empty)";
+const idOf = (i) => ids[i] || "(empty)";
+const label = (i) => names[i] || idOf(i);
 
 /** At most ``most`` characters, none cut in half. */
 function shorten(text, most) {

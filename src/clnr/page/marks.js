@@ -50,9 +50,13 @@ function spokes(i, others) {
   marker.globalAlpha = 1;
 }
 
-/** Ids beside nodes, the first ones first, none over another. */
+const overlap = (a, b) => a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
+
+/** Names beside nodes, the first ones first, none over a node, another name or the key; that of the chosen one in any case. */
 function labels(nodes, r) {
-  const taken = [];
+  const taken = nodes.map(([i]) => toScreen(i)).map(([x, y]) => [x - r, y - r, x + r, y + r]);
+  const key = element("key");
+  if (!key.hidden) taken.push([key.offsetLeft, key.offsetTop, key.offsetLeft + key.offsetWidth, key.offsetTop + key.offsetHeight]);
   marker.textBaseline = "middle";
   marker.lineJoin = "round";
   for (const [i, strong] of nodes) {
@@ -60,15 +64,19 @@ function labels(nodes, r) {
     marker.font = `${strong ? 600 : 400} ${strong ? 13 : 12}px system-ui, sans-serif`;
     const text = shorten(label(i), LABEL);
     const width = marker.measureText(text).width;
-    const left = x + r + 7 + width > view.width - 4 ? x - r - 7 - width : x + r + 7;
-    const box = [left - 2, y - 8, left + width + 2, y + 8];
-    if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
-    taken.push(box);
+    const last = view.width - width - 4;
+    const beside = [x + r + 7, x - r - 7 - width].filter((left) => left >= 4 && left <= last).map((left) => [left, y]);
+    const below = [Math.max(Math.min(x - width / 2, last), 4), y + r + 11];
+    const boxOf = ([left, middle]) => [left - 2, middle - 8, left + width + 2, middle + 8];
+    const free = (at) => !taken.some((other) => overlap(boxOf(at), other));
+    const at = [...beside, below].find(free) ?? (strong && below);
+    if (!at) continue;
+    taken.push(boxOf(at));
     marker.lineWidth = 4;
     marker.strokeStyle = ink.card;
-    marker.strokeText(text, left, y);
+    marker.strokeText(text, ...at);
     marker.fillStyle = strong ? ink.ink : ink.soft;
-    marker.fillText(text, left, y);
+    marker.fillText(text, ...at);
   }
 }
 

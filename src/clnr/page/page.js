@@ -86,7 +86,7 @@ function tip(i, x, y) {
   const box = element("tip");
   box.hidden = i < 0;
   if (i < 0) return;
-  box.firstChild.textContent = shorten(label(i), 80);
+  box.firstChild.replaceChildren(called(i, 80));
   box.lastChild.textContent = paint.column ? shorten(shown(paint.column, i), 80) : "";
   const left = Math.min(Math.max(x - box.offsetWidth / 2, 6), Math.max(6, view.width - box.offsetWidth - 6));
   const above = y - box.offsetHeight - 16;

@@ -1,5 +1,6 @@
 const SHOWN = 50;
 const HUBS = 8;
+const LONG = 40;
 
 /** An element with a class and children; text is text, whatever it says. */
 function make(tag, className, ...children) {
@@ -15,6 +16,22 @@ function bdi(text) {
   return made;
 }
 
+/** A column's name, which may go on in a new line where one of its words ends: in snake_case, in camelCase. */
+function columnName(name) {
+  const made = bdi("");
+  const parts = name.includes(" ") ? [name] : name.match(/\p{Lu}*[^\p{Lu}_.:/-]*[_.:/-]*/gu);
+  for (const part of parts) made.append(part, make("wbr", ""));
+  return made;
+}
+
+/** A node's name, if it has one, and its id. */
+function called(i, most = Infinity) {
+  const id = bdi(shorten(idOf(i), most));
+  if (!names[i]) return make("span", "called", id);
+  id.className = "id";
+  return make("span", "called", bdi(shorten(names[i], most)), " ", id);
+}
+
 function swatch(colour) {
   const made = make("span", "swatch");
   made.style.background = colour;
@@ -23,9 +40,9 @@ function swatch(colour) {
 
 /** A button that goes on to a node. */
 function way(i, ...more) {
-  const button = make("button", "node", swatch(colourOf(i)), bdi(label(i)), ...more);
+  const button = make("button", names[i] ? "node named" : "node", swatch(colourOf(i)), called(i), ...more);
   button.type = "button";
-  button.title = label(i);
+  button.title = names[i] ? `${names[i]} (${idOf(i)})` : idOf(i);
   button.dataset.node = i;
   button.addEventListener("click", () => choose(i, true));
   for (const [event, hover] of [["pointerenter", i], ["pointerleave", -1]])
@@ -57,7 +74,7 @@ function welcome() {
   const touch = window.matchMedia("(hover: none)").matches;
   const hints = touch
     ? [["tap", "a node to see its neighbours"], ["drag", "to move"], ["pinch", "to zoom"]]
-    : [["click", "a node to see its neighbours"], ["drag", "to move"], ["wheel", "to zoom"], ["/", "to find an id"], ["esc", "to let go"]];
+    : [["click", "a node to see its neighbours"], ["drag", "to move"], ["wheel", "to zoom"], ["/", "to find a node"], ["esc", "to let go"]];
   const begin = hubs.map((i) => way(i, make("span", "cosine", counted(start[i + 1] - start[i]))));
   const most = begin.length ? [heading("Most neighbours", "in the graph"), make("ul", "nodes", ...begin)] : [];
   return [
@@ -70,9 +87,10 @@ function welcome() {
 
 function valuesOf(i) {
   const rows = columns.map((column) => {
-    const name = make("th", "", bdi(column.name));
+    const name = make("th", "", columnName(column.name));
     name.scope = "row";
-    const value = make("td", missing(column, i) ? "missing" : "", bdi(shown(column, i)));
+    const text = shown(column, i);
+    const value = make("td", missing(column, i) ? "missing" : text.length > LONG ? "long" : "", bdi(text));
     if (column === paint.column) value.prepend(swatch(colourOf(i)));
     return make("tr", "", name, value);
   });
@@ -112,7 +130,8 @@ function details(i) {
   shut.addEventListener("click", () => choose(-1));
   const title = make("h2", "name", bdi(label(i)));
   title.id = "chosen";
-  const parts = [make("div", "top", title, shut)];
+  const heads = names[i] ? [title, make("p", "note", "id ", bdi(idOf(i)))] : [title];
+  const parts = [make("div", "top", make("div", "heads", ...heads), shut)];
   if (columns.length) parts.push(valuesOf(i));
   parts.push(heading("Nearest in the embedding", "cosine"));
   if (close.length) {

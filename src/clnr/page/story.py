@@ -54,6 +54,7 @@ class Story:
         closeness: Their cosines.
         start: Where each node's neighbours in the graph begin among ``links``, of n + 1 numbers.
         links: Neighbours in the graph.
+        names: What each node is called beside its id, "" where it has no name; empty where no node has one.
     """
 
     title: str
@@ -67,6 +68,7 @@ class Story:
     closeness: Array
     start: Array
     links: Array
+    names: Sequence[str] = ()
 
 
 def check(story: Story) -> None:
@@ -74,6 +76,7 @@ def check(story: Story) -> None:
     count = len(story.ids)
     _require(story.points.shape == (count, 2), f"points must be {count} by 2, not of shape {story.points.shape}")
     _require(bool(np.isfinite(story.points).all()), "points must be finite")
+    _require(len(story.names) in (0, count), f"names must be {count} long, not {len(story.names)}")
     shape = story.near.shape
     _require(len(shape) == 2 and shape[0] == count, f"near must have {count} rows, not shape {shape}")
     _require(story.closeness.shape == shape, f"near has shape {shape} but closeness {story.closeness.shape}")

@@ -17,7 +17,7 @@ import numpy as np
 from clnr.edges import Array
 from clnr.page.story import Curve, Story, check
 
-_SHORT = 16
+_LONG = 40
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")
 
 
@@ -57,19 +57,24 @@ def _digest(text: str) -> str:
 
 
 def _section(name: str, facts: Sequence[tuple[str, str]]) -> str:
-    rows = "".join("<tr>" + _cell('th scope="row"', key) + _cell("td", value) + "</tr>" for key, value in facts)
+    rows = "".join(f"<tr>{_key(key)}{_value(value)}</tr>" for key, value in facts)
     return f'<section class="card"><h2 dir="auto">{_text(name)}</h2><table>{rows}</table></section>'
 
 
-def _cell(kind: str, text: str) -> str:
-    """A cell of a table; a short word, such as a number, is not broken."""
-    short = ' class="short"' if len(text) <= _SHORT and " " not in text else ""
-    return f'<{kind} dir="auto"{short}>{_text(text)}</{kind.split()[0]}>'
+def _key(text: str) -> str:
+    """A name, which may go on in a new line where one of its words ends."""
+    return f'<th scope="row" dir="auto">{_text(text).replace("_", "_<wbr>")}</th>'
+
+
+def _value(text: str) -> str:
+    long = ' class="long"' if len(text) > _LONG else ""
+    return f'<td dir="auto"{long}>{_text(text)}</td>'
 
 
 def _data(story: Story) -> Iterator[str]:
     columns = [{"name": column.name, "number": column.is_number, "names": list(column.names)} for column in story.columns]
-    words = {"ids": list(story.ids), "columns": columns, "curves": [_curve(curve) for curve in story.curves]}
+    curves = [_curve(curve) for curve in story.curves]
+    words = {"ids": list(story.ids), "names": list(story.names), "columns": columns, "curves": curves}
     text = json.dumps(words, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # Escapes that JSON knows: no tag can begin, and half a pair, which UTF-8 cannot hold, comes through.
     text = re.sub("[<\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)

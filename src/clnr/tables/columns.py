@@ -118,13 +118,16 @@ def labels_of(base: DuckDBPyConnection, people: Table, label: str, known: tuple[
     return fetched(base, f"SELECT coalesce(c, -1) AS c FROM {joined} ORDER BY i", people.name)["c"].astype(np.int64), names
 
 
+def plain(people: Table) -> dict[str, str]:
+    """Its columns, each with its type, but for lists and other nested values."""
+    return {column: kind for column, kind in people.columns.items() if not (kind.endswith("]") or kind.startswith(_NESTED))}
+
+
 def columns_of(base: DuckDBPyConnection, people: Table) -> Any:
     """The rows of ``people`` as an Arrow table; lists and other nested values are left out, unusual types become texts."""
     kept = []
-    for column, kind in people.columns.items():
+    for column, kind in plain(people).items():
         c = named(column)
-        if kind.endswith("]") or kind.startswith(_NESTED):
-            continue
         if kind in _WIDE:
             c = f"CAST({c} AS DOUBLE) AS {c}"
         elif not kind.startswith(("VARCHAR", "BOOLEAN", *NUMBERS, *MOMENTS)):

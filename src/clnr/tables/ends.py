@@ -33,6 +33,7 @@ class Findings:
         first_dangling: An end that is not there, to look into.
         remarks: What else a user should know, a line each.
         directed: Whether an edge holds one way only.
+        names: The column that says what nodes are called, where there is one.
     """
 
     rows: int = 0
@@ -43,6 +44,7 @@ class Findings:
     first_dangling: str | None = None
     remarks: tuple[str, ...] = ()
     directed: bool = False
+    names: str | None = None
 
 
 class Ends(NamedTuple):

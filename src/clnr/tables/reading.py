@@ -11,11 +11,13 @@ import numpy as np
 from clnr.edges import Array
 from clnr.errors import DataError
 from clnr.graph import Graph
+from clnr.saying import counted
 from clnr.tables import joining
-from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, all_whole, columns_of, found, labels_of, load_nodes
+from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, all_whole, columns_of, found, labels_of, load_nodes, plain
 from clnr.tables.encoding import Encoding
 from clnr.tables.ends import Ends, Findings, ends_of, linked, load_ends
 from clnr.tables.learning import doubts
+from clnr.tables.names import guess_name, names_at
 from clnr.tables.source import Table, table
 from clnr.tables.sql import connect, fetched, run
 from clnr.tables.structure import Structure, shape
@@ -46,12 +48,20 @@ class Read(NamedTuple):
         """The names of all labels; one without a name is called by its number."""
         return (*self.classes, *(str(label) for label in range(len(self.classes), self.graph.num_classes)))
 
+    def names_of(self, nodes: Array) -> list[str]:
+        """What some nodes are called, "" where one has no name beside its id; empty where no column holds names."""
+        if self.findings.names is None:
+            return []
+        ids = [str(each) for each in self.graph.node_ids[nodes].tolist()]
+        return names_at(self.columns, self.findings.names, nodes, ids)
+
 
 class _Asked(NamedTuple):
     """What the user asked for."""
 
     ends: tuple[str | None, str | None, str | None]
     about: tuple[str | None, str | None, str | None]
+    names: str | None
     directed: bool
     encoding: Encoding | None
     onto: Read | None
@@ -68,6 +78,7 @@ def read_tables(
     id: str | None = None,  # noqa: A002
     label: str | None = None,
     time: str | None = None,
+    names: str | None = None,
     directed: bool | None = None,
     encoding: Encoding | None = None,
     onto: Read | None = None,
@@ -75,6 +86,16 @@ def read_tables(
     name: str | None = None,
 ) -> Read:
     """A graph from a table of edges and one of nodes, or an earlier one with what these tables add to it.
+
+    >>> import pyarrow
+    >>> from clnr import read_tables
+    >>> edges = pyarrow.table({"source": ["ann", "bob"], "target": ["bob", "cy"]})
+    >>> nodes = pyarrow.table({"id": ["ann", "bob", "cy"], "age": [30, 40, 50], "vip": [True, False, False]})
+    >>> read = read_tables(edges, nodes)
+    >>> read.graph
+    Graph(graph: 3 nodes, 4 edges, 2 dense features)
+    >>> read.graph.ids.tolist()
+    ['ann', 'bob', 'cy']
 
     Args:
         edges: A CSV, Parquet or JSON file, a glob of them, a query over anything that DuckDB reads, or a data frame; None where
@@ -86,6 +107,9 @@ def read_tables(
         id: The column of nodes' ids; found by common names if not given, else the first.
         label: The column of classes, if there is one; never a feature.
         time: A column of times, never a feature.
+        names: The column that says what nodes are called, for reports; it is a feature or not as it would be anyway. If not
+            given, the first that ends in ``name`` or ``title`` with short texts of which most differ; naming the column of ids
+            means none.
         directed: Whether an edge holds one way only; if not given, as in the earlier graph, else no.
         encoding: How features were encoded before, to encode these alike; made anew if not given.
         onto: What was read earlier and is to be added to: its nodes come first, in their order, and its encoding is used; rows
@@ -106,7 +130,13 @@ def read_tables(
         raise DataError(f"the earlier graph is {kind}, so directed={directed} cannot come onto it")
     about = onto.graph.name if onto is not None else "graph"
     asked = _Asked(
-        (source, target, weight), (id, label, time), was if directed is None else directed, encoding, onto, name or about
+        (source, target, weight),
+        (id, label, time),
+        names,
+        was if directed is None else directed,
+        encoding,
+        onto,
+        name or about,
     )
     base = connect(memory)
     try:
@@ -117,10 +147,11 @@ def read_tables(
 
 def _read(base: DuckDBPyConnection, edges: Any, nodes: Any, asked: _Asked) -> Read:
     links = None if edges is None else table(base, edges, "edges", _names(SOURCES, TARGETS, asked.ends))
-    people = None if nodes is None else table(base, nodes, "nodes", _names(IDS, LABELS, asked.about))
+    people = None if nodes is None else table(base, nodes, "nodes", _names(IDS, LABELS, (*asked.about, asked.names)))
     remarks = [_headless(given, what) for given, what in ((links, "an edge"), (people, "a node")) if given and given.headless]
     a, b, w = ("", "", None) if links is None else ends_of(links, *asked.ends)
     key = "" if people is None else found(people, asked.about[0], IDS, "id") or next(iter(people.columns))
+    called = _called(people, key, asked)
     earlier = None if asked.onto is None else asked.onto.graph.node_ids
     whole = (
         (earlier is None or earlier.dtype.kind in "iu")
@@ -151,8 +182,20 @@ def _read(base: DuckDBPyConnection, edges: Any, nodes: Any, asked: _Asked) -> Re
     )
     alone = (np.diff(graph.incoming.start) == 0) & (np.diff(graph.outgoing.start) == 0)
     told = (*remarks, *findings.remarks, *more)
-    findings = replace(findings, isolated=int(alone.sum()), remarks=told, directed=asked.directed)
+    if asked.names is None and asked.onto is None and people is not None:
+        called = guess_name(made.columns, (key, found(people, asked.about[1], LABELS, "label"), asked.about[2]))
+    findings = replace(findings, isolated=int(alone.sum()), remarks=told, directed=asked.directed, names=called)
     return Read(graph, made.encoding, made.classes, findings, made.columns)
+
+
+def _called(people: Table | None, key: str, asked: _Asked) -> str | None:
+    """The column of names that was asked for, else the earlier graph's; that of ids is none."""
+    if asked.names is None:
+        return None if asked.onto is None else asked.onto.findings.names
+    if people is None:
+        raise DataError(f"column '{asked.names}' for names is to be one of the table of nodes, and there is none")
+    column = found(replace(people, columns=plain(people)), asked.names, (), "names")
+    return None if column == key else column
 
 
 def _names(*names: Sequence[str | None]) -> list[str]:
@@ -224,7 +267,7 @@ def _nodes(
         if encoding.parts:
             features = joining.joined_features(onto.graph.features, features, take)
             if people is None and len(place):
-                remarks.append(f"{len(place):,} new nodes are known from edges alone: all their values are missing")
+                remarks.append(f"known from edges alone, with all values missing: {counted(len(place), 'new node')}")
     return _Nodes(features, encoding, labels, classes, columns), remarks
 
 
