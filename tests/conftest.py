@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,10 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 from clnr.graph import Graph
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So it is where tests run in the background of a shell, and processes that are to be stopped by Ctrl-C would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _let_numpy_count() -> None:
