@@ -75,7 +75,7 @@ def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_arra
     if not (0 <= rows < 2**63 and 0 <= columns < 2**63):
         raise DataError(f"a CSR matrix cannot have {rows} rows and {columns} columns")
     data, indices, indptr = (np.asarray(part) for part in (data, indices, indptr))
-    if any(part.ndim != 1 for part in (data, indices, indptr)) or any(part.dtype.kind not in "iu" for part in (indices, indptr)):
+    if any(part.ndim != 1 for part in (data, indices, indptr)) or {indices.dtype.kind, indptr.dtype.kind} - {"i", "u"}:
         raise DataError("a CSR matrix must have indptr and indices of whole numbers, and data, each of one dimension")
     if len(indptr) != rows + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
         raise DataError(f"indptr must have {rows + 1:,} numbers that start at 0 and never fall")

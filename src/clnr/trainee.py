@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from clnr.adam import Adam
-from clnr.layers import Parameters
+from clnr.errors import DataError
+from clnr.layers import Parameters, misfit
 from clnr.model import Model
 from clnr.objectives import Moment
 from clnr.recipe import Recipe
@@ -60,8 +61,17 @@ class Trainee:
 
     @torch.no_grad()
     def go_on(self, state: Mapping[str, Tensor], done: int) -> None:
-        """Be as another was after so many epochs, whose state is given."""
-        for name, value in self.state.items():
+        """Be as another was after so many epochs, whose state is given.
+
+        Raises:
+            DataError: The state is not of such a training.
+        """
+        own, epochs = self.state, self._written.shape[1]
+        if not 0 <= done <= epochs:
+            raise DataError(f"the checkpoint does not fit this training: it is of epoch {done} of {epochs}")
+        if wrong := misfit(own, state):
+            raise DataError(f"the checkpoint does not fit this training: {wrong}")
+        for name, value in own.items():
             value.copy_(state[name])
         if isinstance(self._moment.epoch, Tensor):
             self._moment.epoch.fill_(done)

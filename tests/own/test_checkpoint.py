@@ -93,9 +93,10 @@ def test_without_a_file_it_starts_afresh(tmp_path):
 
 def test_what_is_kept_can_be_left_aside(tmp_path):
     recipe = recipe_of(METHODS["CLNR"])
-    (tmp_path / "state").write_bytes(b"of another day")
-    keeper = Checkpoint(tmp_path / "state", 4, ABOUT, resume=False)
-    same(trained(METHODS["CLNR"], recipe, keeper), trained(METHODS["CLNR"], recipe))
+    path = tmp_path / "state"
+    Checkpoint(path, 1, {"graph": "another"}, resume=True).save(1, {"written": torch.ones(2, 3)})
+    same(trained(METHODS["CLNR"], recipe, Checkpoint(path, 4, ABOUT, resume=False)), trained(METHODS["CLNR"], recipe))
+    assert Checkpoint(path, 4, ABOUT, resume=True).load()[0] == 8
 
 
 def test_a_state_of_another_training_is_refused_by_what_differs(tmp_path):

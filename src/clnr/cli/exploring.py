@@ -17,7 +17,7 @@ from clnr.own.folder import REPORT, load_folder
 from clnr.own.learning import Outcome
 from clnr.own.nearest import nearest
 from clnr.own.story import html
-from clnr.writing import write_whole
+from clnr.writing import resolved, write_whole
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What clnr embed wrote.")]
 
@@ -63,7 +63,7 @@ def _label(outcome: Outcome, j: int) -> dict[str, Any]:
     labels = outcome.read.graph.labels
     if labels is None:
         return {}
-    return {"label": None if labels[j] < 0 else outcome.read.class_names[labels[j]]}
+    return {"label": None if labels[j] < 0 else outcome.read.class_name(int(labels[j]))}
 
 
 @app.command()
@@ -72,7 +72,7 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the report of an embedding anew: one HTML file with facts, scores and a map to explore."""
-    path = write_whole(folder / REPORT, html(load_folder(folder), folder.resolve().name))
+    path = write_whole(folder / REPORT, html(load_folder(folder), resolved(folder).name))
     print(path)
     if show and not webbrowser.open(path.absolute().as_uri()):
         say(f"no browser could be opened; open {path.absolute()}")

@@ -44,7 +44,11 @@ class Read(NamedTuple):
     @property
     def class_names(self) -> tuple[str, ...]:
         """The names of all labels; one without a name is called by its number."""
-        return (*self.classes, *(str(label) for label in range(len(self.classes), self.graph.num_classes)))
+        return tuple(self.class_name(label) for label in range(max(len(self.classes), self.graph.num_classes)))
+
+    def class_name(self, label: int) -> str:
+        """The name of one."""
+        return self.classes[label] if label < len(self.classes) else str(label)
 
 
 class _Asked(NamedTuple):
