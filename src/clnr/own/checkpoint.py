@@ -43,9 +43,10 @@ class Checkpoint:
         try:
             with safetensors.safe_open(str(self.path), "pt") as file:
                 told = json.loads(file.metadata()[_MARK])
-                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                # Copied: the file is written again while they are in use.
+                state = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             done, about, form = told["done"], dict(told["about"]), told["form"]
-            if not isinstance(done, int):
+            if type(done) is not int:
                 raise ValueError(f"{done!r} is no number of epochs")
             # Those of before had none.
             if "digest" in told and told["digest"] != _digest(done, about, state):

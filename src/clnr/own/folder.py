@@ -148,7 +148,8 @@ def _trained(files: _Files) -> Trained:
 
         with safetensors.safe_open(str(path), "pt") as file:
             of = (file.metadata() or {}).get("method", method.name)
-            parameters = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # Copied: the file may be written to while they are in use.
+            parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if of != method.name:
             raise DataError(f"it does not fit {RECIPE}: it was learned by {of[:_LONG]}, not by {method.name}")
         trained = Trained(method, seed, recipe, parameters, features)
