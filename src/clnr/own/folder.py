@@ -222,7 +222,7 @@ def _read(files: _Files, ids: Array) -> Read:
     with files.reading(GRAPH) as path:
         import safetensors.numpy
 
-        graph = _graph(safetensors.numpy.load_file(path), ids)
+        graph = _graph(safetensors.numpy.load(path.read_bytes()), ids)
         # Classes of tables have names; a graph from elsewhere has numbers of its own.
         if encoding is not None and graph.num_classes > len(classes):
             raise DataError(f"a node is of class {graph.num_classes - 1}, and {TABLES} has {len(classes):,} classes")
