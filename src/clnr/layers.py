@@ -14,7 +14,6 @@ from clnr import chance
 Parameters = dict[str, Tensor]
 
 _EPSILON = 1e-5
-_LONG = 40
 
 
 def under(parameters: Parameters, place: str) -> Parameters:
@@ -33,7 +32,7 @@ def misfit(expected: Mapping[str, Tensor], there: Mapping[str, Tensor]) -> str |
         if name not in there:
             return f"'{name}' is not there"
         if name not in expected:
-            return f"'{name[:_LONG]}' is not of this model"
+            return f"{name!r:.40} is not of this model"
         if expected[name].shape != there[name].shape or expected[name].dtype != there[name].dtype:
             return f"'{name}' is of another shape or type"
     return None

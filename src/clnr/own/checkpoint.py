@@ -55,7 +55,7 @@ class Checkpoint:
             said = " ".join(str(error).split())
             raise DataError(f"{self.path} is no checkpoint that can be gone on from: {said[:200]}") from None
         if form != FORM:
-            raise DataError(f"{self.path} is a checkpoint of form {str(form)[:_LONG]}; this clnr knows form {FORM}")
+            raise DataError(f"{self.path} is a checkpoint of form {form!r:.40}; this clnr knows form {FORM}")
         differs = _differences(about, self._about)
         if differs:
             raise DataError(f"{self.path} is of another training: {differs}; take that back, or begin anew without --resume")
@@ -123,4 +123,4 @@ def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _short(value: object) -> str:
-    return " ".join(str(value).split())[:_LONG]
+    return "".join(letter if letter.isprintable() else "?" for letter in str(value)[:_LONG])

@@ -46,7 +46,6 @@ from clnr.writing import Ours, beside
 
 _REFERENCE = Reference(torch.device("cpu"))
 FORM = 1
-_LONG = 40
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 TABLES, NODES, VECTORS, METRICS = "tables.json", "nodes.parquet", "embeddings.parquet", "metrics.jsonl"
 REPORT, DIGESTS = "report.html", "digests.json"
@@ -151,7 +150,7 @@ def _trained(files: _Files) -> Trained:
             # Copied: the file may be written to while they are in use.
             parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if of != method.name:
-            raise DataError(f"it does not fit {RECIPE}: it was learned by {of[:_LONG]}, not by {method.name}")
+            raise DataError(f"it does not fit {RECIPE}: it was learned by {of!r:.40}, not by {method.name}")
         trained = Trained(method, seed, recipe, parameters, features)
         _check_parameters(trained)
         return trained
@@ -318,12 +317,12 @@ def _json(text: str) -> Any:
 
 def _form(given: object) -> None:
     if given != FORM:
-        raise DataError(f"it is of form {str(given)[:_LONG]}; this clnr knows forms up to {FORM}: a newer one may read it")
+        raise DataError(f"it is of form {given!r:.40}; this clnr knows forms up to {FORM}: a newer one may read it")
 
 
 def _count(given: object) -> int:
     if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise ValueError(f"{str(given)[:_LONG]} is no whole number from 0 on")
+        raise ValueError(f"{given!r:.40} is no whole number from 0 on")
     return given
 
 
@@ -335,7 +334,11 @@ def _reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"{path}: it is not there") from None
     except ClnrError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise DataError(f"{path}: {_line(error)}") from None
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise DataError(f"{path}: it cannot be read, {said[:200]}") from None
+        raise DataError(f"{path}: it cannot be read, {type(error).__name__}: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    """What an error says, on one line, which may be long where it repeats what is in a file."""
+    return " ".join(str(error).split())[:400]
