@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,15 +20,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clnr import NodeEmbedder, cli
+from clnr import NodeEmbedder, cli, read_tables
 from clnr.model import Model
 from clnr.own import outlook
-from clnr.own.folder import load_folder
+from clnr.own.folder import OURS, load_folder
+from clnr.writing import reserved
 from tests.conftest import tiny
+from tests.kills import Killed, killed
 from tests.test_cli import assert_refused, entry_point, only_json
 
 SMALL = ["--set", "epochs=3", "--set", "hidden=16", "--set", "dimension=8", "--set", "probe_steps=20", "--device", "cpu"]
-FILES = {"embeddings.parquet", "graph.safetensors", "metrics.jsonl", "model.safetensors", "nodes.parquet", "recipe.toml"}
+FILES = {
+    *("digests.json", "embeddings.parquet", "graph.safetensors", "metrics.jsonl", "model.safetensors", "nodes.parquet"),
+    "recipe.toml",
+}
 
 
 @pytest.fixture
@@ -78,7 +86,7 @@ def test_json_tells_all_and_nothing_else(clnr, files):
 
 def test_it_is_what_python_gives(clnr, files):
     clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
-    from clnr import Recipe, read_tables
+    from clnr import Recipe
 
     recipe = Recipe(epochs=3, hidden=16, dimension=8, probe_steps=20, feature_mask=0.1)
     made = NodeEmbedder(recipe=recipe, device="cpu").fit(read_tables("edges.csv", "nodes.parquet"))
@@ -209,6 +217,7 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
         ([*EMBED, "--out", "mine", "--model", "none"], "no such folder"),
         ([*EMBED, "--out", "edges.csv"], "is a file"),
         (["embed", "--edges", "none.csv", "--out", "mine"], "none.csv"),
+        (["embed", "--edges", "none.csv", "--out", "deep/down/mine"], "none.csv"),
         (["similar", "none", "paper:1"], "no such folder"),
         (["report", "none"], "no such folder"),
     ],
@@ -260,6 +269,124 @@ def test_a_loss_that_is_not_finite_is_said_and_what_was_kept_stays_good(clnr, fi
     assert load_folder(files / "mine").losses == load_folder(files / "whole").losses
 
 
+def test_a_loop_of_links_is_refused(clnr, files):
+    (files / "loop").symlink_to("loop")
+    for out in ("loop", "loop/below"):
+        assert "loop" in assert_refused(clnr(*EMBED, "--out", out, *SMALL))
+    assert left(files) == {"loop"}
+
+
+# -- what is not ours, and who else is at work ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Tables read once, and training done at once, so that little but writing is done; returns what else training is to do."""
+    import torch
+
+    made, meanwhile = {}, []
+    real = cli.embedding.learn_graph
+    read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
+    monkeypatch.setattr(cli.embedding, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
+
+    def learned(*words, keeper=None, **more):
+        for act in meanwhile:
+            act()
+        if keeper is not None:
+            keeper.load()
+            for done in (1, 2):
+                keeper.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
+        seed = words[3]
+        if seed not in made:
+            made[seed] = real(*words, **more)
+        return made[seed]
+
+    monkeypatch.setattr(cli.embedding, "learn_graph", learned)
+    return meanwhile
+
+
+def test_a_checkpoint_of_the_users_own_is_neither_removed_nor_overwritten(clnr, files, quick):
+    own = files / "thesis.checkpoint"
+    own.write_text("years of work")
+    words = [*EMBED, "--out", "thesis", *SMALL, "--no-report", "--quiet"]
+    for more in ("--checkpoint-every=1", "--resume"):
+        assert "no checkpoint of clnr's" in assert_refused(clnr(*words, more))
+        assert left(files) == {"thesis.checkpoint"}
+    assert clnr(*words).code == 0
+    assert left(files) == {"thesis", "thesis.checkpoint"}
+    assert own.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_is_put_into_the_folder_meanwhile_is_not_lost_nor_is_the_embedding(force, clnr, files, quick):
+    words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet", *(["--force"] if force else [])]
+    if force:
+        assert clnr(*words).code == 0
+    (files / "mine").mkdir(exist_ok=True)
+    quick.append(lambda: (files / "mine" / "notes.txt").write_text("dear me"))
+    said = assert_refused(clnr(*words))
+    assert "holds 'notes.txt'" in said
+    assert said.endswith("mine-2\n")
+    assert (files / "mine" / "notes.txt").read_text() == "dear me"
+    assert left(files) == {"mine", "mine-2"}
+    assert load_folder(files / "mine-2").z.shape == (80, 8)
+    if force:
+        assert load_folder(files / "mine").z.shape == (80, 8)
+
+
+def test_a_folder_with_tables_of_ones_own_is_not_overwritten(clnr, files):
+    (files / "mine").mkdir()
+    (files / "nodes.parquet").rename(files / "mine" / "nodes.parquet")
+    words = ["embed", "--edges", "edges.csv", "--nodes", "mine/nodes.parquet", "--out", "mine", *SMALL, "--force"]
+    assert "holds 'nodes.parquet', which did not come from here" in assert_refused(clnr(*words))
+
+
+def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, files, quick, monkeypatch):
+    words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet"]
+    monkeypatch.setattr(cli.embedding, "read_tables", lambda *a, **b: pytest.fail("it should not have begun"))
+    with reserved(files / "mine", OURS):
+        assert "mine is being written by another process" in assert_refused(clnr(*words))
+        assert "by another process" in assert_refused(clnr(*words, "--force", "--resume"))
+    assert left(files) == set()
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["afresh", "over another"])
+def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, quick, monkeypatch):
+    """At each fsync, rename, unlink, mkdir and rmdir of a whole command."""
+    recipe = [word for word in SMALL if "=" in word]
+    command = functools.partial(cli.embedding.embed, "edges.csv", "nodes.parquet", assign=recipe, report=False, quiet=True)
+    command(folder=Path("earlier"), seed=5)
+    moments = []
+    for at in itertools.count():
+        out = Path(f"mine-{at}")
+        if before:
+            shutil.copytree("earlier", out)
+        try:
+            with killed(monkeypatch, at) as passed:
+                command(folder=out, every=1, force=before)
+        except Killed:
+            moments += passed[-1:]
+            if before:
+                assert load_folder(out).trained.seed in (0, 5)
+            command(folder=out, every=1, force=before, resume=True)
+            assert load_folder(out).trained.seed == 0
+            assert left(files) == {"earlier", out.name}
+            shutil.rmtree(out)
+        else:
+            break
+    assert load_folder(out).trained.seed == 0
+    assert left(files) == {"earlier", out.name}
+    assert {*moments} >= {"fsync", "replace", "unlink", "mkdir", "exchange" if before else "rename"}
+    assert len(moments) > 20
+
+
+def test_a_training_that_was_to_overwrite_another_is_resumed(clnr, files, quick):
+    words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet", "--resume"]
+    assert clnr(*words).code == 0
+    assert "its seed is 0" in assert_refused(clnr(*words, "--seed", "3"))
+    assert clnr(*words, "--seed", "3", "--force").code == 0
+
+
 # -- stops ------------------------------------------------------------------------------------------------------------------
 
 LONG = [*EMBED, "--set", "epochs=400", "--set", "hidden=16", "--set", "dimension=8", "--device", "cpu", "--no-report"]
@@ -283,15 +410,12 @@ def test_a_stopped_training_goes_on_bit_for_bit(how, clnr, files):
         pytest.skip("it had ended before it could be stopped")
     assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130), err
     assert b"Traceback" not in err
-    assert left(files) - {"whole"} <= {"mine.checkpoint", ".mine.checkpoint"} | {
-        name for name in left(files) if name.endswith(".part")
-    }
     ended = clnr(*LONG, "--out", "mine", "--checkpoint-every", "20", "--resume")
     assert ended.code == 0, ended.err
     whole, mine = load_folder(files / "whole"), load_folder(files / "mine")
     assert (whole.z == mine.z).all()
     assert whole.losses == mine.losses
-    assert not (files / "mine.checkpoint").exists()
+    assert left(files) == {"whole", "mine"}
 
 
 def test_resume_on_a_finished_folder_succeeds(clnr, files):
@@ -317,6 +441,8 @@ def test_a_state_of_another_recipe_is_refused(clnr, files):
         deadline = time.monotonic() + 60
         while not (files / "mine.checkpoint").exists() and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.005)
+        if (files / "mine.checkpoint").exists() and process.poll() is None:
+            assert "mine is being written by another process" in assert_refused(clnr(*LONG, "--out", "mine", "--seed", "2"))
         process.kill()
         process.communicate()
     if not (files / "mine.checkpoint").exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -63,3 +64,23 @@ def per_node(array: Array, count: int, what: str) -> Array:
     if array.shape != (count,):
         raise DataError(f"there are {count} nodes but {what} of shape {array.shape}")
     return array
+
+
+def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
+    """A matrix in compressed sparse rows whose index arrays were checked completely before any compiled code sees them."""
+    try:
+        rows, columns = (operator.index(each) for each in shape)
+    except (TypeError, ValueError):
+        raise DataError("a CSR matrix must be of two whole numbers of rows and columns") from None
+    if not (0 <= rows < 2**63 and 0 <= columns < 2**63):
+        raise DataError(f"a CSR matrix cannot have {rows} rows and {columns} columns")
+    data, indices, indptr = (np.asarray(part) for part in (data, indices, indptr))
+    if any(part.ndim != 1 for part in (data, indices, indptr)) or {indices.dtype.kind, indptr.dtype.kind} - {"i", "u"}:
+        raise DataError("a CSR matrix must have indptr and indices of whole numbers, and data, each of one dimension")
+    if len(indptr) != rows + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
+        raise DataError(f"indptr must have {rows + 1:,} numbers that start at 0 and never fall")
+    if not indptr[-1] == len(indices) == len(data):
+        raise DataError(f"indptr ends at {indptr[-1]}, and there are {len(indices):,} indices and {len(data):,} values")
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < columns:
+        raise DataError(f"indices must be from 0 to {columns - 1:,}")
+    return sp.csr_array((data, indices, indptr), shape=(rows, columns))

@@ -26,7 +26,7 @@ from clnr.own.outlook import left_out
 from clnr.recipe import Recipe
 from clnr.run import check_seed
 from clnr.tables import Read, read_tables
-from clnr.writing import check_folder, whole_folder
+from clnr.writing import check_folder, reserved, whole_folder
 
 
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -167,9 +167,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def save(self, folder: str | Path, *, force: bool = False) -> None:
         """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding."""
         check_is_fitted(self)
-        check_folder(Path(folder), force, OURS)
-        with whole_folder(Path(folder)) as part:
-            save_folder(self._outcome, part)
+        path = Path(folder)
+        with reserved(path, OURS):
+            check_folder(path, force, OURS)
+            with whole_folder(path, force, OURS) as part:
+                save_folder(self._outcome, part)
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> NodeEmbedder:

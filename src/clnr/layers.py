@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -25,6 +25,18 @@ def under(parameters: Parameters, place: str) -> Parameters:
 def at(place: str, parameters: Parameters) -> Parameters:
     """Parameters with a place's name before theirs: what ``under`` undoes."""
     return {f"{place}.{name}": value for name, value in parameters.items()}
+
+
+def misfit(expected: Mapping[str, Tensor], there: Mapping[str, Tensor]) -> str | None:
+    """In what tensors differ from those expected by name, shape or type, if they do."""
+    for name in sorted(expected.keys() | there.keys()):
+        if name not in there:
+            return f"'{name}' is not there"
+        if name not in expected:
+            return f"{name!r:.40} is not of this model"
+        if expected[name].shape != there[name].shape or expected[name].dtype != there[name].dtype:
+            return f"'{name}' is of another shape or type"
+    return None
 
 
 def within(bound: float, key: chance.Key, *shape: int) -> Tensor:

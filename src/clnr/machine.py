@@ -95,20 +95,66 @@ def total_memory() -> int | None:
         return None
 
 
-def free_memory(device: torch.device) -> int | None:
-    """Bytes that are free on a device, where the system tells: on Linux within the bound of the group, if it has one."""
+# Where groups of processes are bound in memory, by version: the folder, the bound, what is in use, what of that can be let go.
+_GROUPS = (
+    ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
+    """Bytes that are free on a device, where the system tells; in main memory with what this process has of it already.
+
+    On Linux that is within the bounds of the groups (cgroups) that the process is in, as in a container.
+
+    Args:
+        device: Which.
+        root: Below which the system shows its state.
+    """
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    found = []
-    with contextlib.suppress(OSError, StopIteration, ValueError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")))
-    with contextlib.suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        told = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        used = int((group / "memory.current").read_text()) - int(told.get("inactive_file", 0))
-        found.append(int((group / "memory.max").read_text()) - used)
-    return min(found, default=None) if found else total_memory()
+    found = [*_free_in_groups(root)]
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        found.append(_kilobytes(root / "proc/meminfo")["MemAvailable"])
+    if not found:
+        return total_memory()
+    own = 0
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        own = _kilobytes(root / "proc/self/status")["RssAnon"]
+    return max(0, min(found)) + own
+
+
+def _kilobytes(path: Path) -> dict[str, int]:
+    """Amounts by name, in bytes, as the kernel lists them."""
+    words = [line.split() for line in path.read_text().splitlines()]
+    return {each[0].rstrip(":"): int(each[1]) * 1024 for each in words if each[2:] == ["kB"]}
+
+
+def _free_in_groups(root: Path) -> Iterator[int]:
+    """What is free in each group that this process is in, from its own to the outermost that can be seen."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, _, rest = line.partition(":")
+        controllers, _, name = rest.partition(":")
+        if number != "0" and "memory" not in controllers.split(","):
+            continue
+        folder, *files = _GROUPS[number != "0"]
+        # Seen from within another namespace, a group's name leads out of what is shown.
+        group = Path(name.lstrip("/") if ".." not in name else "")
+        for each in (group, *group.parents):
+            with contextlib.suppress(OSError, ValueError):
+                yield _free_in(root / folder / each, *files)
+
+
+def _free_in(group: Path, limit: str, usage: str, reclaimable: str) -> int:
+    told = {name: int(value) for name, value in (line.split() for line in (group / "memory.stat").read_text().splitlines())}
+    bound = int((group / limit).read_text())
+    # Version 1 tells of the bounds of groups that cannot be seen, too.
+    bound = min(bound, told.get("hierarchical_memory_limit", bound))
+    return bound - int((group / usage).read_text()) + told.get(reclaimable, 0)
 
 
 @contextlib.contextmanager

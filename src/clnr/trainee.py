@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from clnr.adam import Adam
-from clnr.layers import Parameters
+from clnr.errors import DataError
+from clnr.layers import Parameters, misfit
 from clnr.model import Model
 from clnr.objectives import Moment
 from clnr.recipe import Recipe
@@ -59,7 +60,16 @@ class Trainee:
         return state | {"written": self._written}
 
     def go_on(self, state: Mapping[str, Tensor], done: int) -> None:
-        """Be as another was after so many epochs, whose state is given."""
+        """Be as another was after so many epochs, whose state is given.
+
+        Raises:
+            DataError: The state is not of such a training.
+        """
+        epochs = self._written.shape[1]
+        if not 0 <= done <= epochs:
+            raise DataError(f"the checkpoint does not fit this training: it is of epoch {done} of {epochs}")
+        if wrong := misfit(self.state, state):
+            raise DataError(f"the checkpoint does not fit this training: {wrong}")
         self._put(state, done)
 
     @torch.no_grad()

@@ -245,8 +245,8 @@ def fetch(server: Server, target: Path, **more) -> None:
 
 
 def left(target: Path) -> set[str]:
-    """What stands in the target's folder, but for the lock."""
-    return {path.name for path in target.parent.iterdir() if not path.name.endswith(".lock")}
+    """What stands in the target's folder."""
+    return {path.name for path in target.parent.iterdir()}
 
 
 @pytest.mark.parametrize("step", ["whole", "no length", "slow"])

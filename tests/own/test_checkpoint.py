@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ from clnr.engine import cpu, gpu
 from clnr.errors import DataError
 from clnr.methods import METHODS
 from clnr.objectives import Lesson
-from clnr.own.checkpoint import Checkpoint
+from clnr.own.checkpoint import Checkpoint, _digest, check_checkpoint, remove_checkpoint
 from clnr.run import shelf
 from clnr.train import fit
 from tests.conftest import tiny
 
+OLD = Path(__file__).parent / "old"
 ABOUT = {"graph": "tiny", "recipe": {"epochs": 9, "learning_rate": 1e-3}}
 LABELS = torch.arange(40) % 3
 
@@ -93,9 +95,10 @@ def test_without_a_file_it_starts_afresh(tmp_path):
 
 def test_what_is_kept_can_be_left_aside(tmp_path):
     recipe = recipe_of(METHODS["CLNR"])
-    (tmp_path / "state").write_bytes(b"of another day")
-    keeper = Checkpoint(tmp_path / "state", 4, ABOUT, resume=False)
-    same(trained(METHODS["CLNR"], recipe, keeper), trained(METHODS["CLNR"], recipe))
+    path = tmp_path / "state"
+    Checkpoint(path, 1, {"graph": "another"}, resume=True).save(1, {"written": torch.ones(2, 3)})
+    same(trained(METHODS["CLNR"], recipe, Checkpoint(path, 4, ABOUT, resume=False)), trained(METHODS["CLNR"], recipe))
+    assert Checkpoint(path, 4, ABOUT, resume=True).load()[0] == 8
 
 
 def test_a_state_of_another_training_is_refused_by_what_differs(tmp_path):
@@ -124,6 +127,101 @@ def test_a_damaged_state_is_refused(tmp_path):
         except DataError:
             continue
         assert done == 1
+
+
+def kept(tmp_path, done=4):
+    """A state as a training has left it, with what is told of it, to be changed and written again."""
+    import safetensors.torch
+
+    path = tmp_path / "state"
+    recipe = recipe_of(METHODS["CLNR"]).but(patience=5)
+    with pytest.raises(Killed):
+        trained(METHODS["CLNR"], recipe, Mortal(path, done, ABOUT, resume=False))
+
+    def written(state, **changes):
+        now = {name: value for name, value in (told | changes).items() if value is not None}
+        path.write_bytes(safetensors.torch.save(state, {"clnr": json.dumps(now)}))
+        return lambda: trained(METHODS["CLNR"], recipe, Checkpoint(path, 100, ABOUT, resume=True))
+
+    with safetensors.safe_open(path, "pt") as file:
+        told = json.loads(file.metadata()["clnr"])
+    return safetensors.torch.load(path.read_bytes()), written
+
+
+@pytest.mark.parametrize("digest", [True, False], ids=["with a digest", "without"])
+def test_a_state_that_lacks_a_tensor_or_has_another_is_refused(digest, tmp_path):
+    state, written = kept(tmp_path)
+    assert len(state) > 12
+
+    def again(changed):
+        return written(changed, digest=_digest(4, ABOUT, changed) if digest else None)
+
+    for name, value in state.items():
+        others = [value[None], value.repeat(2, *[1] * max(0, value.dim() - 1)), value.double(), value.to(torch.bool)]
+        for other in [None, *others]:
+            changed = {**state, name: other} if other is not None else {key: state[key] for key in state if key != name}
+            with pytest.raises(
+                DataError, match=f"does not fit this training: '{name}' is (not there|of another shape or type)"
+            ):
+                again(changed)()
+    with pytest.raises(DataError, match="'more' is not of this model"):
+        again({**state, "more": torch.ones(3)})()
+    again(state)()
+
+
+@pytest.mark.parametrize("done", [-1, 10, 10**30, 1.5, "4", None, True, [4]])
+def test_a_state_of_no_epoch_is_refused(done, tmp_path):
+    state, written = kept(tmp_path)
+    with pytest.raises(DataError, match=r"of epoch|no number of epochs|'done'"):
+        written(state, done=done, digest=_digest(done, ABOUT, state))()
+
+
+def test_a_flipped_bit_is_noticed(tmp_path):
+    path = tmp_path / "state"
+    state = {"written": torch.ones(2, 3), "parameters.x": torch.arange(12.0).reshape(3, 4), "waited": torch.tensor(3)}
+    Checkpoint(path, 1, ABOUT, resume=True).save(1, state)
+    whole = path.read_bytes()
+    back = Checkpoint(path, 1, ABOUT, resume=True).load()
+    assert back[0] == 1
+    assert all(torch.equal(back[1][name], value) for name, value in state.items())
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            done, other = Checkpoint(path, 1, ABOUT, resume=True).load()
+        except DataError:
+            continue
+        # A blank of the header, or a name in it that means nothing.
+        assert (done, other.keys()) == (1, state.keys())
+        assert all(torch.equal(other[name], value) for name, value in state.items())
+
+
+def test_a_checkpoint_of_before_there_were_digests_loads():
+    done, state = Checkpoint(OLD / "state.checkpoint", 1, {"graph": "tiny"}, resume=True).load()
+    assert done == 4
+    assert state["parameters.encoder.0.weight"].shape == (12, 6)
+    assert state["written"].shape == (2, 9)
+    assert (state["written"][0] != 0).sum() == 4
+
+
+def test_a_file_of_somebody_elses_is_neither_overwritten_nor_removed(tmp_path):
+    path = tmp_path / "thesis.checkpoint"
+    path.write_bytes(b"years of work")
+    for call in (
+        lambda: check_checkpoint(path),
+        lambda: Checkpoint(path, 1, ABOUT, resume=False).save(1, {"written": torch.ones(2, 3)}),
+    ):
+        with pytest.raises(DataError, match="no checkpoint of clnr's"):
+            call()
+    remove_checkpoint(path)
+    assert path.read_bytes() == b"years of work"
+    path.unlink()
+    Checkpoint(path, 1, ABOUT, resume=False).save(1, {"written": torch.ones(2, 3)})
+    check_checkpoint(path)
+    remove_checkpoint(path)
+    assert not any(tmp_path.glob("*thesis*"))
+    remove_checkpoint(path)
 
 
 def test_a_newer_form_is_refused(tmp_path):

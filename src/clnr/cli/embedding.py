@@ -17,7 +17,7 @@ from clnr.cli.running import Assign, Device, Precision, Quiet, used
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError, DataError
 from clnr.methods import Method
-from clnr.own.checkpoint import Checkpoint
+from clnr.own.checkpoint import Checkpoint, check_checkpoint, checkpoint_of, remove_checkpoint
 from clnr.own.defaults import default_recipe
 from clnr.own.folder import OURS, RECIPE, REPORT, differences, load_folder, save_folder
 from clnr.own.forms import FORMS, check_forms, chosen_forms
@@ -31,7 +31,7 @@ from clnr.run import check_seed
 from clnr.saying import counted, duration
 from clnr.session import Bar, first_use, progress_bar
 from clnr.tables import Read, read_tables
-from clnr.writing import check_folder, whole_folder
+from clnr.writing import check_folder, reserved, resolved, whole_folder
 
 
 @app.command()
@@ -91,18 +91,22 @@ def embed(
         return
     if folder is None:
         raise ClnrError("--out FOLDER says where to write; see: clnr embed --help")
-    finished = resume and (folder / RECIPE).is_file()
-    if not finished:
-        check_folder(folder, force, OURS)
     began = time.perf_counter()
-    with progress_bar(quiet) as bar:
+    with reserved(folder, OURS), progress_bar(quiet) as bar:
+        finished = resume and (folder / RECIPE).is_file()
+        if force or not finished:
+            check_folder(folder, force, OURS)
+        checkpoint = checkpoint_of(folder)
+        if every or resume:
+            check_checkpoint(checkpoint)
         if model is not None:
             outcome = _with_model(load_folder(model), edges, nodes, tables, alone, engine, bar)
         else:
             read = read_tables(edges, nodes, **tables)
             recipe, outlook = _prepared(read, chosen, changes, engine)
-            if finished:
-                _check_finished(folder, read, chosen, None if trials else recipe, seed, name)
+            if finished and _is_finished(folder, read, chosen, None if trials else recipe, seed, name, force):
+                remove_checkpoint(checkpoint)
+                say(f"{folder} is finished: there is nothing to resume")
                 return
             check_forms(forms, read.graph)
             for line in outlook.told:
@@ -111,11 +115,11 @@ def embed(
                 outlook.check()
             if trials:
                 recipe = tune(read, chosen, recipe, seed, engine, trials, hold_out, changes, bar.remark)
-            outcome = _train(read, chosen, recipe, seed, engine, hold_out, folder, every, resume, bar)
+            outcome = _train(read, chosen, recipe, seed, engine, hold_out, checkpoint, every, resume, bar)
         if report:
             bar.remark("drawing the map for the report")
-        _write(outcome, folder, forms, report)
-    _checkpoint(folder).unlink(missing_ok=True)
+        _write(outcome, folder, force, forms, report)
+        remove_checkpoint(checkpoint)
     _tell_outcome(outcome, folder, time.perf_counter() - began, as_json, trained=model is None)
 
 
@@ -133,15 +137,17 @@ def _plan(read: Read, method: Method, changes: Mapping[str, Any], engine: Engine
     print(json.dumps(outlook.to_dict()) if as_json else "\n".join(outlook.told))
 
 
-def _check_finished(folder: Path, read: Read, method: Method, recipe: Recipe | None, seed: int, name: str | None) -> None:
-    """On a finished folder there is nothing to do, if it is what was asked for."""
+def _is_finished(
+    folder: Path, read: Read, method: Method, recipe: Recipe | None, seed: int, name: str | None, force: bool
+) -> bool:
+    """Whether a folder is what was asked for, so that there is nothing to do; if it is not, it must be free to overwrite."""
     kept = load_folder(folder)
     differs = differences(kept, read, method, recipe, seed)
     if name is not None and read.findings.names != kept.read.findings.names:
         differs.append(f"its nodes are called otherwise, which clnr report {folder} --name {name} changes")
-    if differs:
+    if differs and not force:
         raise DataError(f"{folder} is finished, but of something else: {'; '.join(differs)}; overwrite it with --force")
-    say(f"{folder} is finished: there is nothing to resume")
+    return not differs
 
 
 def _with_model(
@@ -167,13 +173,12 @@ def _train(
     seed: int,
     engine: Engine,
     share: float,
-    folder: Path,
+    path: Path,
     every: int,
     resume: bool,
     bar: Bar,
 ) -> Outcome:
     keeper = None
-    path = _checkpoint(folder)
     if every or resume:
         about = {
             "tables": read.graph.digest,
@@ -198,14 +203,9 @@ def _train(
         raise typer.Exit(130) from None
 
 
-def _checkpoint(folder: Path) -> Path:
-    whole = folder.resolve()
-    return whole.with_name(f"{whole.name}.checkpoint")
-
-
-def _write(outcome: Outcome, folder: Path, forms: list[str], report: bool) -> None:
-    page = html(outcome, folder.resolve().name) if report else None
-    with whole_folder(folder) as part:
+def _write(outcome: Outcome, folder: Path, force: bool, forms: list[str], report: bool) -> None:
+    page = html(outcome, resolved(folder).name) if report else None
+    with whole_folder(folder, force, OURS) as part:
         save_folder(outcome, part)
         for form in forms:
             name, write = FORMS[form]

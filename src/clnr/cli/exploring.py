@@ -18,7 +18,7 @@ from clnr.own.learning import Outcome
 from clnr.own.nearest import nearest
 from clnr.own.story import html
 from clnr.saying import printable
-from clnr.writing import write_whole
+from clnr.writing import resolved, write_whole
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What clnr embed wrote.")]
 
@@ -72,7 +72,7 @@ def _label(outcome: Outcome, j: int) -> dict[str, Any]:
     labels = outcome.read.graph.labels
     if labels is None:
         return {}
-    return {"label": None if labels[j] < 0 else outcome.read.class_names[labels[j]]}
+    return {"label": None if labels[j] < 0 else outcome.read.class_name(int(labels[j]))}
 
 
 @app.command()
@@ -85,7 +85,7 @@ def report(
     outcome = load_folder(folder)
     if name is not None:
         outcome = name_nodes(outcome, name, folder)
-    path = write_whole(folder / REPORT, html(outcome, folder.resolve().name))
+    path = write_whole(folder / REPORT, html(outcome, resolved(folder).name))
     print(path)
     if show and not webbrowser.open(path.absolute().as_uri()):
         say(f"no browser could be opened; open {path.absolute()}")

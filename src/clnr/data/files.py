@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from clnr.errors import DataError
 from clnr.places import cache_folder
+from clnr.writing import locked
 
 Progress = Callable[[str, int, int | None], None]
 Fetch = Callable[[str, Path], None]
@@ -73,7 +73,7 @@ def download(url: str, target: Path, progress: Progress | None = None, tries: in
     part = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(part):
+        with locked(target, wait=True):
             if target.is_file():
                 return
             for attempt in range(tries):
@@ -123,16 +123,3 @@ def _append(url: str, part: Path, progress: Progress | None) -> None:
             os.fsync(stream.fileno())
     if total is not None and have < total:
         raise ConnectionError(f"the connection broke at {have:,} of {total:,} bytes")
-
-
-@contextlib.contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """Let one process at a time fetch a file; the system lifts the lock even from a killed one."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with part.with_name(part.name + ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -6,15 +6,19 @@ embeddings.parquet                  id and vector of each node
 metrics.jsonl                       loss of each epoch, and the scores
 graph.safetensors, nodes.parquet    the graph, and its table of nodes
 tables.json                         how tables became the graph, and its classes
+digests.json                        SHA-256 of each of these
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -24,30 +28,45 @@ import scipy.sparse as sp
 import torch
 
 from clnr import methods
+from clnr.checks import checked_csr
 from clnr.edges import Array
 from clnr.engine import Reference
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph import Graph
-from clnr.layers import Parameters
+from clnr.layers import misfit
 from clnr.machine import versions
 from clnr.methods import Method
 from clnr.own.forms import FORMS, table_of, vectors_of
 from clnr.own.learning import Outcome, Trained
 from clnr.recipe import Recipe
 from clnr.results import without_nan
+from clnr.run import check_seed
 from clnr.tables import Encoding, Findings, Read
 from clnr.tables.columns import found
 from clnr.tables.names import can_name
 from clnr.tables.source import Table
-from clnr.writing import write_whole
+from clnr.writing import Ours, beside, locked, resolved, write_whole
 
 _REFERENCE = Reference(torch.device("cpu"))
 FORM = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 TABLES, NODES, VECTORS, METRICS = "tables.json", "nodes.parquet", "embeddings.parquet", "metrics.jsonl"
-REPORT = "report.html"
-OURS = frozenset([RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, REPORT, *(name for name, _ in FORMS.values())])
-"""Every file that may be in a folder that clnr wrote."""
+REPORT, DIGESTS = "report.html", "digests.json"
+_LOADED = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS)
+_UNFINISHED = [beside(name, what) for name in (REPORT, TABLES, DIGESTS) for what in ("part", "lock")]
+_NAMES = frozenset([*_LOADED, DIGESTS, REPORT, *(name for name, _ in FORMS.values()), *_UNFINISHED])
+
+
+def _marked(folder: Path) -> bool:
+    """Whether a folder has a recipe as it is written here; its numbers may be wrong."""
+    with contextlib.suppress(OSError), (folder / RECIPE).open("rb") as file:
+        return file.read(len(_BEGIN)) == _BEGIN
+    return False
+
+
+_BEGIN = b"form = "
+OURS = Ours(_NAMES, _marked)
+"""What tells a folder that clnr wrote."""
 
 
 def save_folder(outcome: Outcome, folder: Path) -> None:
@@ -59,15 +78,21 @@ def save_folder(outcome: Outcome, folder: Path) -> None:
     trained, read = outcome.trained, outcome.read
     if methods.METHODS.get(trained.method.name) != trained.method:
         raise MethodError(f"{trained.method.name} is a method of your own, which nothing could load again; keep its embedding")
-    (folder / RECIPE).write_text(_recipe_text(trained), encoding="utf-8")
+    (folder / RECIPE).write_bytes(_recipe_text(trained).encode())
     parameters = {name: value.contiguous() for name, value in trained.parameters.items()}
-    (folder / MODEL).write_bytes(safetensors.torch.save(parameters, {"form": str(FORM)}))
+    (folder / MODEL).write_bytes(safetensors.torch.save(parameters, {"form": str(FORM), "method": trained.method.name}))
     (folder / GRAPH).write_bytes(safetensors.numpy.save(_arrays(read.graph), {"form": str(FORM)}))
-    (folder / TABLES).write_text(_tables_text(read), encoding="utf-8")
+    (folder / TABLES).write_bytes(_tables_text(read).encode())
     pq.write_table(table_of(read.graph, outcome.z), folder / VECTORS)
     if read.columns is not None:
         pq.write_table(read.columns, folder / NODES)
-    (folder / METRICS).write_text(_metrics_text(outcome), encoding="utf-8")
+    (folder / METRICS).write_bytes(_metrics_text(outcome).encode())
+    (folder / DIGESTS).write_bytes(_digests_text(folder))
+
+
+def _digests_text(folder: Path) -> bytes:
+    digests = {name: _digest(folder / name) for name in _LOADED if (folder / name).is_file()}
+    return json.dumps({"form": FORM, "sha256": digests}, indent=1).encode()
 
 
 def load_folder(folder: Path) -> Outcome:
@@ -76,18 +101,19 @@ def load_folder(folder: Path) -> Outcome:
         raise DataError(f"{folder}: there is no such folder")
     if not (folder / RECIPE).is_file():
         raise DataError(f"{folder}: it holds no {RECIPE}, so that clnr embed has not made it")
-    trained = _trained(folder)
-    with _reading(folder / VECTORS):
-        ids, z = vectors_of(folder / VECTORS)
-    width = trained.embed(_one_node(trained), _REFERENCE).shape[1]
-    if z.shape[1] != width:
-        raise DataError(f"{folder / VECTORS}: vectors have {z.shape[1]} numbers, and the model gives {width}")
-    read = _read(folder, ids)
+    files = _Files.of(folder)
+    trained = _trained(files)
+    with files.reading(VECTORS) as path:
+        ids, z = vectors_of(path)
+        width = trained.embed(_bare(trained, 0), _REFERENCE).shape[1]
+        if z.shape[1] != width:
+            raise DataError(f"vectors have {z.shape[1]} numbers, and the model gives {width}")
+    read = _read(files, ids)
     if read.graph.num_features != trained.features:
         raise DataError(
             f"{folder / GRAPH}: nodes have {read.graph.num_features} features, and the model takes {trained.features}"
         )
-    losses, scores, remarks = _metrics(folder / METRICS)
+    losses, scores, remarks = _metrics(files)
     return Outcome(trained, read, z, losses, scores, remarks)
 
 
@@ -99,7 +125,11 @@ def name_nodes(kept: Outcome, column: str, folder: Path) -> Outcome:
     plain = {field.name: str(field.type) for field in columns.schema if can_name(field.type)}
     names = found(Table(str(folder / NODES), "", plain), column, (), "names")
     read = kept.read._replace(findings=dataclasses.replace(kept.read.findings, names=names))
-    write_whole(folder / TABLES, _tables_text(read).encode())
+    with locked(resolved(folder)):
+        # Without digests in between: a folder that has none is read as well.
+        (folder / DIGESTS).unlink(missing_ok=True)
+        write_whole(folder / TABLES, _tables_text(read).encode())
+        write_whole(folder / DIGESTS, _digests_text(folder))
     return dataclasses.replace(kept, read=read)
 
 
@@ -129,51 +159,45 @@ def _recipe_text(trained: Trained) -> str:
     )
 
 
-def _trained(folder: Path) -> Trained:
-    path = folder / RECIPE
-    with _reading(path):
+def _trained(files: _Files) -> Trained:
+    with files.reading(RECIPE) as path:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
         _form(given["form"])
         method, recipe = methods.find(str(given["method"])), Recipe.of(given["recipe"])
-        seed, features = _count(given["seed"]), _count(given["features"])
-    path = folder / MODEL
-    with _reading(path):
-        import safetensors.torch
+        seed, features = check_seed(given["seed"]), _count(given["features"])
+    with files.reading(MODEL) as path:
+        import safetensors
 
-        parameters = safetensors.torch.load(path.read_bytes())
-    trained = Trained(method, seed, recipe, parameters, features)
-    _check_parameters(trained, path)
-    return trained
+        with safetensors.safe_open(str(path), "pt") as file:
+            of = (file.metadata() or {}).get("method", method.name)
+            # Copied: the file may be written to while they are in use.
+            parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        if of != method.name:
+            raise DataError(f"it does not fit {RECIPE}: it was learned by {of!r:.40}, not by {method.name}")
+        trained = Trained(method, seed, recipe, parameters, features)
+        _check_parameters(trained)
+        return trained
 
 
-def _check_parameters(trained: Trained, path: Path) -> None:
+def _check_parameters(trained: Trained) -> None:
     """Names and shapes must be those that the method has with this recipe, which are found out without making its numbers."""
     model, given = trained.method.build(trained.recipe), trained.parameters
     with torch.device("meta"):
         fresh = model.init(trained.features, 0)
-    _compare(fresh, {name: value for name, value in given.items() if name in fresh}, path)
-    settled = model.settle({name: given[name] for name in fresh}, _REFERENCE, _REFERENCE.place(_one_node(trained)))
-    _compare(settled, given, path)
+    wrong = misfit(fresh, {name: value for name, value in given.items() if name in fresh})
+    if wrong is None:
+        known = {name: given[name] for name in fresh}
+        wrong = misfit(model.settle(known, _REFERENCE, _REFERENCE.place(_bare(trained, 1))) if known else {}, given)
+    if wrong is not None:
+        raise DataError(f"it does not fit {RECIPE}: {wrong}")
     for name, value in given.items():
         if not value.isfinite().all():
-            raise DataError(f"{path}: '{name}' has a number that is not finite")
+            raise DataError(f"'{name}' has a number that is not finite")
 
 
-def _compare(expected: Parameters, there: Parameters, path: Path) -> None:
-    for name in sorted(expected.keys() | there.keys()):
-        if name not in there:
-            wrong = "is not there"
-        elif name not in expected:
-            wrong = "is not of this model"
-        elif expected[name].shape != there[name].shape or expected[name].dtype != there[name].dtype:
-            wrong = "is of another shape"
-        else:
-            continue
-        raise DataError(f"{path}: it does not fit {RECIPE}: '{name}' {wrong}")
-
-
-def _one_node(trained: Trained) -> Graph:
-    return Graph.from_edges([], [], np.zeros((1, trained.features), np.float32))
+def _bare(trained: Trained, nodes: int) -> Graph:
+    """A graph of which nothing matters but its sizes."""
+    return Graph.from_edges([], [], np.zeros((nodes, trained.features), np.float32))
 
 
 # -- the graph --------------------------------------------------------------------------------------------------------------
@@ -189,21 +213,17 @@ def _arrays(graph: Graph) -> dict[str, Array]:
 
 
 def _graph(arrays: Mapping[str, Array], ids: Array) -> Graph:
-    nodes, width = (int(each) for each in arrays["size"])
+    nodes, width = (_count(each) for each in arrays["size"].tolist())
     if nodes != len(ids):
         raise DataError(f"it has {nodes:,} nodes, and {VECTORS} has {len(ids):,}")
     if "x" in arrays:
         features: Any = arrays["x"]
     else:
-        parts = (arrays["x.values"], arrays["x.columns"], arrays["x.start"])
-        features = sp.csr_array(parts, shape=(nodes, width))
-        features.check_format(full_check=True)
+        features = checked_csr(arrays["x.values"], arrays["x.columns"], arrays["x.start"], (nodes, width))
     if features.shape != (nodes, width):
         raise DataError("features are not of the size that it says")
-    start = arrays["edges.start"]
-    if start.shape != (nodes + 1,) or start[0] != 0 or (np.diff(start) < 0).any() or start[-1] != len(arrays["edges.nodes"]):
-        raise DataError("its edges are not in compressed rows")
-    target = np.repeat(np.arange(nodes), np.diff(start))
+    links = checked_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
+    target = np.repeat(np.arange(nodes), np.diff(links.indptr))
     weight, labels = arrays.get("edges.weight"), arrays.get("labels")
     return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids)
 
@@ -214,29 +234,32 @@ def _tables_text(read: Read) -> str:
     return json.dumps({"form": FORM, "encoding": encoding, "classes": read.classes, "findings": findings}, indent=1)
 
 
-def _read(folder: Path, ids: Array) -> Read:
-    with _reading(folder / GRAPH):
-        import safetensors.numpy
-
-        graph = _graph(safetensors.numpy.load((folder / GRAPH).read_bytes()), ids)
-    with _reading(folder / TABLES):
-        given = json.loads((folder / TABLES).read_text(encoding="utf-8"))
+def _read(files: _Files, ids: Array) -> Read:
+    with files.reading(TABLES) as path:
+        given = _json(path.read_text(encoding="utf-8"))
         _form(given["form"])
         encoding = None if given["encoding"] is None else Encoding.from_json(json.dumps(given["encoding"]))
         classes = tuple(str(name) for name in given["classes"])
         findings = _findings(given["findings"])
+    with files.reading(GRAPH) as path:
+        import safetensors.numpy
+
+        graph = _graph(safetensors.numpy.load(path.read_bytes()), ids)
+        # Classes of tables have names; a graph from elsewhere has numbers of its own.
+        if encoding is not None and graph.num_classes > len(classes):
+            raise DataError(f"a node is of class {graph.num_classes - 1}, and {TABLES} has {len(classes):,} classes")
     columns = None
-    if (folder / NODES).is_file():
-        with _reading(folder / NODES):
+    if files.has(NODES):
+        with files.reading(NODES) as path:
             import pyarrow.parquet as pq
 
-            columns = pq.read_table(folder / NODES)
+            columns = pq.read_table(path)
             columns.validate(full=True)
             if columns.num_rows != graph.num_nodes:
                 raise DataError(f"it has {columns.num_rows:,} rows for {graph.num_nodes:,} nodes")
     there = [] if columns is None else [field.name for field in columns.schema if can_name(field.type)]
     if findings.names is not None and there.count(findings.names) != 1:
-        raise DataError(f"{folder / TABLES}: names are to be in column '{findings.names}', which {NODES} lacks")
+        raise DataError(f"{files.folder / TABLES}: names are to be in column '{findings.names}', which {NODES} lacks")
     return Read(graph, encoding, classes, findings, columns)
 
 
@@ -261,22 +284,72 @@ def _metrics_text(outcome: Outcome) -> str:
     return "".join(json.dumps(line) + "\n" for line in [*lines, last])
 
 
-def _metrics(path: Path) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...]]:
-    with _reading(path):
-        *epochs, last = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def _metrics(files: _Files) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...]]:
+    with files.reading(METRICS) as path:
+        *epochs, last = [_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         losses = tuple(float(each["loss"]) for each in epochs)
         scores = {str(name): nan if value is None else float(value) for name, value in last["scores"].items()}
         return losses, scores, tuple(str(each) for each in last["remarks"])
 
 
+# -- reading ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of a folder.
+
+    Attributes:
+        folder: The folder.
+        digests: Of the files that were written into it; None in a folder of before there were any.
+    """
+
+    folder: Path
+    digests: Mapping[str, str] | None
+
+    @classmethod
+    def of(cls, folder: Path) -> _Files:
+        path = folder / DIGESTS
+        if not path.is_file():
+            return cls(folder, None)
+        with _reading(path):
+            given = _json(path.read_text(encoding="utf-8"))
+            _form(given["form"])
+            return cls(folder, dict(given["sha256"]))
+
+    def has(self, name: str) -> bool:
+        return (self.folder / name).is_file() or name in (self.digests or {})
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[Path]:
+        """A file that is as it was written; whatever is wrong with it becomes one line that names it."""
+        path = self.folder / name
+        with _reading(path):
+            if self.digests is not None and self.digests.get(name) != _digest(path):
+                raise DataError(f"it is damaged, or was edited; restore it, or remove {DIGESTS} to load it all the same")
+            yield path
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _json(text: str) -> Any:
+    """What a text in JSON says, all of it text that can be written again: no half of a surrogate pair."""
+    given = json.loads(text)
+    json.dumps(given, ensure_ascii=False).encode()
+    return given
+
+
 def _form(given: object) -> None:
     if given != FORM:
-        raise DataError(f"it is of form {given!r}; this clnr knows forms up to {FORM}: a newer one may read it")
+        raise DataError(f"it is of form {given!r:.40}; this clnr knows forms up to {FORM}: a newer one may read it")
 
 
 def _count(given: object) -> int:
     if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-        raise ValueError(f"{given!r} is no whole number from 0 on")
+        raise ValueError(f"{given!r:.40} is no whole number from 0 on")
     return given
 
 
@@ -288,7 +361,11 @@ def _reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"{path}: it is not there") from None
     except ClnrError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise DataError(f"{path}: {_line(error)}") from None
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise DataError(f"{path}: it cannot be read, {said[:200]}") from None
+        raise DataError(f"{path}: it cannot be read, {type(error).__name__}: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    """What an error says, on one line, which may be long where it repeats what is in a file."""
+    return " ".join(str(error).split())[:400]

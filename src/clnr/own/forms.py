@@ -26,6 +26,9 @@ def table_of(graph: Graph, z: Array) -> pyarrow.Table:
         ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         ids = pa.array([str(each) for each in names.tolist()])
+    except UnicodeEncodeError as error:
+        raise DataError(f"the id {error.object!r:.60} is no text that can be written") from None
+    _check_distinct(ids)
     flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
     return pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
 
@@ -40,18 +43,32 @@ def vectors_of(path: Path) -> tuple[Array, Array]:
     if not pa.types.is_fixed_size_list(vector) or not pa.types.is_floating(vector.value_type):
         raise DataError("its vectors are no lists of numbers of one length")
     parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in table["vector"].chunks]
-    flat = np.concatenate(parts) if parts else np.empty(0, np.float32)
+    with np.errstate(over="ignore"):
+        flat = np.concatenate([np.empty(0, np.float32), *parts], dtype=np.float32, casting="same_kind")
     if len(flat) != table.num_rows * vector.list_size or not np.isfinite(flat).all():
         raise DataError("a vector is missing, or has a number that is not finite")
     ids = table["id"]
     if ids.null_count:
         raise DataError("an id is missing")
+    _check_distinct(ids)
     if pa.types.is_integer(ids.type):
         names = ids.to_numpy()
     else:
         names = np.empty(table.num_rows, object)
         names[:] = ids.to_pylist()
-    return names, flat.astype(np.float32).reshape(table.num_rows, vector.list_size)
+    return names, flat.reshape(table.num_rows, vector.list_size)
+
+
+def _check_distinct(ids: pyarrow.Array) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        distinct = pc.count_distinct(ids, mode="all").as_py()
+    except pa.ArrowNotImplementedError:  # Of lists.
+        distinct = len({repr(each) for each in ids.to_pylist()})
+    if distinct < len(ids):
+        raise DataError("two nodes have the same id")
 
 
 def _csv(graph: Graph, z: Array, path: Path) -> None:

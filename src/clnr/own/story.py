@@ -105,7 +105,7 @@ def _columns(outcome: Outcome, shown: Array) -> list[Column]:
     ids = [str(each) for each in graph.node_ids[shown].tolist()]
     columns = []
     if graph.labels is not None:
-        columns.append(Column("label", graph.labels[shown].astype(np.int32), outcome.read.class_names))
+        columns.append(_classes(graph.labels[shown], outcome.read.classes))
     if table is not None:
         beside = [name for name in table.column_names if name != outcome.read.findings.names]
         found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in beside)
@@ -113,6 +113,13 @@ def _columns(outcome: Outcome, shown: Array) -> list[Column]:
         more = [column for column in found if column is not None and column.name not in taken]
         columns += sorted(more, key=_worth)
     return [*columns, Column("number of edges", degrees_of(graph)[shown].astype(np.float32))]
+
+
+def _classes(labels: Array, names: tuple[str, ...]) -> Column:
+    """Classes by name; those without one by their number, of which only what occurs is named."""
+    bare = np.unique(labels[labels >= len(names)])
+    codes = np.where(labels < len(names), np.maximum(labels, -1), len(names) + np.searchsorted(bare, labels))
+    return Column("label", codes.astype(np.int32), (*names, *(str(label) for label in bare.tolist())))
 
 
 def _worth(column: Column) -> int:

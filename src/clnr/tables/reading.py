@@ -46,7 +46,11 @@ class Read(NamedTuple):
     @property
     def class_names(self) -> tuple[str, ...]:
         """The names of all labels; one without a name is called by its number."""
-        return (*self.classes, *(str(label) for label in range(len(self.classes), self.graph.num_classes)))
+        return tuple(self.class_name(label) for label in range(max(len(self.classes), self.graph.num_classes)))
+
+    def class_name(self, label: int) -> str:
+        """The name of one."""
+        return self.classes[label] if label < len(self.classes) else str(label)
 
     def names_of(self, nodes: Array) -> list[str]:
         """What some nodes are called, "" where one has no name beside its id; empty where no column holds names."""
