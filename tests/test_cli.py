@@ -383,7 +383,7 @@ def test_an_empty_word_is_not_an_absent_one(clnr, words):
 
 
 def test_what_could_not_be_recorded_is_shown_all_the_same(clnr, monkeypatch):
-    def full(self, key, run):
+    def full(self, key, run, again):
         raise RecordError("the record is full")
 
     monkeypatch.setattr(Record, "add", full)

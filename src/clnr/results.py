@@ -100,7 +100,9 @@ class Summary:
 
 
 def without_nan(value: Any) -> Any:
-    """For JSON, which has no NaN: None in its place."""
+    """For JSON, which has neither NaN nor infinity: None in their place."""
     if isinstance(value, dict):
         return {name: without_nan(each) for name, each in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value
+    if isinstance(value, list):
+        return [without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

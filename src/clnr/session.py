@@ -124,7 +124,7 @@ class Session:
             for run in self._now(method, graph, missing[begin : begin + self.engine.together], recipe):
                 made[run.seed] = run
                 try:
-                    self.record.add(keys[run.seed], run)
+                    self.record.add(keys[run.seed], run, self.again)
                 except RecordError as error:
                     failure = error
         return Summary.of(list(made.values())), failure

@@ -32,7 +32,7 @@ _KEPT = "stopped; the runs that had ended are in the record, and the same comman
 _FORMS = ("markdown", "latex", "csv")
 
 Form = Annotated[str, typer.Option("--format", help="What to print: markdown, latex or csv.")]
-Older = Annotated[bool, typer.Option("--older", help="Count runs of other versions of this program too.")]
+Older = Annotated[bool, typer.Option("--older", help="Count runs of other versions of this program and of torch too.")]
 Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
 
 

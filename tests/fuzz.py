@@ -1,0 +1,9 @@
+"""How much the fuzz tests try: little in the ordinary suite, as much as CLNR_FUZZ says where it is set."""
+
+from __future__ import annotations
+
+import os
+
+
+def examples(default: int) -> int:
+    return int(os.environ.get("CLNR_FUZZ", default))
