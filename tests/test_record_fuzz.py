@@ -47,17 +47,18 @@ STATEMENTS = st.sampled_from(
 def assert_usable_or_refused(record: Record) -> None:
     """Every use of a file works, or is one line and leaves the file as it was."""
     for name in ("runs", "find", "prepare", "add", "runs"):
-        before = record.path.read_bytes()
+        before, said = record.path.read_bytes(), None
         try:
             found = USES[name](record)
-            if name in ("runs", "find"):
-                assert record.path.read_bytes() == before
-            if name == "runs":
-                report.runs(found)
-                json.dumps([without_nan(vars(run)) for _, run in found], allow_nan=False)
         except RecordError as error:
-            assert "\n" not in str(error)
+            said = str(error)
+        if said is not None or name in ("runs", "find"):
             assert record.path.read_bytes() == before
+        if said is not None:
+            assert "\n" not in said
+        elif name == "runs":
+            report.runs(found)
+            json.dumps([without_nan(vars(run)) for _, run in found], allow_nan=False)
     assert [file.name for file in record.path.parent.iterdir()] == [record.path.name]
 
 
