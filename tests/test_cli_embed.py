@@ -191,7 +191,9 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
     [
         (["embed", "--edges", "edges.csv"], "--out"),
         (["embed", "--out", "mine"], "--edges"),
-        (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "--label"),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN", *SMALL], "GCN is supervised"),
+        ([*EMBED, "--out", "mine", "--method", "GCN", *SMALL], "supervised, and its labels (--label) say how wide"),
         ([*EMBED, "--out", "mine", "--tune", "-1"], "--tune must be 0 or more, not -1"),
         ([*EMBED, "--out", "mine", "--set", "epoch=3"], "epochs"),
         ([*EMBED, "--out", "mine", "--method", "CLRN"], "did you mean 'CLNR'"),

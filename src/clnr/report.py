@@ -9,7 +9,6 @@ from importlib import metadata
 from typing import Any
 
 import torch
-from rich.table import Table
 
 from clnr import machine, places
 from clnr.bench import Measured
@@ -21,6 +20,7 @@ from clnr.record import Record
 from clnr.results import Run, Summary
 from clnr.run import shelf
 from clnr.search import Trial
+from clnr.terminal import Table
 from clnr.version import __version__
 
 _MIB = 2**20

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from clnr.cli.app import Json, app, out, say
+from clnr.cli.app import Json, app, out, say, tell
 from clnr.edges import Compressed
 from clnr.errors import ClnrError, DataError
 from clnr.own.folder import REPORT, load_folder
 from clnr.own.learning import Outcome
 from clnr.own.nearest import nearest
 from clnr.own.story import html
+from clnr.terminal import Table
 from clnr.writing import write_whole
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What clnr embed wrote.")]
@@ -73,6 +73,6 @@ def report(
 ) -> None:
     """Write the report of an embedding anew: one HTML file with facts, scores and a map to explore."""
     path = write_whole(folder / REPORT, html(load_folder(folder), folder.resolve().name))
-    print(path)
+    tell(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
         say(f"no browser could be opened; open {path.absolute()}")
