@@ -15,7 +15,21 @@ SOURCE = Path(clnr.__file__).parent
 
 # A module imports only from those above it.
 ORDER = (
-    *("version", "saying", "terminal", "errors", "writing", "places", "chance", "edges", "page", "checks", "graph", "recipe"),
+    *(
+        "version",
+        "saying",
+        "terminal",
+        "errors",
+        "arguments",
+        "writing",
+        "places",
+        "chance",
+        "edges",
+        "page",
+        "checks",
+        "graph",
+        "recipe",
+    ),
     *("engine", "data", "tables"),
     *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "model", "methods"),
     *("adam", "ledger", "trainee", "train", "evaluate", "geometry", "measures", "machine", "results", "run"),

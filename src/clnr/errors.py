@@ -7,11 +7,15 @@ from difflib import get_close_matches
 
 from clnr.saying import shortened
 
-_LONGEST = 80
+_LONGEST = 1000
+_NAME = 80
 
 
 class ClnrError(Exception):
-    """Base of all errors of this package; its message is one line fit for a person."""
+    """Base of all errors of this package; its message is one line fit for a person, whatever it repeats."""
+
+    def __str__(self) -> str:
+        return shortened(" ".join(map(str.strip, super().__str__().splitlines())), _LONGEST)
 
 
 class UnknownName(ClnrError):
@@ -20,7 +24,7 @@ class UnknownName(ClnrError):
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         self.choices = tuple(choices)
         known = {choice.casefold(): choice for choice in self.choices}
-        said = shortened(str(name), _LONGEST)
+        said = shortened(str(name), _NAME)
         near = get_close_matches(said.casefold(), known, n=1, cutoff=0.5)
         hint = f"did you mean '{known[near[0]]}'? " if near else ""
         super().__init__(f"unknown {kind} '{said}'; {hint}known: {', '.join(self.choices)}")
