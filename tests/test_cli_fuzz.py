@@ -105,7 +105,7 @@ def ended(words: list[str]) -> tuple[int, str, str]:
         mock.patch.dict("os.environ", {"CLNR_HOME": home}),
         mock.patch.object(sys, "argv", ["clnr", *words]),
         mock.patch("clnr.cli.app.out._file", out),
-        mock.patch("clnr.cli.running.try_all", lambda *arguments: iter(())),
+        mock.patch("clnr.cli.running.try_all", return_value=()),
         contextlib.chdir(home),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
