@@ -86,12 +86,10 @@ class Recipe:
 
     def of_view(self, index: int) -> Recipe:
         """The recipe as a view reads it: the second may have numbers of its own."""
+        if whole("index", index) != 1:
+            return self
         own = {name: getattr(self, second) for name, second in SECOND.items()}
-        return (
-            self
-            if whole("index", index) != 1
-            else self.but(**{name: value for name, value in own.items() if value is not None})
-        )
+        return self.but(**{name: value for name, value in own.items() if value is not None})
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.to_dict().items())
