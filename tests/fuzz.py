@@ -1,4 +1,4 @@
-"""How many cases a fuzz test runs."""
+"""How much the fuzz tests try: little in the ordinary suite, as much as CLNR_FUZZ says where it is set."""
 
 from __future__ import annotations
 

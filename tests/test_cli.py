@@ -369,6 +369,45 @@ def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
     assert [each.method for _, each in record.runs()] == ["Raw", "Untrained"]
 
 
+# The program as a shell starts it; when it begins to import a module, it says so or is stopped.
+IMPORTING = """
+import importlib.abc, runpy, signal, sys
+
+class Moment(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(self)
+            if sys.argv[2] == "stop":
+                signal.raise_signal(signal.SIGINT)
+            print("now", flush=True)
+
+sys.meta_path.insert(0, Moment())
+runpy.run_module("clnr", run_name="__main__", alter_sys=True)
+"""
+
+
+def importing(module: str, what: str) -> subprocess.Popen[str]:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", IMPORTING, module, what]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("module", ["clnr.cli", "numpy", "torch", "torch.nn"])
+def test_ctrl_c_while_modules_are_imported_says_nothing(module):
+    with importing(module, "stop") as process:
+        assert process.communicate(timeout=120) == ("", "")
+    assert process.returncode == 130
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal cannot be sent to one process there")
+def test_ctrl_c_from_outside_while_torch_is_imported_says_nothing():
+    with importing("torch", "say") as process:
+        assert process.stdout.readline() == "now\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=120) == ("", "")
+    assert process.returncode == 130
+
+
 # -- what new users ran into ----------------------------------------------------------------------------------------------
 
 
@@ -383,7 +422,7 @@ def test_an_empty_word_is_not_an_absent_one(clnr, words):
 
 
 def test_what_could_not_be_recorded_is_shown_all_the_same(clnr, monkeypatch):
-    def full(self, key, run):
+    def full(self, key, run, again):
         raise RecordError("the record is full")
 
     monkeypatch.setattr(Record, "add", full)

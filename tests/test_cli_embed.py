@@ -201,7 +201,9 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
     [
         (["embed", "--edges", "edges.csv"], "--out"),
         (["embed", "--out", "mine"], "--edges"),
-        (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "--label"),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN", *SMALL], "GCN is supervised"),
+        ([*EMBED, "--out", "mine", "--method", "GCN", *SMALL], "supervised, and its labels (--label) say how wide"),
         ([*EMBED, "--out", "mine", "--tune", "-1"], "--tune must be 0 or more, not -1"),
         ([*EMBED, "--out", "mine", "--set", "epoch=3"], "epochs"),
         ([*EMBED, "--out", "mine", "--method", "CLRN"], "did you mean 'CLNR'"),
@@ -486,7 +488,7 @@ def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
     assert [row["name"] for row in found] == [titles[int(row["id"].removeprefix("paper:"))] for row in found]
     shown = clnr("similar", "mine", "paper:5", "-k", "3").out
     assert shown.split()[:2] == ["name", "id"]
-    assert f"Title [31m{found[0]['id'].removeprefix('paper:')} {found[0]['id']} " in " ".join(shown.split())
+    assert f"Title \\x1b[31m{found[0]['id'].removeprefix('paper:')} {found[0]['id']} " in " ".join(shown.split())
     assert "\x1b" not in shown
     before = (files / "mine" / "report.html").read_bytes()
     assert "there is no column 'toher' for names" in assert_refused(clnr("report", "mine", "--name", "toher"))

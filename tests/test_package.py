@@ -17,7 +17,21 @@ ROOT = Path(__file__).parents[1]
 
 # A module imports only from those above it.
 ORDER = (
-    *("version", "errors", "saying", "writing", "places", "chance", "edges", "page", "checks", "graph", "recipe"),
+    *(
+        "version",
+        "saying",
+        "terminal",
+        "errors",
+        "arguments",
+        "writing",
+        "places",
+        "chance",
+        "edges",
+        "page",
+        "checks",
+        "graph",
+        "recipe",
+    ),
     *("engine", "data", "tables"),
     *("centrality", "diffusion", "views", "layers", "rows", "encoders", "postprocess", "objectives", "model", "methods"),
     *("adam", "ledger", "trainee", "train", "evaluate", "geometry", "measures", "machine", "results", "run"),
@@ -80,10 +94,13 @@ def test_no_code_branches_on_a_methods_name():
                 assert not words & set(clnr.METHODS), f"{file.name}: {ast.unparse(node)}"
 
 
-def test_importing_says_nothing_and_loads_no_heavy_optional_package():
-    heavy = ("torch_geometric", "matplotlib", "duckdb", "sklearn", "numba")
-    script = f"import sys, clnr; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
+def python(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
+
+
+def test_importing_says_nothing_and_loads_nothing_heavy():
+    heavy = ("torch", "numpy", "torch_geometric", "matplotlib", "duckdb", "sklearn", "numba", "typer", "rich")
+    done = python(f"import sys, clnr, clnr.__main__; print([name for name in {heavy} if name in sys.modules])")
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
@@ -97,3 +114,27 @@ def test_the_lowest_versions_are_those_that_the_package_names():
     assert pinned.keys() == named.keys()
     for name, version in pinned.items():
         assert (version + ".0").startswith(named[name] + "."), name
+
+
+def test_public_names_load_no_heavy_optional_package_but_where_it_is_needed():
+    heavy = ("torch_geometric", "matplotlib", "duckdb", "sklearn", "numba")
+    light = [name for name in clnr.__all__ if name != "NodeEmbedder"]
+    done = python(f"import sys; from clnr import {', '.join(light)}; print([name for name in {heavy} if name in sys.modules])")
+    assert (done.stdout.strip(), done.stderr.replace(chr(10), "")) == ("[]", "")
+
+
+def test_a_public_name_is_the_same_whatever_was_imported_first():
+    """A module of the same name does not hide it: ``clnr.run`` is the function."""
+    script = """
+import clnr.run, clnr.data, clnr.cli
+from clnr import run, load
+assert clnr.run is run and run.__module__ == "clnr.run" and callable(run), run
+assert clnr.errors.ClnrError is clnr.ClnrError
+assert sorted(dir(clnr)) == sorted(clnr.__all__)
+try:
+    clnr.banana
+except AttributeError as error:
+    print(error)
+"""
+    done = python(script)
+    assert (done.stdout, done.stderr) == ("module 'clnr' has no attribute 'banana'\n", "")

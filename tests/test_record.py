@@ -87,9 +87,21 @@ def test_another_key_is_not_found(record):
 
 def test_of_runs_with_the_same_key_the_latest_counts_and_all_are_kept(record):
     for seed in range(3):
-        record.add("key", made(seed))
+        record.add("key", made(seed), again=True)
     assert record.find("key") == made(2)
     assert [run.seed for _, run in record.runs()] == [0, 1, 2]
+
+
+def test_a_run_that_is_there_is_not_written_twice_unless_it_has_more_or_was_to_be_run_again(record):
+    record.add("key", made())
+    record.add("key", made(seconds=7.0))
+    assert [run for _, run in record.runs()] == [made()]
+    record.add("key", made(more={"time": {}}))
+    record.add("key", made(more={"clusters": {}, "time": {}}))
+    record.add("key", made(more={"clusters": {}}))
+    assert [sorted(run.more) for _, run in record.runs()] == [[], ["time"], ["clusters", "time"]]
+    record.add("key", made(1), again=True)
+    assert record.find("key") == made(1)
 
 
 def test_the_time_of_a_run_is_recorded_in_utc(record):
@@ -197,17 +209,15 @@ def test_earlier_forms_were_this_one_without_some_columns():
     assert set(FORMS[3]) == {field.name for field in dataclasses.fields(Run)} - {"more"}
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        lambda record: record.runs(),
-        lambda record: record.find("key 1"),
-        lambda record: record.prepare(),
-        lambda record: record.add("new", made(9)),
-    ],
-    ids=["runs", "find", "prepare", "add"],
-)
-def test_an_older_record_is_brought_up_to_date_by_whoever_opens_it_first(old, first):
+def test_reading_an_older_record_changes_nothing(old):
+    before = old.path.read_bytes()
+    assert [run for _, run in old.runs()] == OLD
+    assert old.find("key 1") == OLD[1]
+    assert old.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("first", [lambda record: record.prepare(), lambda record: record.add("new", made(9))])
+def test_an_older_record_is_brought_up_to_date_by_whoever_writes_first(old, first):
     first(old)
     assert form(old) == 4
     assert [run for _, run in old.runs()][:4] == OLD
@@ -268,6 +278,7 @@ def test_many_may_bring_an_older_record_up_to_date_at_once(tmp_path):
     with ThreadPoolExecutor(4) as pool:
         for number in range(10):
             record = earlier(Record(tmp_path / f"{number}.sqlite"))
+            list(pool.map(Record.prepare, [record] * 4))
             found = pool.map(lambda record: [run for _, run in record.runs()], [record] * 4)
             assert list(found) == [OLD] * 4
             assert form(record) == 4
@@ -405,18 +416,87 @@ def test_a_record_of_a_newer_form_is_refused(record, use):
 @USE
 def test_a_truncated_record_is_a_record_error(record, use):
     for seed in range(40):
-        record.add("key", made(seed))
+        record.add(f"{seed}", made(seed))
     content = record.path.read_bytes()
     record.path.write_bytes(content[: len(content) // 2])
     assert_unusable(record, use)
 
 
+def changed(record: Record, *statements: str, values: tuple = ()) -> bytes:
+    """What is in the file after somebody else has been at it."""
+    with closing(sqlite3.connect(record.path)) as base, base:
+        for statement in statements:
+            base.execute(statement, values)
+    return record.path.read_bytes()
+
+
+BY_OTHERS = {
+    "another program's": ["ALTER TABLE runs RENAME TO walks", "PRAGMA user_version = 0"],
+    "another program's, of a version": ["ALTER TABLE runs RENAME TO walks"],
+    "no version": ["PRAGMA user_version = 0"],
+    "a negative version": ["PRAGMA user_version = -1"],
+    "an earlier version": ["PRAGMA user_version = 2"],
+    "a column less": ["ALTER TABLE runs DROP COLUMN strict"],
+    "a column more": ["ALTER TABLE runs ADD COLUMN banana"],
+    "a view": ["ALTER TABLE runs RENAME TO walks", "CREATE VIEW runs AS SELECT * FROM walks"],
+}
+
+
+@USE
+@pytest.mark.parametrize("statements", BY_OTHERS.values(), ids=BY_OTHERS)
+def test_a_database_that_is_no_record_is_an_error_and_left_alone(record, use, statements):
+    record.add("other", made())
+    before = changed(record, *statements)
+    assert_unusable(record, use)
+    assert record.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("number", FORMS)
+@pytest.mark.parametrize("use", [USES["find"], USES["runs"]], ids=["find", "runs"])
+def test_an_older_record_with_a_damaged_row_is_left_as_it_is(record, use, number):
+    earlier(record, number)
+    before = changed(record, "UPDATE runs SET key = 'key', recipe = '{'")
+    assert_unusable(record, use)
+    assert record.path.read_bytes() == before
+
+
+NESTED = '{"a":' + "[" * 900 + "]" * 900 + "}"
+NUMBERS = ("seed", "strict", "uniformity", "epochs", "epoch_ms", "peak_memory_bytes", "seconds")
+DAMAGED = [
+    *((name, value) for name in NUMBERS for value in (b"5", b"", "5", "nan", "")),
+    *((name, value) for name in ("seed", "epochs", "together", "peak_memory_bytes") for value in (None, 1.5, -1, float("inf"))),
+    *((name, value) for name in ("strict", "train_seconds", "epoch_ms") for value in (-1, -0.5, float("inf"), float("-inf"))),
+    *((name, value) for name in ("method", "machine", "made", "content") for value in (b"x", 5)),
+    *((name, NESTED) for name in ("recipe", "versions", "more")),
+    *((name, NESTED.replace("[", "[" * 1000).replace("]", "]" * 1000)) for name in ("recipe", "versions", "more")),
+    *((name, value) for name in ("recipe", "versions", "more") for value in (None, 5, b"{}", "", "[]", "5", "null", "{")),
+    *(("versions", value) for value in ('{"code": 5}', '{"clnr": "1"}', '{"code": "x", "torch": null}')),
+]
+
+
 @pytest.mark.parametrize("use", [USES["find"], USES["runs"]], ids=["find", "runs"])
 def test_a_row_that_someone_else_damaged_is_a_record_error(record, use):
     record.add("key", made())
-    with closing(sqlite3.connect(record.path)) as base, base:
-        base.execute("UPDATE runs SET recipe = '{'")
-    assert_unusable(record, use)
+    for name, value in DAMAGED:
+        before = changed(record, f"UPDATE runs SET {name} = ?", values=(value,))
+        said = assert_unusable(record, use)
+        assert f"for its {name}" in said
+        assert len(said) < 300 + len(str(record.path))
+        assert record.path.read_bytes() == before
+        record.path.unlink()
+        record.add("key", made())
+
+
+@pytest.mark.parametrize(
+    "run",
+    [made(2**63), made(-1), made(strict=float("inf")), made(machine=None), made(more={"x": object()}), made(recipe=7)],
+    ids=["huge", "negative", "infinite", "no text", "no document", "no recipe"],
+)
+def test_a_run_that_could_not_be_read_again_is_not_written(record, run):
+    record.add("key", made())
+    before = record.path.read_bytes()
+    assert_unusable(record, lambda record: record.add("other", run))
+    assert record.path.read_bytes() == before
 
 
 FULL = """
@@ -427,7 +507,7 @@ from clnr.record import Record
 from tests.test_record import made
 
 record = Record(Path(sys.argv[1]))
-steps = {"prepare": record.prepare, "add": lambda: record.add("key", made())}
+steps = {"prepare": record.prepare, "add": lambda: record.add("key", made(), again=True)}
 room = sys.argv[2]
 if room == "reserve":
     record.prepare()
@@ -460,6 +540,7 @@ def test_a_full_disk_is_a_record_error_before_any_work(record):
     (said,) = on_a_full_disk(record, "8192", "prepare")
     assert str(record.path) in said
     assert record.runs() == []
+    assert list(record.path.parent.iterdir()) == []
 
 
 def test_after_preparing_a_run_can_be_written_though_the_disk_is_full_and_later_ones_fail_whole(record):
@@ -468,3 +549,29 @@ def test_after_preparing_a_run_can_be_written_though_the_disk_is_full_and_later_
     assert written >= 20
     assert all(str(record.path) in step for step in said[written:])
     assert [run for _, run in record.runs()] == [made()] * written
+
+
+class Small(Record):
+    """A record on a disk with room for so many pages."""
+
+    pages = 2
+
+    def _connect(self):
+        base = super()._connect()
+        base.execute(f"PRAGMA max_page_count = {self.pages}")
+        return base
+
+
+@WRITE
+def test_where_a_new_record_finds_no_room_nothing_is_left(record, use):
+    assert "full" in assert_unusable(Small(record.path), use)
+    assert list(record.path.parent.iterdir()) == []
+
+
+@WRITE
+def test_where_an_older_record_cannot_be_brought_up_to_date_it_is_left_as_it_is(old, use):
+    before = changed(old, f"UPDATE runs SET machine = '{'x' * 3900}'")
+    full = Small(old.path)
+    full.pages = len(before) // 4096
+    assert "full" in assert_unusable(full, use)
+    assert old.path.read_bytes() == before

@@ -189,7 +189,7 @@ def test_show_says_what_was_published(clnr):
 def test_runs_lists_what_was_run_by_filters(clnr, filters, expected):
     changes = [{"method": "Raw", "epoch_ms": None}, {}, {"seed": 1}, {"seed": 2, "dataset": "photo", "device": "cuda"}]
     for each in changes:
-        Record().add("key", made(**each))
+        Record().add("key", made(**each), again=True)
     rows = only_json(clnr("runs", *filters, "--json"))
     assert [(row["method"], row["seed"]) for row in rows] == expected
     ended = clnr("runs", *filters)
@@ -251,7 +251,7 @@ def test_runs_tell_no_change_that_has_no_say(clnr):
 
 def test_runs_of_an_older_recipe_or_an_unknown_method_are_listed(clnr):
     Record().add("key", made(recipe={"epochs": 7, "gone": 1}))
-    Record().add("key", made(method="mine"))
+    Record().add("other", made(method="mine"))
     listed = clnr("runs").out
     assert "epochs=7, gone=1" in listed
     assert "mine" in listed

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clnr.saying import counted, duration, printable
+from clnr.saying import counted, duration
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(3, "3 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")])
@@ -13,17 +13,3 @@ def test_a_duration_is_said_in_its_unit(seconds, said):
 @pytest.mark.parametrize(("count", "said"), [(0, "0 nodes"), (1, "1 node"), (1234, "1,234 nodes")])
 def test_what_is_counted_is_one_or_many(count, said):
     assert counted(count, "node") == said
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("as it is: \xe9", "as it is: \xe9"),
-        ("two\nlines\t", "two lines"),
-        ("\x1b[31mred\x07", "[31mred"),
-        ("a\u202eb\u2066", "a b"),
-        ("", ""),
-    ],
-)
-def test_what_a_terminal_would_act_upon_is_not_printed(text, said):
-    assert printable(text) == said

@@ -6,9 +6,12 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 
 from clnr import machine, methods
 from clnr import session as module
@@ -112,7 +115,7 @@ def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
 
 
 def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
-    def full(self, key, run):
+    def full(self, key, run, again):
         raise RecordError("the record is full")
 
     monkeypatch.setattr(Record, "add", full)
@@ -216,6 +219,56 @@ def test_the_key_changes_with_the_code(monkeypatch):
     before = key_of()
     monkeypatch.setattr(machine, "code_version", lambda: "another")
     assert key_of() != before
+
+
+def on_a_gpu(monkeypatch, name: str) -> str:
+    """The key of a run on a GPU of some name, which need not be here."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    return key_of(engine=engine_with(device=torch.device("cuda")))
+
+
+def test_the_key_changes_with_torch_and_what_computes(monkeypatch):
+    keys = [key_of()]
+    for holder, name, value in [
+        (machine, "_processor", lambda: "another processor"),
+        (torch, "__version__", "99.0"),
+        (torch.cuda, "get_device_name", lambda device: "a GPU"),
+    ]:
+        monkeypatch.setattr(holder, name, value)
+        keys.append(key_of())
+    assert keys[-1] == keys[-2], "a GPU that does not compute does not count"
+    keys[-1] = on_a_gpu(monkeypatch, "a GPU")
+    keys.append(on_a_gpu(monkeypatch, "another GPU"))
+    keys.append(on_a_gpu(monkeypatch, "another processor"))
+    monkeypatch.setattr(torch.version, "cuda", "99.9")
+    keys.append(on_a_gpu(monkeypatch, "another processor"))
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_key_does_not_change_with_the_number_of_threads():
+    before = key_of()
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    assert key_of() == before
+
+
+def test_the_same_runs_made_twice_at_once_are_recorded_once():
+    """Both have looked into the record before either wrote to it; with ``again`` each is a row of its own."""
+    looked = threading.Barrier(2)
+
+    def after_both(again: bool) -> None:
+        class Late(Record):
+            def find(self, key):
+                found = super().find(key)
+                looked.wait(60)
+                return found
+
+        Session(2, cpu(), Late(), again, Bar(None, quiet=True)).runs(CLNR, GRAPH, QUICK)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(after_both, [False, False]))
+    assert sorted(run.seed for _, run in Record().runs()) == [0, 1]
+    after_both(True)
+    assert sorted(run.seed for _, run in Record().runs()) == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from clnr.data import load
-from clnr.errors import ClnrError
-from clnr.graph import Graph, Split
-from clnr.methods import CLNR, METHODS, Method
-from clnr.recipe import Recipe
-from clnr.results import Run, Summary
-from clnr.run import embed, recipe_for, run, runs
-from clnr.tables import read_tables
 from clnr.version import __version__
 
 if TYPE_CHECKING:
+    from clnr.data import load
     from clnr.embedder import NodeEmbedder
+    from clnr.errors import ClnrError
+    from clnr.graph import Graph, Split
+    from clnr.methods import CLNR, METHODS, Method
+    from clnr.recipe import Recipe
+    from clnr.results import Run, Summary
+    from clnr.run import embed, recipe_for, run, runs
+    from clnr.tables import read_tables
 
 __all__ = [
     "CLNR",
@@ -37,14 +40,41 @@ __all__ = [
     "runs",
 ]
 
+# The module that each name is in. It is imported when the name is first asked for: torch and scikit-learn take seconds.
+_HOMES = {
+    **dict.fromkeys(("CLNR", "METHODS", "Method"), "methods"),
+    **dict.fromkeys(("Graph", "Split"), "graph"),
+    **dict.fromkeys(("Run", "Summary"), "results"),
+    **dict.fromkeys(("embed", "recipe_for", "run", "runs"), "run"),
+    "ClnrError": "errors",
+    "NodeEmbedder": "embedder",
+    "Recipe": "recipe",
+    "load": "data",
+    "read_tables": "tables",
+}
+
+
+class _Package(ModuleType):
+    """A package whose public names are never hidden by a module: ``clnr.run`` is the function, whatever was imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
 
 def __getattr__(name: str) -> Any:
-    """NodeEmbedder when it is asked for: scikit-learn takes seconds to import, and nothing else here needs it at once."""
-    if name == "NodeEmbedder":
-        from clnr.embedder import NodeEmbedder
-
-        return NodeEmbedder
-    raise AttributeError(f"module 'clnr' has no attribute '{name}'")
+    """A public name, or a module of the package, as if all had been imported."""
+    home = f"clnr.{_HOMES.get(name, name)}"
+    try:
+        module = import_module(home)
+    except ModuleNotFoundError as error:
+        if error.name != home:
+            raise
+        raise AttributeError(f"module 'clnr' has no attribute '{name}'") from None
+    return globals().setdefault(name, getattr(module, name) if name in _HOMES else module)
 
 
 def __dir__() -> list[str]:

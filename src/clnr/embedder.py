@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from clnr import methods
+from clnr.arguments import of_kind, path_of, whole
 from clnr.edges import Array
 from clnr.engine import choose
 from clnr.errors import DataError, RecipeError
@@ -24,7 +25,7 @@ from clnr.own.learning import SHARE, Outcome, grown, learn_graph
 from clnr.own.nearest import nearest
 from clnr.own.outlook import left_out
 from clnr.recipe import Recipe
-from clnr.run import check_seed
+from clnr.run import check_seed, method_of
 from clnr.tables import Read, read_tables
 from clnr.writing import check_folder, reserved, whole_folder
 
@@ -97,11 +98,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             y: Not used.
         """
         read = as_read(X if self.graph is None else self.graph)
-        method = methods.find(self.method) if isinstance(self.method, str) else self.method
+        method = method_of(self.method)
         given = {"dimension": self.dimension, "epochs": self.epochs}
         recipe = self._recipe(method, read.graph).but(**{name: value for name, value in given.items() if value is not None})
         check_seed(self.seed)
-        if not 0 <= self.hold_out < 1:
+        if not (isinstance(self.hold_out, numbers.Real) and 0 <= self.hold_out < 1):
             raise RecipeError(f"hold_out must be from 0 to less than 1, not {self.hold_out!r}")
         engine = choose(self.device, self.precision)
         outcome = learn_graph(read, method, recipe, self.seed, engine, share=self.hold_out, evaluate=False)
@@ -161,13 +162,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             approximate: By an index (usearch): faster where there are millions of nodes, and now and then it misses one.
         """
         check_is_fitted(self)
+        k, approximate = whole("k", k), of_kind("approximate", approximate, bool | np.bool_, "True or False")
         near = nearest(self.embedding_, self._places([node]), k, approximate)
         return list(zip(self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist(), strict=True))
 
     def save(self, folder: str | Path, *, force: bool = False) -> None:
         """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding."""
         check_is_fitted(self)
-        path = Path(folder)
+        path, force = path_of("folder", folder), of_kind("force", force, bool | np.bool_, "True or False")
         with reserved(path, OURS):
             check_folder(path, force, OURS)
             with whole_folder(path, force, OURS) as part:
@@ -176,7 +178,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> NodeEmbedder:
         """Read what ``save`` or ``clnr embed`` wrote; nothing in it is ever run."""
-        outcome = load_folder(Path(folder))
+        outcome = load_folder(path_of("folder", folder))
         trained = outcome.trained
         made = cls(trained.method.name, seed=trained.seed, recipe=trained.recipe, device=device, precision=precision)
         made._keep(outcome)

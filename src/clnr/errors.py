@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from clnr.saying import shortened
+
+_LONGEST = 1000
+_NAME = 80
+
 
 class ClnrError(Exception):
-    """Base of all errors of this package; its message is one line fit for a person."""
+    """Base of all errors of this package; its message is one line fit for a person, whatever it repeats."""
+
+    def __str__(self) -> str:
+        return shortened(" ".join(map(str.strip, super().__str__().splitlines())), _LONGEST)
 
 
 class UnknownName(ClnrError):
@@ -16,9 +24,10 @@ class UnknownName(ClnrError):
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         self.choices = tuple(choices)
         known = {choice.casefold(): choice for choice in self.choices}
-        near = get_close_matches(str(name).casefold(), known, n=1, cutoff=0.5)
+        said = shortened(str(name), _NAME)
+        near = get_close_matches(said.casefold(), known, n=1, cutoff=0.5)
         hint = f"did you mean '{known[near[0]]}'? " if near else ""
-        super().__init__(f"unknown {kind} '{name}'; {hint}known: {', '.join(self.choices)}")
+        super().__init__(f"unknown {kind} '{said}'; {hint}known: {', '.join(self.choices)}")
 
 
 class RecipeError(ClnrError):

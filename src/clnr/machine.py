@@ -74,8 +74,23 @@ def versions() -> dict[str, str]:
 def describe(device: torch.device) -> str:
     """The hardware in a few words: GPU if it computed, else processor, cores and threads."""
     if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+        return _hardware(device)
+    return f"{_hardware(device)}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+
+
+def computed_by(device: torch.device) -> dict[str, str | None]:
+    """What a result depends on beside the code: torch and the hardware, but not how many cores or threads it has."""
+    on_gpu = device.type == "cuda"
+    return {
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda if on_gpu else None,
+        "device": device.type,
+        "hardware": _hardware(device),
+    }
+
+
+def _hardware(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
 
 
 @functools.cache

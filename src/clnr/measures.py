@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 
 from clnr import geometry
+from clnr.arguments import known, several
 from clnr.engine import Engine, Placed, unit_rows
-from clnr.errors import UnknownName
 from clnr.evaluate import clusters as clusters_of
 from clnr.graph import Split
 from clnr.layers import Parameters
@@ -66,11 +66,7 @@ MEASURES: Measures = {"clusters": clusters, "points": points, "time": time}
 
 def find_measures(names: Iterable[str]) -> Measures:
     """Further measures by their names."""
-    wanted = tuple(names)
-    for name in wanted:
-        if name not in MEASURES:
-            raise UnknownName("measure", name, MEASURES)
-    return {name: MEASURES[name] for name in wanted}
+    return {known("measure", name, MEASURES): MEASURES[name] for name in several("measures", names, str, "names")}
 
 
 def _positive_pairs(method: Method, engine: Engine, learned: Learned, split: Split) -> list[torch.Tensor]:
@@ -92,5 +88,9 @@ def fresh_views(
     model = method.build(recipe)
     if method.twins:
         return model.project(parameters, engine, model.look(placed, seed, "measure", 0), nodes)[:2]
-    views = method.but(method.name, method.summary, views=(DROP, DROP)).build(recipe).look(placed, seed, "measure", 0)
+    views = (
+        method.but(method.name, method.summary, views=(DROP, DROP), objective=None)
+        .build(recipe)
+        .look(placed, seed, "measure", 0)
+    )
     return [model.embed(parameters, engine, view)[nodes] for view in views]

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from clnr.arguments import known, of_kind
 from clnr.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, Momentum, PerView, PReLUGCN
 from clnr.errors import MethodError, UnknownName
 from clnr.model import Model
-from clnr.objectives import CCA, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
+from clnr.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
 from clnr.views import (
@@ -53,11 +54,19 @@ class Method:
     def __post_init__(self) -> None:
         if not (isinstance(self.views, tuple) and all(isinstance(view, tuple) for view in self.views)):
             raise MethodError(f"{self.name}: views are a tuple of one tuple of parts for each view, not {self.views!r}")
+        if not isinstance(self.postprocess, tuple):
+            raise MethodError(f"{self.name}: postprocess is a tuple of parts, not {self.postprocess!r}")
+        if not isinstance(self.parent, Method | None):
+            raise MethodError(f"{self.name}: parent is a Method or None, not {self.parent!r}")
         self._check("encoder", Encoder, self.encoder)
         self._check("views", Alter, *(part for view in self.views for part in view))
         self._check("postprocess", Postprocess, *self.postprocess)
         if self.objective is not None:
             self._check("objective", Objective, self.objective)
+        right = SOME if self.objective is None else self.objective.views
+        if len(self.views) not in right:
+            said = f"{right[0]}, {right[1]}, ..." if len(right) > 1 else str(right[0])
+            raise MethodError(f"{self.name}, views: there must be {said} of them, not {len(self.views)}")
 
     def _check(self, place: str, kind: type, *parts: Any) -> None:
         """Fail on what cannot stand in a place, with what could."""
@@ -74,8 +83,7 @@ class Method:
         ('plain', 'CLNR')
         """
         for place in changes:
-            if place not in PLACES:
-                raise UnknownName("place of a method", place, PLACES)
+            known("place of a method", place, PLACES)
         return dataclasses.replace(self, name=name, summary=summary, parent=self, **changes)
 
     @property
@@ -135,6 +143,7 @@ class Method:
 
     def build(self, recipe: Recipe) -> Model:
         """The method with a recipe's numbers in it."""
+        of_kind("recipe", recipe, Recipe, "a Recipe")
         return Model(
             encoder=_fill(self.encoder, recipe),
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
@@ -237,6 +246,6 @@ METHODS = {
 def find(name: str) -> Method:
     """A method by name, in any case."""
     for method in METHODS.values():
-        if method.name.casefold() == name.casefold():
+        if isinstance(name, str) and method.name.casefold() == name.casefold():
             return method
     raise UnknownName("method", name, METHODS)

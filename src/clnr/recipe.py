@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, NamedTuple
 
-from clnr.errors import RecipeError, UnknownName
+from clnr.arguments import known, of_kind, whole
+from clnr.errors import RecipeError
 
 ANY = "any"
 
@@ -74,9 +75,10 @@ class Recipe:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Recipe:
         """A recipe from a mapping; an unknown key fails with the nearest valid name."""
-        return cls().but(**values)
+        of_kind("a recipe's values", values, Mapping, "numbers by name")
+        return cls().but(**{known("recipe key", name, KEYS): value for name, value in values.items()})
 
-    def but(self, **values: Any) -> Recipe:
+    def but(self, /, **values: Any) -> Recipe:
         """This recipe with some values changed.
 
         >>> from clnr import Recipe
@@ -87,14 +89,15 @@ class Recipe:
         clnr.errors.RecipeError: epochs must be a whole number, not 'many'
         """
         for name in values:
-            if name not in KEYS:
-                raise UnknownName("recipe key", name, KEYS)
+            known("recipe key", name, KEYS)
         return dataclasses.replace(self, **values)
 
     def of_view(self, index: int) -> Recipe:
         """The recipe as a view reads it: the second may have numbers of its own."""
+        if whole("index", index) != 1:
+            return self
         own = {name: getattr(self, second) for name, second in SECOND.items()}
-        return self if index != 1 else self.but(**{name: value for name, value in own.items() if value is not None})
+        return self.but(**{name: value for name, value in own.items() if value is not None})
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.to_dict().items())
@@ -110,7 +113,7 @@ class Recipe:
     @classmethod
     def from_toml(cls, text: str) -> Recipe:
         try:
-            return cls.of(tomllib.loads(text))
+            return cls.of(tomllib.loads(of_kind("a recipe in TOML", text, str, "text")))
         except tomllib.TOMLDecodeError as error:
             raise RecipeError(f"not a recipe in TOML: {error}") from None
 
@@ -125,9 +128,7 @@ TRAINING = ("epochs", "learning_rate", "warmup", "schedule", "weight_decay", "de
 def _checked(spec: dataclasses.Field[Any], value: Any) -> Any:
     rule = spec.metadata
     if "choices" in rule:
-        if value not in rule["choices"]:
-            raise UnknownName(f"value of {spec.name}", value, rule["choices"])
-        return value
+        return known(f"value of {spec.name}", value, rule["choices"])
     if value is None and spec.default is None:
         return None
     whole = isinstance(spec.default, int)
@@ -146,8 +147,7 @@ def parse(assignments: list[str]) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals:
             raise RecipeError(f"'{assignment}' is not of the form key=value")
-        if name not in SPECS:
-            raise UnknownName("recipe key", name, KEYS)
+        known("recipe key", name, KEYS)
         if SPECS[name].default is None and text.lower() == "none":
             values[name] = None
             continue

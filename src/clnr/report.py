@@ -9,18 +9,18 @@ from importlib import metadata
 from typing import Any
 
 import torch
-from rich.table import Table
 
 from clnr import machine, places
 from clnr.bench import Measured
 from clnr.comparison import Comparison
 from clnr.data import DATASETS
 from clnr.methods import METHODS, Method
-from clnr.recipe import SPECS, Published
+from clnr.recipe import ANY, SPECS, Published
 from clnr.record import Record
 from clnr.results import Run, Summary
 from clnr.run import shelf
 from clnr.search import Trial
+from clnr.terminal import Table
 from clnr.version import __version__
 
 _MIB = 2**20
@@ -81,7 +81,7 @@ def _changes(run: Run) -> str:
     if run.method not in METHODS:
         return ""
     method = METHODS[run.method]
-    usual = shelf(method, run.dataset).recipe.to_dict()
+    usual = shelf(method, run.dataset if run.dataset in DATASETS else ANY).recipe.to_dict()
     has_a_say = {name: value for name, value in run.recipe.items() if name in method.keys or name not in usual}
     return ", ".join(f"{name}={value}" for name, value in has_a_say.items() if usual.get(name) != value)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+from clnr.arguments import known, several
+from clnr.errors import ClnrError
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,10 @@ class Run:
     more: dict[str, Any] = field(default_factory=dict)
 
 
+_ACCURACIES = ("strict", "paper", "validation")
+_NUMBERS = tuple(each.name for each in fields(Run) if each.type in ("int", "float"))
+
+
 @dataclass(frozen=True)
 class Summary:
     """Several runs that differ in their seed alone.
@@ -56,14 +63,20 @@ class Summary:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Summary:
-        return cls(tuple(sorted(runs, key=lambda run: run.seed)))
+        made = several("runs", runs, Run, "a Run each")
+        if not made:
+            raise ClnrError("runs must be one or more, and there is none")
+        return cls(tuple(sorted(made, key=lambda run: run.seed)))
 
     def mean(self, measure: str) -> float:
-        return statistics.fmean(getattr(run, measure) for run in self.runs)
+        return statistics.fmean(self._values("measure", measure, _NUMBERS))
 
     def accuracy(self, protocol: str) -> dict[str, Any]:
-        values = [getattr(run, protocol) for run in self.runs]
+        values = self._values("protocol", protocol, _ACCURACIES)
         return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "runs": values}
+
+    def _values(self, kind: str, name: str, choices: tuple[str, ...]) -> list[float]:
+        return [getattr(run, known(kind, name, choices)) for run in self.runs]
 
     @property
     def epoch_ms(self) -> float | None:
@@ -100,7 +113,9 @@ class Summary:
 
 
 def without_nan(value: Any) -> Any:
-    """For JSON, which has no NaN: None in its place."""
+    """For JSON, which has neither NaN nor infinity: None in their place."""
     if isinstance(value, dict):
         return {name: without_nan(each) for name, each in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value
+    if isinstance(value, list):
+        return [without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

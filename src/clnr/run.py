@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import numbers
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from clnr import data, machine, methods
+from clnr.arguments import of_kind, several, whole
 from clnr.edges import Array
 from clnr.engine import Engine, Placed, View, choose
 from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, TrainingError
@@ -94,7 +95,8 @@ def runs(
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
     engine, wanted, more = choose(device, precision), _seeds(seeds), find_measures(measures)
-    count = max(1, min(together or engine.together, engine.together))
+    most = engine.together if together is None else max(1, whole("together", together))
+    count = min(most, engine.together)
     groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
     return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, watch, more))
 
@@ -165,7 +167,7 @@ def learn(
 def _resolve(
     method: Method | str, dataset: Graph | str, recipe: Recipe | None, data_root: str | Path | None
 ) -> tuple[Method, Graph, Recipe]:
-    method = _method(method)
+    method = method_of(method)
     graph = data.load(dataset, data_root) if isinstance(dataset, str) else dataset
     if not isinstance(graph, Graph):
         raise DataError(f"a data set is a Graph or a name, not a {type(dataset).__name__}; the method comes first")
@@ -176,7 +178,8 @@ def _resolve(
     return method, graph, recipe
 
 
-def _method(method: Method | str) -> Method:
+def method_of(method: Method | str) -> Method:
+    """A method, or that of a name."""
     found = methods.find(method) if isinstance(method, str) else method
     if not isinstance(found, Method):
         raise MethodError(f"a method is a Method or a name, not a {type(method).__name__}; it comes before the data set")
@@ -184,9 +187,7 @@ def _method(method: Method | str) -> Method:
 
 
 def _seeds(seeds: Iterable[int]) -> list[int]:
-    if not isinstance(seeds, Iterable):
-        raise RecipeError(f"seeds are several numbers, as range(20), not {seeds!r}")
-    wanted = [check_seed(seed) for seed in seeds]
+    wanted = [check_seed(seed) for seed in several("seeds", seeds, object, "such as range(20)")]
     if len(set(wanted)) < len(wanted):
         raise RecipeError(f"seed {max(wanted, key=wanted.count)} is there twice, and would be the same run")
     return wanted
@@ -210,6 +211,7 @@ def _learn(
     keeper: Keeper | None = None,
 ) -> list[Learned | TrainingError]:
     """The part of runs that sees no label but those of a lesson, because no other is there to be seen."""
+    of_kind("watch", watch, Callable | None, "a function of the epochs done and the loss, or None")
     taught: dict[Recipe, dict[int, Lesson | None]] = {}
     for seed in seeds:
         lesson, own = None, recipe
@@ -311,7 +313,7 @@ def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
 
     For a graph of one's own, whatever its name, it is the method's for any graph.
     """
-    return shelf(_method(method), dataset.dataset if isinstance(dataset, Graph) else data.find(dataset).name).recipe
+    return shelf(method_of(method), dataset.dataset if isinstance(dataset, Graph) else data.find(dataset).name).recipe
 
 
 def shelf(method: Method, dataset: str | None) -> Shelved:

@@ -1,6 +1,12 @@
-"""Numbers as one would say them, and texts as one may print them."""
+"""Numbers as one would say them, and text as one can show it."""
 
 from __future__ import annotations
+
+# What a terminal acts on instead of showing it: C0, DEL and C1, separators of lines, and what turns the direction of text.
+_CONTROL = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_SHOWN = {code: ascii(chr(code))[1:-1] for code in _CONTROL}
+
+_GAP = " ... "
 
 
 def duration(seconds: float) -> str:
@@ -10,11 +16,19 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def printable(text: str) -> str:
-    """In one line, with nothing in it that a terminal would act upon or that would turn the text about it around."""
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
-
-
 def counted(count: int, what: str) -> str:
     """So many of something: one node, two nodes."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def visible(text: str) -> str:
+    """Text with its control characters written out, as ``\\x1b``: what is shown is then only ever text."""
+    return text.translate(_SHOWN)
+
+
+def shortened(text: str, most: int) -> str:
+    """Text of at most so many characters: where there are more, its beginning and its end."""
+    if len(text) <= most:
+        return text
+    left = most - len(_GAP)
+    return f"{text[: left - left // 2]}{_GAP}{text[len(text) - left // 2 :]}"

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from clnr import machine
@@ -22,8 +21,11 @@ from clnr.recipe import Recipe
 from clnr.record import Record, run_key
 from clnr.results import Run, Summary
 from clnr.run import runs
+from clnr.saying import shortened
+from clnr.terminal import Console
 
-err = Console(stderr=True, highlight=False)
+_LONGEST = 1000
+err = Console(stderr=True)
 
 
 class Bar:
@@ -36,7 +38,7 @@ class Bar:
 
     def remark(self, text: str) -> None:
         if not self._quiet:
-            err.print(text, style="dim", markup=False, soft_wrap=True)
+            err.print(shortened(text, _LONGEST), style="dim", soft_wrap=True)
 
     def fetched(self, name: str, have: int, total: int | None) -> None:
         if self._progress is None:
@@ -124,7 +126,7 @@ class Session:
             for run in self._now(method, graph, missing[begin : begin + self.engine.together], recipe):
                 made[run.seed] = run
                 try:
-                    self.record.add(keys[run.seed], run)
+                    self.record.add(keys[run.seed], run, self.again)
                 except RecordError as error:
                     failure = error
         return Summary.of(list(made.values())), failure

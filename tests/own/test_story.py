@@ -85,6 +85,13 @@ def test_names_are_told_and_their_column_is_no_colour():
     assert story(outcome_of(columns=columns), "mine").names == ()
 
 
+def test_numbers_beyond_float32_are_shown_as_missing_and_nothing_is_warned_of():
+    values = [1e300, -1e300, 3e38, float("inf"), None, *[1.0] * 35]
+    (column, _) = [*story(outcome_of(columns=pa.table({"v": values})), "mine").columns[-2:]]
+    assert column.name == "v"
+    np.testing.assert_array_equal(column.values, np.array([*[np.nan] * 2, 3e38, *[np.nan] * 2, *[1.0] * 35], np.float32))
+
+
 def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
     monkeypatch.setattr(module, "MOST", 10)
     made = story(outcome_of(), "mine")

@@ -29,7 +29,7 @@ def made(batch: Batch, seed: int = 0, **changes) -> Run:
         "precision": "float32",
         "content": "c" * 64,
         "recipe": batch.recipe.to_dict(),
-        "versions": {"clnr": "0.1.0", "code": machine.code_version(), "torch": "2.6.0", "python": "3.11.0"},
+        "versions": {"clnr": "0.1.0", "code": machine.code_version(), "torch": machine.versions()["torch"], "python": "3.11.0"},
         "machine": "a processor",
         "seconds": 2.0,
     }

@@ -33,11 +33,18 @@ def test_of_several_runs_of_a_seed_the_latest_counts_but_those_of_this_code_firs
     assert Archive(record_of(runs[-1]), Terms(older=True), of=BATCH).find(BATCH).runs[0].strict == 2.0
 
 
-def test_runs_of_other_code_count_only_where_that_was_asked_for():
-    run = made(BATCH, versions=made(BATCH).versions | {"code": "another"})
+@pytest.mark.parametrize("other", [{"code": "another"}, {"torch": "2.0.1"}], ids=["code", "torch"])
+def test_runs_of_other_code_or_torch_count_only_where_that_was_asked_for(other):
+    run = made(BATCH, versions=made(BATCH).versions | other)
     record = record_of(run)
     assert Archive(record, Terms()).find(BATCH) is None
     assert Archive(record, Terms(older=True)).find(BATCH).runs == (run,)
+
+
+def test_the_same_torch_built_for_another_machine_counts():
+    release = machine.versions()["torch"].partition("+")[0]
+    run = made(BATCH, versions=made(BATCH).versions | {"torch": f"{release}+elsewhere"})
+    assert Archive(record_of(run), Terms()).find(BATCH).runs == (run,)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from clnr import data, methods
 from clnr.errors import ClnrError
 from clnr.methods import Method
+from clnr.saying import shortened, visible
+from clnr.terminal import Console, shown
 from clnr.version import __version__
 
 app = typer.Typer(
@@ -20,8 +21,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160, highlight=False, markup=False)
+out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160)
 
+_LONGEST = 1000
 OPTIMISTIC = "* the paper's rule lets the test set choose the probe's step; strict reads the test set once"
 
 MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="See: clnr ls methods.")]
@@ -52,4 +54,9 @@ def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
 def say(text: str) -> None:
     """One line on standard error, if there is one."""
     if sys.stderr:
-        print(f"clnr: {text}", file=sys.stderr)
+        print(f"clnr: {shortened(visible(text), _LONGEST)}", file=sys.stderr)
+
+
+def tell(text: str) -> None:
+    """Lines on standard output."""
+    print(shown(text))

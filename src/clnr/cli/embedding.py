@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from clnr import machine, methods
-from clnr.cli.app import Json, app, out, say
+from clnr.cli.app import Json, app, out, say, tell
 from clnr.cli.running import Assign, Device, Precision, Quiet, used
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError, DataError
@@ -31,6 +30,7 @@ from clnr.run import check_seed
 from clnr.saying import counted, duration
 from clnr.session import Bar, first_use, progress_bar
 from clnr.tables import Read, read_tables
+from clnr.terminal import Table
 from clnr.writing import check_folder, reserved, resolved, whole_folder
 
 
@@ -80,6 +80,8 @@ def embed(
         raise ClnrError(f"--hold-out must be from 0 to less than 1, not {hold_out:g}")
     check_seed(seed)
     forms, engine, chosen = chosen_forms(form or []), choose(device, precision), methods.find(method)
+    if chosen.supervised and model is None and nodes is None:
+        raise _untaught(chosen)
     changes = used(chosen, parse(assign or []))
     if model is not None and (changes or trials or every or resume or only_plan):
         raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --plan have no use with it")
@@ -126,15 +128,22 @@ def embed(
 def _prepared(read: Read, method: Method, changes: Mapping[str, Any], engine: Engine) -> tuple[Recipe, Outlook]:
     """The recipe, and what is to be expected of it."""
     if method.supervised and read.graph.labels is None:
-        raise DataError(f"{method.name} is taught by labels, and no column has any; name it with --label")
+        raise _untaught(method)
     recipe, choices = default_recipe(method, read.graph)
     recipe = recipe.but(**changes)
     return recipe, Outlook.of(read, method, recipe, choices, engine)
 
 
+def _untaught(method: Method) -> DataError:
+    return DataError(
+        f"{method.name} is supervised, and no column has labels to teach it by; name one of --nodes with --label, or choose a "
+        f"method that needs none, as {methods.CLNR.name}"
+    )
+
+
 def _plan(read: Read, method: Method, changes: Mapping[str, Any], engine: Engine, as_json: bool) -> None:
     _, outlook = _prepared(read, method, changes, engine)
-    print(json.dumps(outlook.to_dict()) if as_json else "\n".join(outlook.told))
+    tell(json.dumps(outlook.to_dict()) if as_json else "\n".join(outlook.told))
 
 
 def _is_finished(

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from clnr.cli.app import Json, app, out, say
+from clnr.cli.app import Json, app, out, say, tell
 from clnr.edges import Compressed
 from clnr.errors import ClnrError, DataError
 from clnr.own.folder import REPORT, load_folder, name_nodes
 from clnr.own.learning import Outcome
 from clnr.own.nearest import nearest
 from clnr.own.story import html
-from clnr.saying import printable
+from clnr.terminal import Table
 from clnr.writing import resolved, write_whole
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What clnr embed wrote.")]
@@ -60,7 +59,7 @@ def similar(
     table = Table(*titles, box=None, pad_edge=False)
     for row in found:
         told = {**row, "cosine": f"{row['cosine']:.4f}", "linked": "yes" if row["linked"] else ""}
-        table.add_row(*(printable(told[title] or "") for title in titles))
+        table.add_row(*(str(told[title] or "") for title in titles))
     out.print(table)
 
 
@@ -86,6 +85,6 @@ def report(
     if name is not None:
         outcome = name_nodes(outcome, name, folder)
     path = write_whole(folder / REPORT, html(outcome, resolved(folder).name))
-    print(path)
+    tell(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
         say(f"no browser could be opened; open {path.absolute()}")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from clnr.cli.app import app, say
+from clnr.cli.app import app, say, tell
 from clnr.cli.running import DataRoot, Device, Precision, Quiet, stoppable
 from clnr.data.files import download
 from clnr.engine import DEVICES, PRECISIONS, choose
@@ -32,7 +32,7 @@ _KEPT = "stopped; the runs that had ended are in the record, and the same comman
 _FORMS = ("markdown", "latex", "csv")
 
 Form = Annotated[str, typer.Option("--format", help="What to print: markdown, latex or csv.")]
-Older = Annotated[bool, typer.Option("--older", help="Count runs of other versions of this program too.")]
+Older = Annotated[bool, typer.Option("--older", help="Count runs of other versions of this program and of torch too.")]
 Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
 
 
@@ -105,7 +105,7 @@ def table(
     if holdings is None:
         return
     if folder is None:
-        print(getattr(exhibit.sheet(asked.scope, holdings), form)(), end="")
+        tell(getattr(exhibit.sheet(asked.scope, holdings), form)().rstrip("\n"))
         _tell([], holdings)
     else:
         _tell(exhibit.write(asked.scope, holdings, folder), holdings)
@@ -150,7 +150,7 @@ def paper(
 def claims(form: Form = "markdown", older: Older = False) -> None:
     """Put the paper's claims to the test, by the runs that the record has: clnr paper makes them."""
     _check(form)
-    print(getattr(claiming.sheet(Scope(), Holdings(Archive(Record(), Terms(older=older)))), form)(), end="")
+    tell(getattr(claiming.sheet(Scope(), Holdings(Archive(Record(), Terms(older=older)))), form)().rstrip("\n"))
 
 
 def _check(form: str) -> None:
@@ -178,7 +178,7 @@ def _holdings(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) ->
             return holdings
         ahead = plan(batches, holdings.archive, choose(asked.terms.device, asked.terms.precision), holdings.without)
         if asked.only_plan:
-            print(ahead.told(asked.jobs))
+            tell(ahead.told(asked.jobs))
             return None
         bar.remark(ahead.told(asked.jobs))
         if ahead.jobs:
@@ -224,6 +224,6 @@ def _say_epoch(job: Job, count: Callable[[int, str], None], epoch: int, loss: fl
 def _tell(written: Iterable[Path], holdings: Holdings) -> None:
     """Name what was written; where something failed that it should show, exit with 2."""
     for path in written:
-        print(path)
+        tell(str(path))
     if holdings.failures:
         raise typer.Exit(2)

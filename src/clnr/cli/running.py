@@ -173,7 +173,10 @@ def used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
     """The same changes, if the method has a use for each."""
     for key in changes:
         if key not in method.keys:
-            raise RecipeError(f"{method.name} has no use for {key}; see: clnr show {method.name}")
+            why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
+            raise RecipeError(
+                f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr show {method.name}"
+            )
     return changes
 
 

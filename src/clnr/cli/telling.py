@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated
 
 import typer
 
 from clnr import data, methods, report
-from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out
+from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say, tell
 from clnr.engine import DEVICES
 from clnr.errors import RecipeError, UnknownName
 from clnr.record import Record
@@ -75,7 +74,7 @@ def runs(
         out.print(report.runs(rows))
         out.print(OPTIMISTIC, style="dim")
     else:
-        print(f"no such run in {record.path} yet; make one with: clnr run", file=sys.stderr)
+        say(f"no such run in {record.path} yet; make one with: clnr run")
 
 
 @app.command()
@@ -86,4 +85,4 @@ def env(as_json: Json = False) -> None:
         print(json.dumps(facts))
     else:
         for name, value in facts.items():
-            print(f"{name + ':':<17}{value}")
+            tell(f"{name + ':':<17}{value}")

@@ -200,10 +200,10 @@ DATASETS = {row.name: row for row in _ROWS}
 
 def find(name: str) -> Dataset:
     """A data set by name, in any case."""
-    try:
-        return DATASETS[name.lower()]
-    except KeyError:
-        raise UnknownName("data set", name, DATASETS) from None
+    row = DATASETS.get(name.lower()) if isinstance(name, str) else None
+    if row is None:
+        raise UnknownName("data set", name, DATASETS)
+    return row
 
 
 def load(name: str = "embedded", root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:

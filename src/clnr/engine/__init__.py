@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from clnr.arguments import known
 from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Placed, View, unit_rows
 from clnr.engine.cpu import cpu
 from clnr.engine.dense import Dense
@@ -11,7 +12,7 @@ from clnr.engine.gpu import gpu
 from clnr.engine.lanes import Lanes, own_stream, recorded
 from clnr.engine.pattern import Pattern, pattern
 from clnr.engine.reference import Reference
-from clnr.errors import DeviceError, UnknownName
+from clnr.errors import DeviceError
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -42,10 +43,7 @@ __all__ = [
 
 def choose(device: str = "auto", precision: str = "auto") -> Engine:
     """The fastest engine for a device; ``auto`` is the GPU where there is one, and there bfloat16, else float32."""
-    if precision not in PRECISIONS:
-        raise UnknownName("precision", precision, PRECISIONS)
-    if device not in DEVICES:
-        raise UnknownName("device", device, DEVICES)
+    device, precision = known("device", device, DEVICES), known("precision", precision, PRECISIONS)
     there = torch.cuda.is_available()
     if device == "cuda" and not there:
         built = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"

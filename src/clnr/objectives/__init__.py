@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clnr.objectives.base import Lesson, Moment, Objective
+from clnr.objectives.base import SOME, Lesson, Moment, Objective
 from clnr.objectives.bootstrap import Bootstrap
 from clnr.objectives.cca import CCA
 from clnr.objectives.infomax import Infomax
@@ -12,6 +12,7 @@ from clnr.objectives.supervised import CrossEntropy
 
 __all__ = [
     "CCA",
+    "SOME",
     "Bootstrap",
     "CrossEntropy",
     "Infomax",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from torch import Tensor
 from clnr import chance
 from clnr.engine import Engine, Placed
 from clnr.layers import Parameters
+
+SOME = range(1, sys.maxsize)
 
 
 class Lesson(NamedTuple):
@@ -49,6 +52,7 @@ class Objective(ABC):
         head: Whether it has a projection or prediction head of its own.
         negatives: Whether it needs negative samples.
         supervised: Whether it is given a lesson.
+        views: How many it can be given.
     """
 
     target: ClassVar[str]
@@ -56,6 +60,7 @@ class Objective(ABC):
     head: ClassVar[bool] = False
     negatives: ClassVar[bool] = False
     supervised: ClassVar[bool] = False
+    views: ClassVar[range] = SOME
 
     def init(self, width: int, key: chance.Key) -> Parameters:
         """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""

@@ -29,6 +29,7 @@ class Bootstrap(Objective):
 
     target: ClassVar[str] = "N-N"
     head: ClassVar[bool] = True
+    views: ClassVar[range] = range(2, 3)
 
     def init(self, width: int, key: chance.Key) -> Parameters:
         return linear_layers([width, self.head_width or 2 * width, width], key) | slopes(1)

@@ -27,6 +27,7 @@ class CCA(Objective):
     decorrelation: float
 
     target: ClassVar[str] = "F-F"
+    views: ClassVar[range] = range(2, 3)
 
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         u, v = views

@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 
 from clnr import chance
 from clnr.layers import Parameters, bilinear
-from clnr.objectives.base import Moment, Objective
+from clnr.objectives.base import SOME, Moment, Objective
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Infomax(Objective):
     target: ClassVar[str] = "N-G"
     estimator: ClassVar[bool] = True
     negatives: ClassVar[bool] = True
+    views: ClassVar[range] = SOME[1::2]
 
     def init(self, width: int, key: chance.Key) -> Parameters:
         return {"weight": bilinear(key, width), "bias": torch.zeros(())}

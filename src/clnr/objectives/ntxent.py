@@ -28,6 +28,7 @@ class NTXent(Objective):
 
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
+    views: ClassVar[range] = range(2, 3)
 
     def nodes(self, count: int, moment: Moment) -> Tensor | None:
         if not 0 < self.sampled_nodes < count:

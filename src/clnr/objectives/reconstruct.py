@@ -75,6 +75,7 @@ class Reconstruct(Objective):
 
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
+    views: ClassVar[range] = range(1, 2)
 
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         return reconstruction(views[0], moment)
@@ -91,6 +92,7 @@ class Variational(Objective):
 
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
+    views: ClassVar[range] = range(1, 2)
 
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         mean, log_deviation = views[0].chunk(2, 1)

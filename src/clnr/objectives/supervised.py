@@ -19,6 +19,7 @@ class CrossEntropy(Objective):
 
     target: ClassVar[str] = "N-Y"
     supervised: ClassVar[bool] = True
+    views: ClassVar[range] = range(1, 2)
 
     def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
         assert moment.lesson is not None

@@ -141,11 +141,12 @@ def _column(name: str, values: Any, ids: list[str]) -> Column | None:
         # In a CSV file numbers are texts, too.
         try:
             filled = pc.if_else(pc.equal(texts, ""), None, texts)
-            numbers = np.array(pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False), np.float32)
+            numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             pass
         else:
-            return Column(name, np.where(np.isfinite(numbers), numbers, np.float32(np.nan)))
+            # What float32 has no room for is shown as missing.
+            return Column(name, np.where(np.abs(numbers) <= np.finfo(np.float32).max, numbers, np.nan).astype(np.float32))
     coded = pc.dictionary_encode(texts)
     names = tuple(str(each)[:_LONG] for each in coded.dictionary.to_pylist())
     return Column(name, coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32), names)

@@ -19,12 +19,12 @@ from clnr.results import Run, Summary
 
 @dataclass(frozen=True)
 class Terms:
-    """Which runs count: those of this code, on any machine, unless said otherwise.
+    """Which runs count: those of this code and release of torch, on any machine, unless said otherwise.
 
     Attributes:
         device: Only those of this one; ``auto`` for any.
         precision: Only those of this one; ``auto`` for any.
-        older: Those of other versions of the code too.
+        older: Those of other versions of the code and of torch too.
     """
 
     device: str = "auto"
@@ -33,10 +33,14 @@ class Terms:
 
     def admit(self, run: Run) -> bool:
         return (
-            self.device in ("auto", run.device)
-            and self.precision in ("auto", run.precision)
-            and (self.older or run.versions["code"] == machine.code_version())
+            self.device in ("auto", run.device) and self.precision in ("auto", run.precision) and (self.older or _current(run))
         )
+
+
+def _current(run: Run) -> bool:
+    """Whether it was made by this code with this release of torch, however that was built."""
+    mine, its = ((known["code"], known.get("torch", "").partition("+")[0]) for known in (machine.versions(), run.versions))
+    return mine == its
 
 
 class Place(NamedTuple):
@@ -56,7 +60,7 @@ def place_of(run: Run) -> Place:
 class Archive:
     """A record's runs that count, found by batch.
 
-    Where there are several of one seed, those of this code come first, then the latest.
+    Where there are several of one seed, those of this code and torch come first, then the latest.
 
     Args:
         record: Where runs are kept.
@@ -76,7 +80,7 @@ class Archive:
         self._runs.clear()
         self._dates.clear()
         counted = [(made, run) for made, run in self._record.runs(*self._only) if self._terms.admit(run)]
-        for made, run in sorted(counted, key=lambda pair: pair[1].versions["code"] == machine.code_version()):
+        for made, run in sorted(counted, key=lambda pair: _current(pair[1])):
             kind = _kind(run)
             if kind is not None:
                 self._runs[kind].append(run)

@@ -87,8 +87,8 @@ class Holdings:
 
 
 def _versions(run: Run) -> str:
-    known = run.versions
-    return f"clnr {known['clnr']} (code {known['code']}), torch {known['torch']}, Python {known['python']}"
+    clnr, torch, python = (run.versions.get(name, "unknown") for name in ("clnr", "torch", "python"))
+    return f"clnr {clnr} (code {run.versions['code']}), torch {torch}, Python {python}"
 
 
 def title_of(dataset: str) -> str:

@@ -115,7 +115,7 @@ def _cost(batch: Batch, archive: Archive, engine: Engine) -> tuple[float, float,
     here = [run for run in archive.like(batch) if run.machine == machine.describe(engine.device)]
     if not here:
         return (*_guess(batch, engine), False)
-    an_epoch = statistics.fmean(run.train_seconds / max(1, int(run.recipe["epochs"])) for run in here)
+    an_epoch = statistics.fmean(run.train_seconds / max(1, run.epochs) for run in here)
     evaluated = statistics.fmean(run.seconds - run.train_seconds for run in here)
     return an_epoch * batch.recipe.epochs + evaluated, max(run.peak_memory_bytes for run in here), True
 
