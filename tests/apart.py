@@ -6,6 +6,7 @@ cores and architecture.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -102,11 +103,13 @@ def _forked(call: str, arguments: list[Any]) -> str:
 
 
 def _serve() -> None:
-    import pyarrow
+    import pyarrow.csv
 
     import clnr.data.formats  # noqa: F401
 
     pyarrow.set_cpu_count(1)
+    pyarrow.chunked_array([[1]]).to_numpy()  # Which imports pandas: once, and not in every case.
+    gc.freeze()
     for line in sys.stdin:
         call, arguments = json.loads(line)
         importlib.import_module(call.partition(":")[0])
