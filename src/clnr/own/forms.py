@@ -12,6 +12,7 @@ import numpy as np
 from clnr.edges import Array
 from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
+from clnr.own.ids import has_lasting_text, text_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -21,13 +22,29 @@ def table_of(graph: Graph, z: Array) -> pyarrow.Table:
     """Two columns: ``id``, and ``vector`` as a list of fixed size."""
     import pyarrow as pa
 
-    names = graph.node_ids
-    try:
-        ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        ids = pa.array([str(each) for each in names.tolist()])
+    ids = _id_column(graph.node_ids)
     flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
     return pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
+
+
+def _id_column(names: Array) -> pyarrow.Array:
+    """Ids as Arrow has them where one plain type holds them all, else as text."""
+    import pyarrow as pa
+
+    try:
+        ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
+    except (pa.ArrowException, OverflowError):
+        ids = None
+    if ids is not None and not pa.types.is_nested(ids.type) and not ids.null_count:
+        return ids
+    listed = names.tolist()
+    for name in listed:
+        if not has_lasting_text(name):
+            raise DataError(f"the id {name!r:.80} cannot be saved: its text is not the same in another process")
+    texts = [text_of(name) for name in listed]
+    if len(set(texts)) < len(texts):
+        raise DataError("ids of several kinds are saved as text, and two of these would be the same")
+    return pa.array(texts)
 
 
 def vectors_of(path: Path) -> tuple[Array, Array]:
@@ -49,8 +66,9 @@ def vectors_of(path: Path) -> tuple[Array, Array]:
     if pa.types.is_integer(ids.type):
         names = ids.to_numpy()
     else:
-        names = np.empty(table.num_rows, object)
-        names[:] = ids.to_pylist()
+        # Earlier versions wrote tuples as lists.
+        listed = (tuple(name) if isinstance(name, list) else name for name in ids.to_pylist())
+        names = np.fromiter(listed, object, table.num_rows)
     return names, flat.astype(np.float32).reshape(table.num_rows, vector.list_size)
 
 

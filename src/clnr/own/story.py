@@ -13,7 +13,7 @@ from clnr.graph import Graph
 from clnr.machine import versions
 from clnr.own.layout import layout
 from clnr.own.learning import Outcome
-from clnr.own.nearest import nearest
+from clnr.own.nearest import Neighbours
 from clnr.own.outlook import MOST, degrees_of, done_about, facts_of
 from clnr.page import Column, Curve, Story, page
 from clnr.recipe import SPECS
@@ -50,7 +50,7 @@ def story(outcome: Outcome, title: str) -> Story:
     graph, trained = outcome.read.graph, outcome.trained
     shown = _shown(graph.num_nodes)
     z = outcome.z[shown]
-    near = nearest(z, np.arange(len(shown)), _NEAR)
+    near = Neighbours(z).nearest(np.arange(len(shown)), _NEAR)
     start, links = _neighbours(graph, shown)
     recipe = {key: getattr(trained.recipe, key) for key in SPECS if key in trained.method.keys}
     made = {"method": f"{trained.method.name}: {trained.method.summary}", "seed": str(trained.seed)}
