@@ -58,3 +58,11 @@ def test_without_usearch_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
     with pytest.raises(ClnrError, match=r"pip install 'clnr\[approximate\]'"):
         Neighbours(Z).nearest([0], 3, approximate=True)
+
+
+def test_what_all_searches_need_is_made_once(monkeypatch):
+    rows = Neighbours(Z)
+    first = rows.nearest([3], 4)
+    monkeypatch.setattr(module.torch.linalg, "vector_norm", None)
+    again = rows.nearest([3], 4)
+    np.testing.assert_array_equal(first.nodes, again.nodes)
