@@ -190,7 +190,8 @@ def test_changed_arrays_of_planetoid(holds, whole):
     def check(matrix, part, edit, classes):
         arrays = made.rows_of(parts[matrix]) | {"shape": np.array(parts[matrix].shape)}
         arrays[part] = edited(arrays[part], edit)
-        shape = arrays["shape"].astype(np.int64).reshape(-1).tolist() if arrays["shape"].dtype.kind in "iu" else []
+        arrays["shape"] = arrays["shape"].reshape(-1) if arrays["shape"].dtype.kind in "iu" else np.empty(0, np.int64)
+        shape = arrays["shape"].tolist()
         now = files | {f"ind.small.{matrix}": made.pickled(made.rows(arrays, shape))}
         if classes is not None:
             name, change = classes
