@@ -65,7 +65,7 @@ def clnr(monkeypatch, capsys):
 def outside(*words: str, **environment: str) -> Ended:
     """The same in a process of its own."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment
-    ended = subprocess.run([sys.executable, "-m", "clnr", *words], env=env, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([sys.executable, "-m", "clnr", *words], env=env, capture_output=True, text=True, timeout=600)
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
@@ -354,14 +354,14 @@ def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
     with subprocess.Popen(
         [sys.executable, "-m", "clnr", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        record, deadline = Record(), time.monotonic() + 60
+        record, deadline = Record(), time.monotonic() + 600
         while not Path(record.path).exists() or [each.method for _, each in record.runs()] != ["Raw", "Untrained"]:
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=600)
     assert process.returncode == 130
     assert out == ""
     assert "Traceback" not in err

@@ -403,11 +403,11 @@ def begun(*words):
 def test_a_stopped_training_goes_on_bit_for_bit(how, clnr, files):
     assert clnr(*LONG, "--out", "whole").code == 0
     with begun(*LONG, "--out", "mine", "--checkpoint-every", "20") as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not (files / "mine.checkpoint").exists() and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.005)
         process.send_signal(how)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=600)
     if process.returncode == 0:
         pytest.skip("it had ended before it could be stopped")
     assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130), err
@@ -440,7 +440,7 @@ def test_resume_without_a_state_starts_afresh(clnr, files):
 
 def test_a_state_of_another_recipe_is_refused(clnr, files):
     with begun(*LONG, "--out", "mine", "--checkpoint-every", "1") as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not (files / "mine.checkpoint").exists() and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.005)
         if (files / "mine.checkpoint").exists() and process.poll() is None:

@@ -180,6 +180,23 @@ def test_similar_nodes_come_by_their_own_names():
         made.similar("n99")
 
 
+def test_nodes_that_are_tuples_are_found_by_themselves(tmp_path):
+    import networkx
+
+    grid = networkx.grid_2d_graph(5, 5)
+    made = embedder().fit(grid)
+    found = made.similar((0, 0), k=3)
+    assert {name for name, _ in found} < set(grid.nodes) - {(0, 0)}
+    made.save(tmp_path / "model")
+    back = NodeEmbedder.load(tmp_path / "model", device="cpu")
+    assert back.similar((0, 0), k=3) == [(str(name), cosine) for name, cosine in found]
+    with pytest.raises(DataError, match=r"no node \(9, 9\)"):
+        back.similar((9, 9))
+    ids = list(grid.nodes)
+    of_ids = embedder(graph=grid).fit(ids[:3]).transform(ids[7:9])
+    np.testing.assert_array_equal(of_ids, made.embedding_[7:9])
+
+
 def test_numbers_can_be_given():
     some = NodeEmbedder(recipe={"epochs": 2, "hidden": 8}, device="cpu").fit(tiny())
     assert (some.recipe_.epochs, some.recipe_.hidden, some.recipe_.dimension) == (2, 8, 128)

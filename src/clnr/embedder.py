@@ -15,14 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from clnr.arguments import of_kind, path_of, whole
 from clnr.edges import Array
 from clnr.engine import choose
-from clnr.errors import DataError, RecipeError
+from clnr.errors import RecipeError
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.own.defaults import default_recipe
 from clnr.own.folder import OURS, load_folder, save_folder
 from clnr.own.given import as_read
+from clnr.own.ids import Lookup
 from clnr.own.learning import SHARE, Outcome, grown, learn_graph
-from clnr.own.nearest import nearest
+from clnr.own.nearest import Neighbours
 from clnr.own.outlook import left_out
 from clnr.recipe import Recipe
 from clnr.run import check_seed, method_of
@@ -125,7 +126,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         if self.graph is not None:
-            return self.embedding_[self._places(X)]
+            return self.embedding_[self._lookup.places(X)]
         graph = as_read(X, self._outcome.read.encoding).graph
         if graph is self._outcome.read.graph:
             return self.embedding_.copy()
@@ -163,11 +164,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         k, approximate = whole("k", k), of_kind("approximate", approximate, bool | np.bool_, "True or False")
-        near = nearest(self.embedding_, self._places([node]), k, approximate)
+        near = self._neighbours.nearest([self._lookup.place(node)], k, approximate)
         return list(zip(self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist(), strict=True))
 
     def save(self, folder: str | Path, *, force: bool = False) -> None:
-        """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding."""
+        """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding.
+
+        Ids that are neither numbers, text nor times, such as tuples, are written as text; nodes are found by either.
+        """
         check_is_fitted(self)
         path, force = path_of("folder", folder), of_kind("force", force, bool | np.bool_, "True or False")
         with reserved(path, OURS):
@@ -188,6 +192,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._outcome = outcome
         self.embedding_ = outcome.z
         self.ids_ = outcome.read.graph.node_ids
+        self._lookup, self._neighbours = Lookup(self.ids_), Neighbours(outcome.z)
         self.recipe_ = outcome.trained.recipe
         self.losses_ = outcome.losses
         self.scores_ = outcome.scores
@@ -197,18 +202,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
-
-    def _places(self, ids: Any) -> Array:
-        """Where nodes with these ids are."""
-        names = self.ids_.tolist()
-        # An id that was a number in one table and text in another is found by either.
-        place = {str(name): i for i, name in enumerate(names)} | {name: i for i, name in enumerate(names)}
-        found = []
-        for name in np.asarray(ids, dtype=object).reshape(-1).tolist():
-            if (i := place.get(name, place.get(str(name)))) is None:
-                raise DataError(f"there is no node {name!r} in the graph")
-            found.append(i)
-        return np.array(found, np.int64)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_outcome")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +13,19 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from clnr.checks import Matrix, features_of, host, indices, per_node, whole
+from clnr.checks import (
+    Matrix,
+    adjacency_of,
+    array_of,
+    check_edges,
+    check_features,
+    features_of,
+    ids_of,
+    indices,
+    labels_of,
+    numbers,
+    per_node,
+)
 from clnr.edges import Array, Compressed, compress, transpose
 from clnr.errors import DataError
 
@@ -34,7 +47,7 @@ class Graph:
     """Nodes with features, and directed edges between them kept in both directions of reading.
 
     An undirected graph holds each edge twice. Build one with ``from_edges``, ``from_scipy``, ``from_pyg`` or
-    ``from_networkx``; the constructor itself takes arrays that are already in form.
+    ``from_networkx``; the constructor itself takes arrays that are already in form, and refuses others.
 
     Attributes:
         features: One row per node, float32, dense or compressed sparse rows, as it came.
@@ -82,25 +95,41 @@ class Graph:
             features: Matrix with one row per node, dense or SciPy sparse.
             weight: Number per edge, finite and not negative; None for an unweighted graph.
             undirected: Add the reverse of every edge.
-            labels: Class index per node, -1 where unknown.
-            ids: Name per node.
-            split: Published split.
+            labels: Class index per node, 0, 1, 2 ..., and -1 where unknown.
+            ids: Name per node: distinct, of any kind that is hashable.
+            split: Published split: three lists of node indices.
             name: What to call it in reports.
         """
-        matrix = features_of(features)
+        more = {"weight": weight, "undirected": undirected, "labels": labels, "ids": ids, "split": split, "name": name}
+        return cls._of(source, target, features_of(features), **more)
+
+    @classmethod
+    def _of(
+        cls,
+        source: Any,
+        target: Any,
+        matrix: Matrix,
+        *,
+        weight: Any = None,
+        undirected: bool = False,
+        labels: Any = None,
+        ids: Any = None,
+        split: Split | None = None,
+        name: str = "graph",
+    ) -> Graph:
+        """``from_edges`` with features that are in form."""
         count = matrix.shape[0]
         source, target = indices(source, count, "an edge's source"), indices(target, count, "an edge's target")
         if source.shape != target.shape:
             raise DataError(f"edges have {len(source)} sources but {len(target)} targets")
         if weight is not None:
-            try:
-                weight = np.array(host(weight), dtype=np.float32).reshape(-1)
-            except (ValueError, TypeError) as error:
-                raise DataError(f"edge weights must be numbers: {error}") from None
+            weight = numbers(weight, "edge weights").reshape(-1)
             if weight.shape != source.shape:
                 raise DataError(f"there are {len(source)} edges but {len(weight)} weights")
             if not (np.isfinite(weight).all() and (weight >= 0).all()):
                 raise DataError("edge weights must be finite and not negative")
+        if not isinstance(undirected, bool | np.bool_):
+            raise DataError(f"undirected must be True or False, not {undirected!r:.80}")
         if undirected:
             source, target = np.concatenate([source, target]), np.concatenate([target, source])
             weight = None if weight is None else np.concatenate([weight, weight])
@@ -109,13 +138,30 @@ class Graph:
             features=matrix,
             incoming=incoming,
             outgoing=transpose(incoming),
-            labels=None if labels is None else per_node(whole(host(labels), "labels"), count, "labels"),
-            ids=None if ids is None else per_node(np.array(host(ids)), count, "ids"),
+            labels=None if labels is None else labels_of(labels, count),
+            ids=None if ids is None else ids_of(ids, count),
             split=None if split is None else _split(split, count),
             name=name,
         )
 
     def __post_init__(self) -> None:
+        check_features(self.features)
+        count = self.num_nodes
+        check_edges(self.incoming, count, "incoming")
+        check_edges(self.outgoing, count, "outgoing")
+        if self.num_edges != len(self.outgoing.nodes):
+            raise DataError(f"there are {self.num_edges} incoming edges but {len(self.outgoing.nodes)} outgoing")
+        for array in (self.labels, self.ids, *(self.split or ())):
+            if not isinstance(array, np.ndarray | None):
+                raise DataError(f"labels, ids and the parts of a split must be arrays, not a {type(array).__name__}")
+        if self.labels is not None:
+            labels_of(self.labels, count)
+        if self.ids is not None:
+            per_node(self.ids, count, "ids")
+        for part in self.split or ():
+            indices(part, count, "a member of the split")
+        if not isinstance(self.name, str):
+            raise DataError(f"a graph's name must be text, not {self.name!r:.80}")
         for array in (*self._content(), *self.outgoing, self.ids):
             if array is not None:
                 array.flags.writeable = False
@@ -199,13 +245,18 @@ class Graph:
 
     @classmethod
     def from_scipy(cls, adjacency: Any, features: Any, **more: Any) -> Graph:
-        """From a SciPy matrix whose entry ``[i, j]`` is an edge from ``i`` to ``j``; values other than 1 become weights."""
-        a = sp.coo_array(adjacency)
-        count = len(features) if not hasattr(features, "shape") else features.shape[0]
-        if a.shape != (count, count):
-            raise DataError(f"the adjacency matrix is {a.shape[0]} x {a.shape[1]}, but there are {count} rows of features")
+        """From a SciPy matrix whose entry ``[i, j]`` is an edge from ``i`` to ``j``; values other than 1 become weights.
+
+        Args:
+            adjacency: Of any layout; or a dense array.
+            features: As ``from_edges`` takes them.
+            more: What else ``from_edges`` takes by name.
+        """
+        a, x = adjacency_of(adjacency), features_of(features)
+        if x.shape[0] != a.shape[0]:
+            raise DataError(f"the adjacency matrix is {a.shape[0]} x {a.shape[1]}, but there are {x.shape[0]} rows of features")
         plain = bool((a.data == 1).all())
-        return cls.from_edges(a.coords[0], a.coords[1], features, weight=None if plain else a.data, **more)
+        return cls._of(a.row, a.col, x, weight=None if plain else a.data, **more)
 
     def to_scipy(self) -> sp.csr_array:
         """The adjacency matrix, entry ``[i, j]`` an edge from ``i`` to ``j``."""
@@ -215,26 +266,32 @@ class Graph:
 
     @classmethod
     def from_pyg(cls, data: Data, name: str = "graph") -> Graph:
-        """From PyG's ``Data`` (``x, edge_index, edge_attr or edge_weight, y`` and the three masks)."""
-        if data.x is None or data.edge_index is None:
-            raise DataError("a PyG graph needs both x and edge_index")
-        weight = data.get("edge_weight", data.get("edge_attr"))
-        masks = [data.get(f"{part}_mask") for part in ("train", "val", "test")]
-        split = None
-        if all(mask is not None and mask.dim() == 1 for mask in masks):
-            split = Split(*(host(mask.nonzero().reshape(-1)) for mask in masks))
-        x = data.x
-        if x.layout is not torch.strided:
-            x = x.to_sparse_csr()
-            x = sp.csr_array(tuple(map(host, (x.values(), x.col_indices(), x.crow_indices()))), shape=tuple(x.shape))
+        """From PyG's ``Data``: ``x``, ``edge_index``, ``edge_weight``, ``y``, ``ids`` and the three masks.
+
+        Other attributes of edges, such as ``edge_attr``, are no weights: they are left out, and a warning says so; likewise
+        masks of several splits at once.
+        """
+        if hasattr(data, "to_homogeneous"):
+            raise DataError("a PyG graph must have nodes and edges of one kind; see HeteroData.to_homogeneous")
+        if getattr(data, "x", None) is None or getattr(data, "edge_index", None) is None:
+            raise DataError(f"a PyG graph needs both x and edge_index, which this {type(data).__name__} has not")
+        given = data.to_dict()
+        ends = array_of(given["edge_index"], "edge_index")
+        if ends.ndim != 2 or len(ends) != 2:
+            raise DataError(f"edge_index must be of shape [2, edges], not {list(ends.shape)}")
+        masks = {part: array_of(given[part], part) for part in _MASKS if given.get(part) is not None}
+        usable = len(masks) == len(_MASKS) and all(mask.ndim == 1 and mask.dtype == bool for mask in masks.values())
+        unused = [key for key in given if key.startswith("edge_") and key not in ("edge_index", "edge_weight")]
+        if unused := unused + ([] if usable else list(masks)):
+            warnings.warn(f"not used of this PyG graph: {', '.join(unused)}", UserWarning, stacklevel=2)
         return cls.from_edges(
-            data.edge_index[0],
-            data.edge_index[1],
-            x,
-            weight=None if weight is None else weight.reshape(-1),
-            labels=None if data.y is None else data.y.reshape(-1),
-            ids=data.get("ids"),
-            split=split,
+            ends[0],
+            ends[1],
+            given["x"],
+            weight=given.get("edge_weight"),
+            labels=None if given.get("y") is None else array_of(given["y"], "labels").reshape(-1),
+            ids=given.get("ids"),
+            split=Split(*(mask.nonzero()[0] for mask in masks.values())) if usable else None,
             name=name,
         )
 
@@ -256,10 +313,10 @@ class Graph:
             data.y = torch.from_numpy(self.labels.copy())
         if self.ids is not None:
             data.ids = self.ids
-        for part, nodes in zip(("train", "val", "test"), self.split or (), strict=False):
+        for part, nodes in zip(_MASKS, self.split or (), strict=False):
             mask = torch.zeros(self.num_nodes, dtype=torch.bool)
             mask[torch.from_numpy(nodes.copy())] = True
-            data[f"{part}_mask"] = mask
+            data[part] = mask
         return data
 
     @classmethod
@@ -267,11 +324,16 @@ class Graph:
         cls, graph: networkx.Graph, features: str = "x", labels: str | None = None, weight: str = "weight", name: str = "graph"
     ) -> Graph:
         """From networkx: node names become ids; ``features`` and ``labels`` name node attributes, ``weight`` an edge's."""
+        if not (hasattr(graph, "nodes") and hasattr(graph, "is_directed")):
+            raise DataError(f"a {type(graph).__name__} is no networkx graph")
+        for what, attribute in (("features", features), ("labels", labels), ("weight", weight)):
+            if not isinstance(attribute, str | None):
+                raise DataError(f"{what} must be the name of an attribute, not {attribute!r:.80}")
         nodes = list(graph.nodes)
         place = {node: i for i, node in enumerate(nodes)}
         missing = [node for node in nodes if features not in graph.nodes[node]]
         if missing:
-            raise DataError(f"node {missing[0]!r} has no attribute '{features}' to take features from")
+            raise DataError(f"node {missing[0]!r:.80} has no attribute '{features}' to take features from")
         ends = [(place[a], place[b], data.get(weight)) for a, b, data in graph.edges(data=True)]
         weighted = any(w is not None for _, _, w in ends)
         # An undirected loop stands once in networkx, and must not be doubled by adding reverses.
@@ -281,7 +343,7 @@ class Graph:
         return cls.from_edges(
             [a for a, _, _ in both],
             [b for _, b, _ in both],
-            np.array([np.atleast_1d(graph.nodes[node][features]) for node in nodes], dtype=np.float32),
+            [np.atleast_1d(array_of(graph.nodes[node][features], f"features of node {node!r:.80}")) for node in nodes],
             weight=[1.0 if w is None else w for _, _, w in both] if weighted else None,
             labels=None if labels is None else [graph.nodes[node].get(labels, -1) for node in nodes],
             ids=ids,
@@ -303,8 +365,15 @@ class Graph:
         return graph
 
 
+_MASKS = ("train_mask", "val_mask", "test_mask")
+
+
 def _split(split: Split, count: int) -> Split:
-    parts = Split(*(indices(part, count, "a member of the split").copy() for part in split))
+    try:
+        train, validation, test = split
+    except (TypeError, ValueError):
+        raise DataError(f"a split is three lists of nodes: train, validation and test, not {split!r:.80}") from None
+    parts = Split(*(indices(part, count, "a member of the split") for part in (train, validation, test)))
     together = np.concatenate(parts)
     if len(np.unique(together)) != len(together):
         raise DataError("a split must not hold a node twice")

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import pickle
 import struct
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -19,84 +15,40 @@ import scipy.sparse as sp
 
 from clnr.data import formats
 from clnr.errors import DataError
-
-# -- pickles as Python 2 wrote them, opcode by opcode ------------------------------------------------------------------
-
-
-def pickled(body: bytes) -> bytes:
-    return b"\x80\x02" + body + b"."
-
-
-def integer(value: int) -> bytes:
-    return b"J" + struct.pack("<i", value)
-
-
-def text(value: str) -> bytes:
-    return b"U" + bytes([len(value)]) + value.encode("ascii")
-
-
-def raw(value: bytes) -> bytes:
-    return b"T" + struct.pack("<i", len(value)) + value
-
-
-def dtype(kind: str, order: str = "<", flags: int = 0) -> bytes:
-    made = b"cnumpy\ndtype\n" + text(kind) + integer(0) + integer(1) + b"\x87R"
-    return made + b"(" + integer(3) + text(order) + b"NNN" + integer(-1) + integer(-1) + integer(flags) + b"tb"
-
-
-def array(shape: tuple[int, ...], kind: bytes, data: bytes) -> bytes:
-    made = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n" + integer(0) + b"\x85" + text("b") + b"\x87R"
-    return made + b"(" + integer(1) + b"(" + b"".join(map(integer, shape)) + b"t" + kind + b"\x89" + data + b"tb"
-
-
-def python2(value: np.ndarray | sp.csr_array | dict[int, list[int]]) -> bytes:
-    """A value as Python 2's ``cPickle.dump(value, file, 2)`` wrote it."""
-    if isinstance(value, dict):
-        lists = b"".join(integer(i) + b"](" + b"".join(map(integer, nodes)) + b"e" for i, nodes in value.items())
-        return b"ccollections\ndefaultdict\nc__builtin__\nlist\n\x85R(" + lists + b"u"
-    if isinstance(value, np.ndarray):
-        return array(value.shape, dtype(value.dtype.str[1:]), raw(value.tobytes()))
-    parts = text("_shape") + b"(" + b"".join(map(integer, value.shape)) + b"t" + text("format") + text("csr")
-    parts += b"".join(text(name) + python2(getattr(value, name)) for name in ("indptr", "indices", "data"))
-    return b"cscipy.sparse.csr\ncsr_matrix\n)\x81}(" + parts + b"ub"
-
+from tests.apart import process_apart
+from tests.data.made import (
+    ADJACENCY,
+    ATTRIBUTES,
+    CLASSES,
+    EDGES,
+    FEATURES,
+    KNOWN,
+    LABELS,
+    NEIGHBOURS,
+    TABLES,
+    TRAINED,
+    WHOLE,
+    WITH_GAPS,
+    WORDS,
+    array,
+    dtype,
+    integer,
+    npz_file,
+    npz_parts,
+    ogb_folder,
+    ogb_zip,
+    packed,
+    pickled,
+    planetoid_files,
+    planetoid_parts,
+    python2,
+    raw,
+    rows,
+    rows_of,
+    text,
+)
 
 # -- Planetoid ---------------------------------------------------------------------------------------------------------
-
-TRAINED, KNOWN, WORDS, CLASSES = 6, 510, 5, 3
-WHOLE = [514, 510, 513, 511, 512, 515]
-WITH_GAPS = [514, 510, 517, 511]
-NEIGHBOURS = {0: [1, 1, 0], 1: [0, 509], 7: [514], 511: [510, 3, 511], 509: []}
-PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-
-
-def one_hot(classes: np.ndarray) -> np.ndarray:
-    return (classes[:, None] == np.arange(CLASSES)).astype("<i4")
-
-
-def planetoid_parts(listed: list[int]) -> dict[str, np.ndarray | sp.csr_array | dict[int, list[int]]]:
-    random = np.random.default_rng(7)
-    words = ((random.random((KNOWN + len(listed), WORDS)) < 0.5) * random.random((KNOWN + len(listed), WORDS))).astype("<f4")
-    classes = one_hot(random.integers(0, CLASSES, KNOWN + len(listed)))
-    return {
-        "x": sp.csr_array(words[:TRAINED]),
-        "tx": sp.csr_array(words[KNOWN:]),
-        "allx": sp.csr_array(words[:KNOWN]),
-        "y": classes[:TRAINED],
-        "ty": classes[KNOWN:],
-        "ally": classes[:KNOWN],
-        "graph": NEIGHBOURS,
-    }
-
-
-def planetoid_files(folder: Path, listed: list[int] = WHOLE, **changed: bytes) -> list[Path]:
-    """The eight files of a small set, some of them replaced."""
-    for part, value in planetoid_parts(listed).items():
-        (folder / f"ind.small.{part}").write_bytes(pickled(python2(value)))
-    (folder / "ind.small.test.index").write_text("".join(f"{node}\n" for node in listed))
-    for part, content in changed.items():
-        (folder / f"ind.small.{part.replace('_', '.')}").write_bytes(content)
-    return [folder / f"ind.small.{part}" for part in PARTS]
 
 
 def edge_set(graph) -> set[tuple[int, int]]:
@@ -164,18 +116,18 @@ def run_by_pickle(marker: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("trick", run_by_pickle(Path()))
-@pytest.mark.parametrize("part", ["x", "graph"])
 @pytest.mark.filterwarnings("ignore:Please import `csr_matrix`:DeprecationWarning")
-def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path, trick, part):
+def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path, trick):
     marker = tmp_path / "ran"
     content = run_by_pickle(marker)[trick]
     pickle.loads(content, encoding="latin1")
     assert marker.exists(), "the trick itself must work, or the test shows nothing"
     marker.unlink()
 
-    with pytest.raises(DataError, match="which no data file needs"):
-        formats.read(formats.planetoid, planetoid_files(tmp_path, **{part: content}))
-    assert not marker.exists()
+    for part in ("x", "graph"):
+        with pytest.raises(DataError, match="which no data file needs"):
+            formats.read(formats.planetoid, planetoid_files(tmp_path, **{part: content}))
+        assert not marker.exists()
 
 
 @pytest.mark.parametrize("name", ["numpy load", "numpy.core.multiarray fromfile", "collections deque", "__builtin__ set"])
@@ -186,26 +138,6 @@ def test_even_harmless_globals_are_refused_when_no_data_needs_them(tmp_path, nam
 
 
 # -- npz ---------------------------------------------------------------------------------------------------------------
-
-ADJACENCY = np.array([[0, 1, 0, 0], [0, 1, 2, 0], [0, 3, 0, 0], [0, 0, 0, 0]], dtype=np.float32)
-ATTRIBUTES = np.array([[0, 2, 0], [1, 0, 5], [0, 0, 0], [-1, 0, 0.5]], dtype=np.float32)
-LABELS = np.array([1, 0, 2, 1])
-
-
-def npz_parts() -> dict[str, np.ndarray]:
-    parts = {"labels": LABELS}
-    for name, dense in (("adj", ADJACENCY), ("attr", ATTRIBUTES)):
-        matrix = sp.csr_array(dense)
-        parts |= {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
-        parts[f"{name}_shape"] = np.array(matrix.shape)
-    return parts
-
-
-def npz_file(folder: Path, **changed: np.ndarray | None) -> Path:
-    """A small npz file, some of its arrays replaced, or left out where None."""
-    parts = {name: value for name, value in (npz_parts() | changed).items() if value is not None}
-    np.savez(folder / "small.npz", **parts)
-    return folder / "small.npz"
 
 
 def test_npz_counts_become_one_loops_go_and_edges_go_both_ways(tmp_path):
@@ -264,42 +196,6 @@ def test_npz_leaves_names_that_it_does_not_need_unread(tmp_path):
 
 # -- OGB ---------------------------------------------------------------------------------------------------------------
 
-EDGES = [(0, 1), (1, 0), (2, 3), (2, 3), (4, 1)]
-FEATURES = [[0.5, -1.25, 3], [0, 0, 1], [1e-3, 2, -7], [8, 9, 10], [0.1, 0.2, 0.3]]
-TABLES = {
-    "raw/edge.csv.gz": EDGES,
-    "raw/node-feat.csv.gz": FEATURES,
-    "raw/node-label.csv.gz": [[2], [0], [1], [1], [0]],
-    "raw/num-node-list.csv.gz": [[5]],
-    "raw/num-edge-list.csv.gz": [[5]],
-    "split/time/train.csv.gz": [[3], [0]],
-    "split/time/valid.csv.gz": [[1]],
-    "split/time/test.csv.gz": [[4], [2]],
-}
-
-
-def packed(table: list) -> bytes:
-    return gzip.compress("".join(",".join(map(str, row)) + "\n" for row in table).encode(), mtime=0)
-
-
-def ogb_folder(folder: Path, changed: dict[str, bytes] | None = None) -> list[Path]:
-    """The unpacked form, some of its files replaced."""
-    for name, content in ({name: packed(table) for name, table in TABLES.items()} | (changed or {})).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return [folder / name for name in formats.OGB_TABLES]
-
-
-def ogb_zip(folder: Path, changed: dict[str, bytes | None] | None = None) -> list[Path]:
-    """The published form, one folder in a zip, some of its files replaced, or left out where None."""
-    with zipfile.ZipFile(folder / "arxiv.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in ({name: packed(table) for name, table in TABLES.items()} | (changed or {})).items():
-            if content is not None:
-                archive.writestr(f"arxiv/{name}", content)
-        archive.writestr("arxiv/mapping/README.md", "not read")
-    return [folder / "arxiv.zip"]
-
-
 OGB_FORMS = pytest.mark.parametrize("form", [ogb_zip, ogb_folder], ids=["zip", "folder"])
 
 
@@ -332,71 +228,11 @@ def test_ogb_zip_without_a_table_is_refused_by_name(tmp_path):
 
 # -- damage: each case is read in a process of its own, with little memory, so that even a crash is one case's ---------
 
-WORKER = """
-import json, os, resource, signal, sys, warnings
-from pathlib import Path
-import pyarrow.csv
-from clnr.data import formats
-from clnr.errors import DataError
-
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-for line in sys.stdin:
-    reader, files = json.loads(line)
-    receive, send = os.pipe()
-    child = os.fork()
-    if not child:
-        with open("/proc/self/statm") as stream:
-            limit = int(stream.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + (1 << 30)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        signal.alarm(20)
-        warnings.simplefilter("ignore")
-        try:
-            graph = formats.read(getattr(formats, reader), [Path(file) for file in files])
-            graph.digest, graph.edges(), graph.features.sum()
-            if graph.sparse:
-                graph.features.toarray()
-            said = "read"
-        except DataError as error:
-            said = f"DataError: {error}"
-        except BaseException as error:
-            said = f"{type(error).__module__}.{type(error).__name__}: {error}"
-        os.write(send, said.encode()[:60000])
-        os._exit(0)
-    os.close(send)
-    with os.fdopen(receive, "rb") as stream:
-        said = stream.read().decode()
-    signalled = os.waitpid(child, 0)[1]
-    print(json.dumps(said or f"crashed: {signal.strsignal(signalled)}"), flush=True)
-"""
-
 
 @pytest.fixture(scope="module")
 def apart():
-    """Reads files in a process apart; returns "read", "DataError: ..." or what went wrong."""
-    if not Path("/proc/self/statm").exists():
-        pytest.skip("needs Linux: fork and /proc")
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as worker:
-
-        def read(reader: str, files: list[Path]) -> str:
-            worker.stdin.write(json.dumps([reader, [str(file) for file in files]]) + "\n")
-            worker.stdin.flush()
-            return json.loads(worker.stdout.readline())
-
-        yield read
-        worker.stdin.close()
-
-
-def flips(content: bytes, count: int, seed: int) -> list[bytes]:
-    """Copies with one byte changed each."""
-    random = np.random.default_rng(seed)
-    copies = []
-    for place, other in zip(random.integers(0, len(content), count), random.integers(1, 256, count), strict=True):
-        copy = bytearray(content)
-        copy[place] ^= int(other)
-        copies.append(bytes(copy))
-    return copies
+    with process_apart() as call:
+        yield lambda reader, files: call("tests.data.made:read_files", reader, [str(file) for file in files])
 
 
 def refused(said: str, files: list[Path]) -> bool:
@@ -404,6 +240,20 @@ def refused(said: str, files: list[Path]) -> bool:
     return said.startswith("DataError: ") and any(str(file.parent) in said for file in files) and "\n" not in said
 
 
+ALL_WORDS = planetoid_parts(WHOLE)["allx"]
+
+
+def with_parts(**parts: np.ndarray) -> bytes:
+    """The features of all nodes that are no test nodes, with some of their parts replaced."""
+    return pickled(rows(rows_of(ALL_WORDS) | {name: value.astype("<i4") for name, value in parts.items()}, ALL_WORDS.shape))
+
+
+def again(part: bytes, times: int) -> bytes:
+    """A value that stands in a pickle once, and is named so many times more."""
+    return b"".join([part, b"q\x00", b"h\x00" * times])
+
+
+MANY = b"](" + integer(1) * 10**5 + b"e"
 PICKLES = {
     "empty": b"",
     "garbage": b"garbage, not a pickle",
@@ -417,6 +267,10 @@ PICKLES = {
     "an array of 2^62 numbers": pickled(array((2**31 - 1, 2**31 - 1), dtype("i4"), raw(b"1234"))),
     "a call for 16 TiB": pickled(b"cnumpy\nndarray\n(" + integer(2**31 - 1) + integer(1024) + b"t\x85R"),
     "a memo of 2^31 places": pickled(b"]r\xff\xff\xff\x7f"),
+    "a memo of 2^26 places": pickled(b"]r\x00\x00\x00\x04"),
+    "a memo of 2^26 places in digits": pickled(b"]p67108864\n"),
+    "a list copied 500 times": pickled(b"(" + MANY + b"q\x00" + b"c__builtin__\nlist\nh\x00\x85R" * 500 + b"t"),
+    "a list for 500 nodes": pickled(b"}(" + MANY + b"q\x000" + b"".join(integer(i) + b"h\x00" for i in range(500)) + b"u"),
     "an unknown extension": pickled(b"\x82\x01"),
     "a persistent id": b"Pabc\n.",
     "too deep": pickled(b"]" * 10**5 + b"a" * (10**5 - 1)),
@@ -426,22 +280,13 @@ PICKLES = {
 
 
 @pytest.mark.parametrize("case", PICKLES)
-@pytest.mark.parametrize("part", ["x", "ally", "graph"])
-def test_a_damaged_pickle_is_a_data_error_and_nothing_else(tmp_path, apart, case, part):
-    files = planetoid_files(tmp_path, **{part: PICKLES[case]})
-    said = apart("planetoid", files)
-    assert refused(said, files), said
+def test_a_damaged_pickle_is_a_data_error_and_nothing_else(tmp_path, apart, case):
+    for part in ("x", "graph"):
+        files = planetoid_files(tmp_path, **{part: PICKLES[case]})
+        said = apart("planetoid", files)
+        assert refused(said, files), (part, said)
 
 
-def swapped(matrix: sp.csr_array, **parts: np.ndarray) -> bytes:
-    """A matrix with some of its parts replaced, pickled without SciPy's checks."""
-    copy = sp.csr_array(matrix)
-    for name, value in parts.items():
-        setattr(copy, name, value.astype("<i4"))
-    return pickled(python2(copy))
-
-
-ALL_WORDS = planetoid_parts(WHOLE)["allx"]
 MISFITS = {
     "one training row too many": ("x", pickled(python2(sp.csr_array(np.ones((TRAINED + 1, WORDS), "<f4"))))),
     "one test row too few": ("tx", pickled(python2(sp.csr_array(np.ones((len(WHOLE) - 1, WORDS), "<f4"))))),
@@ -450,10 +295,17 @@ MISFITS = {
     "one class too many": ("ty", pickled(python2(np.ones((len(WHOLE), CLASSES + 1), "<i4")))),
     "one label too few": ("ally", pickled(python2(np.ones((KNOWN - 1, CLASSES), "<i4")))),
     "labels that are no matrix": ("ally", pickled(python2(np.ones(KNOWN, "<i4")))),
-    "columns far above": ("allx", swapped(ALL_WORDS, indices=np.full(ALL_WORDS.nnz, 10**9))),
-    "columns far below": ("allx", swapped(ALL_WORDS, indices=np.full(ALL_WORDS.nnz, -(10**9)))),
-    "rows that end far above": ("allx", swapped(ALL_WORDS, indptr=np.r_[0, np.full(KNOWN - 1, 2**31 - 1), 9])),
-    "rows that end far below": ("allx", swapped(ALL_WORDS, indptr=np.r_[0, np.full(KNOWN - 1, -(2**31)), 9])),
+    "columns far above": ("allx", with_parts(indices=np.full(ALL_WORDS.nnz, 10**9))),
+    "columns far below": ("allx", with_parts(indices=np.full(ALL_WORDS.nnz, -(10**9)))),
+    "rows that end far above": ("allx", with_parts(indptr=np.r_[0, np.full(KNOWN - 1, 2**31 - 1), 9])),
+    "rows that end far below": ("allx", with_parts(indptr=np.r_[0, np.full(KNOWN - 1, -(2**31)), 9])),
+    "rows that end within and begin far above": ("allx", with_parts(indptr=np.r_[0, 10**5, np.zeros(KNOWN - 1)])),
+    "rows that go back": ("allx", with_parts(indptr=np.r_[0, 9, 3, np.full(KNOWN - 2, ALL_WORDS.nnz)])),
+    "rows that begin below": ("allx", with_parts(indptr=np.r_[-7, np.full(KNOWN, ALL_WORDS.nnz)])),
+    "rows in fractions": ("allx", pickled(rows(rows_of(ALL_WORDS) | {"indptr": ALL_WORDS.indptr / 1}, ALL_WORDS.shape))),
+    "more classes than numbers": ("y", pickled(array((2**30, 0), dtype("i4"), raw(b"")))),
+    "a neighbour that is a fraction": ("graph", pickled(b"}" + integer(0) + b"](G?\xf8" + b"\x00" * 6 + b"es")),
+    "a neighbour above all numbers": ("graph", pickled(python2({0: [1], 1: [2**200]}))),
     "a neighbour above": ("graph", pickled(python2({0: [1], 1: [516]}))),
     "a neighbour below": ("graph", pickled(python2({0: [-1]}))),
     "no neighbours": ("graph", pickled(python2({}))),
@@ -478,26 +330,16 @@ def test_planetoid_parts_that_do_not_fit_are_data_errors(tmp_path, apart, case):
     assert refused(said, files), said
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_planetoid_with_a_byte_changed_is_read_or_is_a_data_error(tmp_path, apart, part):
-    files = planetoid_files(tmp_path, WITH_GAPS)
-    file = files[PARTS.index(part)]
-    for content in flips(file.read_bytes(), 25, seed=PARTS.index(part)):
-        file.write_bytes(content)
-        said = apart("planetoid", files)
-        assert said == "read" or refused(said, files), (said, content[:200])
-
-
-@pytest.mark.parametrize("part", PARTS[:-1])
-@pytest.mark.parametrize("kept", [0.0, 0.3, 0.9, 0.999])
-def test_truncated_planetoid_files_are_data_errors(tmp_path, part, kept):
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.999])
+def test_truncated_planetoid_files_are_data_errors(tmp_path, kept):
     files = planetoid_files(tmp_path)
-    file = files[PARTS.index(part)]
-    content = file.read_bytes()
-    file.write_bytes(content[: int(len(content) * kept)])
-    with pytest.raises(DataError, match="damaged or truncated") as caught:
-        formats.read(formats.planetoid, files)
-    assert str(file) in str(caught.value)
+    for file in files[:-1]:
+        content = file.read_bytes()
+        file.write_bytes(content[: int(len(content) * kept)])
+        with pytest.raises(DataError, match="damaged or truncated") as caught:
+            formats.read(formats.planetoid, files)
+        assert str(file) in str(caught.value)
+        file.write_bytes(content)
 
 
 def as_npy() -> bytes:
@@ -542,6 +384,12 @@ def test_truncated_npz_is_a_data_error(tmp_path, kept):
         {"attr_indptr": np.array([0, 2**31 - 1, 2**31 - 1, 2**31 - 1, 5], dtype=np.int32)},
         {"attr_indptr": np.array([0, -(2**31), -(2**31), -(2**31), 5], dtype=np.int32)},
         {"attr_indptr": np.array([0, 1, 2])},
+        {"attr_indptr": np.array([0, 10**5, 0, 0, 0])},
+        {"attr_indptr": np.array([0, 3, 1, 4, 5])},
+        {"attr_indptr": npz_parts()["attr_indptr"] / 1},
+        {"attr_indices": npz_parts()["attr_indices"] / 1},
+        {"labels": np.array([0, 1, 2, 2**62])},
+        {"labels": np.array([0, 1, 2, 2**64 - 1], np.uint64)},
         {"adj_indices": npz_parts()["adj_indices"] + 2},
         {"adj_indptr": np.array([0, 2**31 - 1, 2**31 - 1, 2**31 - 1, 4], dtype=np.int32)},
         {"adj_shape": np.array([3, 3])},
@@ -552,14 +400,6 @@ def test_npz_arrays_that_do_not_fit_are_data_errors(tmp_path, apart, changed):
     files = [npz_file(tmp_path, **changed)]
     said = apart("npz", files)
     assert refused(said, files), said
-
-
-def test_npz_with_a_byte_changed_is_read_or_is_a_data_error(tmp_path, apart):
-    file = npz_file(tmp_path)
-    for content in flips(file.read_bytes(), 150, seed=1):
-        file.write_bytes(content)
-        said = apart("npz", [file])
-        assert said == "read" or refused(said, [file]), said
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.3, 0.7, 0.99])
@@ -573,13 +413,13 @@ def test_truncated_ogb_zip_is_a_data_error(tmp_path, kept):
 
 
 @OGB_FORMS
-@pytest.mark.parametrize("table", formats.OGB_TABLES)
-@pytest.mark.parametrize("kept", [0, 12, -9, -1])
-def test_truncated_ogb_table_is_a_data_error(tmp_path, form, table, kept):
-    files = form(tmp_path, {table: packed(TABLES[table])[:kept]})
-    with pytest.raises(DataError) as caught:
-        formats.read(formats.ogb, files)
-    assert str(tmp_path) in str(caught.value)
+@pytest.mark.parametrize("kept", [0, 12, -1])
+def test_truncated_ogb_tables_are_data_errors(tmp_path, form, kept):
+    for table in formats.OGB_TABLES:
+        files = form(tmp_path, {table: packed(TABLES[table])[:kept]})
+        with pytest.raises(DataError) as caught:
+            formats.read(formats.ogb, files)
+        assert str(tmp_path) in str(caught.value)
 
 
 TABLE_MISFITS = {
@@ -602,24 +442,11 @@ TABLE_MISFITS = {
 }
 
 
-@OGB_FORMS
 @pytest.mark.parametrize("case", TABLE_MISFITS)
-def test_ogb_tables_that_do_not_fit_are_data_errors(tmp_path, apart, form, case):
-    files = form(tmp_path, dict([TABLE_MISFITS[case]]))
+def test_ogb_tables_that_do_not_fit_are_data_errors(tmp_path, apart, case):
+    files = ogb_zip(tmp_path, dict([TABLE_MISFITS[case]]))
     said = apart("ogb", files)
     assert refused(said, files), said
-
-
-@OGB_FORMS
-def test_ogb_with_a_byte_changed_is_read_or_is_a_data_error(tmp_path, apart, form):
-    files = form(tmp_path)
-    for index, file in enumerate(files):
-        whole = file.read_bytes()
-        for content in flips(whole, 120 // len(files), seed=index):
-            file.write_bytes(content)
-            said = apart("ogb", files)
-            assert said == "read" or refused(said, files), said
-        file.write_bytes(whole)
 
 
 def test_a_file_that_cannot_be_opened_is_a_data_error_with_the_systems_reason(tmp_path):

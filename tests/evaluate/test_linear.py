@@ -163,3 +163,12 @@ def test_the_gpu_agrees(blobs, cuda):
     here, there = probe(z, labels, SPLIT, **NUMBERS), probe(z.to(cuda), labels.to(cuda), SPLIT, **NUMBERS)
     assert there.strict == pytest.approx(here.strict, abs=2)
     assert there.validation == pytest.approx(here.validation, abs=4)
+
+
+def test_a_label_of_a_large_number_costs_no_more_than_a_small_one():
+    """Nothing is made for the class numbers between."""
+    random = torch.Generator().manual_seed(3)
+    z, labels = torch.randn(60, 5, generator=random), torch.arange(60) % 3
+    split = Split(np.arange(30), np.arange(30, 45), np.arange(45, 60))
+    spread = torch.tensor([0, 7, 2**40])[labels]
+    assert probe(z, spread, split, 30, 0.01, 1e-4) == probe(z, labels, split, 30, 0.01, 1e-4)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from clnr.own.layout import layout
-from clnr.own.nearest import nearest
+from clnr.own.nearest import Neighbours
 
 
 def mapped(z, k=10, seed=0):
     z = np.asarray(z, np.float32)
-    return layout(z, nearest(z, np.arange(len(z)), k), seed)
+    return layout(z, Neighbours(z).nearest(np.arange(len(z)), k), seed)
 
 
 def clusters(count, each, seed=0):

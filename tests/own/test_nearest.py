@@ -7,7 +7,7 @@ import pytest
 
 from clnr.errors import ClnrError
 from clnr.own import nearest as module
-from clnr.own.nearest import nearest
+from clnr.own.nearest import Neighbours
 
 Z = np.random.default_rng(0).normal(size=(60, 7)).astype(np.float32)
 
@@ -22,7 +22,7 @@ def by_hand(z, i, k):
 def test_the_nearest_are_those_of_all_pairs(block, monkeypatch):
     monkeypatch.setattr(module, "_BLOCK", block)
     asked = np.array([3, 59, 0, 3])
-    found = nearest(Z, asked, 5)
+    found = Neighbours(Z).nearest(asked, 5)
     for row, i in enumerate(asked):
         right = by_hand(Z, i, 5)
         assert found.nodes[row].tolist() == [j for _, j in right]
@@ -31,23 +31,23 @@ def test_the_nearest_are_those_of_all_pairs(block, monkeypatch):
 
 @pytest.mark.parametrize(("count", "k", "expected"), [(1, 5, 0), (2, 5, 1), (60, 0, 0), (60, 100, 59)])
 def test_there_are_as_many_as_there_can_be(count, k, expected):
-    assert nearest(Z[:count], [0], k).nodes.shape == (1, expected)
+    assert Neighbours(Z[:count]).nearest([0], k).nodes.shape == (1, expected)
 
 
 def test_nobody_asked_for_is_no_row():
-    assert nearest(Z, [], 3).nodes.shape == (0, 3)
+    assert Neighbours(Z).nearest([], 3).nodes.shape == (0, 3)
 
 
 def test_a_row_of_zeros_is_near_to_none():
     z = Z.copy()
     z[4] = 0
-    assert (nearest(z, [4], 3).cosine == 0).all()
-    assert np.isfinite(nearest(z, np.arange(60), 59).cosine).all()
+    assert (Neighbours(z).nearest([4], 3).cosine == 0).all()
+    assert np.isfinite(Neighbours(z).nearest(np.arange(60), 59).cosine).all()
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("usearch"), reason="usearch is not installed")
 def test_an_index_finds_nearly_the_same():
-    exact, quick = (nearest(Z, np.arange(60), 5, approximate=each) for each in (False, True))
+    exact, quick = (Neighbours(Z).nearest(np.arange(60), 5, approximate=each) for each in (False, True))
     same = [len(set(a) & set(b)) for a, b in zip(exact.nodes.tolist(), quick.nodes.tolist(), strict=True)]
     assert np.mean(same) > 4.5
     assert all(i not in row for i, row in enumerate(quick.nodes.tolist()))
@@ -57,4 +57,12 @@ def test_an_index_finds_nearly_the_same():
 def test_without_usearch_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
     with pytest.raises(ClnrError, match=r"pip install 'clnr\[approximate\]'"):
-        nearest(Z, [0], 3, approximate=True)
+        Neighbours(Z).nearest([0], 3, approximate=True)
+
+
+def test_what_all_searches_need_is_made_once(monkeypatch):
+    rows = Neighbours(Z)
+    first = rows.nearest([3], 4)
+    monkeypatch.setattr(module.torch.linalg, "vector_norm", None)
+    again = rows.nearest([3], 4)
+    np.testing.assert_array_equal(first.nodes, again.nodes)

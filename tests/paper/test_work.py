@@ -138,13 +138,13 @@ def alive(pid: int) -> bool:
 def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how):
     process = start(tmp_path / "stopped", "--jobs", "2")
     record = Record(tmp_path / "stopped" / "state" / "runs.sqlite")
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 600
     while not record.runs() and time.monotonic() < deadline:
         time.sleep(0.05)
     children = workers(process.pid)
     assert children
     process.send_signal(how)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=600)
     if how == signal.SIGINT:
         assert process.returncode == 130
         assert "Traceback" not in said
@@ -155,8 +155,8 @@ def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how
     kept = len(record.runs())
     assert kept
     second, whole = start(tmp_path / "stopped"), start(tmp_path / "whole", "--jobs", "2")
-    table, told = second.communicate(timeout=120)
-    expected, _ = whole.communicate(timeout=120)
+    table, told = second.communicate(timeout=600)
+    expected, _ = whole.communicate(timeout=600)
     assert f"{kept} in the record" in told
     assert table == expected
     assert "not run" not in table
@@ -164,7 +164,7 @@ def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how
 
 def test_two_commands_at_once_share_the_work_and_give_the_same_table(tmp_path):
     pair = [start(tmp_path / "shared"), start(tmp_path / "shared")]
-    (first, _), (second, _) = (each.communicate(timeout=120) for each in pair)
+    (first, _), (second, _) = (each.communicate(timeout=600) for each in pair)
     assert first == second
     assert "not run" not in first
     record = Record(tmp_path / "shared" / "state" / "runs.sqlite")

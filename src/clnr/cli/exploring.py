@@ -14,7 +14,7 @@ from clnr.edges import Compressed
 from clnr.errors import ClnrError, DataError
 from clnr.own.folder import REPORT, load_folder, name_nodes
 from clnr.own.learning import Outcome
-from clnr.own.nearest import nearest
+from clnr.own.nearest import Neighbours
 from clnr.own.story import html
 from clnr.terminal import Table
 from clnr.writing import resolved, write_whole
@@ -39,7 +39,7 @@ def similar(
     if node not in ids:
         raise DataError(f"{folder}: there is no node '{node}'; such are {', '.join(repr(each) for each in ids[:3])}")
     i = ids.index(node)
-    near = nearest(outcome.z, [i], k, approximate)
+    near = Neighbours(outcome.z).nearest([i], k, approximate)
     linked = {*_joined(graph.incoming, i), *_joined(graph.outgoing, i)}
     names = outcome.read.names_of(near.nodes[0])
     found = [

@@ -5,16 +5,18 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+import pickletools
 import zipfile
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import index
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from clnr.checks import checked_csr
 from clnr.edges import Array
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
@@ -50,15 +52,6 @@ class DamagedFile(DataError):
     """A file that is not what its form says it must be."""
 
 
-def _sparse(data: Array, indices: Array, start: Array, shape: Any) -> sp.csr_array:
-    """Compressed rows, checked entry by entry: SciPy's compiled loops trust what they are given."""
-    if not all(array.ndim == 1 and array.dtype.kind in _NUMBERS for array in (data, indices, start)):
-        raise ValueError("a sparse matrix whose parts are not lists of numbers")
-    matrix = sp.csr_array((data, indices, start), shape=tuple(int(size) for size in shape))
-    matrix.check_format(full_check=True)
-    return matrix
-
-
 # -- Planetoid: eight files a set, pickled by Python 2 ----------------------------------------------------------------
 
 
@@ -91,7 +84,12 @@ class _Array(_Inert):
 class _Rows(_Inert):
     def value(self) -> sp.csr_array:
         data, indices, start = (self.state[name].value() for name in ("data", "indices", "indptr"))
-        return _sparse(data, indices, start, self.state["_shape"])
+        return checked_csr(data, indices, start, self.state["_shape"])
+
+
+def _dictionary(*given: Any) -> dict[Any, Any]:
+    """In place of a ``defaultdict``: filled by what follows in the pickle, and by nothing else."""
+    return {}
 
 
 class _Unpickler(pickle.Unpickler):
@@ -102,9 +100,9 @@ class _Unpickler(pickle.Unpickler):
         ("numpy", "dtype"): _Type,
         ("numpy.core.multiarray", "_reconstruct"): _Array,
         ("scipy.sparse.csr", "csr_matrix"): _Rows,
-        ("collections", "defaultdict"): defaultdict,
-        ("__builtin__", "list"): list,
-        ("builtins", "list"): list,
+        ("collections", "defaultdict"): _dictionary,
+        ("__builtin__", "list"): _Inert,
+        ("builtins", "list"): _Inert,
     }
 
     def find_class(self, module: str, name: str) -> Any:
@@ -116,8 +114,13 @@ class _Unpickler(pickle.Unpickler):
 
 def unpickle(file: Path) -> Any:
     """The value in a pickle that holds nothing but an array, a sparse matrix or a dictionary of lists."""
-    with _naming(file), file.open("rb") as stream:
-        value = _Unpickler(stream, encoding="latin1").load()
+    with _naming(file):
+        content = file.read_bytes()
+        # Python makes room for every place up to the highest that is named.
+        for opcode, place, _ in pickletools.genops(content):
+            if opcode.name in ("PUT", "LONG_BINPUT") and int(str(place)) > len(content):
+                raise pickle.UnpicklingError(f"it names place {place} of its memo, which is more than it has bytes")
+        value = _Unpickler(io.BytesIO(content), encoding="latin1").load()
         return value.value() if isinstance(value, _Array | _Rows) else value
 
 
@@ -125,6 +128,9 @@ def planetoid(files: list[Path]) -> Graph:
     """``x, tx, allx, y, ty, ally, graph, test.index``, in that order (Yang et al., 2016)."""
     x, tx, allx, y, ty, ally, neighbours = (unpickle(file) for file in files[:-1])
     listed = np.array(files[-1].read_text().split(), dtype=np.int64)
+    for rows, classes, count in ((x, y, len(y)), (tx, ty, len(listed)), (allx, ally, len(ally))):
+        if (rows.shape, classes.shape) != ((count, allx.shape[1]), (count, ally.shape[1])):
+            raise ValueError(f"features of shape {rows.shape} and classes of shape {classes.shape} for {count} nodes")
     low, high = int(listed.min()), int(listed.max())
     if low != allx.shape[0] or high - low >= 2 * len(listed):
         raise ValueError(f"test nodes go from {low} to {high}, where they must follow the {allx.shape[0]} others closely")
@@ -135,10 +141,11 @@ def planetoid(files: list[Path]) -> Graph:
     classes[listed - low] = ty
     features = sp.vstack([allx, rows.tocsr()]).tocsr().astype(np.float32)
     labels = np.concatenate([ally, classes]).argmax(1)
-    ends = np.array([(i, j) for i, nodes in neighbours.items() for j in nodes if i != j], dtype=np.int64)
+    # A list that stands in a pickle once can be named many times.
+    if sum(len(nodes) for nodes in neighbours.values()) > files[-2].stat().st_size:
+        raise ValueError("it lists more neighbours than it has bytes")
+    ends = np.array([(index(i), index(j)) for i, nodes in neighbours.items() for j in nodes if i != j], dtype=np.int64)
     split = Split(np.arange(len(y)), np.arange(len(y), len(y) + 500), np.sort(listed))
-    if x.shape[0] != len(y):
-        raise ValueError(f"{x.shape[0]} training rows but {len(y)} labels")
     return Graph.from_edges(ends[:, 0], ends[:, 1], features, undirected=True, labels=labels, split=split)
 
 
@@ -160,7 +167,7 @@ def npz(files: list[Path]) -> Graph:
 
 def _matrix(parts: Any, name: str) -> sp.csr_array:
     data, indices, start, shape = (parts[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
-    return _sparse(data, indices, start, shape)
+    return checked_csr(data, indices, start, shape)
 
 
 # -- OGB: gzipped CSV, in a zip or unpacked ----------------------------------------------------------------------------

@@ -71,7 +71,15 @@ def probes(tasks: Sequence[Task], labels: Tensor, steps: int) -> list[Probe]:
 
 def _size(task: Task, labels: Tensor) -> tuple[int, ...]:
     """Width, nodes of each part, and classes: of the training labels alone, for not even their number is read from others."""
-    return (task.z.shape[1], *(len(nodes) for nodes in task.split), int(labels[torch.tensor(task.split.train)].max()) + 1)
+    classes = labels[torch.tensor(task.split.train)].unique()
+    return (task.z.shape[1], *(len(nodes) for nodes in task.split), len(classes))
+
+
+def _numbered(labels: Tensor, train: object) -> Tensor:
+    """Labels with the classes of the training nodes numbered without gaps; -1 for the others, which are never guessed."""
+    classes = labels[torch.tensor(train)].unique()
+    place = torch.searchsorted(classes, labels).clamp_(max=len(classes) - 1)
+    return torch.where(classes[place] == labels, place, -1)
 
 
 def _side_by_side(size: tuple[int, ...], device: torch.device) -> int:
@@ -87,8 +95,10 @@ class _Fit:
     """
 
     def __init__(self, tasks: Sequence[Task], labels: Tensor):
+        numbered = [_numbered(labels, task.split.train) for task in tasks]
         self._train, self._validation, self._test = (
-            _stacked([_rows(task.z, labels, task.split[part]) for task in tasks]) for part in range(3)
+            _stacked([_rows(task.z, own, task.split[part]) for task, own in zip(tasks, numbered, strict=True)])
+            for part in range(3)
         )
         x, y = self._train
         shape = (len(tasks), x.shape[2], int(y.max()) + 1)

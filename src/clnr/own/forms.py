@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from clnr.checks import ids_of
 from clnr.edges import Array
 from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
+from clnr.own.ids import has_lasting_text, text_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -21,16 +23,32 @@ def table_of(graph: Graph, z: Array) -> pyarrow.Table:
     """Two columns: ``id``, and ``vector`` as a list of fixed size."""
     import pyarrow as pa
 
-    names = graph.node_ids
     try:
-        ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        ids = pa.array([str(each) for each in names.tolist()])
+        ids = _id_column(graph.node_ids)
     except UnicodeEncodeError as error:
         raise DataError(f"the id {error.object!r:.60} is no text that can be written") from None
-    _check_distinct(ids)
     flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
     return pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
+
+
+def _id_column(names: Array) -> pyarrow.Array:
+    """Ids as Arrow has them where one plain type holds them all, else as text."""
+    import pyarrow as pa
+
+    try:
+        ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
+    except (pa.ArrowException, OverflowError):
+        ids = None
+    if ids is not None and not pa.types.is_nested(ids.type) and not ids.null_count:
+        return ids
+    listed = names.tolist()
+    for name in listed:
+        if not has_lasting_text(name):
+            raise DataError(f"the id {name!r:.80} cannot be saved: its text is not the same in another process")
+    texts = [text_of(name) for name in listed]
+    if len(set(texts)) < len(texts):
+        raise DataError("ids of several kinds are saved as text, and two of these would be the same")
+    return pa.array(texts)
 
 
 def vectors_of(path: Path) -> tuple[Array, Array]:
@@ -50,25 +68,13 @@ def vectors_of(path: Path) -> tuple[Array, Array]:
     ids = table["id"]
     if ids.null_count:
         raise DataError("an id is missing")
-    _check_distinct(ids)
     if pa.types.is_integer(ids.type):
         names = ids.to_numpy()
     else:
-        names = np.empty(table.num_rows, object)
-        names[:] = ids.to_pylist()
-    return names, flat.reshape(table.num_rows, vector.list_size)
-
-
-def _check_distinct(ids: pyarrow.Array) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    try:
-        distinct = pc.count_distinct(ids, mode="all").as_py()
-    except pa.ArrowNotImplementedError:  # Of lists.
-        distinct = len({repr(each) for each in ids.to_pylist()})
-    if distinct < len(ids):
-        raise DataError("two nodes have the same id")
+        # Earlier versions wrote tuples as lists.
+        listed = (tuple(name) if isinstance(name, list) else name for name in ids.to_pylist())
+        names = np.fromiter(listed, object, table.num_rows)
+    return ids_of(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
 
 
 def _csv(graph: Graph, z: Array, path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from clnr.checks import adjacency_of
 from clnr.edges import Array
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -35,7 +36,7 @@ def as_read(given: Any, encoding: Encoding | None = None) -> Read:
         return _adjacency(first, second, encoding)
     if _is_frame(first) and (second is None or _is_frame(second)):
         return read_tables(first, second, encoding=encoding)
-    if hasattr(given, "edge_index"):
+    if hasattr(given, "edge_index") or hasattr(given, "to_homogeneous"):
         return Read(Graph.from_pyg(given), None)
     if hasattr(given, "adj") and hasattr(given, "is_directed"):
         return _networkx(given, encoding)
@@ -45,8 +46,9 @@ def as_read(given: Any, encoding: Encoding | None = None) -> Read:
 def _adjacency(matrix: Any, features: Any, encoding: Encoding | None) -> Read:
     if features is not None:
         return Read(Graph.from_scipy(matrix, features), None)
-    bare = Graph.from_scipy(matrix, np.zeros((matrix.shape[0], 0), np.float32))
-    return _by_structure(bare, np.arange(matrix.shape[0]), encoding)
+    entries = adjacency_of(matrix)
+    bare = Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32))
+    return _by_structure(bare, bare.node_ids, encoding)
 
 
 def _networkx(graph: Any, encoding: Encoding | None) -> Read:
@@ -56,8 +58,7 @@ def _networkx(graph: Any, encoding: Encoding | None) -> Read:
     for _, about in bare.nodes(data=True):
         about["x"] = np.empty(0, np.float32)
     made = Graph.from_networkx(bare)
-    assert made.ids is not None
-    return _by_structure(made, made.ids, encoding)
+    return _by_structure(made, made.node_ids, encoding)
 
 
 def _by_structure(bare: Graph, ids: Array, encoding: Encoding | None) -> Read:

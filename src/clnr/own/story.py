@@ -13,7 +13,7 @@ from clnr.graph import Graph
 from clnr.machine import versions
 from clnr.own.layout import layout
 from clnr.own.learning import Outcome
-from clnr.own.nearest import nearest
+from clnr.own.nearest import Neighbours
 from clnr.own.outlook import MOST, degrees_of, done_about, facts_of
 from clnr.page import Column, Curve, Story, page
 from clnr.recipe import SPECS
@@ -51,7 +51,7 @@ def story(outcome: Outcome, title: str) -> Story:
     graph, trained = outcome.read.graph, outcome.trained
     shown = _shown(graph.num_nodes)
     z = outcome.z[shown]
-    near = nearest(z, np.arange(len(shown)), _NEAR)
+    near = Neighbours(z).nearest(np.arange(len(shown)), _NEAR)
     start, links = _neighbours(graph, shown)
     names = [name[:_LONG] for name in outcome.read.names_of(shown)]
     facts = [*facts_of(graph).items(), *([("names", f"column {outcome.read.findings.names}")] if any(names) else [])]

@@ -85,7 +85,9 @@ def marks(ids: Array) -> Array:
 
     Each is one of 65,536 equally likely quantiles, which 16 bits of a hash choose.
     """
-    digests = b"".join([hashlib.blake2b(str(each).encode(), digest_size=8).digest() for each in ids.tolist()])
+    digests = b"".join(
+        [hashlib.blake2b(str(each).encode(errors="surrogatepass"), digest_size=8).digest() for each in ids.tolist()]
+    )
     words = np.frombuffer(digests, "<u4").astype(np.uint32).reshape(-1, 2)
     column = np.arange(MARKS // 2, dtype=np.uint32)
     drawn: Array = chance.draw(chance.key(0, "mark"), words[:, :1], words[:, 1:] + column)
