@@ -7,6 +7,9 @@ import os
 import signal
 from pathlib import Path
 
+# Threads that wait do so asleep: those of tests beside this one have work for the processor. torch asks when it is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import numpy as np
 import pytest
 import torch
@@ -66,21 +69,17 @@ def cuda() -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
+# Many tiny steps are done sooner without a second thread, above all on a busy machine.
 _THREADS = torch.get_num_threads()
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Many tiny steps are done sooner without a second thread, above all on a busy machine."""
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(_THREADS)
+torch.set_num_threads(1)
 
 
 @pytest.fixture
-def threads(one_thread):
+def threads():
     """As many as there usually are, where they matter."""
     torch.set_num_threads(_THREADS)
+    yield
+    torch.set_num_threads(1)
 
 
 def tiny(

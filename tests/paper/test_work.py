@@ -134,7 +134,9 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)], ids=["kill -9", "Ctrl-C"]
+)
 def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how):
     process = start(tmp_path / "stopped", "--jobs", "2")
     record = Record(tmp_path / "stopped" / "state" / "runs.sqlite")
