@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+
+
+def one_line(text: str, longest: int = 300) -> str:
+    """Any text as one line, and not a long one: what is too much is cut out of its middle."""
+    line = _BREAK.sub(" ", text.strip())
+    tail = longest // 3
+    return line if len(line) <= longest else f"{line[: longest - tail - 5]} ... {line[-tail:]}"
+
 
 class ClnrError(Exception):
-    """Base of all errors of this package; its message is one line fit for a person."""
+    """Base of all errors of this package; its message is one line fit for a person, whatever it quotes."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__(), 1000)
 
 
 class UnknownName(ClnrError):

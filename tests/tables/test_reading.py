@@ -69,12 +69,12 @@ def test_parquet_globs_queries_and_frames(tmp_path):
     pq.write_table(frame.slice(0, 1), tmp_path / "part-1.parquet")
     pq.write_table(frame.slice(1, 1), tmp_path / "part-2.parquet")
     for given in (
-        tmp_path / "part-*.parquet",
-        f"SELECT * FROM '{tmp_path}/part-*.parquet'",
-        "FROM (VALUES ('a', 'b'), ('b', 'c')) t(source, target)",
-        frame,
+        {"edges": tmp_path / "part-*.parquet"},
+        {"edges": frame},
+        {"edges_query": f"SELECT * FROM '{tmp_path}/part-*.parquet'"},
+        {"edges_query": "FROM (VALUES ('a', 'b'), ('b', 'c')) t(source, target)"},
     ):
-        assert pairs(read_tables(given).graph) == {("a", "b"), ("b", "c")}
+        assert pairs(read_tables(**given).graph) == {("a", "b"), ("b", "c")}
 
 
 def test_columns_can_be_named(tmp_path):
@@ -216,7 +216,7 @@ def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
         "DATE '2026-01-01' + i::INT AS day, TIME '10:00' AS hour, i = 1 AS flag, [i] AS list, {'a': i} AS struct, "
         "'x'::BLOB AS blob, NULL AS nothing FROM range(3) r(i)"
     )
-    found = read_tables(saved(tmp_path, "e.csv", EDGES), people)
+    found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes_query=people)
     assert found.columns.column_names == ["id", "big", "x", "label", "day", "hour", "flag", "nothing"]
     rows = found.columns.to_pydict()
     assert rows["id"] == found.graph.ids.tolist() == ["c", "a", "b"]

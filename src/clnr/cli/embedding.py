@@ -36,8 +36,10 @@ from clnr.writing import check_folder, whole_folder
 
 @app.command()
 def embed(
-    edges: Annotated[str | None, typer.Option(help="A CSV, Parquet or JSON file, a glob of them, or a query.")] = None,
+    edges: Annotated[str | None, typer.Option(help="A CSV, Parquet or JSON file, or a glob of them.")] = None,
     nodes: Annotated[str | None, typer.Option(help="Likewise, a row a node; without it features come from structure.")] = None,
+    edges_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --edges, one SELECT.")] = None,
+    nodes_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --nodes, likewise.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder to write.")] = None,
     model: Annotated[Path | None, typer.Option(help="A folder of before: embed with what it learned, train nothing.")] = None,
     alone: Annotated[bool, typer.Option("--alone", help="With --model: the tables are a graph of their own.")] = False,
@@ -70,7 +72,8 @@ def embed(
 
     With --model, tables are added to the graph of before and embedded with what was learned then.
     """
-    if edges is None and (model is None or nodes is None):
+    given = {"edges": edges, "nodes": nodes, "edges_query": edges_query, "nodes_query": nodes_query}
+    if not (edges or edges_query or (model and (nodes or nodes_query))):
         raise ClnrError("--edges FILE says where the edges are; see: clnr embed --help")
     for option, number in (("--checkpoint-every", every), ("--tune", trials)):
         if number < 0:
@@ -83,9 +86,9 @@ def embed(
     if model is not None and (changes or trials or every or resume or only_plan):
         raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --plan have no use with it")
     columns = {"source": source, "target": target, "weight": weight, "id": key, "label": label, "time": moment}
-    tables: dict[str, Any] = {**columns, "directed": directed or None, "memory": memory}
+    tables: dict[str, Any] = {**given, **columns, "directed": directed or None, "memory": memory}
     if only_plan:
-        _plan(read_tables(edges, nodes, **tables), chosen, changes, engine, as_json)
+        _plan(read_tables(**tables), chosen, changes, engine, as_json)
         return
     if folder is None:
         raise ClnrError("--out FOLDER says where to write; see: clnr embed --help")
@@ -95,9 +98,9 @@ def embed(
     began = time.perf_counter()
     with progress_bar(quiet) as bar:
         if model is not None:
-            outcome = _with_model(load_folder(model), edges, nodes, tables, alone, engine, bar)
+            outcome = _with_model(load_folder(model), tables, alone, engine, bar)
         else:
-            read = read_tables(edges, nodes, **tables)
+            read = read_tables(**tables)
             recipe, outlook = _prepared(read, chosen, changes, engine)
             if finished:
                 _check_finished(folder, read, chosen, None if trials else recipe, seed)
@@ -140,14 +143,12 @@ def _check_finished(folder: Path, read: Read, method: Method, recipe: Recipe | N
     say(f"{folder} is finished: there is nothing to resume")
 
 
-def _with_model(
-    kept: Outcome, edges: str | None, nodes: str | None, tables: dict[str, Any], alone: bool, engine: Engine, bar: Bar
-) -> Outcome:
+def _with_model(kept: Outcome, tables: dict[str, Any], alone: bool, engine: Engine, bar: Bar) -> Outcome:
     """New tables embedded with what was learned: as a part of the graph of before, or alone."""
     if kept.read.encoding is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
     earlier = {"encoding": kept.read.encoding} if alone else {"onto": kept.read}
-    read = read_tables(edges, nodes, **tables, **earlier)
+    read = read_tables(**tables, **earlier)
     bar.remark(in_a_line(facts_of(read.graph)))
     if not alone:
         bar.remark(f"- {counted(read.graph.num_nodes - kept.read.graph.num_nodes, 'new node')}")

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from clnr.edges import Array
-from clnr.errors import DataError
+from clnr.errors import DataError, one_line
 from clnr.tables.columns import SOURCES, TARGETS, WEIGHTS, found, id_sql, refuse
 from clnr.tables.source import Table
-from clnr.tables.sql import fetched, named, run
-from clnr.tables.trouble import one_line
+from clnr.tables.sql import fetched, run
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -73,7 +72,7 @@ def ends_of(links: Table, source: str | None, target: str | None, weight: str | 
 
 def load_ends(base: DuckDBPyConnection, links: Table, a: str, b: str, w: str | None, whole: bool) -> None:
     """The table ``ends`` of sources s, targets t and weights w, all of them in order."""
-    weight = "" if w is None else f", TRY_CAST({named(w)} AS DOUBLE) AS w"
+    weight = "" if w is None else f", TRY_CAST({links.columns[w].sql} AS DOUBLE) AS w"
     columns = f"{id_sql(links, a, whole)} AS s, {id_sql(links, b, whole)} AS t{weight}"
     run(base, f"CREATE TEMP TABLE ends AS SELECT {columns} FROM {links.sql}", links.name)
     if not run(base, "SELECT 1 FROM ends LIMIT 1", links.name):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError
 from clnr.tables.sql import quoted
+from clnr.tables.trouble import check_names
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
 _SEEN = 1 << 20
@@ -31,14 +32,14 @@ def head(path: Path, names: Sequence[str]) -> Head:
     """What is seen in a file's first lines; a header is known by any of some names in it."""
     first, comments = _first_line(path)
     delimiter = max(_DELIMITERS, key=lambda each: (first.count(each) > 0, -_DELIMITERS.index(each)))
-    fields = [field.strip() for field in next(csv.reader([first], delimiter=delimiter))]
+    try:
+        fields = [field.strip() for field in next(csv.reader([first], delimiter=delimiter))]
+    except csv.Error as error:
+        raise DataError(f"{path}: its first line is no row of names: {error}") from None
     known = {name.casefold() for name in names}
     header = any(field.casefold() in known for field in fields)
     titles = fields if header else [f"column {i}" for i in range(1, len(fields) + 1)]
-    for title in titles:
-        if not title or titles.count(title) > 1:
-            wrong = f"column '{title}' twice" if title else "a column without a name"
-            raise DataError(f"{path}: its first line has {wrong}")
+    check_names(titles, str(path))
     return Head(tuple(titles), delimiter, header, comments)
 
 
@@ -56,10 +57,11 @@ def common_head(paths: Sequence[Path], names: Sequence[str]) -> Head:
 
 def options(seen: Head) -> str:
     """DuckDB's options for reading such a file; a # is no comment in a file that does not begin with one."""
-    columns = ", ".join(f"{quoted(title)}: 'VARCHAR'" for title in seen.titles)
+    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(seen.titles)))
     return (
         f"delim = {quoted(seen.delimiter)}, header = {str(seen.header).lower()}, columns = {{{columns}}}, "
-        f"auto_detect = false, quote = '\"', escape = '\"', comment = '{'#' if seen.comments else ''}'"
+        f"auto_detect = false, hive_partitioning = false, "
+        f"quote = '\"', escape = '\"', comment = '{'#' if seen.comments else ''}'"
     )
 
 
@@ -84,8 +86,11 @@ def _first_line(path: Path) -> tuple[str, bool]:
         elif inside or line.strip():
             first += line
             inside ^= bool(line.count('"') % 2)
-            if not inside:
+            if not inside and line.endswith("\n"):
                 break
+    else:
+        if len(content) == _SEEN:
+            raise DataError(f"{path}: its first line is longer than a first line may be, {_SEEN:,} bytes")
     if not first:
         raise DataError(f"{path}: there is nothing in it")
     return first.rstrip("\n"), comments
