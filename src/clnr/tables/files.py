@@ -28,6 +28,8 @@ def found_files(base: DuckDBPyConnection, path: str) -> list[str]:
     home = os.path.expanduser(path) if _HOME.match(path) else path
     for exact in (path, home):
         if _is_there(exact):
+            if os.sep != "\\" and "\\" in exact and _GLOB.search(exact):
+                raise DataError(f"{path}: DuckDB cannot be told of a name with a backslash and one of *?[ in it; rename it")
             return [exact]
     if _ADDRESS.match(path):
         raise DataError(f"{path}: it is an address, and only files on this machine are read; fetch it, and name the file")

@@ -33,7 +33,10 @@ def query_table(base: DuckDBPyConnection, query: str, what: str) -> Table:
 def _check(base: DuckDBPyConnection, sql: str) -> None:
     """Refuse whatever is not one SELECT. What it consists of is DuckDB's own account: a SELECT may hold a COPY in a WITH."""
     ((text,),) = run(base, "SELECT json_serialize_sql(?::VARCHAR)", sql, [sql])
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise DataError(f"{sql}: it is nested too deeply") from None
     if found["error"] and found["error_type"] == "parser":
         raise DataError(f"{sql}: it cannot be read as SQL: {found['error_message']}")
     if found["error"] or len(found["statements"]) != 1:
