@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import numpy as np
 import pytest
@@ -219,6 +220,28 @@ def test_untidy_text_is_read(tmp_path, content, ids):
 def test_values_of_several_types_in_json_are_texts_without_quotes(tmp_path):
     rows = '{"source": 1, "target": "b"}\n{"source": "x", "target": 3}\n'
     assert read_tables(saved(tmp_path, "e.jsonl", rows)).graph.ids.tolist() == ["1", "3", "b", "x"]
+
+
+@pytest.mark.parametrize("array", [False, True])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["2020-01-01", "2020-1-1", "01-02-2020"],
+        ["2020-01-01T00:00:00", "2020-01-01T00:00:00Z", "2020-01-01T02:00:00+02:00"],
+        ["10:00", "10:00:00", "12:34:56.789"],
+        ["6F9619FF-8B86-D011-B42D-00C04FC964FF", "6f9619ff-8b86-d011-b42d-00c04fc964ff", "6F9619FF8B86D011B42D00C04FC964FF"],
+    ],
+)
+def test_texts_in_json_stay_as_they_are_written(tmp_path, ids, array):
+    """Ids that look like dates or times are not written otherwise, and two of them do not become one."""
+    rows = [{"source": a, "target": ids[0], "it's {": "x", "mixed": each} for a, each in zip(ids[1:], (1, "b"), strict=True)]
+    text = json.dumps(rows) if array else "".join(json.dumps(row) + "\n" for row in rows)
+    assert read_tables(saved(tmp_path, "e.json", text)).graph.ids.tolist() == sorted(ids)
+    people = "".join(json.dumps({"id": each, "label": each, "day": f"2026-01-0{i}"}) + "\n" for i, each in enumerate(ids, 1))
+    found = read_tables(tmp_path / "e.json", saved(tmp_path, "n.jsonl", people))
+    assert found.graph.ids.tolist() == found.columns["id"].to_pylist() == ids
+    assert found.classes == tuple(sorted(ids))
+    assert [part.kind for part in found.encoding.parts] == ["moment"]
 
 
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT", "DECIMAL(9, 2)", "HUGEINT", "UBIGINT", "INTEGER"])

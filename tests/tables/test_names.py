@@ -181,11 +181,11 @@ def test_two_columns_that_are_one_name_but_for_capitals_are_refused(tmp_path, fo
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "jsonl"])
 def test_a_column_without_a_name_is_refused(tmp_path, form):
     for name in ("", " "):
         people = given(tmp_path, form, {"id": ["a", "b", "c"], name: ["1", "2", "3"]})
-        with pytest.raises(DataError, match=r"a column without a name|no rows with named columns"):
+        with pytest.raises(DataError, match="a column without a name"):
             read_tables(saved(tmp_path, "e.csv", EDGES), people)
 
 

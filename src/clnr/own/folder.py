@@ -36,6 +36,7 @@ from clnr.own.learning import Outcome, Trained
 from clnr.recipe import Recipe
 from clnr.results import without_nan
 from clnr.tables import Encoding, Findings, Read
+from clnr.tables.columns import check_columns
 
 _REFERENCE = Reference(torch.device("cpu"))
 FORM = 1
@@ -215,6 +216,7 @@ def _read(folder: Path, ids: Array) -> Read:
             import pyarrow.parquet as pq
 
             columns = pq.read_table(folder / NODES)
+            check_columns(columns)
             if columns.num_rows != graph.num_nodes:
                 raise DataError(f"it has {columns.num_rows:,} rows for {graph.num_nodes:,} nodes")
     return Read(graph, encoding, classes, findings, columns)

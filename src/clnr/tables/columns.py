@@ -27,14 +27,15 @@ _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT")
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "GEOMETRY", "VARIANT")
 
 
-def found(given: Table, asked: str | None, usual: Sequence[str], what: str) -> str | None:
-    """A column by the name that was asked for, else by a usual one."""
+def found(given: Table, asked: str | None, usual: Sequence[str], what: str, others: Sequence[str | None] = ()) -> str | None:
+    """A column by the name that was asked for, else by a usual one, unless it is one of some others."""
     names = {column.strip().casefold(): column for column in given.columns}
     if asked is not None:
         if asked.casefold() not in names:
             raise DataError(f"{given.name}: there is no column '{asked}' for {what}; there are {', '.join(given.columns)}")
         return names[asked.casefold()]
-    return next((names[name] for name in usual if name in names), None)
+    taken = {other.strip().casefold() for other in others if other}
+    return next((names[name] for name in usual if name in names and name not in taken), None)
 
 
 def refuse(base: DuckDBPyConnection, given: Table, rows: str, column: str, said: str) -> None:
@@ -122,15 +123,37 @@ def labels_of(base: DuckDBPyConnection, people: Table, label: str, known: tuple[
 
 
 def columns_of(base: DuckDBPyConnection, people: Table) -> Any:
-    """The rows of ``people`` as an Arrow table; lists and other nested values are left out, unusual types become texts."""
+    """The rows of ``people`` as an Arrow table; lists and other nested values are left out, unusual types become texts.
+
+    Moments of a time zone are told in UTC, since not every machine knows every zone.
+    """
     kept = {}
     for column, (c, kind) in people.columns.items():
         if kind.endswith("]") or kind.startswith(_NESTED):
             continue
         if kind in _WIDE:
             c = f"CAST({c} AS DOUBLE)"
+        elif kind == "TIMESTAMP WITH TIME ZONE":
+            c = f"CAST({c} AS TIMESTAMP)"
         elif not kind.startswith(("VARCHAR", "BOOLEAN", *NUMBERS, *MOMENTS)):
             c = f"CAST({c} AS VARCHAR)"
         kept[column] = c
     found = arrow_table(base, f"SELECT {', '.join(kept.values())} FROM people ORDER BY i", people.name)
     return found.rename_columns(list(kept))
+
+
+def check_columns(table: Any) -> None:
+    """Refuse an Arrow table with a column of a type that ``columns_of`` never makes, and that later steps need not know."""
+    import pyarrow as pa
+
+    kinds = (pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    kinds += (pa.types.is_string, pa.types.is_large_string, pa.types.is_date, pa.types.is_timestamp)
+    for column in table.schema:
+        right = any(is_one(column.type) for is_one in kinds)
+        try:
+            # A time zone that is not known here shows when a moment is written.
+            pa.scalar(0 if pa.types.is_timestamp(column.type) else None, column.type).cast(pa.string())
+        except pa.ArrowException:
+            right = False
+        if not right:
+            raise DataError(f"column '{column.name}' is of type {column.type}, which clnr neither writes nor reads")

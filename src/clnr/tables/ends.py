@@ -60,11 +60,11 @@ def ends_of(links: Table, source: str | None, target: str | None, weight: str | 
     """The columns of edges' ends and weights."""
     if len(links.columns) < 2:
         raise DataError(f"{links.name}: it has one column, and an edge has two ends; are columns divided by another letter?")
-    a = found(links, source, SOURCES, "source") or next(iter(links.columns))
-    b = found(links, target, TARGETS, "target") or list(links.columns)[1]
+    a = found(links, source, SOURCES, "source", (target, weight)) or next(iter(links.columns))
+    b = found(links, target, TARGETS, "target", (a, weight)) or list(links.columns)[1]
     if a == b:
         raise DataError(f"{links.name}: column '{a}' cannot be both ends of an edge; name source and target")
-    w = found(links, weight, WEIGHTS, "weight")
+    w = found(links, weight, WEIGHTS, "weight", (a, b))
     if w is None and links.headless and len(links.columns) == 3:
         w = list(links.columns)[2]
     return a, b, w

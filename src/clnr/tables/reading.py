@@ -151,7 +151,7 @@ def _read(base: DuckDBPyConnection, edges: _Opened | None, nodes: _Opened | None
     people = None if nodes is None else nodes(base, _names(IDS, LABELS, asked.about))
     remarks = [_headless(given, what) for given, what in ((links, "an edge"), (people, "a node")) if given and given.headless]
     a, b, w = ("", "", None) if links is None else ends_of(links, *asked.ends)
-    key = "" if people is None else found(people, asked.about[0], IDS, "id") or next(iter(people.columns))
+    key = "" if people is None else found(people, asked.about[0], IDS, "id", asked.about[1:]) or next(iter(people.columns))
     earlier = None if asked.onto is None else asked.onto.graph.node_ids
     whole = (
         (earlier is None or earlier.dtype.kind in "iu")
@@ -235,7 +235,7 @@ def _nodes(
     labels, columns, label = None, None, None
     classes = () if onto is None else onto.class_names
     if people is not None:
-        label = found(people, asked.about[1], LABELS, "label")
+        label = found(people, asked.about[1], LABELS, "label", (key, asked.about[2]))
         columns = columns_of(base, people)
         if label is not None:
             labels, classes = labels_of(base, people, label, classes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clnr.errors import DataError, one_line
 from clnr.tables import text
 from clnr.tables.files import found_files, in_sql
-from clnr.tables.sql import run
+from clnr.tables.sql import quoted, run
 from clnr.tables.trouble import check_names
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ _TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 _PARQUET = (".parquet", ".pq")
 _JSON = (".json", ".jsonl", ".ndjson")
 _NUMBERED = re.compile(r"_[0-9]+$")
+# What DuckDB makes of texts in JSON that look like it.
+_TEXTS = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
 
 
 class Column(NamedTuple):
@@ -155,18 +157,22 @@ def _outermost(rows: Sequence[tuple[str, int | None]]) -> list[str]:
 
 
 def _json(base: DuckDBPyConnection, path: str, files: list[str]) -> Table:
-    """Values of several types in one column become texts, without the quotes that they have in JSON."""
-    sql = f"read_json_auto({in_sql(files)}, sample_size = -1, map_inference_threshold = -1, hive_partitioning = false)"
-    found = described(base, path, sql)
+    """Texts stay as they are written, whatever they look like; values of several types in one column become texts."""
+    plain = f"{in_sql(files)}, hive_partitioning = false"
+    found = described(base, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
     if list(found.columns) == ["json"]:
         raise DataError(f"{path}: there are no rows with named columns in it")
-    plain = {column.casefold() for column in found.columns}
-    if any(_NUMBERED.search(column) and _NUMBERED.sub("", column) in plain for column in plain):
+    small = {column.casefold() for column in found.columns}
+    if any(_NUMBERED.search(column) and _NUMBERED.sub("", column) in small for column in small):
         # DuckDB may have made such a name of one that another column has but for capitals.
         keys = run(base, f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects_auto({in_sql(files)})", path)
         check_names(sorted(key for (key,) in keys), path)
-    if not any(kind == "JSON" for _, kind in found.columns.values()):
+    kinds = {column: "VARCHAR" if _TEXTS.fullmatch(kind) else kind for column, (_, kind) in found.columns.items()}
+    if list(kinds.values()) != [kind for _, kind in found.columns.values()]:
+        told = ", ".join(f"{quoted(column)}: {quoted(kind)}" for column, kind in kinds.items())
+        found = _placed(path, f"read_json({plain}, columns = {{{told}}})", kinds)
+    if "JSON" not in kinds.values():
         return found
     texts = ", ".join(f"{c} ->> '$'" if kind == "JSON" else c for c, kind in found.columns.values())
-    kinds = {column: "VARCHAR" if kind == "JSON" else kind for column, (_, kind) in found.columns.items()}
-    return _placed(path, f"(SELECT {texts} FROM {found.sql})", kinds)
+    mixed = {column: "VARCHAR" if kind == "JSON" else kind for column, kind in kinds.items()}
+    return _placed(path, f"(SELECT {texts} FROM {found.sql})", mixed)
