@@ -146,8 +146,9 @@ def check_columns(table: Any) -> None:
     """Refuse an Arrow table with a column of a type that ``columns_of`` never makes, and that later steps need not know."""
     import pyarrow as pa
 
-    kinds = (pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    kinds += (pa.types.is_string, pa.types.is_large_string, pa.types.is_date, pa.types.is_timestamp)
+    is_ = pa.types
+    numbers = (is_.is_null, is_.is_boolean, is_.is_integer, is_.is_floating, is_.is_decimal)
+    kinds = (*numbers, is_.is_string, is_.is_large_string, is_.is_date, is_.is_timestamp)
     for column in table.schema:
         right = any(is_one(column.type) for is_one in kinds)
         try:
