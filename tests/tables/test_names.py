@@ -207,6 +207,15 @@ def test_names_of_nested_columns_do_not_matter(tmp_path):
     assert read_tables(tmp_path / "e.csv", saved(tmp_path, "n.jsonl", rows)).graph.num_features == 1
 
 
+def test_a_column_called_json(tmp_path):
+    """As DuckDB calls what is no row."""
+    people = saved(tmp_path, "n.jsonl", '{"json": "a"}\n{"json": "b"}\n')
+    assert read_tables(saved(tmp_path, "e.csv", EDGES), people).graph.ids.tolist() == ["a", "b"]
+    for text in ("[1, 2]", '{"": 1, "b": 2}', '"a"', "[]", "[[1]]", '[{"json": 1}, 2]'):
+        with pytest.raises(DataError):
+            read_tables(tmp_path / "e.csv", saved(tmp_path, "n.json", text))
+
+
 def test_json_objects_with_many_keys_are_rows(tmp_path):
     """From 200 keys on of one type, DuckDB would take them for values."""
     rng = np.random.default_rng(2)

@@ -31,9 +31,9 @@ def found(given: Table, asked: str | None, usual: Sequence[str], what: str, othe
     """A column by the name that was asked for, else by a usual one, unless it is one of some others."""
     names = {column.strip().casefold(): column for column in given.columns}
     if asked is not None:
-        if asked.casefold() not in names:
+        if (plain := asked.strip().casefold()) not in names:
             raise DataError(f"{given.name}: there is no column '{asked}' for {what}; there are {', '.join(given.columns)}")
-        return names[asked.casefold()]
+        return names[plain]
     taken = {other.strip().casefold() for other in others if other}
     return next((names[name] for name in usual if name in names and name not in taken), None)
 

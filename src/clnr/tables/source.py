@@ -160,13 +160,12 @@ def _json(base: DuckDBPyConnection, path: str, files: list[str]) -> Table:
     """Texts stay as they are written, whatever they look like; values of several types in one column become texts."""
     plain = f"{in_sql(files)}, hive_partitioning = false"
     found = described(base, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
-    if list(found.columns) == ["json"]:
+    if list(found.columns) == ["json"] and _keys(base, path, files) != ["json"]:
         raise DataError(f"{path}: there are no rows with named columns in it")
     small = {column.casefold() for column in found.columns}
     if any(_NUMBERED.search(column) and _NUMBERED.sub("", column) in small for column in small):
         # DuckDB may have made such a name of one that another column has but for capitals.
-        keys = run(base, f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects_auto({in_sql(files)})", path)
-        check_names(sorted(key for (key,) in keys), path)
+        check_names(_keys(base, path, files), path)
     kinds = {column: "VARCHAR" if _TEXTS.fullmatch(kind) else kind for column, (_, kind) in found.columns.items()}
     if list(kinds.values()) != [kind for _, kind in found.columns.values()]:
         told = ", ".join(f"{quoted(column)}: {quoted(kind)}" for column, kind in kinds.items())
@@ -176,3 +175,9 @@ def _json(base: DuckDBPyConnection, path: str, files: list[str]) -> Table:
     texts = ", ".join(f"{c} ->> '$'" if kind == "JSON" else c for c, kind in found.columns.values())
     mixed = {column: "VARCHAR" if kind == "JSON" else kind for column, kind in kinds.items()}
     return _placed(path, f"(SELECT {texts} FROM {found.sql})", mixed)
+
+
+def _keys(base: DuckDBPyConnection, path: str, files: list[str]) -> list[str]:
+    """All names of columns in JSON files, as they are written there."""
+    rows = run(base, f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects_auto({in_sql(files)})", path)
+    return sorted(key for (key,) in rows)

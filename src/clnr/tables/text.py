@@ -47,7 +47,7 @@ def head(path: Path, names: Sequence[str]) -> Head:
         fields = [field.strip() for field in next(csv.reader([first], delimiter=delimiter))]
     except csv.Error as error:
         raise DataError(f"{path}: its first line is no row of names: {error}") from None
-    known = {name.casefold() for name in names}
+    known = {name.strip().casefold() for name in names}
     header = any(field.casefold() in known for field in fields)
     titles = fields if header else [f"column {i}" for i in range(1, len(fields) + 1)]
     check_names(titles, str(path))
