@@ -77,6 +77,39 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     assert "paper:79" in (files / "mine" / "report.html").read_text()
 
 
+def test_tables_may_be_queries(clnr, files):
+    queries = ["--edges-query", "SELECT * FROM 'edges.csv'", "--nodes-query", "SELECT * FROM 'nodes.parquet' ORDER BY id DESC"]
+    told = only_json(clnr("embed", *queries, "--plan", "--json"))
+    plain = only_json(clnr(*EMBED, "--plan", "--json"))
+    assert told["graph"] == plain["graph"]
+    assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
+    more = ["--edges-query", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
+    assert clnr("embed", "--model", "mine", *more).code == 0
+    assert "one more" in load_folder(files / "more").read.graph.ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--edges", "SELECT 1 AS source, 2 AS target"], "there is no such file"),
+        (["--edges", "https://example.org/edges.csv"], "it is an address"),
+        (["--edges", "/dev/null"], "it is a pipe or a device"),
+        (["--edges-query", "COPY (SELECT 1) TO 'evil.csv'"], "a query is one SELECT and nothing else"),
+        (["--edges-query", "WITH x AS (COPY (SELECT 1) TO 'evil.csv') FROM x"], "SELECT"),
+        (["--edges", "edges.csv", "--edges-query", "SELECT 1"], "edges and edges_query stand for one table"),
+        (["--edges", "edges.csv", "--nodes", "rowid.csv"], "it has two columns of one name, 'rowid' and 'ROWID'"),
+        (["--edges", "edges.csv", "--nodes", "wide.csv"], "wide.csv: "),
+    ],
+)
+def test_what_is_no_table_is_one_line_and_leaves_nothing(clnr, files, words, said):
+    (files / "rowid.csv").write_text("id,rowid,ROWID\na,1,2\n")
+    (files / "wide.csv").write_text("x" * 1_000_000 + "\na\n")
+    ended = clnr("embed", *words, "--out", "mine", *SMALL)
+    assert_refused(ended)
+    assert said in ended.err
+    assert left(files) == {"rowid.csv", "wide.csv"}
+
+
 def test_json_tells_all_and_nothing_else(clnr, files):
     told = only_json(clnr(*EMBED, "--out", "mine", *SMALL, "--json", "--quiet"))
     assert (told["nodes"], told["dimension"], told["folder"]) == (80, 8, "mine")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from clnr.saying import shortened
+from clnr.saying import one_line, shortened
 
 _LONGEST = 1000
 _NAME = 80
@@ -15,7 +15,7 @@ class ClnrError(Exception):
     """Base of all errors of this package; its message is one line fit for a person, whatever it repeats."""
 
     def __str__(self) -> str:
-        return shortened(" ".join(map(str.strip, super().__str__().splitlines())), _LONGEST)
+        return one_line(super().__str__(), _LONGEST)
 
 
 class UnknownName(ClnrError):

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from clnr.errors import ClnrError, DataError
 from clnr.tables import Encoding, Structure
 from clnr.tables.parts import Part
+from clnr.tables.source import described, stored
 from clnr.tables.sql import connect
 
 pytest.importorskip("duckdb")
@@ -27,9 +28,14 @@ def base():
 
 def learned(base, sql, columns=("x",)):
     """The encoding of a query's columns, and its features."""
-    base.execute(f"CREATE OR REPLACE TEMP TABLE t AS {sql}")
-    encoding = Encoding.fit(base, "t", columns, "nodes.csv")
-    return encoding, dense(encoding.transform(base, "t"))
+    people = kept(base, f"({sql})")
+    encoding = Encoding.fit(base, people, columns)
+    return encoding, dense(encoding.transform(base, people))
+
+
+def kept(base, sql):
+    base.execute("DROP TABLE IF EXISTS t")
+    return stored(base, described(base, "nodes.csv", sql), "t")
 
 
 def dense(features):
@@ -85,8 +91,8 @@ def test_few_categories_have_a_feature_each_and_an_unseen_one_none(base):
     encoding, x = learned(base, values("red", "blue", " red ", None))
     assert encoding.parts[0].values == ("blue", "red")
     assert x.tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    base.execute(f"CREATE OR REPLACE TEMP TABLE t AS {values('green', 'blue')}")
-    assert dense(encoding.transform(base, "t")).tolist() == [[0, 0, 0], [1, 0, 0]]
+    other = kept(base, f"({values('green', 'blue')})")
+    assert dense(encoding.transform(base, other)).tolist() == [[0, 0, 0], [1, 0, 0]]
 
 
 def test_many_categories_are_hashed(base):
@@ -148,12 +154,11 @@ def test_columns_of_any_name(base):
 
 
 def test_an_encoding_is_the_same_after_a_file(base):
-    encoding, x = learned(
-        base, "SELECT i AS a, 'c' || (i % 3) AS b, [i, 2 * i] AS v, i % 2 = 0 AS f FROM range(9) r(i)", "abvf"
-    )
+    sql = "SELECT i AS a, 'c' || (i % 3) AS b, [i, 2 * i] AS v, i % 2 = 0 AS f FROM range(9) r(i)"
+    encoding, x = learned(base, sql, "abvf")
     again = Encoding.from_json(encoding.to_json())
     assert again == encoding
-    assert np.array_equal(dense(again.transform(base, "t")), x)
+    assert np.array_equal(dense(again.transform(base, kept(base, f"({sql})"))), x)
     assert encoding.width == x.shape[1]
 
 
@@ -206,8 +211,7 @@ def test_numbers_so_large_that_their_squares_are_not(base):
     for unit in (1e300, 1e-200, 1.0):
         encoding, x = learned(base, values(*(repr(each * unit) for each in (1.0, 2.0, 6.0)), kind="DOUBLE"))
         assert np.allclose(x[:, 0], (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6]), atol=1e-6)
-    base.execute(f"CREATE OR REPLACE TEMP TABLE t AS {values('1', '1e300', kind='DOUBLE')}")
-    assert encoding.transform(base, "t")[1, 0] == 0
+    assert encoding.transform(base, kept(base, f"({values('1', '1e300', kind='DOUBLE')})"))[1, 0] == 0
 
 
 def test_vectors_with_numbers_that_are_none(base):
@@ -215,8 +219,8 @@ def test_vectors_with_numbers_that_are_none(base):
     encoding, x = learned(base, f"SELECT * FROM (VALUES {rows}) v(x)")
     assert (encoding.parts[0].scale, encoding.parts[0].missing) == (1.0, False)
     assert x.tolist() == [[1, 0], [0, 0], [-1, 1], [1, 0]]
-    base.execute("CREATE OR REPLACE TEMP TABLE t AS SELECT * FROM (VALUES ([1.0]), ([1.0, 2.0]), (NULL)) v(x)")
-    assert encoding.transform(base, "t").tolist() == [[0, 0], [1, 2], [0, 0]]
+    other = kept(base, "(SELECT * FROM (VALUES ([1.0]), ([1.0, 2.0]), (NULL)) v(x))")
+    assert encoding.transform(base, other).tolist() == [[0, 0], [1, 2], [0, 0]]
     dropped, _ = learned(base, "SELECT i, [[i]] AS x FROM range(3) r(i)", ("i", "x"))
     assert dropped.dropped == {"x": "a list of lists is no feature"}
 
@@ -239,9 +243,9 @@ def test_vectors_with_numbers_that_are_none(base):
     ],
 )
 def test_tomorrow_a_column_may_be_of_any_type(base, kind, sql):
-    base.execute(f"CREATE OR REPLACE TEMP TABLE t AS {sql}")
+    people = kept(base, f"({sql})")
     encoding = Encoding((Part("x", kind, 2 if kind in ("vector", "category") else 1, True, values=("a", "b")),))
-    x = dense(encoding.transform(base, "t"))
+    x = dense(encoding.transform(base, people))
     assert x.shape == (0 if "false" in sql else 1, encoding.width)
     assert np.isfinite(x).all()
 
@@ -289,10 +293,10 @@ def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together
         "vector": some(lambda i: [float(i), None if i % 3 else math.nan, 1.0]),
     }
     base.register("given", pa.table(given))
-    base.execute("CREATE TEMP TABLE t AS SELECT * FROM given")
-    encoding = Encoding.fit(base, "t", list(given), "nodes")
+    people = kept(base, "given")
+    encoding = Encoding.fit(base, people, list(given))
     assert [part.kind for part in encoding.parts] == list(given)
     expected = [[x for part in encoding.parts for x in slow(part, given[part.column][i])] for i in range(200)]
-    assert np.allclose(dense(encoding.transform(base, "t")), expected, atol=1e-6)
+    assert np.allclose(dense(encoding.transform(base, people)), expected, atol=1e-6)
     numbers = Encoding(encoding.parts[:2])
-    assert np.allclose(numbers.transform(base, "t"), np.array(expected)[:, :4], atol=1e-6)
+    assert np.allclose(numbers.transform(base, people), np.array(expected)[:, :4], atol=1e-6)

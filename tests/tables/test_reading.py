@@ -69,12 +69,12 @@ def test_parquet_globs_queries_and_frames(tmp_path):
     pq.write_table(frame.slice(0, 1), tmp_path / "part-1.parquet")
     pq.write_table(frame.slice(1, 1), tmp_path / "part-2.parquet")
     for given in (
-        tmp_path / "part-*.parquet",
-        f"SELECT * FROM '{tmp_path}/part-*.parquet'",
-        "FROM (VALUES ('a', 'b'), ('b', 'c')) t(source, target)",
-        frame,
+        {"edges": tmp_path / "part-*.parquet"},
+        {"edges": frame},
+        {"edges_query": f"SELECT * FROM '{tmp_path}/part-*.parquet'"},
+        {"edges_query": "FROM (VALUES ('a', 'b'), ('b', 'c')) t(source, target)"},
     ):
-        assert pairs(read_tables(given).graph) == {("a", "b"), ("b", "c")}
+        assert pairs(read_tables(**given).graph) == {("a", "b"), ("b", "c")}
 
 
 def test_columns_can_be_named(tmp_path):
@@ -82,6 +82,18 @@ def test_columns_can_be_named(tmp_path):
     found = read_tables(path, source="who", target="WHOM", weight="how much")
     assert weights(found.graph)["a", "b"] == 2
     assert found.findings.remarks == ()
+
+
+def test_a_column_that_is_asked_for_is_not_taken_for_another_by_its_name(tmp_path):
+    edges = saved(tmp_path, "e.csv", "w,to,from,weight\na,7,b,9\nb,7,c,9\n")
+    assert pairs(read_tables(edges, source="from", target="w").graph) == {("a", "b"), ("b", "c")}
+    assert read_tables(edges, target="from", source="w", weight="to").graph.edges()[2].tolist() == [7] * 4
+    people = saved(tmp_path, "n.csv", "label,id,y\na,1,p\nb,2,q\nc,4,p\n")
+    found = read_tables(edges, people, source="from", target="w", id="label")
+    assert found.graph.ids.tolist() == ["a", "b", "c"]
+    assert (found.classes, [part.column for part in found.encoding.parts]) == (("p", "q"), ["id"])
+    found = read_tables(edges, people, source="from", target="w", id="label", time="y")
+    assert (found.graph.labels, [part.column for part in found.encoding.parts]) == (None, ["id"])
 
 
 def test_a_first_line_without_known_names_is_an_edge_and_that_is_said(tmp_path):
@@ -216,7 +228,7 @@ def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
         "DATE '2026-01-01' + i::INT AS day, TIME '10:00' AS hour, i = 1 AS flag, [i] AS list, {'a': i} AS struct, "
         "'x'::BLOB AS blob, NULL AS nothing FROM range(3) r(i)"
     )
-    found = read_tables(saved(tmp_path, "e.csv", EDGES), people)
+    found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes_query=people)
     assert found.columns.column_names == ["id", "big", "x", "label", "day", "hour", "flag", "nothing"]
     rows = found.columns.to_pydict()
     assert rows["id"] == found.graph.ids.tolist() == ["c", "a", "b"]

@@ -36,8 +36,10 @@ from clnr.writing import check_folder, reserved, resolved, whole_folder
 
 @app.command()
 def embed(
-    edges: Annotated[str | None, typer.Option(help="A CSV, Parquet or JSON file, a glob of them, or a query.")] = None,
+    edges: Annotated[str | None, typer.Option(help="A CSV, Parquet or JSON file, or a glob of them.")] = None,
     nodes: Annotated[str | None, typer.Option(help="Likewise, a row a node; without it features come from structure.")] = None,
+    edges_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --edges, one SELECT.")] = None,
+    nodes_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --nodes, likewise.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder to write.")] = None,
     model: Annotated[Path | None, typer.Option(help="A folder of before: embed with what it learned, train nothing.")] = None,
     alone: Annotated[bool, typer.Option("--alone", help="With --model: the tables are a graph of their own.")] = False,
@@ -71,7 +73,8 @@ def embed(
 
     With --model, tables are added to the graph of before and embedded with what was learned then.
     """
-    if edges is None and (model is None or nodes is None):
+    given = {"edges": edges, "nodes": nodes, "edges_query": edges_query, "nodes_query": nodes_query}
+    if not (edges or edges_query or (model and (nodes or nodes_query))):
         raise ClnrError("--edges FILE says where the edges are; see: clnr embed --help")
     for option, number in (("--checkpoint-every", every), ("--tune", trials)):
         if number < 0:
@@ -87,9 +90,9 @@ def embed(
         raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --plan have no use with it")
     ends = {"source": source, "target": target, "weight": weight}
     columns = {**ends, "id": key, "label": label, "time": moment, "names": name}
-    tables: dict[str, Any] = {**columns, "directed": directed or None, "memory": memory}
+    tables: dict[str, Any] = {**given, **columns, "directed": directed or None, "memory": memory}
     if only_plan:
-        _plan(read_tables(edges, nodes, **tables), chosen, changes, engine, as_json)
+        _plan(read_tables(**tables), chosen, changes, engine, as_json)
         return
     if folder is None:
         raise ClnrError("--out FOLDER says where to write; see: clnr embed --help")
@@ -102,9 +105,9 @@ def embed(
         if every or resume:
             check_checkpoint(checkpoint)
         if model is not None:
-            outcome = _with_model(load_folder(model), edges, nodes, tables, alone, engine, bar)
+            outcome = _with_model(load_folder(model), tables, alone, engine, bar)
         else:
-            read = read_tables(edges, nodes, **tables)
+            read = read_tables(**tables)
             recipe, outlook = _prepared(read, chosen, changes, engine)
             if finished and _is_finished(folder, read, chosen, None if trials else recipe, seed, name, force):
                 remove_checkpoint(checkpoint)
@@ -159,14 +162,12 @@ def _is_finished(
     return not differs
 
 
-def _with_model(
-    kept: Outcome, edges: str | None, nodes: str | None, tables: dict[str, Any], alone: bool, engine: Engine, bar: Bar
-) -> Outcome:
+def _with_model(kept: Outcome, tables: dict[str, Any], alone: bool, engine: Engine, bar: Bar) -> Outcome:
     """New tables embedded with what was learned: as a part of the graph of before, or alone."""
     if kept.read.encoding is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
     earlier = {"encoding": kept.read.encoding} if alone else {"onto": kept.read}
-    read = read_tables(edges, nodes, **tables, **earlier)
+    read = read_tables(**tables, **earlier)
     bar.remark(in_a_line(facts_of(read.graph)))
     if not alone:
         bar.remark(f"- {counted(read.graph.num_nodes - kept.read.graph.num_nodes, 'new node')}")

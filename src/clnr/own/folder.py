@@ -42,9 +42,9 @@ from clnr.recipe import Recipe
 from clnr.results import without_nan
 from clnr.run import check_seed
 from clnr.tables import Encoding, Findings, Read
-from clnr.tables.columns import found
+from clnr.tables.columns import check_columns, found
 from clnr.tables.names import can_name
-from clnr.tables.source import Table
+from clnr.tables.source import Column, Table
 from clnr.writing import Ours, beside, locked, resolved, write_whole
 
 _REFERENCE = Reference(torch.device("cpu"))
@@ -122,7 +122,7 @@ def name_nodes(kept: Outcome, column: str, folder: Path) -> Outcome:
     columns = kept.read.columns
     if columns is None:
         raise DataError(f"{folder}: there is no table of nodes in it, and so no column '{column}' for names")
-    plain = {field.name: str(field.type) for field in columns.schema if can_name(field.type)}
+    plain = {field.name: Column("", str(field.type)) for field in columns.schema if can_name(field.type)}
     names = found(Table(str(folder / NODES), "", plain), column, (), "names")
     read = kept.read._replace(findings=dataclasses.replace(kept.read.findings, names=names))
     with locked(resolved(folder)):
@@ -255,6 +255,7 @@ def _read(files: _Files, ids: Array) -> Read:
 
             columns = pq.read_table(path)
             columns.validate(full=True)
+            check_columns(columns)
             if columns.num_rows != graph.num_nodes:
                 raise DataError(f"it has {columns.num_rows:,} rows for {graph.num_nodes:,} nodes")
     there = [] if columns is None else [field.name for field in columns.schema if can_name(field.type)]

@@ -12,6 +12,7 @@ from clnr.edges import Array
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.tables import Encoding, Read, Structure, read_tables
+from clnr.tables.source import is_frame
 from clnr.tables.structure import shape
 
 _KNOWN = "a clnr.Graph, PyG's Data, a networkx graph, (SciPy adjacency, features), or data frames: edges, or (edges, nodes)"
@@ -34,7 +35,7 @@ def as_read(given: Any, encoding: Encoding | None = None) -> Read:
     first, second = pair
     if sp.issparse(first):
         return _adjacency(first, second, encoding)
-    if _is_frame(first) and (second is None or _is_frame(second)):
+    if is_frame(first) and (second is None or is_frame(second)):
         return read_tables(first, second, encoding=encoding)
     if hasattr(given, "edge_index") or hasattr(given, "to_homogeneous"):
         return Read(Graph.from_pyg(given), None)
@@ -68,8 +69,3 @@ def _by_structure(bare: Graph, ids: Array, encoding: Encoding | None) -> Read:
     structure = (None if encoding is None else encoding.structure) or Structure.fit(columns)
     graph = Graph.from_edges(source, target, structure.features(columns, ids), weight=weight, ids=bare.ids, name=bare.name)
     return Read(graph, Encoding((), {}, structure))
-
-
-def _is_frame(given: Any) -> bool:
-    """pandas, polars, Arrow: what has columns with names, and rows."""
-    return hasattr(given, "columns") and not hasattr(given, "edge_index") and not hasattr(given, "adj")

@@ -19,7 +19,7 @@ from clnr.methods import Method
 from clnr.own.defaults import Choice
 from clnr.own.layout import steps_of
 from clnr.recipe import Recipe
-from clnr.saying import counted, duration
+from clnr.saying import counted, duration, one_line
 from clnr.tables import Findings, Read
 
 MOST = 100_000
@@ -136,7 +136,7 @@ def done_about(read: Read) -> list[str]:
         said.append(f"embedded by features alone: {counted(found.isolated, 'node')} without an edge")
     if read.encoding is not None:
         said += [f"column '{column}' is not used: {reason}" for column, reason in read.encoding.dropped.items()]
-    return [*said, *found.remarks]
+    return [one_line(line) for line in (*said, *found.remarks)]
 
 
 def left_out(found: Findings) -> str | None:
@@ -144,4 +144,4 @@ def left_out(found: Findings) -> str | None:
     if not found.dangling:
         return None
     lost = f"{counted(found.dangling, 'edge')} of {found.rows:,}"
-    return f"left out: {lost} with an end that is no node, as '{found.first_dangling}'"
+    return one_line(f"left out: {lost} with an end that is no node, as '{found.first_dangling}'")

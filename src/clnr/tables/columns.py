@@ -9,8 +9,8 @@ import numpy as np
 
 from clnr.edges import Array
 from clnr.errors import DataError
-from clnr.tables.source import Table
-from clnr.tables.sql import MOMENTS, NUMBERS, arrow_table, fetched, named, quoted, run, trimmed
+from clnr.tables.source import Column, Table, stored
+from clnr.tables.sql import MOMENTS, NUMBERS, arrow_table, fetched, quoted, run, trimmed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -27,21 +27,24 @@ _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT")
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "GEOMETRY", "VARIANT")
 
 
-def found(given: Table, asked: str | None, usual: Sequence[str], what: str) -> str | None:
-    """A column by the name that was asked for, else by a usual one."""
+def found(given: Table, asked: str | None, usual: Sequence[str], what: str, others: Sequence[str | None] = ()) -> str | None:
+    """A column by the name that was asked for, else by a usual one, unless it is one of some others."""
     names = {column.strip().casefold(): column for column in given.columns}
     if asked is not None:
-        if asked.casefold() not in names:
+        if (plain := asked.strip().casefold()) not in names:
             raise DataError(f"{given.name}: there is no column '{asked}' for {what}; there are {', '.join(given.columns)}")
-        return names[asked.casefold()]
-    return next((names[name] for name in usual if name in names), None)
+        return names[plain]
+    taken = {other.strip().casefold() for other in others if other}
+    return next((names[name] for name in usual if name in names and name not in taken), None)
 
 
 def refuse(base: DuckDBPyConnection, given: Table, rows: str, column: str, said: str) -> None:
     """Fail on the first of some rows, if there is one; a row is counted from 1, a header not counted."""
-    ((first,),) = run(base, f"SELECT min(rowid) FROM {rows}", given.name)
-    if first is not None:
-        raise DataError(f"{given.name}: '{column}' {said} in row {first + 1:,}")
+    table, _, wrong = rows.partition(" WHERE ")
+    if run(base, f"SELECT 1 FROM {rows} LIMIT 1", given.name):
+        numbered = f"(SELECT *, row_number() OVER () AS place FROM {table})"
+        ((first,),) = run(base, f"SELECT min(place) FROM {numbered} WHERE {wrong}", given.name)
+        raise DataError(f"{given.name}: '{column}' {said} in row {first:,}")
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------
@@ -49,7 +52,7 @@ def refuse(base: DuckDBPyConnection, given: Table, rows: str, column: str, said:
 
 def all_whole(base: DuckDBPyConnection, given: Table, *columns: str) -> bool:
     """Whether all ids are whole numbers, written as such: '007' and '7' are two ids."""
-    unsure = [column for column in columns if given.columns[column] not in _INTEGERS]
+    unsure = [column for column in columns if given.columns[column].kind not in _INTEGERS]
     if not unsure:
         return True
     tests = ", ".join(f"bool_and({_whole_sql(given, column)})" for column in unsure)
@@ -61,7 +64,7 @@ def all_whole(base: DuckDBPyConnection, given: Table, *columns: str) -> bool:
 
 
 def _whole_sql(given: Table, column: str) -> str:
-    kind, c = given.columns[column], named(column)
+    c, kind = given.columns[column]
     if given.texts:
         return f"regexp_full_match(trim({c}), {quoted(_WHOLE)})"
     if kind in _WIDE:
@@ -75,7 +78,7 @@ def _whole_sql(given: Table, column: str) -> str:
 
 def id_sql(given: Table, column: str, whole: bool) -> str:
     """An id in SQL: of one type everywhere; an empty text, or no number, is none."""
-    kind, c = given.columns[column], named(column)
+    c, kind = given.columns[column]
     floating = kind.startswith(("DOUBLE", "FLOAT", "REAL", "DECIMAL")) and not kind.endswith("]")
     if whole:
         return f"CAST(nullif(CAST({c} AS DOUBLE), 'nan') AS BIGINT)" if floating else f"CAST({c} AS BIGINT)"
@@ -86,16 +89,17 @@ def id_sql(given: Table, column: str, whole: bool) -> str:
     return f"nullif(trim({text}), '')" if given.texts else f"nullif({text}, '')"
 
 
-def load_nodes(base: DuckDBPyConnection, people: Table, key: str, whole: bool) -> None:
-    """The table ``people`` as it is, and ``mine``, the id of each of its rows."""
-    run(base, f"CREATE TEMP TABLE people AS SELECT * FROM {people.sql}", people.name)
-    run(base, f"CREATE TEMP TABLE mine AS SELECT {id_sql(people, key, whole)} AS id, rowid AS i FROM people", people.name)
+def load_nodes(base: DuckDBPyConnection, given: Table, key: str, whole: bool) -> Table:
+    """The table ``people``, its rows numbered, and ``mine``, the id of each of them."""
+    people = stored(base, given, "people")
+    run(base, f"CREATE TEMP TABLE mine AS SELECT {id_sql(people, key, whole)} AS id, i FROM people", people.name)
     if not run(base, "SELECT 1 FROM mine LIMIT 1", people.name):
         raise DataError(f"{people.name}: there is no node in it")
     refuse(base, people, "mine WHERE id IS NULL", key, "is empty")
     twice = run(base, "SELECT id, min(i), max(i) FROM mine GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1", people.name)
     for node, first, last in twice:
         raise DataError(f"{people.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}")
+    return people
 
 
 # -- beside ids -------------------------------------------------------------------------------------------------------------
@@ -108,29 +112,53 @@ def labels_of(base: DuckDBPyConnection, people: Table, label: str, known: tuple[
     """
     import pyarrow as pa
 
-    value = trimmed(label)
+    value = trimmed(people.columns[label].sql)
     sql = f"SELECT DISTINCT {value} AS class FROM people WHERE {value} IS NOT NULL"
     rows = run(base, f"SELECT class FROM ({sql}) ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class", people.name)
     seen = set(known)
     names = (*known, *(name for (name,) in rows if name not in seen))
     base.register("given_classes", pa.table({"class": pa.array(names, pa.string()), "c": np.arange(len(names))}))
-    joined = f"(SELECT {value} AS class, rowid AS i FROM people) LEFT JOIN given_classes USING (class)"
+    joined = f"(SELECT {value} AS class, i FROM people) LEFT JOIN given_classes USING (class)"
     return fetched(base, f"SELECT coalesce(c, -1) AS c FROM {joined} ORDER BY i", people.name)["c"].astype(np.int64), names
 
 
-def plain(people: Table) -> dict[str, str]:
-    """Its columns, each with its type, but for lists and other nested values."""
-    return {column: kind for column, kind in people.columns.items() if not (kind.endswith("]") or kind.startswith(_NESTED))}
+def plain(people: Table) -> dict[str, Column]:
+    """Its columns, but for lists and other nested values."""
+    nested = {name for name, (_, kind) in people.columns.items() if kind.endswith("]") or kind.startswith(_NESTED)}
+    return {name: column for name, column in people.columns.items() if name not in nested}
 
 
 def columns_of(base: DuckDBPyConnection, people: Table) -> Any:
-    """The rows of ``people`` as an Arrow table; lists and other nested values are left out, unusual types become texts."""
-    kept = []
-    for column, kind in plain(people).items():
-        c = named(column)
+    """The rows of ``people`` as an Arrow table; lists and other nested values are left out, unusual types become texts.
+
+    Moments of a time zone are told in UTC, since not every machine knows every zone.
+    """
+    kept = {}
+    for column, (c, kind) in plain(people).items():
         if kind in _WIDE:
-            c = f"CAST({c} AS DOUBLE) AS {c}"
+            c = f"CAST({c} AS DOUBLE)"
+        elif kind == "TIMESTAMP WITH TIME ZONE":
+            c = f"CAST({c} AS TIMESTAMP)"
         elif not kind.startswith(("VARCHAR", "BOOLEAN", *NUMBERS, *MOMENTS)):
-            c = f"CAST({c} AS VARCHAR) AS {c}"
-        kept.append(c)
-    return arrow_table(base, f"SELECT {', '.join(kept)} FROM people ORDER BY rowid", people.name)
+            c = f"CAST({c} AS VARCHAR)"
+        kept[column] = c
+    found = arrow_table(base, f"SELECT {', '.join(kept.values())} FROM people ORDER BY i", people.name)
+    return found.rename_columns(list(kept))
+
+
+def check_columns(table: Any) -> None:
+    """Refuse an Arrow table with a column of a type that ``columns_of`` never makes, and that later steps need not know."""
+    import pyarrow as pa
+
+    is_ = pa.types
+    numbers = (is_.is_null, is_.is_boolean, is_.is_integer, is_.is_floating, is_.is_decimal)
+    kinds = (*numbers, is_.is_string, is_.is_large_string, is_.is_date, is_.is_timestamp)
+    for column in table.schema:
+        right = any(is_one(column.type) for is_one in kinds)
+        try:
+            # A time zone that is not known here shows when a moment is written.
+            pa.scalar(0 if pa.types.is_timestamp(column.type) else None, column.type).cast(pa.string())
+        except pa.ArrowException:
+            right = False
+        if not right:
+            raise DataError(f"column '{column.name}' is of type {column.type}, which clnr neither writes nor reads")

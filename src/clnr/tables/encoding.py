@@ -14,7 +14,8 @@ from clnr.edges import Array
 from clnr.errors import DataError
 from clnr.tables.learning import learn
 from clnr.tables.parts import Part
-from clnr.tables.sql import arrow, named, run
+from clnr.tables.source import Table
+from clnr.tables.sql import arrow, run
 from clnr.tables.structure import Structure
 
 if TYPE_CHECKING:
@@ -52,30 +53,28 @@ class Encoding:
         return sum(part.width + part.missing for part in self.parts) + (0 if self.structure is None else self.structure.width)
 
     @classmethod
-    def fit(cls, base: DuckDBPyConnection, table: str, columns: Sequence[str], name: str) -> Encoding:
-        """Learned from the columns of a table; without parts where none of them can be a feature."""
-        types = _types(base, table)
-        found = {column: learn(base, table, column, types[column], name) for column in columns}
+    def fit(cls, base: DuckDBPyConnection, people: Table, columns: Sequence[str]) -> Encoding:
+        """Learned from the columns of a stored table; without parts where none of them can be a feature."""
+        found = {column: learn(base, people, column) for column in columns}
         parts = tuple(each for each in found.values() if isinstance(each, Part))
         return cls(parts, {column: each for column, each in found.items() if isinstance(each, str)})
 
-    def transform(self, base: DuckDBPyConnection, table: str) -> Array | sp.csr_array:
-        """The features of a table's rows by their columns, in their order: sparse where some are words or categories.
+    def transform(self, base: DuckDBPyConnection, people: Table) -> Array | sp.csr_array:
+        """The features of a stored table's rows by their columns, in their order: sparse where some are words or categories.
 
         Beside the features themselves, it holds some 260,000 rows at a time, fewer where they hold long texts or lists.
         """
-        types = _types(base, table)
-        selected = ", ".join(f"{part.sql(types.get(part.column))} AS c{i}" for i, part in enumerate(self.parts))
-        texts = [named(part.column) for part in self.parts if part.sparse and part.column in types]
+        selected = ", ".join(part.sql(people.columns.get(part.column)) for part in self.parts)
+        texts = [people.columns[part.column].sql for part in self.parts if part.sparse and part.column in people.columns]
         letters = " + ".join(["0", *(f"coalesce(sum(strlen(CAST({c} AS VARCHAR))), 0)" for c in texts)])
-        ((count, size),) = run(base, f"SELECT count(*), {letters} FROM {table}", table)
+        ((count, size),) = run(base, f"SELECT count(*), {letters} FROM {people.sql}", people.name)
         sparse = any(part.sparse for part in self.parts)
         out: Any = [] if sparse else np.empty((count, self.width), np.float32)
         wide = sum(part.width for part in self.parts if not part.sparse)
         step = max(1, min(_ROWS, _NUMBERS // max(1, wide), count * _LETTERS // max(1, int(size))))
         for start in range(0, max(1, count), step):
-            rows = f"{table} WHERE rowid >= {start} AND rowid < {start + step} ORDER BY rowid"
-            values = arrow(base, f"SELECT {selected} FROM {rows}", table)
+            rows = f"{people.sql} WHERE i >= {start} AND i < {start + step} ORDER BY i"
+            values = arrow(base, f"SELECT {selected} FROM {rows}", people.name)
             blocks = [block for part, each in zip(self.parts, values, strict=True) for block in part.encode(each)]
             if sparse:
                 out.append(sp.hstack([sp.csr_array(block) for block in blocks], format="csr", dtype=np.float32))
@@ -110,7 +109,3 @@ class Encoding:
         if not parts and structure is None:
             raise DataError("this is no encoding of a table: it has no feature")
         return cls(parts, dropped, structure)
-
-
-def _types(base: DuckDBPyConnection, table: str) -> dict[str, str]:
-    return {row[0]: row[1] for row in run(base, f"DESCRIBE {table}", table)}

@@ -9,10 +9,10 @@ import numpy as np
 
 from clnr.edges import Array
 from clnr.errors import DataError
+from clnr.saying import one_line
 from clnr.tables.columns import SOURCES, TARGETS, WEIGHTS, found, id_sql, refuse
 from clnr.tables.source import Table
-from clnr.tables.sql import fetched, named, run
-from clnr.tables.trouble import one_line
+from clnr.tables.sql import fetched, run
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -63,11 +63,11 @@ def ends_of(links: Table, source: str | None, target: str | None, weight: str | 
     """The columns of edges' ends and weights."""
     if len(links.columns) < 2:
         raise DataError(f"{links.name}: it has one column, and an edge has two ends; are columns divided by another letter?")
-    a = found(links, source, SOURCES, "source") or next(iter(links.columns))
-    b = found(links, target, TARGETS, "target") or list(links.columns)[1]
+    a = found(links, source, SOURCES, "source", (target, weight)) or next(iter(links.columns))
+    b = found(links, target, TARGETS, "target", (a, weight)) or list(links.columns)[1]
     if a == b:
         raise DataError(f"{links.name}: column '{a}' cannot be both ends of an edge; name source and target")
-    w = found(links, weight, WEIGHTS, "weight")
+    w = found(links, weight, WEIGHTS, "weight", (a, b))
     if w is None and links.headless and len(links.columns) == 3:
         w = list(links.columns)[2]
     return a, b, w
@@ -75,7 +75,7 @@ def ends_of(links: Table, source: str | None, target: str | None, weight: str | 
 
 def load_ends(base: DuckDBPyConnection, links: Table, a: str, b: str, w: str | None, whole: bool) -> None:
     """The table ``ends`` of sources s, targets t and weights w, all of them in order."""
-    weight = "" if w is None else f", TRY_CAST({named(w)} AS DOUBLE) AS w"
+    weight = "" if w is None else f", TRY_CAST({links.columns[w].sql} AS DOUBLE) AS w"
     columns = f"{id_sql(links, a, whole)} AS s, {id_sql(links, b, whole)} AS t{weight}"
     run(base, f"CREATE TEMP TABLE ends AS SELECT {columns} FROM {links.sql}", links.name)
     if not run(base, "SELECT 1 FROM ends LIMIT 1", links.name):

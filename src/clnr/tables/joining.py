@@ -67,9 +67,17 @@ def joined_columns(old: Any, new: Any, before: int, take: Array) -> Any:
     below = len(take) - before if new is None else new.num_rows
     parts = ((old, before), (new, below))
     names = dict.fromkeys(name for part, _ in parts if part is not None for name in part.column_names)
-    columns = {name: _together(pa, [_column(pa, part, name, rows) for part, rows in parts]) for name in names}
     moved = not np.array_equal(take, np.arange(len(take)))
-    return pa.table({name: _at(pa, column, take) if moved else column for name, column in columns.items()})
+    columns = {}
+    for name in names:
+        pair = [_column(pa, part, name, rows) for part, rows in parts]
+        try:
+            column = _together(pa, pair)
+            columns[name] = _at(pa, column, take) if moved else column
+        except (pa.ArrowException, ValueError, OverflowError):
+            kind = " and ".join(dict.fromkeys(str(part.type) for part in pair))
+            raise DataError(f"'{name}' of the earlier nodes and of the new ones cannot be put together: {kind}") from None
+    return pa.table(columns)
 
 
 def _column(pa: Any, part: Any, name: str, rows: int) -> Any:

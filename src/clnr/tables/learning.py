@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clnr.errors import DataError
+from clnr.saying import one_line
 from clnr.tables.parts import FALSE, TRUE, Part
-from clnr.tables.sql import MOMENTS, NUMBERS, named, quoted, run, trimmed, written_as_moment
-from clnr.tables.trouble import one_line
+from clnr.tables.source import Table
+from clnr.tables.sql import MOMENTS, NUMBERS, quoted, run, trimmed, written_as_moment
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -19,65 +20,65 @@ _HASHED = 256
 _WORDS = 1024
 
 
-def learn(base: DuckDBPyConnection, table: str, column: str, kind: str, name: str) -> Part | str:
-    """How a column of a DuckDB type is encoded, or why it is not."""
-    c = named(column)
+def learn(base: DuckDBPyConnection, people: Table, column: str) -> Part | str:
+    """How a column of a stored table is encoded, or why it is not."""
+    c, kind = people.columns[column]
     if kind.endswith("]"):
-        return _vector(base, table, column, kind, name)
+        return _vector(base, people, column)
     if kind.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
         return f"a {kind.partition('(')[0].lower()} is no feature"
     if kind == "BOOLEAN":
-        return _flag(base, table, column, f"CAST({c} AS VARCHAR)", name)
+        return _flag(base, people, column, f"CAST({c} AS VARCHAR)")
     if kind.startswith(MOMENTS):
-        return _number(base, table, column, f"epoch(CAST({c} AS TIMESTAMP))", "moment", name)
+        return _number(base, people, column, f"epoch(CAST({c} AS TIMESTAMP))", "moment")
     if kind.startswith(NUMBERS):
-        return _number(base, table, column, c, "number", name)
-    return _text(base, table, column, name)
+        return _number(base, people, column, c, "number")
+    return _text(base, people, column)
 
 
-def doubts(base: DuckDBPyConnection, table: str, parts: Sequence[Part], name: str) -> list[str]:
+def doubts(base: DuckDBPyConnection, people: Table, parts: Sequence[Part]) -> list[str]:
     """A line for each column that is taken for text although most of its values are numbers."""
     lines = []
     odd = "FILTER (v IS NOT NULL AND x IS NULL)"
     for part in (part for part in parts if part.sparse):
-        text = trimmed(part.column)
-        values = f"SELECT {text} AS v, TRY_CAST({text} AS DOUBLE) AS x, rowid AS i FROM {table}"
+        text = trimmed(people.columns[part.column].sql)
+        values = f"SELECT {text} AS v, TRY_CAST({text} AS DOUBLE) AS x, i FROM {people.sql}"
         found = f"SELECT count(v), count(x), min(i) {odd}, arg_min(v, i) {odd} FROM"
         # The first rows mostly tell, and spare a look at millions.
-        for rows in (f"({values} WHERE rowid < 1000)", f"({values})"):
-            ((there, numbers, row, value),) = run(base, f"{found} {rows}", name)
+        for rows in (f"({values} WHERE i < 1000)", f"({values})"):
+            ((there, numbers, row, value),) = run(base, f"{found} {rows}", people.name)
             if 2 * numbers <= there:
                 break
         else:
             said = f"is taken for text, though {numbers:,} of {there:,} values are numbers"
-            lines.append(f"{name}: '{part.column}' {said}: '{one_line(value)}' in row {row + 1:,} is none")
+            lines.append(f"{people.name}: '{part.column}' {said}: '{one_line(value)}' in row {row + 1:,} is none")
     return lines
 
 
-def _text(base: DuckDBPyConnection, table: str, column: str, name: str) -> Part | str:
+def _text(base: DuckDBPyConnection, people: Table, column: str) -> Part | str:
     """Text may hold numbers, dates, flags, a few categories, many, or words."""
-    text = trimmed(column)
+    text = trimmed(people.columns[column].sql)
     flags_known = ", ".join(map(quoted, TRUE + FALSE))
     ((there, numbers, moments, flags, distinct, words, rows),) = run(
         base,
         f"SELECT count(v), count(TRY_CAST(v AS DOUBLE)), count(*) FILTER ({written_as_moment('v')}), "
         f"count(*) FILTER (lower(v) IN ({flags_known})), "
-        f"count(DISTINCT v), avg(len(v) - len(replace(v, ' ', ''))), count(*) FROM (SELECT {text} AS v FROM {table})",
-        name,
+        f"count(DISTINCT v), avg(len(v) - len(replace(v, ' ', ''))), count(*) FROM (SELECT {text} AS v FROM {people.sql})",
+        people.name,
     )
     if not there:
         return "it is empty"
     if distinct == 1 and there == rows:
         return "it is the same everywhere"
     if numbers == there:
-        return _number(base, table, column, f"TRY_CAST({text} AS DOUBLE)", "number", name)
+        return _number(base, people, column, f"TRY_CAST({text} AS DOUBLE)", "number")
     if moments == there:
-        return _number(base, table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "moment", name)
+        return _number(base, people, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "moment")
     if flags == there:
-        return _flag(base, table, column, text, name)
+        return _flag(base, people, column, text)
     missing = there < rows
     if distinct <= _FEW:
-        found = run(base, f"SELECT DISTINCT {text} AS v FROM {table} WHERE {text} IS NOT NULL ORDER BY v", name)
+        found = run(base, f"SELECT DISTINCT {text} AS v FROM {people.sql} WHERE {text} IS NOT NULL ORDER BY v", people.name)
         values = tuple(row[0] for row in found)
         return Part(column, "category", len(values), missing, values=values)
     if words >= 1:
@@ -85,24 +86,24 @@ def _text(base: DuckDBPyConnection, table: str, column: str, name: str) -> Part 
     return Part(column, "hashed", _HASHED, missing)
 
 
-def _number(base: DuckDBPyConnection, table: str, column: str, sql: str, kind: str, name: str) -> Part | str:
+def _number(base: DuckDBPyConnection, people: Table, column: str, sql: str, kind: str) -> Part | str:
     """Scaled to mean 0 and variance 1; what is no finite number is missing."""
-    values = f"(SELECT CASE WHEN isfinite(x) THEN x END AS v FROM (SELECT CAST({sql} AS DOUBLE) AS x FROM {table}))"
-    ((there, largest, rows),) = run(base, f"SELECT count(v), max(abs(v)), count(*) FROM {values}", name)
+    values = f"(SELECT CASE WHEN isfinite(x) THEN x END AS v FROM (SELECT CAST({sql} AS DOUBLE) AS x FROM {people.sql}))"
+    ((there, largest, rows),) = run(base, f"SELECT count(v), max(abs(v)), count(*) FROM {values}", people.name)
     if not there:
         return "it is empty"
     # A power of two, so that nothing is rounded, keeps squares of very large or small numbers in range.
     unit = 1.0 if not largest or 1e-100 < largest < 1e100 else math.ldexp(1, math.frexp(largest)[1] - 1)
-    ((mean, spread),) = run(base, f"SELECT avg(v / {unit!r}), stddev_pop(v / {unit!r}) FROM {values}", name)
+    ((mean, spread),) = run(base, f"SELECT avg(v / {unit!r}), stddev_pop(v / {unit!r}) FROM {values}", people.name)
     missing = there < rows
     if not spread and not missing:
         return "it is the same everywhere"
     return Part(column, kind, 1, missing, mean * unit, spread * unit or 1.0)
 
 
-def _flag(base: DuckDBPyConnection, table: str, column: str, sql: str, name: str) -> Part | str:
+def _flag(base: DuckDBPyConnection, people: Table, column: str, sql: str) -> Part | str:
     ((there, distinct, rows),) = run(
-        base, f"SELECT count(v), count(DISTINCT lower(v)), count(*) FROM (SELECT {sql} AS v FROM {table})", name
+        base, f"SELECT count(v), count(DISTINCT lower(v)), count(*) FROM (SELECT {sql} AS v FROM {people.sql})", people.name
     )
     if not there:
         return "it is empty"
@@ -111,22 +112,22 @@ def _flag(base: DuckDBPyConnection, table: str, column: str, sql: str, name: str
     return Part(column, "flag", 1, there < rows)
 
 
-def _vector(base: DuckDBPyConnection, table: str, column: str, kind: str, name: str) -> Part | str:
+def _vector(base: DuckDBPyConnection, people: Table, column: str) -> Part | str:
     """A list of numbers, as long in every row; scaled by one number for all."""
+    c, kind = people.columns[column]
     inner = kind[: kind.rindex("[")]
     if not inner.startswith(NUMBERS) or inner.endswith("]"):
         return f"a list of {'lists' if inner.endswith(']') else inner.partition('(')[0].lower()} is no feature"
-    c = named(column)
     ((there, shortest, longest, rows),) = run(
-        base, f"SELECT count({c}), min(len({c})), max(len({c})), count(*) FROM {table}", name
+        base, f"SELECT count({c}), min(len({c})), max(len({c})), count(*) FROM {people.sql}", people.name
     )
     if not there or not longest:
         return "it is empty"
     if shortest != longest:
-        ((row,),) = run(base, f"SELECT min(rowid) FROM {table} WHERE len({c}) <> {longest}", name)
-        raise DataError(f"{name}: '{column}' has {longest} numbers in some rows and another count in row {row + 1:,}")
+        ((row,),) = run(base, f"SELECT min(i) FROM {people.sql} WHERE len({c}) <> {longest}", people.name)
+        raise DataError(f"{people.name}: '{column}' has {longest} numbers in some rows and another count in row {row + 1:,}")
     if longest > 1 << 20:
         return f"{longest:,} numbers a row are too many"
-    numbers = f"(SELECT unnest(CAST({c} AS DOUBLE[])) AS x FROM {table})"
-    ((square,),) = run(base, f"SELECT avg(x * x) FROM {numbers} WHERE isfinite(TRY_CAST(x AS FLOAT))", name)
+    numbers = f"(SELECT unnest(CAST({c} AS DOUBLE[])) AS x FROM {people.sql})"
+    ((square,),) = run(base, f"SELECT avg(x * x) FROM {numbers} WHERE isfinite(TRY_CAST(x AS FLOAT))", people.name)
     return Part(column, "vector", int(longest), there < rows, scale=math.sqrt(square or 0) or 1.0)

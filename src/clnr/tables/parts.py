@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 from clnr.edges import Array
 from clnr.errors import DataError, UnknownName
-from clnr.tables.sql import MOMENTS, NUMBERS, named, quoted, trimmed
+from clnr.tables.source import Column
+from clnr.tables.sql import MOMENTS, NUMBERS, quoted, trimmed
 from clnr.tables.words import text_buckets, word_buckets
 
 TRUE = ("true", "yes", "t", "y")
@@ -61,17 +62,18 @@ class Part:
     def sparse(self) -> bool:
         return self.kind in ("category", "hashed", "words")
 
-    def sql(self, kind: str | None) -> str:
-        """What to select of a column of a DuckDB type, or of one that is not there."""
-        if kind is None:
+    def sql(self, column: Column | None) -> str:
+        """What to select of a column, or of one that is not there."""
+        if column is None:
             return f"CAST(NULL AS {_SELECTED.get(self.kind, 'VARCHAR')})"
+        c, kind = column
         if self.kind == "number":
-            return _cast(self.column, kind, "DOUBLE", (*NUMBERS, "BOOLEAN"))
+            return _cast(c, kind, "DOUBLE", (*NUMBERS, "BOOLEAN"))
         if self.kind == "moment":
-            return f"epoch({_cast(self.column, kind, 'TIMESTAMP', MOMENTS)})"
+            return f"epoch({_cast(c, kind, 'TIMESTAMP', MOMENTS)})"
         if self.kind == "vector":
-            return _cast(self.column, kind if kind.endswith("]") else "", "DOUBLE[]", NUMBERS)
-        text = trimmed(self.column)
+            return _cast(c, kind if kind.endswith("]") else "", "DOUBLE[]", NUMBERS)
+        text = trimmed(c)
         if self.kind == "flag":
             yes, no = (", ".join(map(quoted, words)) for words in (TRUE, FALSE))
             return f"CASE WHEN lower({text}) IN ({yes}) THEN 1.0::DOUBLE WHEN lower({text}) IN ({no}) THEN 0.0::DOUBLE END"
@@ -90,9 +92,8 @@ def finite(*numbers: Any) -> bool:
 _SELECTED = {"number": "DOUBLE", "moment": "DOUBLE", "flag": "DOUBLE", "vector": "DOUBLE[]"}
 
 
-def _cast(column: str, kind: str, wanted: str, direct: tuple[str, ...]) -> str:
+def _cast(c: str, kind: str, wanted: str, direct: tuple[str, ...]) -> str:
     """A value of another type is taken as it is written, and is missing where that cannot be read."""
-    c = named(column)
     return f"TRY_CAST({c} AS {wanted})" if kind.startswith(direct) else f"TRY_CAST(CAST({c} AS VARCHAR) AS {wanted})"
 
 
@@ -138,11 +139,13 @@ def _vector(part: Part, values: Any) -> tuple[Array, Array]:
     import pyarrow.compute as pc
 
     known = np.asarray(pc.equal(pc.list_value_length(values), part.width).fill_null(False))
-    with np.errstate(over="ignore"):
-        flat = _floats(values.filter(pa.array(known)).flatten()).astype(np.float32)
+    flat = _floats(values.filter(pa.array(known)).flatten())
+    with np.errstate(over="ignore", invalid="ignore"):
+        # What is no number of 32 bits is none here, as it was when the scale was learned.
+        scaled = np.where(np.isfinite(flat.astype(np.float32)), flat / part.scale, 0).astype(np.float32)
     out = np.zeros((len(values), part.width), np.float32)
-    out[known] = np.where(np.isfinite(flat), flat, np.float32(0)).reshape(-1, part.width)
-    return out / np.float32(part.scale), known
+    out[known] = np.where(np.isfinite(scaled), scaled, np.float32(0)).reshape(-1, part.width)
+    return out, known
 
 
 def _floats(values: Any) -> Array:

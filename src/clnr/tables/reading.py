@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from clnr.tables.encoding import Encoding
 from clnr.tables.ends import Ends, Findings, ends_of, linked, load_ends
 from clnr.tables.learning import doubts
 from clnr.tables.names import guess_name, names_at
+from clnr.tables.query import query_table
 from clnr.tables.source import Table, table
 from clnr.tables.sql import connect, fetched, run
 from clnr.tables.structure import Structure, shape
@@ -60,6 +61,9 @@ class Read(NamedTuple):
         return names_at(self.columns, self.findings.names, nodes, ids)
 
 
+_Opened = Callable[["DuckDBPyConnection", Sequence[str]], Table]
+
+
 class _Asked(NamedTuple):
     """What the user asked for."""
 
@@ -73,9 +77,11 @@ class _Asked(NamedTuple):
 
 
 def read_tables(
-    edges: Any,
+    edges: Any = None,
     nodes: Any = None,
     *,
+    edges_query: str | None = None,
+    nodes_query: str | None = None,
     source: str | None = None,
     target: str | None = None,
     weight: str | None = None,
@@ -102,9 +108,12 @@ def read_tables(
     ['ann', 'bob', 'cy']
 
     Args:
-        edges: A CSV, Parquet or JSON file, a glob of them, a query over anything that DuckDB reads, or a data frame; None where
-            only nodes are added to an earlier graph.
+        edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; None where a query stands for it, or where only
+            nodes are added to an earlier graph.
         nodes: Likewise, one row a node; without it, features come from the structure of the graph.
+        edges_query: Instead of ``edges``, one SELECT as DuckDB has it. It only reads, any file of this machine that the user
+            may read and none of another: ``SELECT a AS source, b AS target FROM 'trades.parquet' WHERE ...``.
+        nodes_query: Instead of ``nodes``, likewise.
         source: The column of edges' sources; found by common names if not given, else the first.
         target: That of their targets; likewise, else the second.
         weight: That of their weights, if they have any; likewise.
@@ -122,7 +131,15 @@ def read_tables(
             on top of it, and about half a gigabyte for rows that are being encoded.
         name: What to call the graph.
     """
-    if edges is None and (onto is None or nodes is None):
+    texts = {"source": source, "target": target, "weight": weight, "id": id, "label": label, "time": time}
+    texts |= {"edges_query": edges_query, "nodes_query": nodes_query, "memory": memory, "name": name, "names": names}
+    for argument, given in texts.items():
+        _check_kind(argument, given, str, "a text")
+    _check_kind("directed", directed, bool, "True or False")
+    _check_kind("encoding", encoding, Encoding, "an Encoding")
+    _check_kind("onto", onto, Read, "what read_tables returned")
+    tables = _given(edges, edges_query, "edges"), _given(nodes, nodes_query, "nodes")
+    if tables[0] is None and (onto is None or tables[1] is None):
         raise DataError("there is nothing to read: name a table of edges, or one of nodes that come onto an earlier graph")
     if onto is not None and encoding is not None:
         raise DataError("nodes that come onto an earlier graph are encoded as it was; leave out either encoding or onto")
@@ -144,17 +161,31 @@ def read_tables(
     )
     base = connect(memory)
     try:
-        return _read(base, edges, nodes, asked)
+        return _read(base, *tables, asked)
     finally:
         base.close()
 
 
-def _read(base: DuckDBPyConnection, edges: Any, nodes: Any, asked: _Asked) -> Read:
-    links = None if edges is None else table(base, edges, "edges", _names(SOURCES, TARGETS, asked.ends))
-    people = None if nodes is None else table(base, nodes, "nodes", _names(IDS, LABELS, (*asked.about, asked.names)))
+def _check_kind(argument: str, given: Any, kind: type, said: str) -> None:
+    if not (given is None or isinstance(given, kind)):
+        raise DataError(f"{argument} is to be {said}, not a {type(given).__name__}")
+
+
+def _given(plain: Any, query: str | None, what: str) -> _Opened | None:
+    """How to open a table that the user gave, by one way or the other."""
+    if plain is not None and query is not None:
+        raise DataError(f"{what} and {what}_query stand for one table; leave out one of them")
+    if query is not None:
+        return lambda base, names: query_table(base, query, what)
+    return None if plain is None else lambda base, names: table(base, plain, what, names)
+
+
+def _read(base: DuckDBPyConnection, edges: _Opened | None, nodes: _Opened | None, asked: _Asked) -> Read:
+    links = None if edges is None else edges(base, _names(SOURCES, TARGETS, asked.ends))
+    people = None if nodes is None else nodes(base, _names(IDS, LABELS, (*asked.about, asked.names)))
     remarks = [_headless(given, what) for given, what in ((links, "an edge"), (people, "a node")) if given and given.headless]
     a, b, w = ("", "", None) if links is None else ends_of(links, *asked.ends)
-    key = "" if people is None else found(people, asked.about[0], IDS, "id") or next(iter(people.columns))
+    key = "" if people is None else found(people, asked.about[0], IDS, "id", asked.about[1:]) or next(iter(people.columns))
     called = _called(people, key, asked)
     earlier = None if asked.onto is None else asked.onto.graph.node_ids
     whole = (
@@ -166,7 +197,7 @@ def _read(base: DuckDBPyConnection, edges: Any, nodes: Any, asked: _Asked) -> Re
     if links is not None:
         load_ends(base, links, a, b, w, whole)
     if people is not None:
-        load_nodes(base, people, key, whole)
+        people = load_nodes(base, people, key, whole)
     ids, place = _ids(base, earlier, whole, people is None)
     if links is not None:
         ends, findings = linked(base, links, w, asked.directed)
@@ -251,14 +282,14 @@ def _nodes(
     labels, columns, label = None, None, None
     classes = () if onto is None else onto.class_names
     if people is not None:
-        label = found(people, asked.about[1], LABELS, "label")
+        label = found(people, asked.about[1], LABELS, "label", (key, asked.about[2]))
         columns = columns_of(base, people)
         if label is not None:
             labels, classes = labels_of(base, people, label, classes)
     encoding, remarks = _encoding(base, people, (key, label), asked)
     features: Any
     if encoding.parts:
-        features = encoding.unknown(len(place)) if people is None else encoding.transform(base, "people")
+        features = encoding.unknown(len(place)) if people is None else encoding.transform(base, people)
     else:
         seen = shape(ends.source, ends.target, len(ids))
         structure = encoding.structure or Structure.fit(seen)
@@ -292,9 +323,9 @@ def _encoding(
     if people is None:
         return Encoding(), []
     unused = (*left_out, found(people, asked.about[2], (), "time"))
-    made = Encoding.fit(base, "people", [column for column in people.columns if column not in unused], people.name)
+    made = Encoding.fit(base, people, [column for column in people.columns if column not in unused])
     if made.parts:
-        return made, doubts(base, "people", made.parts, people.name)
+        return made, doubts(base, people, made.parts)
     why = "; ".join(f"{column}: {reason}" for column, reason in made.dropped.items())
     why = why or "there are none beside ids, labels and times"
     return made, [f"{people.name}: no column of it can be a feature, so features come from the structure of the graph: {why}"]

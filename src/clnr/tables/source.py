@@ -1,17 +1,20 @@
-"""Where tables come from: files, globs of them, queries, data frames. All become a relation of one DuckDB connection."""
+"""Where tables come from: files, globs of them, data frames. All become a relation of one DuckDB connection."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError
+from clnr.saying import one_line
 from clnr.tables import text
-from clnr.tables.sql import named, quoted, run
-from clnr.tables.trouble import one_line
+from clnr.tables.files import found_files, in_sql
+from clnr.tables.sql import quoted, run
+from clnr.tables.trouble import check_names
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -19,7 +22,16 @@ if TYPE_CHECKING:
 _TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 _PARQUET = (".parquet", ".pq")
 _JSON = (".json", ".jsonl", ".ndjson")
-_QUERY = re.compile(r"\s*(select|with|from|values)\b", re.IGNORECASE)
+_NUMBERED = re.compile(r"_[0-9]+$")
+# What DuckDB makes of texts in JSON that look like it.
+_TEXTS = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
+
+
+class Column(NamedTuple):
+    """A column of a table: what it is called in SQL, which is its place and never its name, and DuckDB's type."""
+
+    sql: str
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -29,14 +41,14 @@ class Table:
     Attributes:
         name: What to call it in messages: the file, or what the user gave.
         sql: What to write after FROM.
-        columns: Names and DuckDB's types, in order.
+        columns: By their names, in order.
         texts: Whether everything in it is text, as in a CSV file, so that types are to be found out.
         headless: Whether it has no names of its own for its columns.
     """
 
     name: str
     sql: str
-    columns: dict[str, str]
+    columns: dict[str, Column]
     texts: bool = False
     headless: bool = False
 
@@ -46,80 +58,127 @@ def table(base: DuckDBPyConnection, given: Any, what: str, names: Sequence[str])
 
     Args:
         base: The connection.
-        given: A path or a glob, a query, or a data frame (pandas, polars, Arrow).
+        given: A path or a glob, or a data frame (pandas, polars, Arrow).
         what: What it is, for messages: ``edges``.
         names: Names by which a text file's first line is known to be a header.
     """
-    if isinstance(given, str | Path):
-        path = str(given)
-        if isinstance(given, str) and _QUERY.match(path):
-            return _described(base, path, f"({path}\n)")
-        return _file(base, path, names)
-    given = _plain(given)
-    view = f"given_{what}"
+    return _file(base, os.fspath(given), names) if isinstance(given, str | Path) else _frame(base, given, what)
+
+
+def described(base: DuckDBPyConnection, name: str, sql: str) -> Table:
+    """A relation whose columns are yet to be learned."""
+    rows = run(base, f"DESCRIBE SELECT * FROM {sql}", name)
+    check_names((row[0] for row in rows), name)
+    return _placed(name, sql, {row[0]: row[1] for row in rows})
+
+
+def stored(base: DuckDBPyConnection, given: Table, name: str) -> Table:
+    """A table kept under a name, its rows numbered from 0 on by ``i``, in their order."""
+    run(base, f"CREATE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS i FROM {given.sql}", given.name)
+    return replace(given, sql=name)
+
+
+def _placed(name: str, sql: str, kinds: dict[str, str]) -> Table:
+    columns = {column: Column(f"c{i}", kind) for i, (column, kind) in enumerate(kinds.items())}
+    return Table(one_line(name), f"{sql} AS given({', '.join(column.sql for column in columns.values())})", columns)
+
+
+# -- frames -----------------------------------------------------------------------------------------------------------------
+
+
+def is_frame(given: Any) -> bool:
+    """pandas, polars, Arrow: what has columns with names. Asked of its type, since a column may be called anything."""
+    return hasattr(type(given), "columns")
+
+
+def _frame(base: DuckDBPyConnection, given: Any, what: str) -> Table:
+    if not is_frame(given):
+        raise DataError(f"{what} are to be a file or a data frame, not a {type(given).__name__}")
+    name, view = f"the data frame of {what}", f"given_{what}"
     try:
-        base.register(view, given)
+        frame = _plain(given)
+        names = [str(each) for each in (frame.column_names if hasattr(type(frame), "column_names") else frame.columns)]
+        if names:
+            base.register(view, frame)
     except Exception as error:
-        if hasattr(given, "columns") and not len(given.columns):
-            raise DataError(f"the data frame of {what}: there is no column in it") from None
-        kind = type(given).__name__
-        known = f"{what} are to be a file, a query or a data frame, not a {kind}"
-        raise DataError(
-            known if "replacement scans" in str(error) or given is None else f"{known}: {one_line(str(error))}"
-        ) from None
-    return _described(base, f"the data frame of {what}", view)
+        raise DataError(f"{name}: {one_line(str(error))}") from None
+    if not names:
+        raise DataError(f"{name}: there is no column in it")
+    check_names(names, name)
+    return described(base, name, view)
 
 
 def _plain(given: Any) -> Any:
     """A frame with what DuckDB does not see of it as columns: a named index of pandas, a plan of polars that is not run yet."""
-    if hasattr(given, "reset_index") and any(name is not None for name in given.index.names):
+    kind = type(given)
+    if hasattr(kind, "reset_index") and any(name is not None for name in given.index.names):
         return given.reset_index()
-    return given.collect() if hasattr(given, "collect_schema") and not hasattr(given, "shape") else given
+    return given.collect() if hasattr(kind, "collect_schema") and not hasattr(kind, "shape") else given
+
+
+# -- files ------------------------------------------------------------------------------------------------------------------
 
 
 def _file(base: DuckDBPyConnection, path: str, names: Sequence[str]) -> Table:
+    files = found_files(base, path)
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
     kind = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
-    if not path.strip():
-        raise DataError("a table is to be a file, a query or a data frame, not an empty text")
-    if _is_folder(path):
-        raise DataError(f"{path}: it is a folder; name a file, or all of a kind, as {Path(path, '*.parquet')}")
-    if kind not in (*_TEXT, *_PARQUET, *_JSON):
-        known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
-        raise DataError(f"{one_line(path)}: of what form it is cannot be told from its name; it should end in one of {known}")
-    found = [Path(file) for (file,) in run(base, f"SELECT file FROM glob({quoted(path)}) ORDER BY file", path)]
-    if not found:
-        raise DataError(f"{path}: there is no such file")
     if kind in _PARQUET:
-        return _described(base, path, f"read_parquet({quoted(path)})")
+        return _parquet(base, path, files)
     if kind in _JSON:
-        return _json(base, path)
-    head = text.common_head(found, names)
-    sql = f"read_csv({quoted(path)}, {text.options(head)})"
-    return Table(path, sql, dict.fromkeys(head.titles, "VARCHAR"), texts=True, headless=not head.header)
+        return _json(base, path, files)
+    if kind in _TEXT:
+        return _text(path, files, names)
+    known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
+    raise DataError(f"{one_line(path)}: of what form it is cannot be told from its name; it should end in one of {known}")
 
 
-def _is_folder(path: str) -> bool:
-    try:
-        return Path(path).is_dir()
-    except OSError as error:
-        raise DataError(f"{one_line(path)}: it cannot be read: {error.strerror}") from None
+def _text(path: str, files: list[str], names: Sequence[str]) -> Table:
+    head = text.common_head([Path(file) for file in files], names)
+    found = _placed(path, f"read_csv({in_sql(files)}, {text.options(head)})", dict.fromkeys(head.titles, "VARCHAR"))
+    return replace(found, texts=True, headless=not head.header)
 
 
-def _json(base: DuckDBPyConnection, path: str) -> Table:
-    """Values of several types in one column become texts, without the quotes that they have in JSON."""
-    sql = f"read_json_auto({quoted(path)}, sample_size = -1)"
-    found = _described(base, path, sql)
-    mixed = [column for column, kind in found.columns.items() if kind == "JSON"]
-    if list(found.columns) == ["json"]:
+def _parquet(base: DuckDBPyConnection, path: str, files: list[str]) -> Table:
+    rows = run(base, f"SELECT file_name, name, num_children FROM parquet_schema({in_sql(files)})", path)
+    for file in dict.fromkeys(file for file, _, _ in rows):
+        check_names(_outermost([row[1:] for row in rows if row[0] == file]), file)
+    return described(base, path, f"read_parquet({in_sql(files)}, hive_partitioning = false)")
+
+
+def _outermost(rows: Sequence[tuple[str, int | None]]) -> list[str]:
+    """Names of columns in the schema of a Parquet file, where each, as the file itself, comes before all that is in it."""
+    names, within = [], 0
+    for name, children in rows[1:]:
+        if not within:
+            names.append(name)
+        within += (children or 0) - (within > 0)
+    return names
+
+
+def _json(base: DuckDBPyConnection, path: str, files: list[str]) -> Table:
+    """Texts stay as they are written, whatever they look like; values of several types in one column become texts."""
+    plain = f"{in_sql(files)}, hive_partitioning = false"
+    found = described(base, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
+    if list(found.columns) == ["json"] and _keys(base, path, files) != ["json"]:
         raise DataError(f"{path}: there are no rows with named columns in it")
-    if not mixed:
+    small = {column.casefold() for column in found.columns}
+    if any(_NUMBERED.search(column) and _NUMBERED.sub("", column) in small for column in small):
+        # DuckDB may have made such a name of one that another column has but for capitals.
+        check_names(_keys(base, path, files), path)
+    kinds = {column: "VARCHAR" if _TEXTS.fullmatch(kind) else kind for column, (_, kind) in found.columns.items()}
+    if list(kinds.values()) != [kind for _, kind in found.columns.values()]:
+        told = ", ".join(f"{quoted(column)}: {quoted(kind)}" for column, kind in kinds.items())
+        found = _placed(path, f"read_json({plain}, columns = {{{told}}})", kinds)
+    if "JSON" not in kinds.values():
         return found
-    plain = ", ".join(f"{named(column)} ->> '$' AS {named(column)}" for column in mixed)
-    return _described(base, path, f"(SELECT * REPLACE ({plain}) FROM {sql})")
+    texts = ", ".join(f"{c} ->> '$'" if kind == "JSON" else c for c, kind in found.columns.values())
+    mixed = {column: "VARCHAR" if kind == "JSON" else kind for column, kind in kinds.items()}
+    return _placed(path, f"(SELECT {texts} FROM {found.sql})", mixed)
 
 
-def _described(base: DuckDBPyConnection, name: str, sql: str) -> Table:
-    rows = run(base, f"DESCRIBE SELECT * FROM {sql}", name)
-    return Table(one_line(name), sql, {row[0]: row[1] for row in rows})
+def _keys(base: DuckDBPyConnection, path: str, files: list[str]) -> list[str]:
+    """All names of columns in JSON files, as they are written there."""
+    rows = run(base, f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects_auto({in_sql(files)})", path)
+    return sorted(key for (key,) in rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -25,18 +25,35 @@ MOMENTS = ("DATE", "TIMESTAMP")
 _BATCH = 1 << 16
 
 
+# Nothing is fetched, no extension comes in, no variable of Python's is a table, and a moment is the same on every machine.
+_SETTINGS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+    "TimeZone": "'UTC'",
+}
+
+
 def connect(memory: str | None = None) -> DuckDBPyConnection:
-    """A connection of its own, with a bound on its memory if given; what does not fit is put on disk meanwhile."""
+    """A connection of its own, with a bound on its memory if given; what does not fit is put on disk meanwhile.
+
+    Nothing that runs in it can change its settings.
+    """
     import duckdb
 
     base = duckdb.connect(":memory:")
-    base.execute(f"SET temp_directory = {quoted(str(Path(tempfile.gettempdir(), f'clnr-{uuid4().hex}')))}")
-    base.execute("SET python_enable_replacements = false")
+    aside = quoted(str(Path(tempfile.gettempdir(), f"clnr-{uuid4().hex}")))
+    for name, value in {**_SETTINGS, "temp_directory": aside}.items():
+        base.execute(f"SET {name} = {value}")
     if memory is not None:
         try:
             base.execute(f"SET memory_limit = {quoted(memory)}")
-        except duckdb.Error:
+        except Exception:
+            base.close()
             raise DataError(f"memory is to be an amount as '4 GB', not '{memory}'") from None
+    base.execute("SET lock_configuration = true")
     return base
 
 
@@ -45,19 +62,14 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def named(column: str) -> str:
-    """A column's name in SQL."""
-    return '"' + column.replace('"', '""') + '"'
+def trimmed(c: str) -> str:
+    """The text of what is ``c`` in SQL, an empty one being none."""
+    return f"nullif(trim(CAST({c} AS VARCHAR)), '')"
 
 
-def trimmed(column: str) -> str:
-    """A column's text in SQL, an empty one being none."""
-    return f"nullif(trim(CAST({named(column)} AS VARCHAR)), '')"
-
-
-def run(base: DuckDBPyConnection, sql: str, name: str) -> list[tuple[Any, ...]]:
+def run(base: DuckDBPyConnection, sql: str, name: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """The rows of a query; what is wrong with a table becomes one line that names it, and the line where it has one."""
-    return _guarded(lambda: base.execute(sql).fetchall(), name)
+    return _guarded(lambda: base.execute(sql, values).fetchall(), name)
 
 
 def arrow(base: DuckDBPyConnection, sql: str, name: str) -> Any:
@@ -82,7 +94,12 @@ def _guarded(query: Callable[[], Any], name: str) -> Any:
         return query()
     except duckdb.OutOfMemoryException:
         raise DataError(f"{name}: memory does not suffice to read it; allow more, or make room on the disk") from None
-    except duckdb.Error as error:
+    except MemoryError:
+        raise
+    except Exception as error:
+        if "Query interrupted" in str(error):  # What DuckDB makes of Ctrl-C.
+            raise KeyboardInterrupt from None
+        # Beside its own errors there are those of what is handed to it, as a text that is not Unicode.
         raise DataError(told(str(error), name)) from None
 
 

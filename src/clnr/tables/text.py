@@ -13,33 +13,45 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError
 from clnr.tables.sql import quoted
+from clnr.tables.trouble import check_names
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
 _SEEN = 1 << 20
 
 
 class Head(NamedTuple):
-    """What the beginning of a text file tells: names of columns, what divides them, and whether there are comments."""
+    """What the beginning of a text file tells.
+
+    Attributes:
+        titles: Names of columns.
+        delimiter: What divides them.
+        header: Whether they are read from the file.
+        comments: Whether there are comments.
+        newline: What ends a line, where DuckDB could not tell: it takes the first break for one, also in quotes.
+    """
 
     titles: tuple[str, ...]
     delimiter: str
     header: bool
     comments: bool
+    newline: str | None
 
 
 def head(path: Path, names: Sequence[str]) -> Head:
     """What is seen in a file's first lines; a header is known by any of some names in it."""
-    first, comments = _first_line(path)
+    line, comments = _first_line(path)
+    first = line.rstrip("\r\n")
+    newline = line[len(first) :] if len(first.splitlines()) > 1 else None
     delimiter = max(_DELIMITERS, key=lambda each: (first.count(each) > 0, -_DELIMITERS.index(each)))
-    fields = [field.strip() for field in next(csv.reader([first], delimiter=delimiter))]
-    known = {name.casefold() for name in names}
+    try:
+        fields = [field.strip() for field in next(csv.reader([first], delimiter=delimiter))]
+    except csv.Error as error:
+        raise DataError(f"{path}: its first line is no row of names: {error}") from None
+    known = {name.strip().casefold() for name in names}
     header = any(field.casefold() in known for field in fields)
     titles = fields if header else [f"column {i}" for i in range(1, len(fields) + 1)]
-    for title in titles:
-        if not title or titles.count(title) > 1:
-            wrong = f"column '{title}' twice" if title else "a column without a name"
-            raise DataError(f"{path}: its first line has {wrong}")
-    return Head(tuple(titles), delimiter, header, comments)
+    check_names(titles, str(path))
+    return Head(tuple(titles), delimiter, header, comments, newline)
 
 
 def common_head(paths: Sequence[Path], names: Sequence[str]) -> Head:
@@ -56,10 +68,12 @@ def common_head(paths: Sequence[Path], names: Sequence[str]) -> Head:
 
 def options(seen: Head) -> str:
     """DuckDB's options for reading such a file; a # is no comment in a file that does not begin with one."""
-    columns = ", ".join(f"{quoted(title)}: 'VARCHAR'" for title in seen.titles)
+    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(seen.titles)))
+    newline = f", new_line = {quoted(repr(seen.newline)[1:-1])}" if seen.newline else ""
     return (
         f"delim = {quoted(seen.delimiter)}, header = {str(seen.header).lower()}, columns = {{{columns}}}, "
-        f"auto_detect = false, quote = '\"', escape = '\"', comment = '{'#' if seen.comments else ''}'"
+        f"auto_detect = false, hive_partitioning = false, "
+        f"quote = '\"', escape = '\"', comment = '{'#' if seen.comments else ''}'{newline}"
     )
 
 
@@ -78,17 +92,20 @@ def _first_line(path: Path) -> tuple[str, bool]:
             f"{path}: line {text.count(chr(10), 0, text.index(chr(0))) + 1:,}: it is not text: it holds a zero byte"
         )
     first, comments, inside = "", False, False
-    for line in io.StringIO(text, newline=None):
+    for line in io.StringIO(text, newline=""):
         if not inside and line.startswith("#"):
             comments = True
         elif inside or line.strip():
             first += line
             inside ^= bool(line.count('"') % 2)
-            if not inside:
+            if not inside and line.endswith(("\r", "\n")):
                 break
+    else:
+        if len(content) == _SEEN:
+            raise DataError(f"{path}: its first line is longer than a first line may be, {_SEEN:,} bytes")
     if not first:
         raise DataError(f"{path}: there is nothing in it")
-    return first.rstrip("\n"), comments
+    return first, comments
 
 
 def _opened(path: Path) -> Any:

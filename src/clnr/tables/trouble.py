@@ -6,6 +6,10 @@ import gzip
 import json
 import re
 import zlib
+from collections.abc import Iterable
+
+from clnr.errors import DataError
+from clnr.saying import one_line
 
 _LINE = re.compile(r"CSV Error on Line: (\d+)")
 _FILE = re.compile(r"^  file ?= ?(.+)$", re.MULTILINE)
@@ -13,7 +17,6 @@ _COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 _ASIDE = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate |Did you mean|\* )")
 _SOME = re.compile(r"\S")
 _LARGEST = 1 << 26
-_LONGEST = 300
 _KNOWN = {
     "not utf-8": "it is not text in UTF-8",
     "nvalid unicode": "it is not text in UTF-8",
@@ -28,13 +31,20 @@ _KNOWN = {
     "Footer length": "it is damaged: its footer cannot be read",
     "know what type": "it is damaged: its footer cannot be read",
     "No files found": "there is no such file",
+    "requires the extension": "it is not on this machine: only local files are read",
 }
 
 
-def one_line(text: str) -> str:
-    """Any text as one line, and not a long one."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 4] + " ..."
+def check_names(names: Iterable[str], where: str) -> None:
+    """Each column has a name of its own, also for those who do not tell capitals from small letters, as DuckDB."""
+    seen: dict[str, str] = {}
+    for name in names:
+        plain = name.strip().casefold()
+        if not plain:
+            raise DataError(f"{where}: it has a column without a name")
+        if plain in seen:
+            raise DataError(f"{where}: it has two columns of one name, '{seen[plain]}' and '{name}'")
+        seen[plain] = name
 
 
 def told(message: str, name: str) -> str:

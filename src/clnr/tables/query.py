@@ -1,0 +1,60 @@
+"""A query as a table: one SELECT that only reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from clnr.errors import DataError
+from clnr.tables.source import Table, described
+from clnr.tables.sql import run
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
+_FILES = {"read_csv", "read_csv_auto", "read_parquet", "parquet_scan", "read_text", "read_blob", "glob"}
+_JSON = {"read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto", "json_each", "json_tree"}
+_ROWS = {"range", "generate_series", "repeat", "unnest"}
+READERS = _FILES | _JSON | _ROWS
+"""The functions that may stand after FROM in a query."""
+
+
+def query_table(base: DuckDBPyConnection, query: str, what: str) -> Table:
+    """What a query selects, which is run once."""
+    sql = query.strip().rstrip(";")
+    _check(base, sql)
+    # In a subquery DuckDB itself refuses to write, too.
+    run(base, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", sql)
+    return described(base, sql, f"{what}_query")
+
+
+def _check(base: DuckDBPyConnection, sql: str) -> None:
+    """Refuse whatever is not one SELECT. What it consists of is DuckDB's own account: a SELECT may hold a COPY in a WITH."""
+    ((text,),) = run(base, "SELECT json_serialize_sql(?::VARCHAR)", sql, [sql])
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise DataError(f"{sql}: it is nested too deeply") from None
+    if found["error"] and found["error_type"] == "parser":
+        raise DataError(f"{sql}: it cannot be read as SQL: {found['error_message']}")
+    if found["error"] or len(found["statements"]) != 1:
+        raise DataError(f"{sql}: a query is one SELECT and nothing else")
+    for each in _objects(found["statements"][0]):
+        if "cte_map" in each and each.get("type") not in _NODES:
+            raise DataError(f"{sql}: a query only reads, also in what is named by WITH")
+        if each.get("type") == "TABLE_FUNCTION" and (name := each["function"]["function_name"]) not in READERS:
+            raise DataError(f"{sql}: a query cannot select from {name}(), only from {', '.join(sorted(READERS))}")
+
+
+def _objects(tree: Any) -> Iterator[dict[str, Any]]:
+    """All objects in a JSON value, at any depth."""
+    left = [tree]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            yield each
+            left.extend(each.values())
+        elif isinstance(each, list):
+            left.extend(each)

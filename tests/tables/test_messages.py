@@ -1,0 +1,192 @@
+"""What is said of a table is one line, and not a long one, whatever it quotes; and nothing else is said."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from clnr.errors import ClnrError, DataError, UnknownName
+from clnr.own.outlook import done_about, left_out
+from clnr.saying import one_line
+from clnr.tables import Encoding, read_tables
+from clnr.tables.columns import check_columns
+from clnr.tables.parts import Part
+from tests.tables.files import EDGES, saved
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+LONG = "x" * 100_000
+ODD = "a\nb\r\x0b\x0c\x1c\x85\u2028c"
+
+
+@pytest.mark.parametrize("kind", [ClnrError, DataError, lambda said: UnknownName("thing", said, ["one"])])
+def test_an_error_is_one_short_line(kind):
+    for said in (LONG, ODD, f"{LONG}\n{LONG}", " ".join([LONG] * 9)):
+        error = kind(f"before {said} after")
+        assert len(str(error)) <= 1000
+        assert len(str(error).splitlines()) == 1
+    assert str(DataError(f"e.csv: '{LONG}' is no id")).startswith("e.csv: 'xxx")
+    assert str(DataError(f"e.csv: '{LONG}' is no id")).endswith("xxx' is no id")
+    assert str(DataError("a  b\tc")) == "a  b\tc"
+
+
+def test_a_line_is_cut_in_its_middle():
+    assert one_line("a" * 20 + "b" * 20, 20) == "a" * 9 + " ... " + "b" * 6
+    assert one_line("a\n  b", 20) == "a b"
+    assert one_line("a" * 20, 20) == "a" * 20
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "asked"),
+    [
+        (f"source,target\n{LONG},\n", None, {}),
+        (f"source,target\na,{LONG}\n", f"id,x\n{LONG}1,1\n", {}),
+        (EDGES, f"id,x\n{LONG},1\n{LONG},2\n", {}),
+        (f"source,{LONG}\na,\n", None, {}),
+        (f"source,target,{LONG}\na,b,\n", None, {"weight": "none"}),
+        (EDGES, None, {"source": LONG}),
+        (EDGES, None, {"memory": LONG}),
+        (EDGES, f"id,{LONG},{LONG.upper()}\na,1,2\n", {}),
+        (f"source,target\na,b,{LONG}\n", None, {}),
+    ],
+)
+def test_a_message_about_something_long_is_cut(tmp_path, edges, nodes, asked):
+    people = None if nodes is None else saved(tmp_path, "n.csv", nodes)
+    with pytest.raises(DataError) as caught:
+        read_tables(saved(tmp_path, "e.csv", edges), people, **asked)
+    assert len(str(caught.value)) <= 1000
+
+
+def test_a_remark_about_something_long_is_cut(tmp_path):
+    nodes = saved(tmp_path, "n.csv", f"id,{LONG},same\na,1,1\nb,2,1\nc,{LONG},1\n")
+    found = read_tables(saved(tmp_path, "e.csv", f"source,target\na,b\nc,{LONG}\n"), nodes)
+    assert found.findings.first_dangling == LONG
+    assert found.encoding.dropped == {"same": "it is the same everywhere"}
+    lines = done_about(found)
+    assert len(lines) == 4
+    assert all(len(line) <= 300 for line in (*lines, left_out(found.findings)))
+
+
+@pytest.mark.parametrize("size", [200_000, 1_000_000, 3_000_000])
+@pytest.mark.parametrize("text", ["x", "x,", "xy ", '"', "#", "\t", 'x"'])
+def test_a_first_line_of_any_length(tmp_path, size, text):
+    path = saved(tmp_path, "e.csv", (text * size)[:size] + "\na,b\n")
+    with pytest.raises(DataError) as caught:
+        read_tables(path, source="x", target="y")
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        *(
+            (name, value)
+            for name in ("source", "target", "weight", "id", "label", "time", "memory", "name")
+            for value in (5, b"x", ["x"])
+        ),
+        *((name, value) for name in ("edges_query", "nodes_query") for value in (5, b"SELECT 1", ["x"])),
+        *(("directed", value) for value in ("x", 1, 0.0, [])),
+        *(("encoding", value) for value in (5, "x", {})),
+        *(("onto", value) for value in (5, "x", (1, 2))),
+        *(("edges", value) for value in (7, 3.5, b"e.csv", [1], {"source": [1]}, {1}, np.zeros((2, 2)), object())),
+        *(("nodes", value) for value in (7, 3.5, b"e.csv", [1], {"id": [1]}, {1}, np.zeros((2, 2)), object())),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_named(argument, value):
+    given = {} if argument in ("edges", "edges_query") else {"edges": pa.table({"source": [1], "target": [2]})}
+    with pytest.raises(DataError, match=rf"^{argument} (is|are) to be .*, not a {type(value).__name__}$"):
+        read_tables(**given, **{argument: value})
+
+
+def test_numbers_out_of_range_are_no_warning():
+    edges = pa.table({"source": [0, 1], "target": [1, 2], "weight": [3.4e38, 1e-45]})
+    people = {"id": [0, 1, 2], "huge": [1e308, -1e308, 1e-308], "tiny": [5e-324, 1e-323, 0.0]}
+    vectors = {"small": [[1e-50], [2e-50], [-3e-50]], "large": [[1e308, 1.0], [-1e308, 2.0], [3e38, 3.0]]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = read_tables(edges, pa.table(people | vectors))
+        spread = Encoding((Part("v", "vector", 1, scale=1e300), Part("w", "vector", 1, scale=1e-300)))
+        again = read_tables(edges, pa.table({"id": [0, 1, 2], "v": [[1.0]] * 3, "w": [[1.0]] * 3}), encoding=spread)
+    assert np.isfinite(found.graph.features).all()
+    small = found.graph.features[:, 2]
+    assert np.allclose(small, np.array([1, 2, -3]) / np.sqrt(14 / 3), atol=1e-5)
+    assert again.graph.features.tolist() == [[0, 0]] * 3
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"a"], pa.large_binary()),
+        pa.array([b"a"]),
+        pa.array(["a"], pa.string_view()) if hasattr(pa, "string_view") else pa.array([["a"]]),
+        pa.array([0], pa.timestamp("us", "Mars/Phobos")),
+        pa.array([[1.0]]),
+        pa.array([{"a": 1}]),
+    ],
+)
+def test_earlier_columns_of_types_that_nothing_here_writes_are_refused(column):
+    with pytest.raises(DataError, match=r"column 'k' is of type .*, which clnr neither writes nor reads"):
+        check_columns(pa.table({"x": [1], "k": column}))
+
+
+def test_what_is_read_can_be_read_again():
+    people = (
+        "SELECT i AS id, i::HUGEINT AS big, TIMESTAMPTZ '2026-01-01 00:00:00+02' AS zone, TIME '10:00' AS hour, uuid() AS u, "
+        "INTERVAL 1 DAY AS span, i::DECIMAL(9, 2) AS price, NULL AS nothing, 'a'::BLOB AS blob, DATE '2026-01-01' AS day "
+        "FROM range(3) r(i)"
+    )
+    found = read_tables(edges_query="SELECT 0 AS source, 1 AS target", nodes_query=people)
+    check_columns(found.columns)
+    assert str(found.columns["zone"][0]) == "2025-12-31 22:00:00"
+
+
+def test_a_moment_is_the_same_on_every_machine(monkeypatch):
+    """Whatever time zone it is in."""
+    people = "SELECT i AS id, TIMESTAMPTZ '2026-03-29 00:00:00+00' + to_hours(i) AS seen FROM range(4) r(i)"
+    found = []
+    for zone in ("UTC", "Europe/Berlin", "Asia/Kathmandu"):
+        monkeypatch.setenv("TZ", zone)
+        found.append(read_tables(edges_query="SELECT 0 AS source, 1 AS target", nodes_query=people))
+    for each in found[1:]:
+        assert np.array_equal(each.graph.features, found[0].graph.features)
+        assert each.columns.equals(found[0].columns)
+
+
+ENDLESS = """
+from clnr.tables.sql import connect, fetched, run
+base = connect()
+print("ready", flush=True)
+try:
+    {query}(base, "SELECT count(*) FROM range(1000000000) a, range(1000000) b WHERE (a.range * b.range) % 7 = 3", "edges")
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent otherwise there")
+@pytest.mark.parametrize("query", ["run", "fetched"])
+def test_ctrl_c_stops_a_query(query):
+    """DuckDB may miss one that comes while it plans."""
+    script = [sys.executable, "-c", ENDLESS.format(query=query)]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(script, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            deadline = time.monotonic() + 60
+            said = selectors.DefaultSelector()
+            said.register(process.stdout, selectors.EVENT_READ)
+            while not said.select(0.5) and time.monotonic() < deadline:
+                process.send_signal(signal.SIGINT)
+            assert time.monotonic() < deadline
+            assert process.stdout.readline() == "stopped\n"
+        finally:
+            process.kill()
