@@ -214,6 +214,14 @@ def test_numbers_so_large_that_their_squares_are_not(base):
     assert encoding.transform(base, kept(base, f"({values('1', '1e300', kind='DOUBLE')})"))[1, 0] == 0
 
 
+@pytest.mark.parametrize("number", [1e30, 0.1, 1e16 / 3, -1e300, 1e-300, 0.0])
+def test_equal_numbers_are_equal_whatever_their_mean_is_rounded_to(base, number):
+    rows = [repr(number)] * 3
+    _, x = learned(base, values(*rows, None))
+    assert x.tolist() == [[0, 0]] * 3 + [[0, 1]]
+    assert Encoding.fit(base, kept(base, f"({values(*rows)})"), ["x"]).dropped == {"x": "it is the same everywhere"}
+
+
 def test_vectors_with_numbers_that_are_none(base):
     rows = "([1.0, NULL]), (['nan'::DOUBLE, 1e300]), ([-1.0, 1.0]), ([1.0, 'inf'::DOUBLE])"
     encoding, x = learned(base, f"SELECT * FROM (VALUES {rows}) v(x)")

@@ -29,7 +29,9 @@ def alone(tmp_path, monkeypatch):
     [
         "SELECT * FROM 'e.csv'",
         "FROM 'e.csv'",
-        "from read_csv('e*.csv') ;",
+        "from Read_CSV('e*.csv') ;",
+        "FROM 'e.csv' ORDER BY ALL LIMIT 5",
+        "SELECT DISTINCT source, target FROM 'e.csv' JOIN range(2) ON true WHERE source IN (SELECT source FROM 'e.csv')",
         "-- why\nSELECT source, target /* ends */ FROM 'e.csv' -- all",
         "WITH e AS (FROM 'e.csv') SELECT target AS source, source AS target FROM e",
         "WITH e AS MATERIALIZED (FROM 'e.csv') FROM e UNION ALL FROM e",

@@ -38,11 +38,10 @@ def found(given: Table, asked: str | None, usual: Sequence[str], what: str, othe
     return next((names[name] for name in usual if name in names and name not in taken), None)
 
 
-def refuse(base: DuckDBPyConnection, given: Table, rows: str, column: str, said: str) -> None:
-    """Fail on the first of some rows, if there is one; a row is counted from 1, a header not counted."""
-    table, _, wrong = rows.partition(" WHERE ")
-    if run(base, f"SELECT 1 FROM {rows} LIMIT 1", given.name):
-        numbered = f"(SELECT *, row_number() OVER () AS place FROM {table})"
+def refuse(base: DuckDBPyConnection, given: Table, rows: str, wrong: str, column: str, said: str) -> None:
+    """Fail on the first of some rows that is wrong, if there is one; a row is counted from 1, a header not counted."""
+    if run(base, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", given.name):
+        numbered = f"(SELECT *, row_number() OVER () AS place FROM {rows})"
         ((first,),) = run(base, f"SELECT min(place) FROM {numbered} WHERE {wrong}", given.name)
         raise DataError(f"{given.name}: '{column}' {said} in row {first:,}")
 
@@ -95,7 +94,7 @@ def load_nodes(base: DuckDBPyConnection, given: Table, key: str, whole: bool) ->
     run(base, f"CREATE TEMP TABLE mine AS SELECT {id_sql(people, key, whole)} AS id, i FROM people", people.name)
     if not run(base, "SELECT 1 FROM mine LIMIT 1", people.name):
         raise DataError(f"{people.name}: there is no node in it")
-    refuse(base, people, "mine WHERE id IS NULL", key, "is empty")
+    refuse(base, people, "mine", "id IS NULL", key, "is empty")
     twice = run(base, "SELECT id, min(i), max(i) FROM mine GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1", people.name)
     for node, first, last in twice:
         raise DataError(f"{people.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}")

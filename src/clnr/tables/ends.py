@@ -81,10 +81,10 @@ def load_ends(base: DuckDBPyConnection, links: Table, a: str, b: str, w: str | N
     if not run(base, "SELECT 1 FROM ends LIMIT 1", links.name):
         raise DataError(f"{links.name}: there is no edge in it")
     for column, title in (("s", a), ("t", b)):
-        refuse(base, links, f"ends WHERE {column} IS NULL", title, "is empty")
+        refuse(base, links, "ends", f"{column} IS NULL", title, "is empty")
     if w is not None:
-        wrong = f"ends WHERE w IS NULL OR isnan(w) OR w < 0 OR w > {_LARGEST!r}"
-        refuse(base, links, wrong, w, "is no weight: not a number from 0 on")
+        wrong = f"w IS NULL OR isnan(w) OR w < 0 OR w > {_LARGEST!r}"
+        refuse(base, links, "ends", wrong, w, "is no weight: not a number from 0 on")
 
 
 def linked(base: DuckDBPyConnection, links: Table, w: str | None, directed: bool) -> tuple[Ends, Findings]:

@@ -89,16 +89,18 @@ def _text(base: DuckDBPyConnection, people: Table, column: str) -> Part | str:
 def _number(base: DuckDBPyConnection, people: Table, column: str, sql: str, kind: str) -> Part | str:
     """Scaled to mean 0 and variance 1; what is no finite number is missing."""
     values = f"(SELECT CASE WHEN isfinite(x) THEN x END AS v FROM (SELECT CAST({sql} AS DOUBLE) AS x FROM {people.sql}))"
-    ((there, largest, rows),) = run(base, f"SELECT count(v), max(abs(v)), count(*) FROM {values}", people.name)
+    ((there, low, high, rows),) = run(base, f"SELECT count(v), min(v), max(v), count(*) FROM {values}", people.name)
+    missing = there < rows
     if not there:
         return "it is empty"
+    if low == high:
+        # Their mean may be another number, by rounding.
+        return Part(column, kind, 1, missing, low) if missing else "it is the same everywhere"
+    largest = max(abs(low), abs(high))
     # A power of two, so that nothing is rounded, keeps squares of very large or small numbers in range.
-    unit = 1.0 if not largest or 1e-100 < largest < 1e100 else math.ldexp(1, math.frexp(largest)[1] - 1)
+    unit = 1.0 if 1e-100 < largest < 1e100 else math.ldexp(1, math.frexp(largest)[1] - 1)
     ((mean, spread),) = run(base, f"SELECT avg(v / {unit!r}), stddev_pop(v / {unit!r}) FROM {values}", people.name)
-    missing = there < rows
-    if not spread and not missing:
-        return "it is the same everywhere"
-    return Part(column, kind, 1, missing, mean * unit, spread * unit or 1.0)
+    return Part(column, kind, 1, missing, mean * unit, spread * unit or high - low)
 
 
 def _flag(base: DuckDBPyConnection, people: Table, column: str, sql: str) -> Part | str:

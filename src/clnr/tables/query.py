@@ -42,9 +42,10 @@ def _check(base: DuckDBPyConnection, sql: str) -> None:
     if found["error"] or len(found["statements"]) != 1:
         raise DataError(f"{sql}: a query is one SELECT and nothing else")
     for each in _objects(found["statements"][0]):
-        if "cte_map" in each and each.get("type") not in _NODES:
+        kind = str(each.get("type"))
+        if kind.endswith("_NODE") and kind not in _NODES:
             raise DataError(f"{sql}: a query only reads, also in what is named by WITH")
-        if each.get("type") == "TABLE_FUNCTION" and (name := each["function"]["function_name"]) not in READERS:
+        if kind == "TABLE_FUNCTION" and (name := each["function"]["function_name"].lower()) not in READERS:
             raise DataError(f"{sql}: a query cannot select from {name}(), only from {', '.join(sorted(READERS))}")
 
 
