@@ -66,6 +66,8 @@ class Model:
         seen, done = [], []
         if nodes is not None:
             beside.used(nodes)
+        for view in views:
+            engine.prepare(view)
         with beside:
             for index, view in enumerate(views):
                 with beside.lane(index):

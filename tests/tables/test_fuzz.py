@@ -14,7 +14,7 @@ import pytest
 from clnr.errors import ClnrError
 from clnr.tables import read_tables
 from tests.fuzz import examples
-from tests.tables.test_names import HOSTILE
+from tests.tables.test_column_names import HOSTILE
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")

@@ -143,6 +143,11 @@ class View(NamedTuple):
     links: Pattern | None = None
     dropout: Dropout | None = None
 
+    @property
+    def propagated(self) -> Pattern:
+        """The links that it propagates along, before any are dropped."""
+        return self.placed.edges if self.links is None else self.links
+
     def but(self, **changes: Any) -> View:
         """This view with one more change to it; nothing is changed twice."""
         for name in changes:
@@ -226,6 +231,9 @@ class Engine(ABC):
     @abstractmethod
     def place(self, graph: Graph) -> Placed:
         """Move a graph to this engine's device."""
+
+    def prepare(self, view: View) -> None:  # noqa: B027
+        """Make what views share, before they part into lanes, none of which would wait for another that makes it."""
 
     @abstractmethod
     def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:

@@ -128,7 +128,7 @@ class CompiledEngine(SparseEngine):
     dense_above = _DENSE_ABOVE
 
     def propagation(self, view: View) -> Matrix:
-        links = view.placed.edges if view.links is None else view.links
+        links = view.propagated
         rule = _Rule(view.drop, links)
         counts, sums = rule.count(False)
         scale = 1 / np.sqrt(sums) if view.links is None else np.ones(len(sums), np.float32)

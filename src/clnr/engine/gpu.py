@@ -99,12 +99,19 @@ class KernelEngine(SparseEngine):
     def exact(self) -> Engine:
         return self if self.dtype == torch.float32 else KernelEngine(self.device)
 
+    def prepare(self, view: View) -> None:
+        super().prepare(view)
+        links, x = view.propagated, view.placed.features
+        self._sides(links)
+        _degrees(links)
+        if isinstance(x, Pattern):
+            self._sides(x)
+
     def propagation(self, view: View) -> Matrix:
-        drop, tools = view.drop, self.tools
-        links = view.placed.edges if view.links is None else view.links
+        drop, tools, links = view.drop, self.tools, view.propagated
         there, back = self._sides(links)
         if drop is None:
-            sums = links.once("degrees", lambda: _sums(links))
+            sums = _degrees(links)
         else:
             there, sums = tools.thinned(there, _rule(tools, drop, None))
         scale = sums.rsqrt() if view.links is None else None
@@ -149,9 +156,10 @@ class KernelEngine(SparseEngine):
         return self.tools.contrast(self.tools.unit_rows(rows, self.dtype), temperature)
 
 
-def _sums(links: Pattern) -> Tensor:
+def _degrees(links: Pattern) -> Tensor:
     """The weight that each row receives of all entries."""
-    return torch.zeros(links.shape[0], device=links.values.device).index_add(0, links.rows, links.values)
+    zeros = torch.zeros(links.shape[0], device=links.values.device)
+    return links.once("degrees", lambda: zeros.index_add(0, links.rows, links.values))
 
 
 def _rule(tools: ModuleType, drop: Drop, order: Tensor | None) -> Any:

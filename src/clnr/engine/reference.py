@@ -16,7 +16,7 @@ class ReferenceOperators(Operators):
     def __init__(self, view: View, beside: Lanes | None = None, index: int = 0):
         super().__init__(view, beside, index)
         placed, mask = view.placed, view.mask
-        links = placed.edges if view.links is None else view.links
+        links = view.propagated
         self._source, self._target = links.columns, links.rows
         self._value = links.values
         if view.drop is not None:

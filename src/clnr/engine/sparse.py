@@ -89,8 +89,7 @@ class SparseOperators(Operators):
         placed, mask, x = self.view.placed, self.view.mask, self.view.placed.features
         if not isinstance(x, Tensor):
             return self._engine.features(x, mask)
-        plain, engine = x, self._engine
-        x = placed.once(("features", engine.dtype), lambda: engine.dense_features(plain))
+        x = self._engine.whole(placed, x)
         if mask is None or not mask.elements:
             return x
         rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
@@ -232,6 +231,14 @@ class SparseEngine(Engine):
     def features(self, x: Pattern, mask: Mask | None) -> Features:
         """The features as the view leaves them."""
 
+    def prepare(self, view: View) -> None:
+        if isinstance(view.placed.features, Tensor):
+            self.whole(view.placed, view.placed.features)
+
+    def whole(self, placed: Placed, x: Tensor) -> Tensor:
+        """Dense features as they are multiplied, made once a graph."""
+        return placed.once(("features", self.dtype), lambda: self.dense_features(x))
+
     def dense_features(self, x: Tensor) -> Tensor:
         """Dense features as they are multiplied."""
         return x.to(self.dtype)
@@ -269,7 +276,7 @@ class TorchEngine(SparseEngine):
         self._multiply = multiply
 
     def propagation(self, view: View) -> Matrix:
-        links = view.placed.edges if view.links is None else view.links
+        links = view.propagated
         weight = links.values if view.drop is None else links.values * view.drop.keep(links)
         if view.links is None:
             ones = torch.ones(links.shape[1], 1, device=self.device)
