@@ -68,7 +68,8 @@ UNTOLD = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 FLAGS = {"yes": 1.0, "No": 0.0, "T": 1.0, "false": 0.0}
 ENDS = ("source", "target", "weight")
 IDS = {"text": (*WORDS, *WHOLE[:3]), "whole": WHOLE}
-NAMES = tuple({name.strip().casefold(): name for name in HOSTILE}.values())
+# Without those by which a label or a weight is found that nobody asked for.
+NAMES = tuple({name.strip().casefold(): name for name in HOSTILE if name not in ("class", "w")}.values())
 
 
 def cells(kind):
