@@ -35,7 +35,7 @@ def test_an_error_is_one_short_line(kind):
 
 
 def test_a_line_is_cut_in_its_middle():
-    assert one_line("a" * 20 + "b" * 20, 20) == "a" * 9 + " ... " + "b" * 6
+    assert one_line("a" * 20 + "b" * 20, 20) == "a" * 8 + " ... " + "b" * 7
     assert one_line("a\n  b", 20) == "a b"
     assert one_line("a" * 20, 20) == "a" * 20
 
