@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -575,3 +575,26 @@ def test_where_an_older_record_cannot_be_brought_up_to_date_it_is_left_as_it_is(
     full.pages = len(before) // 4096
     assert "full" in assert_unusable(full, use)
     assert old.path.read_bytes() == before
+
+
+def test_a_record_that_is_made_while_it_is_read_is_no_stranger(record, tmp_path, monkeypatch):
+    """What is read is one state of the file: before another process has given it its form, or after."""
+    record.path.parent.mkdir(parents=True, exist_ok=True)
+    record.path.touch()
+    whole = Record(tmp_path / "whole.sqlite")
+    whole.add("key", made())
+    with closing(sqlite3.connect(whole.path)) as base:
+        form = "\n".join([*base.iterdump(), "PRAGMA user_version = 4;"])
+    tried = []
+
+    class Meanwhile(sqlite3.Connection):
+        def execute(self, sql, *given):
+            if "sqlite_master" in sql:
+                tried.append(sql)
+                with suppress(sqlite3.OperationalError), closing(sqlite3.connect(record.path, timeout=0)) as other:
+                    other.executescript(form)
+            return super().execute(sql, *given)
+
+    monkeypatch.setattr(record, "_connect", lambda: sqlite3.connect(record.path, factory=Meanwhile), raising=False)
+    assert len(record.runs()) in (0, 1)
+    assert tried

@@ -118,6 +118,8 @@ class Record:
             if not self.path.exists():
                 return []
             with closing(self._connect()) as base:
+                # All is read of one state, whatever another process writes meanwhile.
+                base.execute("BEGIN")
                 # A kill between the making of the file and that of its table leaves a record without runs.
                 if not (form := _form(base)):
                     return []
