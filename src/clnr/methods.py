@@ -168,6 +168,8 @@ def _mistake(part: Any, kind: type) -> str | None:
         return "is not declared with @dataclass(frozen=True)"
     if issubclass(part, Objective) and not hasattr(part, "target"):
         return "does not say its target, as in: target: ClassVar[str] = 'N-N'"
+    if issubclass(part, Alter) and not hasattr(part, "stream"):
+        return "does not name its random stream, as in: stream: ClassVar[str] = 'DropEdges'"
     for spec in dataclasses.fields(part):
         has_default = spec.default is not dataclasses.MISSING or spec.default_factory is not dataclasses.MISSING
         if spec.name in KEYS and has_default:

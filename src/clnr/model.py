@@ -51,7 +51,7 @@ class Model:
         for index, alters in enumerate(self.views):
             view = View(placed)
             for alter in alters:
-                view = alter(view, chance.key(seed, stream, index, type(alter).__name__, epoch))
+                view = alter(view, chance.key(seed, stream, index, alter.stream, epoch))
             seen.append(view)
         return seen
 

@@ -20,8 +20,14 @@ from clnr.graph import Graph
 
 
 class Alter(ABC):
-    """One change to a view; ``steady`` if there is nothing random about it, so that the embedding sees it too."""
+    """One change to a view.
 
+    Attributes:
+        stream: The name of its random stream: what it draws is a function of this, so that it is never changed.
+        steady: Whether there is nothing random about it, so that the embedding sees it too.
+    """
+
+    stream: ClassVar[str]
     steady: ClassVar[bool] = False
 
     @abstractmethod
@@ -35,6 +41,8 @@ class DropEdges(Alter):
     edge_drop: float
     drop: str
 
+    stream: ClassVar[str] = "DropEdges"
+
     def __call__(self, view: View, key: chance.Key) -> View:
         return view if self.edge_drop == 0 else view.but(drop=Drop(key, self.edge_drop, self.drop == "pairs"))
 
@@ -45,6 +53,8 @@ class MaskFeatures(Alter):
 
     feature_mask: float
     mask: str
+
+    stream: ClassVar[str] = "MaskFeatures"
 
     def __call__(self, view: View, key: chance.Key) -> View:
         if self.feature_mask == 0:
@@ -58,6 +68,8 @@ class DropUnimportantEdges(Alter):
 
     edge_drop: float
     centrality: str
+
+    stream: ClassVar[str] = "DropUnimportantEdges"
 
     def __call__(self, view: View, key: chance.Key) -> View:
         return view.but(drop=Drop(key, view.placed.once(self, lambda: self._rates(view.placed))))
@@ -80,6 +92,8 @@ class MaskUnimportantFeatures(Alter):
     feature_mask: float
     centrality: str
 
+    stream: ClassVar[str] = "MaskUnimportantFeatures"
+
     def __call__(self, view: View, key: chance.Key) -> View:
         return view.but(mask=Mask(key, view.placed.once(self, lambda: self._rates(view.placed))))
 
@@ -97,6 +111,8 @@ def _centrality(placed: Placed, name: str) -> Array:
 class ShuffleNodes(Alter):
     """Give each node the features of another: a corruption that keeps edges and features, but not who has which."""
 
+    stream: ClassVar[str] = "ShuffleNodes"
+
     def __call__(self, view: View, key: chance.Key) -> View:
         return view.but(order=chance.shuffle(key, view.placed.graph.num_nodes, view.placed.device))
 
@@ -109,6 +125,7 @@ class Diffuse(Alter):
     diffusion_error: float
     diffusion_scale: str
 
+    stream: ClassVar[str] = "Diffuse"
     steady: ClassVar[bool] = True
 
     def __call__(self, view: View, key: chance.Key) -> View:
@@ -125,6 +142,8 @@ class DropOut(Alter):
     """Dropout of the features and inside the encoder (Srivastava et al., 2014)."""
 
     dropout: float
+
+    stream: ClassVar[str] = "DropOut"
 
     def __call__(self, view: View, key: chance.Key) -> View:
         if self.dropout == 0:
