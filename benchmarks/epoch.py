@@ -17,12 +17,13 @@ import sys
 import torch
 
 from benchmarks import command, positive
-from clnr import CLNR, data, machine, recipe_for
-from clnr.bench.measure import Measured, measure, ours, plain, summed_up
-from clnr.data.synthetic import shaped
+from clnr import CLNR, datasets, recipe_for
+from clnr.bench.timing import Measured, measure, ours, plain, summed_up
+from clnr.datasets.synthetic import shaped
 from clnr.engine import Engine, choose
 from clnr.graph import Graph
-from clnr.recipe import Recipe
+from clnr.methods.recipe import Recipe
+from clnr.support import environment, memory
 
 SHAPES = {"arxiv-shape": ("ogbn-arxiv", 169_343, 1_157_799, 128)}
 CONTENDERS = {"plain": plain, "ours": ours}
@@ -33,13 +34,13 @@ def subject(name: str) -> tuple[Graph, Recipe]:
     if name in SHAPES:
         like, *sizes = SHAPES[name]
         return shaped(*sizes), recipe_for(CLNR, like)
-    return data.load(name), recipe_for(CLNR, name)
+    return datasets.load(name), recipe_for(CLNR, name)
 
 
 def alone(who: str, name: str, engine: Engine, epochs: int) -> dict[str, float]:
     """In this process, one contender: milliseconds an epoch and the peak of memory."""
     graph, recipe = subject(name)
-    meter = machine.MemoryMeter(engine.device)
+    meter = memory.MemoryMeter(engine.device)
     return {"ms": CONTENDERS[who](graph, recipe, engine, epochs), "bytes": meter.peak()}
 
 
@@ -75,7 +76,7 @@ def main() -> None:
     if asked.one:
         print(json.dumps(alone(asked.one, asked.names[0], engine, epochs)))
         return
-    where = machine.describe(engine.device)
+    where = environment.describe(engine.device)
     print(f"{where}, {engine.precision}, torch {torch.__version__}, {asked.turns} turn(s) of {epochs} epochs")
     print(f"{'':14}{'plain PyG ms':>26}{'clnr ms':>26}{'ratio':>8}{'plain MiB':>11}{'clnr MiB':>10}")
     for name in asked.names:

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import command, positive
-from clnr import machine
-from clnr.tables import reading
+from clnr.support import memory
+from clnr.tables import read
 
 NODES_PER_EDGE = 10
 
@@ -41,14 +41,14 @@ def by_clnr(path: str) -> dict[str, float]:
     import duckdb  # noqa: F401
 
     began, indexed = time.perf_counter(), []
-    original = reading.shape
+    original = read.shape
 
     def shape(*given: object) -> object:
         indexed.append(time.perf_counter() - began)
         return original(*given)
 
-    reading.shape = shape
-    graph = reading.read_tables(path).graph
+    read.shape = shape
+    graph = read.read_tables(path).graph
     whole = time.perf_counter() - began
     return {"indexed": indexed[0], "graph": whole, "nodes": graph.num_nodes, "pairs": graph.num_edges // 2}
 
@@ -75,7 +75,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.one:
         who, path = given.one
-        print(json.dumps(READERS[who](path) | {"bytes": machine.lifetime_peak()}))
+        print(json.dumps(READERS[who](path) | {"bytes": memory.lifetime_peak()}))
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.csv"

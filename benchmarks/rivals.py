@@ -43,12 +43,13 @@ from torch import Tensor
 from torch_geometric.nn import Node2Vec
 
 from benchmarks import command, positive
-from clnr import CLNR, data, machine
+from clnr import CLNR, datasets
+from clnr.embedding.defaults import default_recipe
 from clnr.engine import choose, unit_rows
-from clnr.evaluate import hold_out, link_scores, probe
+from clnr.evaluation import hold_out, link_scores, probe
+from clnr.experiments.run import learn
 from clnr.graph import Graph
-from clnr.own.defaults import default_recipe
-from clnr.run import learn
+from clnr.support import environment, memory
 
 DIMENSION = 256
 STEPS = 2
@@ -194,15 +195,15 @@ TRAINED = ("clnr", "node2vec")
 
 def alone(who: str, name: str, seed: int, asked: argparse.Namespace) -> dict[str, float]:
     """In this process, one contender with one seed."""
-    graph = data.load(name).named("graph")
+    graph = datasets.load(name).named("graph")
     seen = graph.without_labels()
-    meter, began = machine.MemoryMeter(torch.device("cpu")), time.process_time()
+    meter, began = memory.MemoryMeter(torch.device("cpu")), time.process_time()
     z = CONTENDERS[who](seen, seed, asked)
     found = {"seconds": time.process_time() - began, "bytes": meter.peak(), "dimension": z.shape[1]}
     if not asked.links_only:
         recipe, _ = default_recipe(CLNR, graph)
         numbers = recipe.probe_steps, recipe.probe_learning_rate, recipe.probe_weight_decay
-        found["strict"] = probe(z, torch.tensor(graph.labels), data.split_of(graph, seed), *numbers).strict
+        found["strict"] = probe(z, torch.tensor(graph.labels), datasets.split_of(graph, seed), *numbers).strict
     held = hold_out(seen, asked.share, seed)
     assert held is not None
     of_links = link_scores(unit_rows(CONTENDERS[who](held.graph, seed, asked)), held)
@@ -222,7 +223,7 @@ def elsewhere(who: str, name: str, seed: int, asked: argparse.Namespace, *more: 
 
 def compare(name: str, asked: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
     """All contenders in turns."""
-    fixed = data.load(name).split is not None
+    fixed = datasets.load(name).split is not None
     made: dict[str, list[dict[str, float]]] = {who: [] for who in asked.contenders}
     for seed in range(asked.seeds):
         for who in asked.contenders:
@@ -274,7 +275,7 @@ def main() -> None:
         return
     told = {"torch": torch, "torch-geometric": torch_geometric, "scipy": scipy, "scikit-learn": sklearn}
     versions = ", ".join(f"{name} {module.__version__}" for name, module in told.items())
-    print(f"{machine.describe(torch.device('cpu'))}, {versions}")
+    print(f"{environment.describe(torch.device('cpu'))}, {versions}")
     print(f"seeds 0 to {asked.seeds - 1}, node2vec {asked.node2vec_epochs} epochs, {asked.share:.0%} of the edges held out")
     heads = f"{'':14}{'width':>7}{'seeds':>7}{'strict %':>14}{'link AUC':>14}"
     print(f"{heads}{'processor seconds':>24}{'to clnr':>10}{'MiB':>8}")

@@ -19,12 +19,12 @@ import torch
 
 from benchmarks import command
 from benchmarks.epoch import subject
-from clnr import machine
-from clnr.bench.measure import ours
+from clnr.bench.timing import ours
 from clnr.engine import Engine, choose
 from clnr.errors import RecipeError
 from clnr.graph import Graph
-from clnr.recipe import Recipe
+from clnr.methods.recipe import Recipe
+from clnr.support import environment
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def main() -> None:
     asked = parser.parse_args()
     engine = choose(asked.device, asked.precision)
     bandwidth, rate = best(engine)
-    print(f"{machine.describe(engine.device)}, {engine.precision}: {bandwidth / 1e9:,.0f} GB/s, {rate / 1e12:,.2f} TFLOP/s")
+    print(f"{environment.describe(engine.device)}, {engine.precision}: {bandwidth / 1e9:,.0f} GB/s, {rate / 1e12:,.2f} TFLOP/s")
     for name in asked.names:
         graph, recipe = subject(name)
         print(f"\n{name:48}{'times':>6}{'MB':>9}{'MB gathered':>13}{'GFLOP':>9}{'ms at least':>13}{'ms gathered':>13}")

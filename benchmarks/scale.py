@@ -15,9 +15,9 @@ import math
 import torch
 
 from benchmarks import command, positive
-from clnr import machine
 from clnr.bench import Measured, generated, measure
 from clnr.engine import choose
+from clnr.support import environment
 
 EDGES = [round(10 ** (half / 2)) for half in range(8, 15)]
 
@@ -62,7 +62,7 @@ def main() -> None:
         parser.error("--plot needs matplotlib: pip install matplotlib")
     engine = choose(asked.device, asked.precision)
     epochs = asked.epochs or (40 if engine.device.type == "cuda" else 4)
-    where = f"{machine.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
+    where = f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
     print(where)
     print(f"{'edges':>12}{'nodes':>12}{'ms an epoch':>14}{'GiB':>8}", flush=True)
     rows = []

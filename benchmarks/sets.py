@@ -14,9 +14,10 @@ import time
 import torch
 
 from benchmarks import command, positive
-from clnr import data, machine, methods, runs
+from clnr import datasets, methods, runs
 from clnr.engine import choose
 from clnr.errors import DataError
+from clnr.support import environment
 
 SETS = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics")
 
@@ -34,7 +35,7 @@ def main() -> None:
     for name in asked.names:
         start = time.perf_counter()
         try:
-            graph = data.load(name)
+            graph = datasets.load(name)
         except DataError as error:
             print(f"{name:12}no data: {error}", flush=True)
             continue
@@ -49,7 +50,7 @@ def main() -> None:
         row = f"{name:12}{spread['strict']:>14}{spread['paper']:>14}{epoch:>13.3f}{made[0].together:>10}{seconds:>9.1f}"
         print(row, flush=True)
     engine = choose(asked.device, asked.precision)
-    where = f"{machine.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
+    where = f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
     print(f"all: {time.perf_counter() - began:.1f} s on {where}")
 
 

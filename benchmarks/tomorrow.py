@@ -23,14 +23,15 @@ import numpy as np
 import torch
 
 from benchmarks import command, positive
-from clnr import CLNR, chance, data, machine, recipe_for
-from clnr.edges import Array
+from clnr import CLNR, datasets, recipe_for, rng
+from clnr.embedding.fitting import Outcome, Trained, learn_graph
 from clnr.engine import Engine, choose
 from clnr.errors import DataError
-from clnr.evaluate import probe
+from clnr.evaluation import probe
 from clnr.graph import Graph, Split
-from clnr.own.learning import Outcome, Trained, learn_graph
-from clnr.recipe import Recipe
+from clnr.graph.csr import Array
+from clnr.methods.recipe import Recipe
+from clnr.support import environment
 from clnr.tables import Read
 
 
@@ -40,7 +41,7 @@ def newcomers(graph: Graph, split: Split, share: float, seed: int) -> Array:
     count = round(share * graph.num_nodes)
     if not 0 < count < len(free):
         raise DataError(f"{graph.name} has {len(free):,} nodes that may be hidden, so not {count:,}")
-    return free[chance.permute(chance.key(seed, "tomorrow"), torch.arange(count), len(free)).numpy()]
+    return free[rng.permute(rng.key(seed, "tomorrow"), torch.arange(count), len(free)).numpy()]
 
 
 def before(graph: Graph, hidden: Array) -> tuple[Graph, Array]:
@@ -93,7 +94,7 @@ def judged(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Recipe) 
 
 def one(graph: Graph, recipe: Recipe, share: float, seed: int, engine: Engine) -> dict[str, Any]:
     """All that is measured with one seed."""
-    split = data.split_of(graph, seed)
+    split = datasets.split_of(graph, seed)
     hidden = newcomers(graph, split, share, seed)
     seen, left = before(graph, hidden)
     outcome = taught(seen, recipe, seed, engine)
@@ -134,14 +135,13 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="file to which each seed's numbers are added as a line of JSON")
     asked = parser.parse_args()
     engine = choose(asked.device)
-    print(
-        f"{machine.describe(engine.device)}, torch {torch.__version__}, seeds 0 to {asked.seeds - 1}, {asked.share:.0%} hidden"
-    )
+    where = f"{environment.describe(engine.device)}, torch {torch.__version__}"
+    print(f"{where}, seeds 0 to {asked.seeds - 1}, {asked.share:.0%} hidden")
     print(f"{'strict % on':24}{'hidden test nodes':>36}{'those seen':>30}")
     print(f"{'':12}{'epochs':>12}{'hidden':>14}{'all seen':>14}{'gap':>14}{'hidden':>14}{'all seen':>14}{'seconds':>9}")
     for name in asked.names:
         began = time.perf_counter()
-        graph, recipe = data.load(name), recipe_for(CLNR, name)
+        graph, recipe = datasets.load(name), recipe_for(CLNR, name)
         epochs = f"{min(recipe.epochs, asked.epochs)} of {recipe.epochs}"
         recipe = recipe.but(epochs=min(recipe.epochs, asked.epochs))
         made = []

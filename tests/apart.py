@@ -105,7 +105,7 @@ def _forked(call: str, arguments: list[Any]) -> str:
 def _serve() -> None:
     import pyarrow.csv
 
-    import clnr.data.formats  # noqa: F401
+    import clnr.datasets.formats  # noqa: F401
 
     pyarrow.set_cpu_count(1)
     pyarrow.chunked_array([[1]]).to_numpy()  # Which imports pandas: once, and not in every case.

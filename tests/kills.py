@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from clnr import writing
+from clnr.support import atomic_io
 
 CALLS = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")
 
@@ -32,5 +32,5 @@ def killed(monkeypatch, at: int, exchange: Callable | None = None) -> Iterator[l
     with monkeypatch.context() as patch:
         for name in CALLS:
             patch.setattr(os, name, mortal(name, getattr(os, name)))
-        patch.setattr(writing, "_exchange", mortal("exchange", exchange or writing._exchange))
+        patch.setattr(atomic_io, "_exchange", mortal("exchange", exchange or atomic_io._exchange))
         yield passed

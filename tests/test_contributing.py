@@ -12,7 +12,8 @@ import pytest
 
 from clnr import METHODS, run
 from clnr.methods import Architecture
-from clnr.recipe import KEYS, Published, Recipe
+from clnr.methods.presets import Published
+from clnr.methods.recipe import KEYS, Recipe
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from clnr.data import DATASETS
+from clnr.datasets import DATASETS
+from tests.cli.test_cli import entry_point
 from tests.conftest import tiny
-from tests.test_cli import entry_point
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.data.synthetic import shaped
+from clnr.datasets.synthetic import shaped
+from clnr.experiments.run import run, shelf
 from clnr.graph import Graph
 from clnr.methods import METHODS
-from clnr.run import run, shelf
 
 NODES, PAIRS, FEATURES = 169_343, 1_157_799, 128
 LIMIT = 16e9

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from clnr.version import __version__
 
 if TYPE_CHECKING:
-    from clnr.data import load
-    from clnr.embedder import NodeEmbedder
+    from clnr.datasets import load
+    from clnr.embedding.estimator import NodeEmbedder
     from clnr.errors import ClnrError
+    from clnr.experiments.results import Run, Summary
+    from clnr.experiments.run import embed, recipe_for, run, runs
     from clnr.graph import Graph, Split
     from clnr.methods import CLNR, METHODS, Method
-    from clnr.recipe import Recipe
-    from clnr.results import Run, Summary
-    from clnr.run import embed, recipe_for, run, runs
+    from clnr.methods.recipe import Recipe
     from clnr.tables import read_tables
 
 __all__ = [
@@ -42,27 +40,16 @@ __all__ = [
 
 # The module that each name is in. It is imported when the name is first asked for: torch and scikit-learn take seconds.
 _HOMES = {
-    **dict.fromkeys(("CLNR", "METHODS", "Method"), "methods"),
+    **dict.fromkeys(("CLNR", "METHODS", "Method"), "methods.registry"),
     **dict.fromkeys(("Graph", "Split"), "graph"),
-    **dict.fromkeys(("Run", "Summary"), "results"),
-    **dict.fromkeys(("embed", "recipe_for", "run", "runs"), "run"),
+    **dict.fromkeys(("Run", "Summary"), "experiments.results"),
+    **dict.fromkeys(("embed", "recipe_for", "run", "runs"), "experiments.run"),
     "ClnrError": "errors",
-    "NodeEmbedder": "embedder",
-    "Recipe": "recipe",
-    "load": "data",
+    "NodeEmbedder": "embedding.estimator",
+    "Recipe": "methods.recipe",
+    "load": "datasets",
     "read_tables": "tables",
 }
-
-
-class _Package(ModuleType):
-    """A package whose public names are never hidden by a module: ``clnr.run`` is the function, whatever was imported."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from clnr.saying import one_line, shortened
+from clnr.support.humanize import one_line, shortened
 
 _LONGEST = 1000
 _NAME = 80

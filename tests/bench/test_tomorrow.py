@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from benchmarks.tomorrow import before, beyond, change, newcomers, one
 
-from clnr import data
+from clnr import datasets
 from clnr.engine import cpu
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.recipe import Recipe
+from clnr.methods.recipe import Recipe
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10, epochs=3, probe_steps=20)
@@ -16,7 +16,7 @@ SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10, epochs=3, probe_steps=20
 
 def test_newcomers_are_no_nodes_that_a_probe_learns_from():
     graph = tiny()
-    split = data.split_of(graph, 3)
+    split = datasets.split_of(graph, 3)
     hidden = newcomers(graph, split, 0.2, 3)
     assert len(set(hidden)) == len(hidden) == 8
     assert not set(hidden) & {*split.train, *split.validation}
@@ -28,7 +28,7 @@ def test_newcomers_are_no_nodes_that_a_probe_learns_from():
 @pytest.mark.parametrize("form", [{}, {"sparse": True, "weighted": True}, {"undirected": False}])
 def test_hidden_nodes_and_their_edges_are_not_trained_on(form):
     graph = tiny(**form)
-    hidden = newcomers(graph, data.split_of(graph, 0), 0.2, 0)
+    hidden = newcomers(graph, datasets.split_of(graph, 0), 0.2, 0)
     seen, left = before(graph, hidden)
     assert set(left) == set(range(40)) - set(hidden)
     assert seen.labels is seen.split is None

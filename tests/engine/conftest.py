@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from clnr import chance
+from clnr import rng
 from clnr.engine import Drop, Mask, Reference, cpu, gpu
-from clnr.engine.gpu import KernelEngine
-from clnr.engine.sparse import TorchEngine
+from clnr.engine.cuda import KernelEngine
+from clnr.engine.torch_sparse import TorchEngine
 from clnr.graph import Graph
 from tests.conftest import tiny
 
-KEY, OTHER = chance.key(1, "train", 0, 0, "DropEdges"), chance.key(1, "train", 0, 0, "MaskFeatures")
+KEY, OTHER = rng.key(1, "train", 0, 0, "DropEdges"), rng.key(1, "train", 0, 0, "MaskFeatures")
 LOOPS = Graph.from_edges([0, 1, 1, 2], [0, 1, 2, 1], np.random.default_rng(1).random((4, 5)), weight=[3.0, 0.5, 1, 1])
 GRAPHS = {
     "usual": tiny(),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine import View, cpu, loops
-from clnr.engine.sparse import TorchEngine
+from clnr.engine import View, cpu, numba_kernels
+from clnr.engine.torch_sparse import TorchEngine
 from tests.conftest import tiny
 
 module = importlib.import_module("clnr.engine.cpu")
@@ -27,8 +27,8 @@ def test_every_row_is_done_once_however_many_threads(threads):
     before, seen = torch.get_num_threads(), []
     torch.set_num_threads(threads)
     try:
-        loops.shared(start, lambda low, high: seen.extend(range(low, high)))
-        loops.shared(np.zeros(1, np.int64), lambda low, high: pytest.fail("there are no rows"))
+        numba_kernels.shared(start, lambda low, high: seen.extend(range(low, high)))
+        numba_kernels.shared(np.zeros(1, np.int64), lambda low, high: pytest.fail("there are no rows"))
     finally:
         torch.set_num_threads(before)
     assert sorted(seen) == list(range(6))
@@ -40,7 +40,7 @@ def test_a_failure_in_another_thread_is_not_lost():
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        loops.shared(np.arange(7), fails)
+        numba_kernels.shared(np.arange(7), fails)
 
 
 def test_what_is_no_number_stays_none():

@@ -9,13 +9,13 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr import chance
+from clnr import rng
 from clnr.engine import Drop, Dropout, Mask, View, choose, cpu, pattern
-from clnr.engine.gpu import KernelEngine
+from clnr.engine.cuda import KernelEngine
 from clnr.errors import DeviceError, UnknownName
 from clnr.methods import CLNR
-from clnr.objectives import Moment
-from clnr.recipe import Recipe
+from clnr.methods.recipe import Recipe
+from clnr.nn.objectives import Moment
 from tests import oracles
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, ENGINES, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, random, reference
@@ -46,7 +46,7 @@ def test_reference_propagates_as_the_dense_matrix(name, drop):
         if rule is None:
             return True
         i, j = (min(source, target), max(source, target)) if rule.pairs else (source, target)
-        return chance.draw(rule.key, i, j) >= int(rule.rate * 2**32)
+        return rng.draw(rule.key, i, j) >= int(rule.rate * 2**32)
 
     h = np.random.default_rng(2).standard_normal((graph.num_nodes, 6))
     got = reference_view(graph, drop).propagate(torch.tensor(h, dtype=torch.float32))
@@ -57,8 +57,8 @@ def test_reference_propagates_as_the_dense_matrix(name, drop):
 def test_reference_masks_features(name):
     graph = GRAPHS[name]
     x = oracles.dense(graph.features)
-    columns = [chance.draw(OTHER, j) >= int(0.4 * 2**32) for j in range(x.shape[1])]
-    elements = [[chance.draw(OTHER, i, j) >= int(0.4 * 2**32) for j in range(x.shape[1])] for i in range(x.shape[0])]
+    columns = [rng.draw(OTHER, j) >= int(0.4 * 2**32) for j in range(x.shape[1])]
+    elements = [[rng.draw(OTHER, i, j) >= int(0.4 * 2**32) for j in range(x.shape[1])] for i in range(x.shape[0])]
     for mask, kept in (("all", True), ("columns", columns), ("elements", elements)):
         np.testing.assert_allclose(reference_view(graph, "all", mask).features.numpy(), x * np.array(kept), rtol=1e-6)
 

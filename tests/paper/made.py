@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clnr import machine
+from clnr.experiments.results import Run
+from clnr.experiments.run_cache import Record
 from clnr.paper.scope import Batch
-from clnr.record import Record
-from clnr.results import Run
+from clnr.support import code_digest, environment
 
 
 def made(batch: Batch, seed: int = 0, **changes) -> Run:
@@ -29,7 +29,12 @@ def made(batch: Batch, seed: int = 0, **changes) -> Run:
         "precision": "float32",
         "content": "c" * 64,
         "recipe": batch.recipe.to_dict(),
-        "versions": {"clnr": "0.1.0", "code": machine.code_version(), "torch": machine.versions()["torch"], "python": "3.11.0"},
+        "versions": {
+            "clnr": "0.1.0",
+            "code": code_digest.code_version(),
+            "torch": environment.versions()["torch"],
+            "python": "3.11.0",
+        },
         "machine": "a processor",
         "seconds": 2.0,
     }

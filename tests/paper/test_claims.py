@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from clnr.methods import CLNR, DCLNR, GCLNR, GRACE, METHODS, NCLNR, RCLNR
-from clnr.paper.archive import Archive, Terms
 from clnr.paper.claims import CLAIMS, sheet
 from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.holdings import Holdings
+from clnr.paper.result_set import Holdings
+from clnr.paper.run_index import Archive, Terms
 from clnr.paper.scope import SETS, Scope
 from tests.paper.made import made, record_of
 

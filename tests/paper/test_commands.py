@@ -9,12 +9,12 @@ import pytest
 
 from clnr import run
 from clnr.errors import TrainingError
+from clnr.experiments.run_cache import Record
 from clnr.methods import CLNR, GRACE
 from clnr.paper import scope
 from clnr.paper.claims import CLAIMS
 from clnr.paper.exhibits import EXHIBITS
-from clnr.record import Record
-from tests.test_cli import assert_refused, entry_point
+from tests.cli.test_cli import assert_refused, entry_point
 
 SMALL = ("--datasets", "embedded", "--methods", "CLNR,GRACE", "--seeds", "1", "--quick", "--device", "cpu")
 
@@ -89,7 +89,7 @@ def test_a_failed_training_is_told_and_the_table_still_made(clnr, monkeypatch):
     def broken(*arguments, **more):
         raise TrainingError("the loss became nan")
 
-    monkeypatch.setattr("clnr.paper.work.runs", broken)
+    monkeypatch.setattr("clnr.paper.executor.runs", broken)
     ended = clnr("table", "2", *SMALL)
     assert ended.code == 2
     assert "| CLNR | strict | failed |" in ended.out

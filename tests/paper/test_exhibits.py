@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from clnr import methods
-from clnr.paper.archive import Archive, Terms
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs, write_runs
-from clnr.paper.holdings import Holdings
+from clnr.paper.result_set import Holdings
+from clnr.paper.run_index import Archive, Terms
 from clnr.paper.scope import SETS, Scope
 from tests.paper.made import made, record_of
 from tests.paper.test_figures import filled

@@ -5,9 +5,9 @@ import pytest
 
 from clnr.methods import CLNR, GRACE, NCLNR
 from clnr.paper import drawing, figures
-from clnr.paper.archive import Archive, Terms
 from clnr.paper.exhibits import FIGURES
-from clnr.paper.holdings import Holdings
+from clnr.paper.result_set import Holdings
+from clnr.paper.run_index import Archive, Terms
 from clnr.paper.scope import Scope
 from tests.paper.made import made, record_of
 

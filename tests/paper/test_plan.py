@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from clnr import machine, methods
+from clnr import methods
 from clnr.engine import cpu
 from clnr.methods import CLNR, METHODS
-from clnr.paper.archive import Archive, Terms
 from clnr.paper.plan import plan
+from clnr.paper.run_index import Archive, Terms
 from clnr.paper.scope import SETS, Scope
+from clnr.support import environment
 from tests.paper.made import made, record_of
 
 SCOPE = Scope(seeds=3)
@@ -58,7 +59,7 @@ def test_data_that_cannot_be_had_is_named_and_not_planned():
 
 def test_time_is_told_from_runs_of_the_kind_on_this_machine():
     other = SCOPE.batch(CLNR, "cora", epochs=200)
-    here = machine.describe(cpu().device)
+    here = environment.describe(cpu().device)
     known = planned([BATCH], made(other, train_seconds=40.0, seconds=43.0, machine=here, peak_memory_bytes=5 * 2**30))
     assert known.seconds == pytest.approx(3 * (40.0 * 50 / 200 + 3.0))
     assert known.memory == 5 * 2**30

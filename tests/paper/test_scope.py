@@ -4,9 +4,9 @@ import pytest
 
 from clnr import methods
 from clnr.errors import ClnrError, UnknownName
+from clnr.experiments.run import shelf
 from clnr.methods import CLNR, METHODS
 from clnr.paper.scope import SETS, Scope
-from clnr.run import shelf
 
 
 def test_without_words_it_is_the_paper():

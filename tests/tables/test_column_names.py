@@ -8,8 +8,8 @@ import json
 import numpy as np
 import pytest
 
+from clnr.embedding.convert import as_read
 from clnr.errors import DataError
-from clnr.own.given import as_read
 from clnr.tables import read_tables
 from tests.tables.files import EDGES, saved
 

@@ -7,12 +7,12 @@ import warnings
 import numpy as np
 import pytest
 
+from clnr.embedding.preflight import done_about, left_out
 from clnr.errors import ClnrError, DataError, UnknownName
-from clnr.own.outlook import done_about, left_out
-from clnr.saying import one_line
+from clnr.support.humanize import one_line
 from clnr.tables import Encoding, read_tables
+from clnr.tables.column_encoders import Part
 from clnr.tables.columns import check_columns
-from clnr.tables.parts import Part
 from clnr.tables.sql import fetched, run
 from tests.tables.files import EDGES, saved
 

@@ -6,11 +6,11 @@ import io
 import os
 import sys
 
-from clnr.cli import benching, embedding, exploring, papering, running, telling
+from clnr.cli import cmd_bench, cmd_embed, cmd_explore, cmd_info, cmd_paper, cmd_run
 from clnr.cli.app import app, say
 from clnr.errors import ClnrError
 
-__all__ = ["app", "benching", "embedding", "exploring", "main", "papering", "running", "telling"]
+__all__ = ["app", "cmd_bench", "cmd_embed", "cmd_explore", "cmd_info", "cmd_paper", "cmd_run", "main"]
 
 
 def main() -> None:

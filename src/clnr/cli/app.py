@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from clnr import data, methods
+from clnr import datasets, methods
 from clnr.errors import ClnrError
 from clnr.methods import Method
-from clnr.saying import shortened, visible
-from clnr.terminal import Console, shown
+from clnr.support.console import Console, shown
+from clnr.support.humanize import shortened, visible
 from clnr.version import __version__
 
 app = typer.Typer(
@@ -45,10 +45,10 @@ def program(
 
 
 def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
-    if method is not None and method.lower() in data.DATASETS:
+    if method is not None and method.lower() in datasets.DATASETS:
         raise ClnrError(f"'{method}' is a data set; the method comes first: {dataset or methods.CLNR.name} {method}")
     chosen = methods.CLNR if method is None else methods.find(method)
-    return chosen, data.find("embedded" if dataset is None else dataset).name
+    return chosen, datasets.find("embedded" if dataset is None else dataset).name
 
 
 def say(text: str) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from clnr.arguments import known
 from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Placed, View, unit_rows
 from clnr.engine.cpu import cpu
+from clnr.engine.cuda import gpu
 from clnr.engine.dense import Dense
-from clnr.engine.gpu import gpu
-from clnr.engine.lanes import Lanes, own_stream, recorded
-from clnr.engine.pattern import Pattern, pattern
 from clnr.engine.reference import Reference
+from clnr.engine.sparse_matrix import Pattern, pattern
+from clnr.engine.streams import Lanes, own_stream, recorded
 from clnr.errors import DeviceError
+from clnr.support.arguments import known
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}

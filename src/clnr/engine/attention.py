@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.pattern import Pattern
+from clnr.engine.sparse_matrix import Pattern
 
 _NUMBERS = 1 << 27
 

@@ -12,11 +12,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr import chance
+from clnr import rng
 from clnr.engine.attention import attend
 from clnr.engine.dense import PLAIN, Dense
-from clnr.engine.lanes import Lanes
-from clnr.engine.pattern import Pattern, pattern
+from clnr.engine.sparse_matrix import Pattern, pattern
+from clnr.engine.streams import Lanes
 from clnr.errors import MethodError
 from clnr.graph import Graph
 
@@ -74,7 +74,7 @@ def place(graph: Graph, device: torch.device, dense_above: float) -> Placed:
 class Drop(NamedTuple):
     """Links dropped at a rate, or at one for each entry of the pattern; with ``pairs``, both directions together."""
 
-    key: chance.Key
+    key: rng.Key
     rate: float | Tensor
     pairs: bool = False
 
@@ -84,7 +84,7 @@ class Drop(NamedTuple):
         loop = i == j
         if self.pairs:
             i, j = torch.minimum(i, j), torch.maximum(i, j)
-        return loop | chance.keep(self.key, self.rate, i, j)
+        return loop | rng.keep(self.key, self.rate, i, j)
 
 
 class Mask(NamedTuple):
@@ -93,18 +93,18 @@ class Mask(NamedTuple):
     What is left is multiplied by ``scale``.
     """
 
-    key: chance.Key
+    key: rng.Key
     rate: float | Tensor
     elements: bool = False
     scale: float = 1.0
 
     def of_columns(self, count: int, device: torch.device) -> Tensor:
         """What each column is multiplied by."""
-        return chance.keep(self.key, self.rate, torch.arange(count, device=device)) * self.scale
+        return rng.keep(self.key, self.rate, torch.arange(count, device=device)) * self.scale
 
     def of_elements(self, rows: Tensor, columns: Tensor) -> Tensor:
         """What each element is multiplied by."""
-        return chance.keep(self.key, self.rate, rows, columns) * self.scale
+        return rng.keep(self.key, self.rate, rows, columns) * self.scale
 
     def of_entries(self, x: Pattern) -> Tensor:
         """What each entry of sparse features is multiplied by."""
@@ -116,11 +116,11 @@ class Mask(NamedTuple):
 class Dropout(NamedTuple):
     """Numbers inside a network set to zero at a rate, the others scaled up so that the mean stays (Srivastava et al., 2014)."""
 
-    key: chance.Key
+    key: rng.Key
     rate: float
 
     def __call__(self, h: Tensor, place: str) -> Tensor:
-        kept = chance.keep(chance.branch(self.key, place), self.rate, torch.arange(h.numel(), device=h.device))
+        kept = rng.keep(rng.branch(self.key, place), self.rate, torch.arange(h.numel(), device=h.device))
         return h * (kept.reshape(h.shape) / (1 - self.rate)).to(h.dtype)
 
 

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr import chance
-from clnr.edges import Array
+from clnr import rng
 from clnr.engine.base import Drop, Engine, Mask, View, unit_rows
-from clnr.engine.pattern import Pattern
-from clnr.engine.sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
+from clnr.engine.sparse_matrix import Pattern
+from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
+from clnr.graph.csr import Array
 
 _NONE = np.empty((0, 0), np.float32)
 _DENSE_ABOVE = 0.2
@@ -28,7 +28,7 @@ _RANGE_OF_EXP = 80
 def loops() -> Any:
     """The compiled loops, or None without numba; imported where first used, for a GPU has no use for them."""
     try:
-        from clnr.engine import loops as found
+        from clnr.engine import numba_kernels as found
     except (ImportError, RuntimeError):  # The latter where numba finds no folder to keep what it has compiled.
         return None
     return found
@@ -160,9 +160,9 @@ class _Rule:
         self._rates = 0.0 if drop is None else drop.rate
 
     def _of(self, back: bool) -> tuple[Any, ...]:
-        a, b, _ = chance.Key(0, 0) if self._drop is None else chance.settled(self._drop.key)
+        a, b, _ = rng.Key(0, 0) if self._drop is None else rng.settled(self._drop.key)
         each = isinstance(self._rates, Tensor)
-        thresholds = torch.as_tensor(chance.threshold(self._rates)).reshape(-1)
+        thresholds = torch.as_tensor(rng.threshold(self._rates)).reshape(-1)
         thresholds = thresholds[self._links.order] if each and back else thresholds
         pairs = self._drop is not None and self._drop.pairs
         return np.uint32(int(a)), np.uint32(int(b)), thresholds.numpy().astype(np.uint64), int(each), pairs, back

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from clnr.engine.base import Engine, Operators, Placed, View, place, unit_rows
-from clnr.engine.lanes import Lanes
+from clnr.engine.streams import Lanes
 from clnr.graph import Graph
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from clnr import methods
-from clnr.paper import tables
-from clnr.paper.evidence import (
+from clnr.paper import result_tables
+from clnr.paper.claim_tests import (
     CCA_SSG,
     CLNR,
     GRACE,
@@ -29,10 +29,10 @@ from clnr.paper.evidence import (
     under_noise,
 )
 from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.holdings import Holdings
+from clnr.paper.result_set import Holdings
 from clnr.paper.scope import SETS, Scope
-from clnr.paper.sheet import Sheet, row
-from clnr.paper.testing import Verdict
+from clnr.paper.stats import Verdict
+from clnr.paper.table_format import Sheet, row
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ CLAIMS = (
     Claim(
         "CLNR is above supervised GCN and GAT on all data sets but Physics and ogbn-arxiv (section 3)",
         _BY_SEEDS,
-        above(but("physics", "ogbn-arxiv"), CLNR, *tables.SUPERVISED),
+        above(but("physics", "ogbn-arxiv"), CLNR, *result_tables.SUPERVISED),
     ),
     Claim(
         "CCA-SSG is above BGRL on all data sets but Computers and ogbn-arxiv (section 3)",
@@ -88,7 +88,7 @@ CLAIMS = (
         "CLNR trains up to 20 times faster than GRACE (the text)",
         "table 3's runs, each made alone: 20 lies within or below the bounds of the largest ratio, from GRACE's fastest over "
         "CLNR's slowest seed to the reverse",
-        faster(20, tables.TIMED),
+        faster(20, result_tables.TIMED),
     ),
     Claim("18.2 times on Photo (its own table)", "the same with 18.2 on Photo", faster(18.2, ("photo",))),
     Claim(

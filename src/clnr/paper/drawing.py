@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clnr.edges import Array
+from clnr.experiments.results import Summary
+from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.paper import figures
-from clnr.paper.holdings import Holdings, title_of
+from clnr.paper.result_set import Holdings, title_of
 from clnr.paper.scope import Batch, Scope
-from clnr.results import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clnr.methods import METHODS
-from clnr.paper import drawing, figures, tables
-from clnr.paper.holdings import Holdings
+from clnr.methods.recipe import Recipe
+from clnr.paper import drawing, figures, result_tables
+from clnr.paper.result_set import Holdings
 from clnr.paper.scope import Batch, Scope
-from clnr.paper.sheet import Sheet
-from clnr.recipe import Recipe
-from clnr.writing import write_whole
+from clnr.paper.table_format import Sheet
+from clnr.support.atomic_io import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,12 +90,12 @@ def _nothing(scope: Scope) -> list[Batch]:
 
 
 TABLES = (
-    Exhibit("table-1", "architectures", _nothing, tables.architectures),
-    Exhibit("table-2", "accuracy, all methods and data sets", tables.accuracy_batches, tables.accuracies),
-    Exhibit("table-3", "training time of CLNR and GRACE", tables.time_batches, tables.times),
-    Exhibit("table-4", "data sets", _nothing, tables.sizes),
-    Exhibit("table-5", "hyper-parameters", _nothing, tables.settings),
-    Exhibit("table-6", "clustering scores on Cora", tables.cluster_batches, tables.clusters),
+    Exhibit("table-1", "architectures", _nothing, result_tables.architectures),
+    Exhibit("table-2", "accuracy, all methods and data sets", result_tables.accuracy_batches, result_tables.accuracies),
+    Exhibit("table-3", "training time of CLNR and GRACE", result_tables.time_batches, result_tables.times),
+    Exhibit("table-4", "data sets", _nothing, result_tables.sizes),
+    Exhibit("table-5", "hyper-parameters", _nothing, result_tables.settings),
+    Exhibit("table-6", "clustering scores on Cora", result_tables.cluster_batches, result_tables.clusters),
 )
 FIGURES = (
     Exhibit("figure-1", "validation nodes on the circle", figures.circle_batches, figures.circle, drawing.circle),
@@ -107,7 +107,7 @@ EXHIBITS = (*TABLES, *FIGURES)
 
 # In the order of what a reader would miss most, should it be stopped.
 _WORTH = ("table-2", "figure-2", "table-6", "figure-1", "table-3", "figure-4", "figure-3")
-_OF_THE_PAPER = (*tables.SELF_SUPERVISED, *tables.SUPERVISED, *figures.ABLATION)
+_OF_THE_PAPER = (*result_tables.SELF_SUPERVISED, *result_tables.SUPERVISED, *figures.ABLATION)
 
 
 def needs(exhibits: Iterable[Exhibit], scope: Scope) -> list[Batch]:

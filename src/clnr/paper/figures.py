@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from clnr import methods
+from clnr.experiments.results import Summary
 from clnr.methods import Method
-from clnr.paper.holdings import Holdings, accuracy, title_of
+from clnr.paper.result_set import Holdings, accuracy, title_of
+from clnr.paper.result_tables import OPTIMISTIC, count_of
 from clnr.paper.scope import Batch, Scope
-from clnr.paper.sheet import Row, Sheet, row
-from clnr.paper.tables import OPTIMISTIC, count_of
-from clnr.results import Summary
+from clnr.paper.table_format import Row, Sheet, row
 
 CIRCLED = (methods.CLNR, methods.GRACE)
 ABLATION = (methods.NCLNR, methods.CLNR, methods.DCLNR, methods.RCLNR, methods.GRACE, methods.GCLNR)

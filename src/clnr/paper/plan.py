@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from clnr import machine
-from clnr.data import DATASETS
+from clnr.datasets import DATASETS
 from clnr.engine import Engine
-from clnr.estimate import Size, training
-from clnr.paper.archive import Archive
+from clnr.experiments.cost import Size, training
+from clnr.paper.run_index import Archive
 from clnr.paper.scope import Batch
-from clnr.saying import counted, duration
+from clnr.support import environment
+from clnr.support.humanize import counted, duration
 
 # Seconds that evaluation takes, of no machine in particular.
 _PROBE = {"cuda": 0.2, "cpu": 4.0}
@@ -112,7 +112,7 @@ def plan(batches: Iterable[Batch], archive: Archive, engine: Engine, without: di
 
 def _cost(batch: Batch, archive: Archive, engine: Engine) -> tuple[float, float, bool]:
     """Seconds of a run, bytes that it takes at most, and whether they are known from runs of its kind on this machine."""
-    here = [run for run in archive.like(batch) if run.machine == machine.describe(engine.device)]
+    here = [run for run in archive.like(batch) if run.machine == environment.describe(engine.device)]
     if not here:
         return (*_guess(batch, engine), False)
     an_epoch = statistics.fmean(run.train_seconds / max(1, run.epochs) for run in here)

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from clnr import data, methods
+from clnr import methods
+from clnr.datasets import find as find_dataset
 from clnr.errors import ClnrError
+from clnr.experiments.run import shelf
 from clnr.methods import Method
-from clnr.recipe import Recipe
-from clnr.run import shelf
+from clnr.methods.recipe import Recipe
 
 SETS = ("cora", "citeseer", "pubmed", "computers", "photo", "cs", "physics", "ogbn-arxiv")
 SEEDS = 20
@@ -94,7 +95,7 @@ class Scope:
         """From a command's words; names have commas between."""
         if seeds is not None and seeds < 1:
             raise ClnrError(f"--seeds must be at least 1, not {seeds}")
-        chosen = None if datasets is None else tuple(data.find(name).name for name in _words("--datasets", datasets))
+        chosen = None if datasets is None else tuple(find_dataset(name).name for name in _words("--datasets", datasets))
         only = None if names is None else tuple(methods.find(name).name for name in _words("--methods", names))
         return cls(chosen, only, seeds, quick)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clnr.edges import Array
 from clnr.errors import DataError
+from clnr.graph.csr import Array
 from clnr.tables.source import Column, Table, stored
 from clnr.tables.sql import MOMENTS, NUMBERS, arrow_table, fetched, quoted, run, trimmed
 

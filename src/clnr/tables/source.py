@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError
-from clnr.saying import one_line
-from clnr.tables import text
-from clnr.tables.files import found_files, in_sql
+from clnr.support.humanize import one_line
+from clnr.tables import csv_header
+from clnr.tables.duckdb_errors import check_names
 from clnr.tables.sql import quoted, run
-from clnr.tables.trouble import check_names
+from clnr.tables.table_files import found_files, in_sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -135,8 +135,8 @@ def _file(base: DuckDBPyConnection, path: str, names: Sequence[str]) -> Table:
 
 
 def _text(path: str, files: list[str], names: Sequence[str]) -> Table:
-    head = text.common_head([Path(file) for file in files], names)
-    found = _placed(path, f"read_csv({in_sql(files)}, {text.options(head)})", dict.fromkeys(head.titles, "VARCHAR"))
+    head = csv_header.common_head([Path(file) for file in files], names)
+    found = _placed(path, f"read_csv({in_sql(files)}, {csv_header.options(head)})", dict.fromkeys(head.titles, "VARCHAR"))
     return replace(found, texts=True, headless=not head.header)
 
 

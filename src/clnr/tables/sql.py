@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import numpy as np
 
-from clnr.edges import Array
 from clnr.errors import DataError
-from clnr.tables.trouble import told
+from clnr.graph.csr import Array
+from clnr.tables.duckdb_errors import told
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -1,0 +1,1 @@
+"""What a view does to a graph, and what that needs to know of it."""

@@ -1,0 +1,84 @@
+"""How central each node is, in three ways; float64 on the host, since it is computed once per graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+
+_ROUNDS = 1000
+_CLOSE = 1e-10
+
+
+def degree(graph: Graph) -> Array:
+    """The weight that a node receives."""
+    return np.asarray(_listening(graph).sum(1), dtype=np.float64).reshape(-1)
+
+
+def pagerank(graph: Graph, damping: float = 0.85) -> Array:
+    """Where a walker along edges is found who starts afresh anywhere with chance 1 - damping (Page et al., 1999).
+
+    From a node without an outgoing edge the walker starts afresh as well.
+    """
+    count = graph.num_nodes
+    to = _listening(graph)
+    leaving = np.asarray(to.sum(0)).reshape(-1)
+    share = np.divide(1.0, leaving, out=np.zeros(count), where=leaving > 0)
+
+    def step(x: Array) -> Array:
+        moved = to @ (x * share)
+        return damping * (moved + x[leaving == 0].sum() / count) + (1 - damping) / count
+
+    return _settle(step, count)
+
+
+def eigenvector(graph: Graph) -> Array:
+    """The leading eigenvector of the adjacency matrix, as of a walk that may also stay (Bonacich, 1972).
+
+    By at most 1,000 rounds of iteration, which a long, thin graph does not settle in; what is left of it then is smoother.
+    """
+    to = _listening(graph) + sp.eye_array(graph.num_nodes, format="csr")
+
+    def step(x: Array) -> Array:
+        y = to @ x
+        return y / y.sum()
+
+    return _settle(step, graph.num_nodes)
+
+
+def _listening(graph: Graph) -> sp.csr_array:
+    return graph.to_scipy().T.tocsr().astype(np.float64)
+
+
+def _settle(step: Callable[[Array], Array], count: int) -> Array:
+    x = np.full(count, 1 / max(count, 1))
+    for _ in range(_ROUNDS):
+        y = step(x)
+        if np.abs(y - x).sum() < _CLOSE:
+            return y
+        x = y
+    return x
+
+
+CENTRALITIES = {"degree": degree, "pagerank": pagerank, "eigenvector": eigenvector}
+
+
+def rates(importance: Array, rate: float, ceiling: float = 0.7) -> Array:
+    r"""Chances to be left out, larger for what matters less, with mean ``rate`` but for the ceiling.
+
+    .. math:: \min\left(\frac{s_{max} - s}{s_{max} - \mu_s} \, p, \; p_\tau\right), \quad s = \log \mathrm{importance}
+
+    Zhu et al., "Graph contrastive learning with adaptive augmentation" (2021), with their ceiling of 0.7. What has no
+    importance at all counts as 1e-8 of the largest.
+    """
+    if not len(importance):
+        return importance
+    top = importance.max()
+    s = np.log(np.maximum(importance, 1e-8 * top) if top > 0 else np.ones_like(importance))
+    spread = s.max() - s.mean()
+    factor = (s.max() - s) / spread if spread > 1e-12 else np.ones_like(s)
+    return np.minimum(factor * rate, ceiling)

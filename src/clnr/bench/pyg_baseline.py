@@ -1,0 +1,75 @@
+"""CLNR in plain PyTorch Geometric, written as a good user would: the rival that the benchmarks measure against.
+
+Everything is on the device, nothing waits for it, and what PyG has is used: ``GCNConv`` for the encoder, ``dropout_edge`` and a
+column mask for the views. The perceptron that the paper takes on CS is plain PyTorch.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv
+from torch_geometric.utils import dropout_edge
+
+from clnr.graph import Graph
+from clnr.methods.recipe import Recipe
+
+
+class Convolutions(nn.Module):
+    def __init__(self, widths: list[int]):
+        super().__init__()
+        self.layers = nn.ModuleList(GCNConv(a, b) for a, b in itertools.pairwise(widths))
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        for layer in self.layers[:-1]:
+            x = layer(x, edges).relu()
+        return self.layers[-1](x, edges)
+
+
+class Perceptron(nn.Module):
+    def __init__(self, widths: list[int]):
+        super().__init__()
+        layers: list[nn.Module] = []
+        for a, b in itertools.pairwise(widths):
+            layers += [nn.Linear(a, b), nn.BatchNorm1d(b), nn.ReLU()]
+        self.layers = nn.Sequential(*layers[:-2])
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+class PlainCLNR:
+    """A training of CLNR; ``epoch()`` is one step."""
+
+    def __init__(self, graph: Graph, recipe: Recipe, device: torch.device):
+        data = graph.to_pyg().to(device)
+        # PyG's own loaders of these data sets give dense features.
+        self.recipe, self.x, self.edges = recipe, data.x.to_dense(), data.edge_index
+        widths = [graph.num_features, *[recipe.hidden] * (recipe.layers - 1), recipe.dimension]
+        self.model = (Perceptron if recipe.encoder == "mlp" else Convolutions)(widths).to(device)
+        fused = True if device.type == "cuda" else None
+        self.adam = torch.optim.Adam(self.model.parameters(), lr=recipe.learning_rate, fused=fused)
+
+    def view(self) -> Tensor:
+        keep = torch.rand(self.x.shape[1], device=self.x.device) >= self.recipe.feature_mask
+        edges, _ = dropout_edge(self.edges, p=self.recipe.edge_drop)
+        z = self.model(self.x * keep, edges)
+        return (z - z.mean(0)) / z.std(0, correction=0)
+
+    def epoch(self) -> None:
+        u, v = self.view(), self.view()
+        count = self.recipe.sampled_nodes
+        if 0 < count < len(u):
+            nodes = torch.randperm(len(u), device=u.device)[:count]
+            u, v = u[nodes], v[nodes]
+        rows = nn.functional.normalize(torch.cat([u, v]))
+        m = len(u)
+        similarity = rows @ rows.T / self.recipe.temperature
+        similarity.fill_diagonal_(-torch.inf)
+        twin = torch.arange(2 * m, device=rows.device).roll(m)
+        loss = nn.functional.cross_entropy(similarity, twin)
+        self.adam.zero_grad(set_to_none=True)
+        loss.backward()
+        self.adam.step()

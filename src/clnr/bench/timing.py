@@ -1,0 +1,109 @@
+"""Times and memory of epochs, of both contenders in turns."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from clnr.datasets import load
+from clnr.datasets.synthetic import shaped
+from clnr.engine import Engine
+from clnr.experiments.run import recipe_for
+from clnr.graph import Graph
+from clnr.methods import CLNR
+from clnr.methods.recipe import Recipe
+from clnr.support import memory
+from clnr.training.loop import fit
+
+_EDGES_PER_NODE = 14
+_FEATURES = 128
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Milliseconds an epoch, the lowest, median and highest over turns, and peaks of memory, on one graph."""
+
+    graph: str
+    nodes: int
+    edges: int
+    ours: tuple[float, float, float]
+    plain: tuple[float, float, float] | None
+    our_bytes: int
+    plain_bytes: int | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times faster than plain PyG."""
+        return None if self.plain is None else self.plain[1] / self.ours[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "ratio": self.ratio}
+
+
+def ours(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
+    """The median epoch of clnr's own training."""
+    fitted = fit(CLNR.build(recipe), engine, engine.place(graph.without_labels()), recipe.but(epochs=epochs), seed=0)
+    assert fitted.epoch_ms is not None
+    return fitted.epoch_ms
+
+
+def plain(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
+    """The median epoch of plain PyG on the same device, the first fifth left out."""
+    from clnr.bench.pyg_baseline import PlainCLNR  # PyG takes seconds to import, and nothing else here needs it.
+
+    training = PlainCLNR(graph, recipe, engine.device)
+    times = []
+    for _ in range(epochs):
+        began = time.perf_counter()
+        training.epoch()
+        if engine.device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(times[max(1, epochs // 5) :] or times)
+
+
+def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: int, rival: bool = True) -> Measured:
+    """Both contenders in turns, or clnr alone."""
+    contenders: dict[str, Callable[..., float]] = {"ours": ours} | ({"plain": plain} if rival else {})
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    peaks = dict.fromkeys(contenders, 0)
+    for _ in range(turns):
+        for name, train in contenders.items():
+            gc.collect()
+            if engine.device.type == "cuda":
+                torch.cuda.empty_cache()
+            meter = memory.MemoryMeter(engine.device)
+            times[name].append(train(graph, recipe, engine, epochs))
+            peaks[name] = max(peaks[name], meter.peak())
+    return summed_up(graph, times, peaks)
+
+
+def summed_up(graph: Graph, times: dict[str, list[float]], peaks: dict[str, int]) -> Measured:
+    """What contenders took in their turns on a graph."""
+    spread = {name: (min(each), statistics.median(each), max(each)) for name, each in times.items()}
+    size = (graph.name, graph.num_nodes, len(graph.edges()[0]))
+    return Measured(*size, spread["ours"], spread.get("plain"), peaks["ours"], peaks.get("plain"))
+
+
+def generated(edges: int) -> tuple[Graph, Recipe]:
+    """A graph of some ``edges``, both directions counted, of ogbn-arxiv's density and features, and its recipe."""
+    return shaped(max(edges // _EDGES_PER_NODE, 100), edges // 2, _FEATURES), recipe_for(CLNR, "ogbn-arxiv")
+
+
+def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[Measured]:
+    """The embedded graph, then generated ones, each some three times the last, until the time is up."""
+    began = last = time.perf_counter()
+    yield measure(load("embedded"), recipe_for(CLNR, "embedded"), engine, epochs, turns)
+    growth = 1
+    for half in range(8, 17):
+        now = time.perf_counter()
+        if now - began + growth * (now - last) > seconds:
+            return
+        last, growth = now, 4
+        yield measure(*generated(round(10 ** (half / 2))), engine, epochs, turns)

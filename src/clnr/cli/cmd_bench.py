@@ -1,0 +1,62 @@
+"""Commands that measure: bench."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Annotated
+
+import torch
+import typer
+
+from clnr.bench import Measured, growing
+from clnr.cli import console_tables
+from clnr.cli.app import Json, app, out, say
+from clnr.cli.cmd_run import Device, Precision, Quiet
+from clnr.engine import choose
+from clnr.errors import RecipeError
+from clnr.support import environment
+from clnr.support.progress import progress_bar
+
+_EPOCHS = {"cpu": 5, "cuda": 50}
+
+
+@app.command()
+def bench(
+    seconds: Annotated[
+        float, typer.Option(help="About how long to go on to larger graphs; the embedded one is measured in any case.")
+    ] = 60,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure an epoch of CLNR on this machine against plain PyG, on graphs that grow."""
+    if not 0 < seconds < math.inf:
+        raise RecipeError(f"--seconds must be a number above 0, not {seconds:g}")
+    engine = choose(device, precision)
+    found: list[Measured] = []
+    stopped = False
+    try:
+        with progress_bar(quiet) as bar:
+            for row in growing(engine, seconds, _EPOCHS[engine.device.type]):
+                bar.remark(f"{row.graph}, {row.nodes:,} nodes: {row.ours[1]:.2f} ms an epoch")
+                found.append(row)
+    except KeyboardInterrupt:
+        stopped = True
+        say(f"stopped after {len(found)} graph{'' if len(found) == 1 else 's'}")
+    if as_json:
+        where = {
+            "machine": environment.describe(engine.device),
+            "precision": engine.precision,
+            "versions": environment.versions(),
+        }
+        print(json.dumps({**where, "graphs": [row.to_dict() for row in found]}))
+    elif found:
+        out.print(f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}", style="bold")
+        out.print(console_tables.measured(found))
+        out.print("an epoch of CLNR: median (lowest-highest) of 3 turns; ratio: plain PyG's time over clnr's", style="dim")
+        if engine.device.type == "cpu":
+            out.print("memory is the process's, which both share: benchmarks/epoch.py measures each in its own", style="dim")
+    if stopped:
+        raise typer.Exit(130)

@@ -1,0 +1,124 @@
+"""Commands that only tell: ls, show, runs, env."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from importlib import metadata
+from typing import Annotated
+
+import torch
+import typer
+
+from clnr import datasets, methods
+from clnr.cli import console_tables
+from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say, tell
+from clnr.engine import DEVICES
+from clnr.errors import RecipeError, UnknownName
+from clnr.experiments.results import without_nan
+from clnr.experiments.run import shelf
+from clnr.experiments.run_cache import Record
+from clnr.support import environment, paths
+from clnr.support.code_digest import code_version
+from clnr.support.memory import total_memory
+from clnr.version import __version__
+
+
+@app.command(name="ls")
+def list_command(
+    what: Annotated[str, typer.Argument(help="methods or datasets.")],
+    as_json: Json = False,
+) -> None:
+    """List the methods, or the data sets."""
+    tables = {"methods": console_tables.methods, "datasets": console_tables.datasets}
+    if what.lower() not in tables:
+        raise UnknownName("list", what, tables)
+    if as_json:
+        print(json.dumps(console_tables.listed(what.lower())))
+    else:
+        out.print(tables[what.lower()]())
+
+
+@app.command()
+def show(method: MethodName = None, dataset: DatasetName = None, as_json: Json = False) -> None:
+    """Show a recipe: every number, what it means, and where it comes from."""
+    chosen, name = choose_pair(method, dataset)
+    found = shelf(chosen, name)
+    if as_json:
+        published = None if found.published is None else found.published._asdict()
+        recipe, sources = ({name: of[name] for name in chosen.keys} for of in (found.recipe.to_dict(), found.sources))
+        print(json.dumps({"recipe": recipe, "sources": sources, "published": published}))
+        return
+    borrowed = f", which uses {found.row}'s recipe" if found.row not in (None, chosen.name) else ""
+    out.print(f"{chosen.name} on {name}{borrowed}", style="bold")
+    out.print(console_tables.recipe(chosen, name))
+    if found.published:
+        result = found.published
+        out.print(f"published: {result.accuracy:.1f} ± {result.spread:.1f} % ({result.source})")
+
+
+@app.command()
+def runs(
+    method: Annotated[str | None, typer.Option(help="Only this method's.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Only on this data set.")] = None,
+    device: Annotated[str | None, typer.Option(help="Only on this device: cpu or cuda.")] = None,
+    last: Annotated[int | None, typer.Option(help="Only the latest N.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List what was run before."""
+    if last is not None and last < 1:
+        raise RecipeError(f"--last must be at least 1, not {last}")
+    if method is not None:
+        method = methods.find(method).name
+    if dataset is not None:
+        dataset = datasets.find(dataset).name
+    if device is not None and device not in DEVICES:
+        raise UnknownName("device", device, DEVICES)
+    record = Record()
+    rows = record.runs(method, dataset, device, last)
+    if as_json:
+        print(json.dumps([without_nan({"made": made, **vars(each)}) for made, each in rows]))
+    elif rows:
+        out.print(console_tables.runs(rows))
+        out.print(OPTIMISTIC, style="dim")
+    else:
+        say(f"no such run in {record.path} yet; make one with: clnr run")
+
+
+@app.command()
+def env(as_json: Json = False) -> None:
+    """Print what to paste into a bug report: versions, machine, places."""
+    facts = _environment()
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        for name, value in facts.items():
+            tell(f"{name + ':':<17}{value}")
+
+
+def _environment() -> dict[str, str]:
+    """What a bug report should hold: versions, machine, places."""
+    facts: dict[str, str] = {
+        "clnr": f"{__version__} (code {code_version()})",
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "system": platform.platform(),
+        "processor": environment.describe(torch.device("cpu")),
+        "memory": "unknown" if (total := total_memory()) is None else f"{total / 2**30:.1f} GiB",
+        "cuda": _cuda(),
+        "torch": str(torch.__version__),
+    }
+    for package in ("torch-geometric", "numpy", "scipy", "numba", "pyarrow", "typer", "rich", "triton"):
+        try:
+            facts[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    facts |= {"record": str(Record().path), "cache": str(paths.cache_folder())}
+    facts |= {name: os.environ.get(name, "not set") for name in ("CLNR_DATA", "CLNR_HOME")}
+    return facts
+
+
+def _cuda() -> str:
+    if not torch.cuda.is_available():
+        return "no usable GPU" if torch.version.cuda else "none (PyTorch built without it)"
+    return f"{torch.version.cuda}, {torch.cuda.get_device_name()}"

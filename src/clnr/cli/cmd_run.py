@@ -1,0 +1,229 @@
+"""Commands that train: run, compare, search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from clnr import datasets, methods
+from clnr.cli import console_tables
+from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say
+from clnr.datasets.download import download
+from clnr.engine import Engine, choose
+from clnr.errors import ClnrError, RecipeError, RecordError
+from clnr.experiments.comparison import Comparison
+from clnr.experiments.grid_search import Trial, best_first, grid, try_all
+from clnr.experiments.results import Summary, without_nan
+from clnr.experiments.run import shelf
+from clnr.experiments.run_cache import Record
+from clnr.experiments.runner import Session
+from clnr.methods import Method
+from clnr.methods.presets import Published
+from clnr.methods.recipe import Recipe, parse
+from clnr.support import environment
+from clnr.support.progress import progress_bar
+
+_KEPT = "stopped; the runs that had ended are in the record, and the same command without --again goes on from there"
+_BASELINES = (methods.RAW, methods.UNTRAINED)
+
+Seeds = Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Precision = Annotated[str, typer.Option(help="Of training: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")]
+DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, looked into first.")]
+Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's number.")]
+Again = Annotated[bool, typer.Option("--again", help="Run even what the record holds already.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no remarks.")]
+
+
+@app.command(name="run")
+def run_command(
+    method: MethodName = None,
+    dataset: DatasetName = None,
+    seeds: Seeds = 1,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    data_root: DataRoot = None,
+    assign: Assign = None,
+    again: Again = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train METHOD on DATASET (CLNR on the embedded graph) and evaluate it.
+
+    Without METHOD, raw features and the untrained encoder are shown beside CLNR.
+    """
+    chosen, name = choose_pair(method, dataset)
+    recipe = _recipe(chosen, name, parse(assign or []))
+    lineup = [(chosen, recipe)]
+    if method is None and not as_json:
+        lineup = [*((each, recipe) for each in _BASELINES), *lineup]
+    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
+    if as_json:
+        print(json.dumps(rows[-1][0].to_dict()))
+    else:
+        _title(name, rows[-1][0])
+        out.print(console_tables.summaries(rows))
+        out.print(OPTIMISTIC, style="dim")
+    for failure in failures:
+        raise failure
+
+
+@app.command()
+def compare(
+    dataset: DatasetName = None,
+    names: Annotated[
+        str, typer.Option("--methods", help="Names with commas between; the first is the one compared with.")
+    ] = "CLNR,GRACE,CCA-SSG",
+    seeds: Seeds = 5,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    data_root: DataRoot = None,
+    assign: Assign = None,
+    again: Again = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run several methods on DATASET with the same seeds and splits, and test the first against each of the others."""
+    if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
+        raise ClnrError(f"'{dataset}' is a method; those go after --methods, the data set before it")
+    name = datasets.find("embedded" if dataset is None else dataset).name
+    chosen = [methods.find(each) for each in names.replace(",", " ").split()]
+    if len(chosen) < 2 or len({each.name for each in chosen}) < len(chosen):
+        raise ClnrError(f"--methods needs two or more different methods, not '{names}'")
+    changes = parse(assign or [])
+    for key in changes:
+        without = [each.name for each in chosen if key not in each.keys]
+        if len(without) == len(chosen):
+            raise RecipeError(f"none of {', '.join(without)} has a use for {key}")
+        if without and not quiet:
+            say(f"{key} is set where it is used; not so in {', '.join(without)}")
+    lineup = []
+    for each in chosen:
+        own = {key: value for key, value in changes.items() if key in each.keys}
+        lineup.append((each, _recipe(each, name, own)))
+    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
+    made, published = (list(column) for column in zip(*rows, strict=True))
+    compared = Comparison.of(made)
+    if as_json:
+        print(json.dumps(compared.to_dict()))
+    else:
+        _title(name, made[0])
+        out.print(console_tables.comparison(compared, published))
+        out.print(OPTIMISTIC, style="dim")
+        out.print(f"** {console_tables.test_note(compared)}", style="dim")
+    for failure in failures:
+        raise failure
+
+
+@app.command()
+def search(
+    method: MethodName = None,
+    dataset: DatasetName = None,
+    over: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=A,B,C", help="Values to try; all combinations of several.")
+    ] = None,
+    seeds: Seeds = 3,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    data_root: DataRoot = None,
+    assign: Assign = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Try values of a recipe for METHOD on DATASET by validation accuracy alone: test labels are taken away first."""
+    chosen, name = choose_pair(method, dataset)
+    recipe = _recipe(chosen, name, parse(assign or []))
+    trials = [Trial(changes, recipe.but(**used(chosen, changes))) for changes in grid(over or [])]
+    for key in trials[0].changes:
+        if key in chosen.measuring:
+            raise RecipeError(f"training {chosen.name} has no use for {key}, which only the geometry is measured with")
+    engine = choose(device, precision)
+    _positive(seeds)
+    found: list[Trial] = []
+    try:
+        with progress_bar(quiet) as bar:
+            graph = datasets.load(name, data_root, partial(download, progress=bar.fetched))
+            for trial in try_all(Session(seeds, engine, Record(), again=True, bar=bar), chosen, graph, trials):
+                found.append(trial)
+    except KeyboardInterrupt:
+        say(f"stopped after {len(found)} of {len(trials)} trials; a search keeps nothing")
+    found = best_first(found)
+    if as_json:
+        print(json.dumps([without_nan(each.to_dict()) for each in found]))
+    elif found:
+        where = environment.describe(engine.device)
+        out.print(f"{chosen.name} on {name}, {seeds} seed{'s' if seeds > 1 else ''}, {where}", style="bold")
+        out.print(console_tables.trials(found))
+    failed = [trial for trial in found if trial.failure]
+    for trial in failed:
+        say(f"with {trial}: {trial.failure}")
+    if len(found) < len(trials):
+        raise typer.Exit(130)
+    if len(failed) == len(found):
+        raise typer.Exit(2)
+
+
+def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
+    return shelf(method, dataset).recipe.but(**used(method, changes))
+
+
+def used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
+    """The same changes, if the method has a use for each."""
+    for key in changes:
+        if key not in method.keys:
+            why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
+            raise RecipeError(
+                f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr show {method.name}"
+            )
+    return changes
+
+
+def _title(name: str, summary: Summary) -> None:
+    seeds = len(summary.runs)
+    first = summary.runs[0]
+    precision = "" if first.precision == "float32" else f", {first.precision}"
+    out.print(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}, {first.machine}{precision}", style="bold")
+
+
+def _positive(seeds: int) -> None:
+    if seeds < 1:
+        raise RecipeError(f"--seeds must be at least 1, not {seeds}")
+
+
+def _all_runs(
+    lineup: list[tuple[Method, Recipe]],
+    dataset: str,
+    seeds: int,
+    engine: Engine,
+    data_root: Path | None,
+    again: bool,
+    quiet: bool,
+) -> tuple[list[tuple[Summary, Published | None]], list[RecordError]]:
+    """Runs of each method of a line-up, each with what was published of it, and what failed of recording them."""
+    record = Record()
+    _positive(seeds)
+    record.prepare()
+    with stoppable(_KEPT), progress_bar(quiet) as bar:
+        graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
+        session = Session(seeds, engine, record, again, bar)
+        made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
+    shelves = [shelf(method, dataset) for method, _ in lineup]
+    # A published result says nothing about a recipe that was changed.
+    published = [own.published if own.recipe == recipe else None for own, (_, recipe) in zip(shelves, lineup, strict=True)]
+    return list(zip(made, published, strict=True)), [failure for failure in failures if failure is not None]
+
+
+@contextmanager
+def stoppable(said: str) -> Iterator[None]:
+    """On Ctrl-C, say what remains, and exit as programs do then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(said)
+        raise typer.Exit(130) from None

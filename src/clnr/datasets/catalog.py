@@ -1,0 +1,222 @@
+"""The data sets of the paper: one frozen row each, with its source, its sizes and the digest of its content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from clnr.datasets import formats
+from clnr.datasets.download import Fetch, locate
+from clnr.datasets.synthetic import embedded
+from clnr.errors import DataError, UnknownName
+from clnr.graph import Graph
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set and what it must be.
+
+    Attributes:
+        name: As typed.
+        title: As printed.
+        about: One line for ``clnr ls datasets``.
+        layouts: Lists of files below a data root, the first that is there counts; the first of all is what is downloaded.
+        urls: Where the files of the first layout are published.
+        reader: From those files to a graph.
+        nodes: As in the paper's table, like the next three.
+        edges: Directed edges; each undirected one counts twice.
+        features: Width.
+        classes: Count.
+        split: In words.
+        content: SHA-256 of the arrays as read, alike for every packing of the same data; None where it is not known.
+        loaded_edges: Where the paper's table counts edges otherwise than the graph holds them.
+        rows_sum_to_one: Whether features are scaled so after reading.
+    """
+
+    name: str
+    title: str
+    about: str
+    layouts: tuple[tuple[str, ...], ...]
+    urls: tuple[str, ...]
+    reader: formats.Reader
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+    split: str
+    content: str | None
+    loaded_edges: int | None = None
+    rows_sum_to_one: bool = False
+
+    def load(self, root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
+        """Read, verify and return the graph."""
+        files = locate(self.name, self.layouts, self.urls, root, fetch) if self.layouts else []
+        graph = replace(self.verify(formats.read(self.reader, files), files), name=self.name, dataset=self.name)
+        return graph.with_rows_summing_to_one() if self.rows_sum_to_one else graph
+
+    def verify(self, graph: Graph, files: list[Path]) -> Graph:
+        """The graph, if it is what this row says it must be."""
+        where = f" in {files[0].parent}" if files else ""
+        edges = self.edges if self.loaded_edges is None else self.loaded_edges
+        sizes = {"nodes": self.nodes, "edges": edges, "features": self.features, "classes": self.classes}
+        for what, expected in sizes.items():
+            found = getattr(graph, f"num_{what}")
+            if found != expected:
+                raise DataError(f"{self.name}{where} has {found:,} {what} where {expected:,} are right: altered data?")
+        if self.content is not None and graph.digest != self.content:
+            raise DataError(
+                f"{self.name}{where} has the right sizes but altered content (sha256 {graph.digest[:12]}..., not "
+                f"{self.content[:12]}...); replace the files, or delete them to have them downloaded again"
+            )
+        return graph
+
+
+_PLANETOID = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+
+
+def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int, content: str) -> Dataset:
+    name = title.lower()
+    files = [f"ind.{name}.{part}" for part in _PLANETOID]
+    return Dataset(
+        name=name,
+        title=title,
+        about="papers that cite each other, bags of words",
+        layouts=(tuple(f"Planetoid/{title}/raw/{file}" for file in files),),
+        urls=tuple(f"https://github.com/kimiyoung/planetoid/raw/master/data/{file}" for file in files),
+        reader=formats.planetoid,
+        nodes=nodes,
+        edges=edges,
+        features=features,
+        classes=classes,
+        split="public",
+        content=content,
+        rows_sum_to_one=True,
+    )
+
+
+def _npz(
+    name: str, folder: str, file: str, about: str, nodes: int, edges: int, features: int, classes: int, content: str
+) -> Dataset:
+    return Dataset(
+        name=name,
+        title=folder.partition("/")[2],
+        about=about,
+        layouts=((f"{folder}/raw/{file}.npz",),),
+        urls=(f"https://github.com/shchur/gnn-benchmark/raw/master/data/npz/{file}.npz",),
+        reader=formats.npz,
+        nodes=nodes,
+        edges=edges,
+        features=features,
+        classes=classes,
+        split="random 1:1:8 per seed",
+        content=content,
+    )
+
+
+_BOUGHT = "goods bought together, words of reviews"
+_COAUTHOR = "authors who wrote together, key words"
+
+_ROWS = (
+    Dataset(
+        name="embedded",
+        title="Embedded",
+        about="generated on the spot: a small citation graph, no download",
+        layouts=(),
+        urls=(),
+        reader=lambda files: embedded(),
+        nodes=2400,
+        edges=10_386,
+        features=720,
+        classes=6,
+        split="fixed: 20 a class, 500, 1,000",
+        content="c1b130d06c6b347e0faf58e46034b41e79706b7b25f2def263efae3b172ee1e4",
+    ),
+    _planetoid("Cora", 2_708, 10_556, 1_433, 7, "424decc7463d638cf242f8696a1f253968249ed6e8e228edd55aaadb7157d8f7"),
+    _planetoid("CiteSeer", 3_327, 9_104, 3_703, 6, "7556a1bf15412592419393dcd48fcbf752e896225cc134bcf4d0bde4bc549f28"),
+    _planetoid("PubMed", 19_717, 88_648, 500, 3, "a4d32582eee5ee28450249b2f9cef74e525d7126af3f042a74e50745e8b260cb"),
+    _npz(
+        "computers",
+        "Amazon/Computers",
+        "amazon_electronics_computers",
+        _BOUGHT,
+        13_752,
+        491_722,
+        767,
+        10,
+        "cf93d42dfffca01bcdf732b27adce1c29ef42c6dbc12c7b4dc4cd03c31e0922c",
+    ),
+    _npz(
+        "photo",
+        "Amazon/Photo",
+        "amazon_electronics_photo",
+        _BOUGHT,
+        7_650,
+        238_162,
+        745,
+        8,
+        "6da1eba5a503280b127787b86d61c26bcedafda553cf74b72945f0252ce59a8a",
+    ),
+    _npz(
+        "cs",
+        "Coauthor/CS",
+        "ms_academic_cs",
+        _COAUTHOR,
+        18_333,
+        163_788,
+        6_805,
+        15,
+        "1a8202bbd52ff6a216e92b31b439bb2dddfd4fcb199582271c42db4a49b3dbd6",
+    ),
+    _npz(
+        "physics",
+        "Coauthor/Physics",
+        "ms_academic_phy",
+        _COAUTHOR,
+        34_493,
+        495_924,
+        8_415,
+        5,
+        "b866eb820d31b71c793eba706c11a561d765ceb8306778a20ab5ef9419f13393",
+    ),
+    Dataset(
+        name="ogbn-arxiv",
+        title="ogbn-arxiv",
+        about="computer-science papers on arXiv that cite each other, averaged word vectors",
+        layouts=(("ogbn_arxiv/arxiv.zip",), tuple(f"ogbn_arxiv/{table}" for table in formats.OGB_TABLES)),
+        urls=("http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",),
+        reader=formats.ogb,
+        nodes=169_343,
+        edges=1_166_243,
+        features=128,
+        classes=40,
+        split="by time, OGB's own",
+        content=None,
+        loaded_edges=2_315_598,
+    ),
+)
+
+DATASETS = {row.name: row for row in _ROWS}
+
+
+def find(name: str) -> Dataset:
+    """A data set by name, in any case."""
+    row = DATASETS.get(name.lower()) if isinstance(name, str) else None
+    if row is None:
+        raise UnknownName("data set", name, DATASETS)
+    return row
+
+
+def load(name: str = "embedded", root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
+    """A graph by name.
+
+    >>> from clnr import load
+    >>> load("embedded")
+    Graph(embedded: 2400 nodes, 10386 edges, 720 sparse features, 6 classes)
+
+    Args:
+        name: One of ``clnr ls datasets``, in any case.
+        root: Folder with data in PyG's layout; looked into before the folder that CLNR_DATA names, and that before the
+            user's cache, into which missing files are downloaded.
+        fetch: How to download; for tests and for progress bars.
+    """
+    return find(name).load(root, fetch)

@@ -1,0 +1,87 @@
+"""The embedded graph: generated, so that a first run needs no download.
+
+It is a small citation graph in miniature: a degree-corrected block model, whose papers mostly cite within their field, with
+a bag of words per paper, in which a field's own words are a little more likely. Everything is integer arithmetic on the
+hash of ``chance``, so that each machine makes the same graph to the bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from clnr import rng
+from clnr.graph import Graph, Split
+from clnr.graph.csr import Array
+
+NODES = 2400
+FIELDS = 6
+CITATIONS = 5400
+WORDS = 720
+LENGTH = 14
+WITHIN_OF_100 = 70
+TOPICAL_OF_100 = 30
+_SEED = 2026
+
+
+def embedded() -> Graph:
+    """A fixed graph of 2,400 nodes in 6 classes, split like Planetoid: 20 a class, 500, 1,000."""
+    nodes = np.arange(NODES)
+    field = _draw("field", nodes) % FIELDS
+    # Propensities 1 / (1 + r) for r in 0 .. 39: a heavy tail, as citation counts have.
+    weight = 1_000_000 // (1 + _draw("degree", nodes) % 40)
+
+    paper = np.arange(CITATIONS)
+    citing = _pick(weight, _draw("citing", paper))
+    within = _draw("within", paper) % 100 < WITHIN_OF_100
+    anyone = _pick(weight, _draw("cited", paper))
+    fellow = np.empty(CITATIONS, np.int64)
+    for f in range(FIELDS):
+        mine, members = field[citing] == f, np.flatnonzero(field == f)
+        fellow[mine] = members[_pick(weight[members], _draw("fellow", paper[mine]))]
+    cited = np.where(within, fellow, anyone)
+    distinct = citing != cited
+
+    token = np.arange(NODES * LENGTH)
+    author = token // LENGTH
+    common = _pick(1_000_000 // (10 + np.arange(WORDS)), _draw("word", token))
+    own = WORDS // FIELDS
+    topical = field[author] + FIELDS * _pick(1_000_000 // (10 + np.arange(own)), _draw("topic", token))
+    word = np.where(_draw("topical", token) % 100 < TOPICAL_OF_100, topical, common)
+    bag = sp.coo_array((np.ones(len(token), np.float32), (author, word)), shape=(NODES, WORDS)).tocsr()
+    bag.sum_duplicates()
+    bag.data[:] = 1
+
+    order = rng.permute(rng.key(_SEED, "split"), torch.arange(NODES), NODES).numpy()
+    train = np.sort(np.concatenate([order[field[order] == f][:20] for f in range(FIELDS)]))
+    rest = order[~np.isin(order, train)]
+    split = Split(train, np.sort(rest[:500]), np.sort(rest[500:1500]))
+    return Graph.from_edges(citing[distinct], cited[distinct], bag, undirected=True, labels=field, split=split, name="embedded")
+
+
+def _draw(stream: str, index: Array) -> Array:
+    return rng.draw(rng.key(_SEED, stream), torch.from_numpy(index)).numpy()
+
+
+def _pick(weight: Array, word: Array) -> Array:
+    """Indices in proportion to integer weights, from uniform 32-bit words."""
+    steps = np.cumsum(weight)
+    return np.searchsorted(steps, (word * steps[-1]) >> 32, side="right")
+
+
+def shaped(nodes: int, pairs: int, features: int, classes: int = 40, seed: int = 0) -> Graph:
+    """A graph of a given size to measure speed and memory on; there is nothing in it to learn.
+
+    One end of each pair is drawn by a power law, the other evenly: at ogbn-arxiv's size (169,343 nodes, 1,157,799 pairs) the
+    largest degree is some 12,000, as there.
+    """
+    random = np.random.default_rng(seed)
+    law = np.cumsum(np.arange(1.0, nodes + 1) ** -0.73)
+    drawn = int(1.03 * pairs)
+    source = random.permutation(nodes)[np.searchsorted(law / law[-1], random.random(drawn))]
+    target = random.integers(0, nodes, drawn)
+    apart = source != target
+    x = random.standard_normal((nodes, features), dtype=np.float32)
+    labels = random.integers(0, classes, nodes)
+    return Graph.from_edges(source[apart], target[apart], x, undirected=True, labels=labels, name="generated")

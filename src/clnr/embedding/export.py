@@ -1,0 +1,132 @@
+"""Embeddings as tables: Parquet, and what else people's tools read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clnr.embedding.node_ids import has_lasting_text, text_of
+from clnr.errors import DataError, UnknownName
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.graph.validation import ids_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def table_of(graph: Graph, z: Array) -> pyarrow.Table:
+    """Two columns: ``id``, and ``vector`` as a list of fixed size."""
+    import pyarrow as pa
+
+    try:
+        ids = _id_column(graph.node_ids)
+    except UnicodeEncodeError as error:
+        raise DataError(f"the id {error.object!r:.60} is no text that can be written") from None
+    flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
+    return pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
+
+
+def _id_column(names: Array) -> pyarrow.Array:
+    """Ids as Arrow has them where one plain type holds them all, else as text."""
+    import pyarrow as pa
+
+    try:
+        ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
+    except (pa.ArrowException, OverflowError):
+        ids = None
+    if ids is not None and not pa.types.is_nested(ids.type) and not ids.null_count:
+        return ids
+    listed = names.tolist()
+    for name in listed:
+        if not has_lasting_text(name):
+            raise DataError(f"the id {name!r:.80} cannot be saved: its text is not the same in another process")
+    texts = [text_of(name) for name in listed]
+    if len(set(texts)) < len(texts):
+        raise DataError("ids of several kinds are saved as text, and two of these would be the same")
+    return pa.array(texts)
+
+
+def vectors_of(path: Path) -> tuple[Array, Array]:
+    """Ids and vectors, as ``table_of`` has them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
+    vector = table["vector"].type
+    if not pa.types.is_fixed_size_list(vector) or not pa.types.is_floating(vector.value_type):
+        raise DataError("its vectors are no lists of numbers of one length")
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in table["vector"].chunks]
+    with np.errstate(over="ignore"):
+        flat = np.concatenate([np.empty(0, np.float32), *parts], dtype=np.float32, casting="same_kind")
+    if len(flat) != table.num_rows * vector.list_size or not np.isfinite(flat).all():
+        raise DataError("a vector is missing, or has a number that is not finite")
+    ids = table["id"]
+    if ids.null_count:
+        raise DataError("an id is missing")
+    if pa.types.is_integer(ids.type):
+        names = ids.to_numpy()
+    else:
+        # Earlier versions wrote tuples as lists.
+        listed = (tuple(name) if isinstance(name, list) else name for name in ids.to_pylist())
+        names = np.fromiter(listed, object, table.num_rows)
+    return ids_of(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
+
+
+def _csv(graph: Graph, z: Array, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["id", *(f"v{i}" for i in range(z.shape[1]))])
+        for name, row in zip(graph.node_ids.tolist(), z, strict=True):
+            writer.writerow([name, *(f"{number:.8g}" for number in row)])
+
+
+def _npy(graph: Graph, z: Array, path: Path) -> None:
+    np.save(path, z, allow_pickle=False)
+
+
+def _word2vec(graph: Graph, z: Array, path: Path) -> None:
+    """The text form of word2vec: a line of sizes, then a node a line; blanks in ids become underscores, as tools expect."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f"{z.shape[0]} {z.shape[1]}\n")
+        for name, row in zip(graph.node_ids.tolist(), z, strict=True):
+            file.write(f"{_word(name)} {' '.join(f'{number:.8g}' for number in row)}\n")
+
+
+def _word(name: object) -> str:
+    return "_".join(str(name).split()) or "_"
+
+
+def _pyg(graph: Graph, z: Array, path: Path) -> None:
+    import torch
+
+    data = graph.to_pyg()
+    data.z = torch.from_numpy(z.copy())
+    torch.save(data, path)
+
+
+FORMS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
+    "csv": ("embeddings.csv", _csv),
+    "npy": ("embeddings.npy", _npy),
+    "word2vec": ("embeddings.w2v.txt", _word2vec),
+    "pyg": ("embeddings.pyg.pt", _pyg),
+}
+
+
+def check_forms(forms: Iterable[str], graph: Graph) -> None:
+    """Fail now, not after the work, where a form cannot hold a graph's ids."""
+    if "word2vec" in forms and len({_word(name) for name in graph.node_ids.tolist()}) < graph.num_nodes:
+        raise DataError("the form word2vec knows no blanks, and with underscores in their place two ids would be one")
+
+
+def chosen_forms(words: list[str]) -> list[str]:
+    """Forms by name, each once; several may stand in one word with commas between."""
+    names = [name for word in words for name in word.replace(",", " ").split()]
+    for name in names:
+        if name not in FORMS:
+            raise UnknownName("form", name, FORMS)
+    return list(dict.fromkeys(names))

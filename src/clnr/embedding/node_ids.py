@@ -1,0 +1,78 @@
+"""The ids that users have for nodes: finding a node by one, and ids as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from clnr.errors import DataError
+from clnr.graph.csr import Array
+from clnr.graph.validation import array_of
+
+
+class Lookup:
+    """Where nodes are by their ids, of any hashable kind.
+
+    An id that was a number in one table and text in another is found by either. What is needed is made at the first question.
+    """
+
+    def __init__(self, ids: Array):
+        self._ids = ids
+
+    def place(self, name: Any) -> int:
+        """Where the node with this id is."""
+        try:
+            found = self._by_id.get(name)
+        except TypeError:
+            raise DataError(f"an id is hashable, and {name!r:.80} is not") from None
+        if found is None and (found := self._by_text.get(text_of(name))) is None:
+            raise DataError(f"there is no node {name!r:.80} in the graph")
+        return found
+
+    def places(self, names: Any) -> Array:
+        """Where nodes with these ids are; an array with more than one column has ids that are tuples."""
+        return np.array([self.place(name) for name in _listed(names)], np.int64)
+
+    @cached_property
+    def _by_id(self) -> dict[Any, int]:
+        return {name: i for i, name in enumerate(self._ids.tolist())}
+
+    @cached_property
+    def _by_text(self) -> dict[str, int]:
+        return {text_of(name): i for i, name in enumerate(self._ids.tolist())}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._ids,)
+
+
+def text_of(name: Any) -> str:
+    """An id as text, alike for numbers of Python and of NumPy."""
+    return str(_plain(name))
+
+
+def has_lasting_text(name: Any) -> bool:
+    """Whether an id's text is the same in every process."""
+    if isinstance(name, tuple):
+        return all(map(has_lasting_text, name))
+    kind: Any = type(name)
+    return not isinstance(name, frozenset) and kind.__repr__ is not object.__repr__
+
+
+def _plain(name: Any) -> Any:
+    if isinstance(name, np.generic):
+        return name.item()
+    return tuple(map(_plain, name)) if type(name) is tuple else name
+
+
+def _listed(names: Any) -> list[Any]:
+    if isinstance(names, str | bytes) or not (hasattr(names, "__array__") or isinstance(names, Iterable)):
+        return [names]
+    listed = array_of(names, "ids").tolist() if hasattr(names, "__array__") else list(names)
+    return [_row(name) if isinstance(name, list) else name for name in listed] if isinstance(listed, list) else [listed]
+
+
+def _row(cells: list[Any]) -> Any:
+    return cells[0] if len(cells) == 1 else tuple(cells)

@@ -1,0 +1,104 @@
+"""A map of an embedding: each node a point in the plane, near those that it is near to."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clnr import rng
+from clnr.embedding.neighbors import Near
+from clnr.engine import unit_rows
+from clnr.graph.csr import Array
+
+_STEPS = 500
+_MANY, _FEWER = 10_000, 200
+_RATE = 0.5
+_AWAY = 5
+_SEARCH = 40
+# The curve 1 / (1 + a d^(2b)) that is nearest to: 1 up to a distance of 0.1, then falling as exp(-(d - 0.1)).
+_A, _B = 1.577, 0.895
+_FURTHEST = 4.0
+_SPREAD = 10.0
+
+
+def layout(z: Array, near: Near, seed: int = 0) -> Array:
+    """Points of the plane, [n, 2], in which neighbours lie together: McInnes and others' UMAP (2018), all nodes at a step.
+
+    It begins with the two directions of largest variance. Then neighbours attract each other, by weights that fall with their
+    distance as compared with the nearest, and random others repel. The same numbers give the same map.
+
+    Args:
+        z: One row a node.
+        near: The nearest of every node.
+        seed: Decides which others repel.
+    """
+    points = _principal(unit_rows(torch.from_numpy(np.asarray(z, np.float32))))
+    count = len(points)
+    if near.nodes.shape[1] == 0 or count < 3:
+        return points.numpy()
+    heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
+    everyone = torch.arange(count).repeat_interleave(_AWAY)
+    steps = steps_of(count)
+    for step in range(steps):
+        pull = _pull(points, heads, tails, weights)
+        others = (rng.draw(rng.key(seed, "map", step), torch.arange(count * _AWAY)) * count) >> 32
+        push = _push(points, everyone, others)
+        points = points + (pull + push) * (_RATE * (1 - step / steps))
+    return points.numpy()
+
+
+def steps_of(count: int) -> int:
+    """How many steps a map of so many nodes takes."""
+    return _STEPS if count <= _MANY else _FEWER
+
+
+def _principal(z: Tensor) -> Tensor:
+    """The order of nodes along the first two principal components, from -10 to 10; signs by the largest loading."""
+    if z.shape[0] < 2 or z.shape[1] < 1:
+        return torch.zeros(z.shape[0], 2)
+    centred = (z - z.mean(0)).double()
+    _, directions = torch.linalg.eigh(centred.T @ centred)
+    chosen = directions[:, -2:].flip(1)
+    chosen = chosen * chosen.gather(0, chosen.abs().argmax(0)[None]).sign()
+    points = centred @ chosen
+    points = torch.nn.functional.pad(points, (0, 2 - points.shape[1]))
+    # By ranks a few that are far from all others do not press the rest into a corner.
+    ranks = points.argsort(dim=0, stable=True).argsort(dim=0, stable=True)
+    return (_SPREAD * (2 * ranks / (len(points) - 1) - 1)).float()
+
+
+def _weighted(nodes: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Neighbours both ways with a weight each, a + b - ab of the two ways; a node's are then scaled to sum 1."""
+    count, k = nodes.shape
+    beyond = (distance - distance[:, :1]).clamp_min(0).double()
+    low, high = torch.zeros(count, 1).double(), torch.full((count, 1), 1e3).double()
+    # The scale of each node that makes its weights add up to log2 k.
+    for _ in range(_SEARCH):
+        scale = (low + high) / 2
+        much = (-beyond / scale.clamp_min(1e-12)).exp().sum(1, keepdim=True) > np.log2(max(2, k))
+        low, high = torch.where(much, low, scale), torch.where(much, scale, high)
+    weight = (-beyond / high.clamp_min(1e-12)).exp()
+    rows = torch.arange(count).repeat_interleave(k)
+    size = (count, count)
+    one_way = torch.sparse_coo_tensor(torch.stack([rows, nodes.reshape(-1)]), weight.reshape(-1), size).coalesce()
+    other = one_way.t().coalesce()
+    both = (one_way + other - one_way * other).coalesce()
+    heads, tails = both.indices()
+    total = torch.zeros(count).double().index_add_(0, heads, both.values())
+    return heads, tails, (both.values() / total[heads]).float()
+
+
+def _pull(points: Tensor, heads: Tensor, tails: Tensor, weights: Tensor) -> Tensor:
+    apart = points[heads] - points[tails]
+    square = apart.square().sum(1)
+    force = -2 * _A * _B * square.clamp_min(1e-12).pow(_B - 1) / (1 + _A * square.pow(_B))
+    return torch.zeros_like(points).index_add_(0, heads, (weights * force)[:, None] * apart)
+
+
+def _push(points: Tensor, nodes: Tensor, others: Tensor) -> Tensor:
+    apart = points[nodes] - points[others]
+    square = apart.square().sum(1)
+    force = 2 * _B / ((1e-3 + square) * (1 + _A * square.pow(_B)))
+    moves = (force[:, None] * apart).clamp_(-_FURTHEST, _FURTHEST)
+    return moves.reshape(len(points), _AWAY, 2).sum(1)

@@ -1,0 +1,189 @@
+"""The CPU's loops, compiled by numba at first use and kept on disk: thinning a sparse matrix, and multiplying by it.
+
+Every function works on a range of rows and lets go of Python's lock, so that ``shared`` can give each thread of torch's number
+a part with its share of the entries.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+
+from clnr.graph.csr import Array
+
+_compiled = functools.partial(numba.njit, nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
+
+
+@_compiled()
+def _mix(x):
+    """``chance.mix``."""
+    x = np.uint32(x ^ (x >> np.uint32(16)))
+    x = np.uint32(x * np.uint32(0x7FEB352D))
+    x = np.uint32(x ^ (x >> np.uint32(15)))
+    x = np.uint32(x * np.uint32(0x846CA68B))
+    return np.uint32(x ^ (x >> np.uint32(16)))
+
+
+@_compiled()
+def _kept(row, column, a, b, threshold, pairs, transposed):
+    """``Drop.keep`` of one entry, which in the transposed matrix stands at (column, row)."""
+    if row == column:
+        return True
+    i, j = (row, column) if transposed else (column, row)
+    if pairs and i > j:
+        i, j = j, i
+    word = _mix(np.uint32(np.uint32(_mix(np.uint32(np.uint32(i) ^ a)) + np.uint32(j)) ^ b))
+    return np.uint64(word) >= threshold
+
+
+@_compiled()
+def count_kept(start, columns, values, rule, counts, sums, low, high):
+    """How many entries of each row are kept, and the sum of their values."""
+    a, b, thresholds, each, pairs, transposed = rule
+    for i in range(low, high):
+        count, total = 0, np.float32(0)
+        for e in range(start[i], start[i + 1]):
+            if _kept(i, columns[e], a, b, thresholds[e * each], pairs, transposed):
+                count += 1
+                total += values[e]
+        counts[i] = count
+        sums[i] = total
+
+
+@_compiled()
+def fill_kept(start, columns, values, rule, left, right, begin, to, weights, low, high):
+    """The kept entries of each row, from where ``begin`` says: columns, and values scaled by row and by column."""
+    a, b, thresholds, each, pairs, transposed = rule
+    for i in range(low, high):
+        n = begin[i]
+        for e in range(start[i], start[i + 1]):
+            if _kept(i, columns[e], a, b, thresholds[e * each], pairs, transposed):
+                to[n] = columns[e]
+                weights[n] = left[i] * values[e] * right[columns[e]]
+                n += 1
+
+
+@_compiled()
+def count_nonzero(start, values, counts, low, high):
+    """How many entries of each row are not zero."""
+    for i in range(low, high):
+        count = 0
+        for e in range(start[i], start[i + 1]):
+            count += values[e] != 0
+        counts[i] = count
+
+
+@_compiled()
+def fill_nonzero(start, columns, values, begin, to, weights, low, high):
+    """The entries of each row that are not zero, from where ``begin`` says."""
+    for i in range(low, high):
+        n = begin[i]
+        for e in range(start[i], start[i + 1]):
+            if values[e] != 0:
+                to[n] = columns[e]
+                weights[n] = values[e]
+                n += 1
+
+
+@_compiled()
+def _relu(x):
+    """Not ``max``, which is slower; and what is no number stays none."""
+    return np.float32(0) if x <= np.float32(0) else x
+
+
+@_compiled()
+def _add(columns, values, e, end, h, relu, o):
+    """To one row, the rows of f(h) that its entries name, f being ReLU or nothing."""
+    width = h.shape[1]
+    while e + 4 <= end:
+        u, v, w, x = values[e], values[e + 1], values[e + 2], values[e + 3]
+        p, q, r, s = h[columns[e]], h[columns[e + 1]], h[columns[e + 2]], h[columns[e + 3]]
+        if relu:
+            for k in range(width):
+                o[k] += u * _relu(p[k]) + v * _relu(q[k]) + w * _relu(r[k]) + x * _relu(s[k])
+        else:
+            for k in range(width):
+                o[k] += u * p[k] + v * q[k] + w * r[k] + x * s[k]
+        e += 4
+    while e < end:
+        u, p = values[e], h[columns[e]]
+        if relu:
+            for k in range(width):
+                o[k] += u * _relu(p[k])
+        else:
+            for k in range(width):
+                o[k] += u * p[k]
+        e += 1
+
+
+@_compiled()
+def multiply(start, columns, values, h, relu, bias, mask, out, low, high):
+    """Rows of S f(h) + bias, f being ReLU or nothing; zero where ``mask`` is given (not empty) and not above zero."""
+    width = h.shape[1]
+    zero = np.float32(0)
+    for i in range(low, high):
+        o = out[i]
+        o[:] = bias
+        _add(columns, values, start[i], start[i + 1], h, relu, o)
+        if len(mask):
+            above = mask[i]
+            for k in range(width):
+                o[k] = o[k] if above[k] > zero else zero
+
+
+@_compiled()
+def multiply_columns(start, columns, values, factor, h, bias, out, low, high):
+    """Rows of S D h + bias for a diagonal D, where what is multiplied by zero is passed over."""
+    room = 0
+    for i in range(low, high):
+        room = max(room, start[i + 1] - start[i])
+    to, weights = np.empty(room, np.int32), np.empty(room, np.float32)
+    for i in range(low, high):
+        n = 0
+        for e in range(start[i], start[i + 1]):
+            if factor[columns[e]] != 0:
+                to[n] = columns[e]
+                weights[n] = values[e] * factor[columns[e]]
+                n += 1
+        o = out[i]
+        o[:] = bias
+        _add(to, weights, 0, n, h, False, o)
+
+
+@_compiled()
+def multiply_rows(start, columns, values, factor, h, out, low, high):
+    """Rows of D S h for a diagonal D; those multiplied by zero are not computed."""
+    for i in range(low, high):
+        o = out[i]
+        o[:] = 0
+        if factor[i] != 0:
+            _add(columns, values, start[i], start[i + 1], h, False, o)
+            if factor[i] != 1:
+                for k in range(h.shape[1]):
+                    o[k] *= factor[i]
+
+
+def shared(start: Array, function: Callable[..., None], *arguments: Any) -> None:
+    """Call a function of (..., low, high) for all rows, each thread on rows with its share of the entries."""
+    rows, threads = len(start) - 1, torch.get_num_threads()
+    # An entry counts one, and so does a row.
+    load = start + np.arange(rows + 1)
+    bounds = np.searchsorted(load, np.linspace(0, load[-1], threads + 1)).tolist()
+    parts = [(low, high) for low, high in itertools.pairwise(bounds) if low < high]
+    others = [_pool(threads).submit(function, *arguments, low, high) for low, high in parts[1:]]
+    for low, high in parts[:1]:
+        function(*arguments, low, high)
+    for other in others:
+        other.result()
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="clnr")

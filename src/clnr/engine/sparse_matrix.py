@@ -1,0 +1,66 @@
+"""A fixed sparse matrix on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from clnr.graph.csr import Array
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """A fixed sparse matrix on the device, in compressed rows, with its transpose.
+
+    ``values`` are in the order of ``columns``; ``transposed_values``, equal to ``values[order]``, in that of
+    ``transposed_columns``. ``made`` is what an engine has derived from it once and for all, and goes when it goes.
+    """
+
+    start: Tensor
+    columns: Tensor
+    rows: Tensor
+    values: Tensor
+    transposed_start: Tensor
+    transposed_columns: Tensor
+    transposed_values: Tensor
+    order: Tensor
+    shape: tuple[int, int]
+    made: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What ``make`` returns, made at the first call of this name only."""
+        if name not in self.made:
+            self.made[name] = make()
+        return self.made[name]
+
+
+def pattern(matrix: sp.csr_array, device: torch.device) -> Pattern:
+    """A SciPy matrix on the device, with its transpose built once."""
+    matrix = matrix.copy()
+    matrix.sort_indices()
+    count = matrix.nnz
+    position = sp.csr_array((np.arange(count), matrix.indices, matrix.indptr), shape=matrix.shape).T.tocsr()
+    position.sort_indices()
+
+    def move(array: Array) -> Tensor:
+        return torch.tensor(array.astype(np.int64), device=device)
+
+    return Pattern(
+        start=move(matrix.indptr),
+        columns=move(matrix.indices),
+        rows=move(np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))),
+        values=torch.tensor(matrix.data, dtype=torch.float32, device=device),
+        transposed_start=move(position.indptr),
+        transposed_columns=move(position.indices),
+        transposed_values=torch.tensor(matrix.data[position.data], dtype=torch.float32, device=device),
+        order=move(position.data),
+        shape=(int(matrix.shape[0]), int(matrix.shape[1])),
+    )

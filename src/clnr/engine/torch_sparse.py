@@ -1,0 +1,289 @@
+"""What engines of sparse matrices share, the losses in blocks, and an engine of torch's own products."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clnr.engine.base import Engine, Mask, Operators, Placed, View, place, unit_rows
+from clnr.engine.dense import PLAIN, Dense
+from clnr.engine.sparse_matrix import Pattern
+from clnr.engine.streams import Lanes, Same
+from clnr.graph import Graph
+
+Multiply = Callable[[Tensor, Tensor], Tensor]
+
+# torch remarks once a process that CSR tensors are young. What is used of them here is tested against the reference, so the
+# remark is spent on an empty one, and a user's own warning filters stay as they are.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0), size=(0, 0))
+
+_SIMILARITIES = 1 << 24
+
+
+class Matrix(ABC):
+    """A sparse matrix of one view, ready to multiply; no gradient is ever asked for its values."""
+
+    @abstractmethod
+    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
+        """S h, or S relu(h); with ``bias``, plus that."""
+
+
+class Features(Matrix):
+    """The features of a view."""
+
+    @abstractmethod
+    def to_dense(self) -> Tensor: ...
+
+
+class FusedMatrix(Matrix):
+    """One whose product does ReLU before it and bias after it, and what ReLU does to the gradient."""
+
+    dense: Dense = PLAIN
+    """Of its engine: it adds up the bias's gradient."""
+
+    @abstractmethod
+    def multiply(
+        self, back: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """S f(h) + bias, f being ReLU or nothing, and zero where ``mask`` is not above zero; ``back``: of the transpose."""
+
+    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
+        return _FusedProduct.apply(h.contiguous(), bias, self, relu)
+
+
+class _FusedProduct(torch.autograd.Function):
+    """S f(h) + b, f being ReLU or nothing; on the way back S^T g, and zero where f was."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, bias: Tensor | None, matrix: FusedMatrix, relu: bool) -> Tensor:
+        ctx.matrix = matrix
+        ctx.save_for_backward(h if relu else None)
+        return matrix.multiply(False, h, relu=relu, bias=bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (g,) = grads
+        (h,) = ctx.saved_tensors
+        back = ctx.matrix.multiply(True, g.contiguous(), mask=h) if ctx.needs_input_grad[0] else None
+        return back, ctx.matrix.dense.column_sums(g) if ctx.needs_input_grad[1] else None, None, None
+
+
+class SparseOperators(Operators):
+    """Sparse products for propagation and, where features are sparse, for the first layer."""
+
+    def __init__(self, view: View, engine: SparseEngine, beside: Lanes | None, index: int):
+        super().__init__(view, beside, index)
+        self._engine, self.dense = engine, engine.dense
+        self._adjacency = engine.propagation(view)
+        self._x = self._seen()
+
+    def _seen(self) -> Tensor | Features:
+        """X, as the view leaves it where it is sparse or single elements are masked; a column's mask is the weight's affair."""
+        placed, mask, x = self.view.placed, self.view.mask, self.view.placed.features
+        if not isinstance(x, Tensor):
+            return self._engine.features(x, mask)
+        x = self._engine.whole(placed, x)
+        if mask is None or not mask.elements:
+            return x
+        rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
+        return x * mask.of_elements(rows[:, None], columns).to(x.dtype)
+
+    @property
+    def features(self) -> Tensor:
+        mask = self.view.mask
+        if isinstance(self._x, Features):
+            return self._ordered(self._x.to_dense())
+        x = self._x[:, : self.view.placed.graph.num_features].float()
+        return self._ordered(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
+
+    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        if self.view.mask is not None or self.view.order is not None:
+            return self._projected(weight, bias)
+        # Views that see all features see the same product, whose gradients are then added up before they go back.
+        return self.beside.once(Same(weight, bias), lambda: self._projected(weight, bias))
+
+    def _projected(self, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if isinstance(self._x, Features):
+            return self._ordered(self._x(weight, bias=bias).to(self._engine.dtype))
+        weight = self._masked(weight)
+        return self._ordered(self._x @ weight if bias is None else self.dense.affine(self._x, weight, bias))
+
+    def _masked(self, weight: Tensor) -> Tensor:
+        """A column mask on X is a row mask on W, so that X need not be copied."""
+        mask = self.view.mask
+        return self._engine.weight(weight, None if mask is None or mask.elements else mask, first=True)
+
+    def _ordered(self, rows: Tensor) -> Tensor:
+        return rows if self.view.order is None else rows.index_select(0, self.view.order)
+
+    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
+        return self._adjacency(h, relu)
+
+    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
+        narrow = weight.shape[0] <= weight.shape[1]
+        if h is None and narrow and isinstance(self._x, Tensor):
+            return self.dense.affine(self.propagate(self._ordered(self._x)), self._masked(weight), bias)
+        if h is None:
+            return self._adjacency(self.project(weight), bias=bias)
+        if narrow:
+            return self.dense.affine(self.propagate(h, relu), self._engine.weight(weight), bias)
+        return self._adjacency((h.relu() if relu else h) @ self._engine.weight(weight), bias=bias)
+
+
+class _Product(torch.autograd.Function):
+    """S h for a constant sparse S given with its transpose; the gradient is S^T g."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, matrix: Tensor, transposed: Tensor, multiply: Multiply) -> Tensor:
+        ctx.transposed, ctx.multiply = transposed, multiply
+        return multiply(matrix, h)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return ctx.multiply(ctx.transposed, grads[0].contiguous()), None, None, None
+
+
+class TorchMatrix(Features):
+    """A pattern with one view's values, multiplied by what torch has."""
+
+    def __init__(self, pattern: Pattern, values: Tensor, multiply: Multiply):
+        rows, columns = pattern.shape
+        self._multiply = multiply
+        self._matrix = torch.sparse_csr_tensor(pattern.start, pattern.columns, values, size=(rows, columns))
+        self._transposed = torch.sparse_csr_tensor(
+            pattern.transposed_start, pattern.transposed_columns, values[pattern.order], size=(columns, rows)
+        )
+
+    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
+        h = (h.relu() if relu else h).contiguous()
+        product = _Product.apply(h, self._matrix, self._transposed, self._multiply)
+        return product if bias is None else product + bias
+
+    def to_dense(self) -> Tensor:
+        return self._matrix.to_dense()
+
+
+class _Contrast(torch.autograd.Function):
+    r"""NT-Xent over all 2m rows, in blocks of rows: memory grows with m, never with m squared.
+
+    With :math:`l = R R^T / \tau` (diagonal left out) and :math:`P_{ij} = \exp(l_{ij} - \mathrm{lse}_i)` the gradient is
+    :math:`((P + P^T) R - 2 R_{twin}) / (2 m \tau)`, and :math:`P^T_{ij} = \exp(l_{ij} - \mathrm{lse}_j)` since l is symmetric.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
+        count = rows.shape[0]
+        lse = rows.new_empty(count)
+        for block in _blocks(count):
+            logits = _logits(rows, block, temperature)
+            lse[block] = logits.logsumexp(1)
+        twin = rows.roll(count // 2, 0)
+        # A single block's logits are kept for the way back; several would fill the memory and are computed again.
+        ctx.save_for_backward(rows, lse, logits if len(_blocks(count)) == 1 else None)
+        ctx.temperature = temperature
+        return (lse - (rows * twin).sum(1) / temperature).mean()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        rows, lse, kept = ctx.saved_tensors
+        count = rows.shape[0]
+        gradient = rows.roll(count // 2, 0).mul_(-2.0)
+        for block in _blocks(count):
+            logits = _logits(rows, block, ctx.temperature) if kept is None else kept
+            both = (logits - lse[block, None]).exp_().add_((logits - lse).exp_())
+            gradient[block] += both @ rows
+        return gradient * (grads[0] / (count * ctx.temperature)), None
+
+
+def _blocks(count: int) -> list[slice]:
+    """Rows in runs whose similarities to all rows take a bounded memory."""
+    size = max(1, _SIMILARITIES // max(count, 1))
+    return [slice(begin, begin + size) for begin in range(0, count, size)]
+
+
+def _logits(rows: Tensor, block: slice, temperature: float) -> Tensor:
+    logits = (rows[block] @ rows.T).div_(temperature)
+    logits.diagonal(block.start).fill_(-torch.inf)
+    return logits
+
+
+class SparseEngine(Engine):
+    """One device, and how to multiply sparse matrices there."""
+
+    dense_above: float
+    """Share of non-zero features above which a dense first layer is faster."""
+
+    dtype: torch.dtype = torch.float32
+    """Of rows inside an encoder; parameters and sums are float32."""
+
+    @abstractmethod
+    def propagation(self, view: View) -> Matrix:
+        """What the view propagates by."""
+
+    @abstractmethod
+    def features(self, x: Pattern, mask: Mask | None) -> Features:
+        """The features as the view leaves them."""
+
+    def prepare(self, view: View) -> None:
+        if isinstance(view.placed.features, Tensor):
+            self.whole(view.placed, view.placed.features)
+
+    def whole(self, placed: Placed, x: Tensor) -> Tensor:
+        """Dense features as they are multiplied, made once a graph."""
+        return placed.once(("features", self.dtype), lambda: self.dense_features(x))
+
+    def dense_features(self, x: Tensor) -> Tensor:
+        """Dense features as they are multiplied."""
+        return x.to(self.dtype)
+
+    def weight(self, weight: Tensor, mask: Mask | None = None, first: bool = False) -> Tensor:
+        """A weight as rows are multiplied by it: the first to fit ``dense_features``, the rows of masked columns at zero."""
+        if mask is not None:
+            weight = weight * mask.of_columns(weight.shape[0], weight.device)[:, None]
+        return weight.to(self.dtype)
+
+    def place(self, graph: Graph) -> Placed:
+        return place(graph, self.device, self.dense_above)
+
+    def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
+        return SparseOperators(view, self, beside, index)
+
+    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
+        return _Contrast.apply(unit_rows(rows), temperature)
+
+
+class TorchEngine(SparseEngine):
+    """Torch's own sparse product, on a structure that never changes: dropped edges get the value zero.
+
+    Args:
+        name: Of the engine, as recorded with a run.
+        device: Where it computes.
+        multiply: Compressed rows times dense.
+        dense_above: Share of non-zero features above which a dense first layer is faster.
+    """
+
+    def __init__(self, name: str, device: torch.device, multiply: Multiply, dense_above: float):
+        self.name = name
+        self.device = device
+        self.dense_above = dense_above
+        self._multiply = multiply
+
+    def propagation(self, view: View) -> Matrix:
+        links = view.propagated
+        weight = links.values if view.drop is None else links.values * view.drop.keep(links)
+        if view.links is None:
+            ones = torch.ones(links.shape[1], 1, device=self.device)
+            structure = torch.sparse_csr_tensor(links.start, links.columns, weight, size=links.shape)
+            scale = self._multiply(structure, ones)[:, 0].rsqrt()
+            weight = scale[links.rows] * weight * scale[links.columns]
+        return TorchMatrix(links, weight, self._multiply)
+
+    def features(self, x: Pattern, mask: Mask | None) -> Features:
+        return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), self._multiply)

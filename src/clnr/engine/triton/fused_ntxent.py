@@ -1,0 +1,134 @@
+"""NT-Xent of unit rows whose similarities are computed tile by tile, twice, and never stored."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from clnr.engine.triton.jit import blocks, chip, power
+from clnr.engine.triton.ntxent_kernels import attract, gradient, loss_of, reduce
+
+# For float32: the matrix units, three times, at nearly its precision; a CPU has none.
+PRECISION = "tf32x3"
+# Splits of the columns: at most so many, each taken to cost this share of the work, for its partial results.
+_MOST_SPLITS, _SPLITTING = 16, 0.02
+
+
+def contrast(rows: Tensor, temperature: float) -> Tensor:
+    """NT-Xent of unit rows [2m, F], the first half one view's and the second half the other's, in the same order."""
+    return _Contrast.apply(rows, temperature)
+
+
+class _Plan(NamedTuple):
+    """How tiles are cut: so many rows against so many columns, ``depth`` features of a product and ``width`` of a gradient."""
+
+    rows: int
+    columns: int
+    depth: int
+    width: int
+    splits: int
+    warps: int
+    stages: int
+
+
+def _plan(rows: Tensor, backward: bool) -> _Plan:
+    """Tiles that fit the chip, and columns split so that its processors finish together."""
+    processors, shared = chip(rows.device)
+    count, features = rows.shape
+    whole, bytes_each = power(features), rows.element_size()
+    width = min(whole, 512 if shared > 160 << 10 else 256)
+    if bytes_each == 4:
+        # Multiplied in float32 a tile's code is unrolled, hence the small ones.
+        side, columns, depth, stages = 32, 32, min(whole, 32), 2
+    else:
+        side, columns, depth, stages = 64, 64, 64, 2
+        # Where whole rows fit, a tile's columns are read once for both products, the next ones' while it is multiplied.
+        for size, deep in ((64, 2), (32, 2), (32, 1), (16, 1)) if whole <= 512 else ():
+            if 2 * (side * whole + size * deep * whole + side * size) <= shared:
+                columns, depth, width, stages = size, whole, whole, deep
+                break
+    # Programs of at most 256 features take few enough registers, and less than half of the memory, to run two at a time.
+    slots = processors * (1 if width > 256 else 2)
+    across = blocks(count, side) * (blocks(features, width) if backward else 1)
+    limit = min(blocks(count, columns), _MOST_SPLITS)
+    splits = min(range(1, limit + 1), key=lambda s: blocks(across * s, slots) / s * (1 + _SPLITTING * s))
+    return _Plan(side, columns, depth, width, splits, 8 if width > 256 else 4, stages)
+
+
+class _Contrast(torch.autograd.Function):
+    r"""NT-Xent over all 2m rows.
+
+    With :math:`l = R R^T / \tau` (diagonal left out) and :math:`P_{ij} = \exp(l_{ij} - \mathrm{lse}_i)` the gradient is
+    :math:`((P + P^T) R - 2 R_{twin}) / (2 m \tau)`, and :math:`P^T_{ij} = \exp(l_{ij} - \mathrm{lse}_j)` since l is symmetric.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
+        rows = rows.contiguous()
+        count, features = rows.shape
+        plan = _plan(rows, backward=False)
+        lse, loss = (torch.empty(size, device=rows.device, dtype=torch.float32) for size in (count, 1))
+        # What a split of the columns leaves of a row: its maximum, the sum of exponentials below it, and the twin's logit.
+        partial = torch.empty(3, plan.splits, count, device=rows.device, dtype=torch.float32)
+        reduce[(blocks(count, plan.rows), plan.splits)](
+            rows,
+            partial,
+            count,
+            blocks(blocks(count, plan.columns), plan.splits),
+            1 / temperature,
+            F=features,
+            ROWS=plan.rows,
+            COLUMNS=plan.columns,
+            DEPTH=plan.depth,
+            PRECISION=PRECISION,
+            WIDE=not rows.is_cuda,
+            num_warps=plan.warps,
+            num_stages=plan.stages,
+        )
+        splits = 1 << (plan.splits - 1).bit_length()
+        each = min(power(count), 16384 // splits)
+        loss_of[(1,)](partial, lse, loss, count, plan.splits, SPLITS=splits, ROWS=each, num_warps=max(1, splits * each // 1024))
+        ctx.save_for_backward(rows, lse)
+        ctx.temperature = temperature
+        return loss[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        rows, lse = ctx.saved_tensors
+        count, features = rows.shape
+        plan = _plan(rows, backward=True)
+        partial = torch.empty(plan.splits, count, features, device=rows.device, dtype=torch.float32)
+        attract[(blocks(count, plan.rows), plan.splits, blocks(features, plan.width))](
+            rows,
+            lse,
+            partial,
+            count,
+            blocks(blocks(count, plan.columns), plan.splits),
+            1 / ctx.temperature,
+            F=features,
+            ROWS=plan.rows,
+            COLUMNS=plan.columns,
+            DEPTH=plan.depth,
+            WIDTH=plan.width,
+            PRECISION=PRECISION,
+            WIDE=not rows.is_cuda,
+            num_warps=plan.warps,
+            num_stages=plan.stages,
+        )
+        out = torch.empty_like(rows)
+        block = min(power(features), 1024)
+        gradient[(count, blocks(features, block))](
+            rows,
+            partial,
+            grads[0],
+            out,
+            count,
+            1 / (count * ctx.temperature),
+            F=features,
+            SPLITS=plan.splits,
+            BLOCK=block,
+            num_warps=max(1, block // 256),
+        )
+        return out, None

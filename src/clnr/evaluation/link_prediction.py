@@ -1,0 +1,79 @@
+"""Would the embedding have told of edges that it never saw? A score that needs no labels."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clnr import rng
+from clnr.datasets import pairs_of, unjoined
+from clnr.graph import Graph
+from clnr.graph.csr import Array, compress, transpose
+
+_MOST = 100_000
+_BLOCK = 1 << 16
+
+
+class Held(NamedTuple):
+    """A graph without some of its edges.
+
+    Attributes:
+        graph: What is left of it: what may be trained on.
+        joined: The pairs held out, [2, n].
+        apart: As many pairs that no edge of the whole graph joins, [2, n].
+    """
+
+    graph: Graph
+    joined: Array
+    apart: Array
+
+
+def hold_out(graph: Graph, share: float, seed: int) -> Held | None:
+    """Take away a share of the pairs that edges join, at most 100,000, in both directions; None where there is too little.
+
+    Too little is less than one pair to take and one to leave, or no pair that is apart to compare with.
+    """
+    source, target, weight = graph.edges()
+    count = graph.num_nodes
+    of_edges = np.where(source == target, -1, np.minimum(source, target) * count + np.maximum(source, target))
+    there = np.unique(pairs_of(source, target, count))
+    apart = count * (count - 1) // 2 - len(there)
+    wanted = min(int(share * len(there)), _MOST, len(there) - 1, apart)
+    if wanted < 1:
+        return None
+    order = rng.permute(rng.key(seed, "held"), torch.arange(wanted), len(there)).numpy()
+    out = np.sort(there[order])
+    left = ~np.isin(of_edges, out)
+    weights = None if weight is None else weight[left]
+    incoming = compress(target[left], source[left], weights, count)
+    none = unjoined(there, count, wanted, rng.key(seed, "apart"))
+    seen = dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
+    return Held(seen, np.stack([out // count, out % count]), np.stack([none // count, none % count]))
+
+
+def link_scores(rows: Tensor, held: Held) -> dict[str, float]:
+    """How well the cosine of two nodes tells held-out edges from pairs that are apart.
+
+    The area under the ROC curve (0.5 is chance) and average precision (likewise, for as many of each).
+
+    Args:
+        rows: Unit rows, of an embedding that was learned and made without the held-out edges.
+        held: The pairs.
+    """
+    from sklearn import metrics
+
+    score = np.concatenate([_cosines(rows, pairs) for pairs in (held.joined, held.apart)])
+    truth = np.repeat([1, 0], [held.joined.shape[1], held.apart.shape[1]])
+    return {
+        "auc": float(metrics.roc_auc_score(truth, score)),
+        "average_precision": float(metrics.average_precision_score(truth, score)),
+    }
+
+
+def _cosines(rows: Tensor, pairs: Array) -> Array:
+    blocks = torch.tensor(pairs, device=rows.device).split(_BLOCK, 1)
+    return torch.cat([(rows[a] * rows[b]).sum(1) for a, b in blocks]).double().cpu().numpy()

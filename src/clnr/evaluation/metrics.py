@@ -1,0 +1,96 @@
+"""What is measured of a trained method beside accuracy: its geometry always, more where asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+
+from clnr.engine import Engine, Placed, unit_rows
+from clnr.evaluation import clusters as clusters_of
+from clnr.evaluation import geometry
+from clnr.graph import Split
+from clnr.methods import DROP, Method
+from clnr.methods.recipe import Recipe
+from clnr.nn.layers import Parameters
+from clnr.support.arguments import known, several
+from clnr.training.loop import Fitted
+
+
+class Learned(NamedTuple):
+    """What a training came to: parameters, and the embedding of the whole graph."""
+
+    seed: int
+    recipe: Recipe
+    placed: Placed
+    fitted: Fitted
+    z: torch.Tensor
+
+
+def shape(method: Method, engine: Engine, learned: Learned, split: Split) -> dict[str, float]:
+    """Alignment, uniformity and effective rank."""
+    u, v = _positive_pairs(method, engine, learned, split)
+    return {
+        "alignment": geometry.alignment(u, v),
+        "uniformity": (geometry.uniformity(u) + geometry.uniformity(v)) / 2,
+        "effective_rank": geometry.effective_rank(learned.z),
+    }
+
+
+def clusters(method: Method, engine: Engine, learned: Learned, split: Split, labels: torch.Tensor) -> dict[str, float]:
+    """How well the classes are clusters of the embedding: three scores over all nodes that have a label."""
+    known = labels >= 0
+    return clusters_of(learned.z[known].cpu().numpy(), labels[known].cpu().numpy())
+
+
+def points(method: Method, engine: Engine, learned: Learned, split: Split, labels: torch.Tensor) -> dict[str, Any]:
+    """The validation nodes on the unit sphere, in two views that training never saw, and their classes."""
+    u, v = _positive_pairs(method, engine, learned, split)
+    classes = labels[torch.tensor(split.validation, device=labels.device)]
+    return {"u": _rounded(u), "v": _rounded(v), "classes": classes.tolist()}
+
+
+def time(method: Method, engine: Engine, learned: Learned, split: Split, labels: torch.Tensor) -> dict[str, float]:
+    """How long it trained: asked for where nothing else is run at the same time."""
+    return {"train_seconds": learned.fitted.seconds, "together": learned.fitted.together}
+
+
+def _rounded(rows: torch.Tensor) -> list[list[float]]:
+    return [[round(number, 5) for number in row] for row in rows.double().tolist()]
+
+
+Measures = dict[str, Callable[[Method, Engine, Learned, Split, torch.Tensor], Any]]
+MEASURES: Measures = {"clusters": clusters, "points": points, "time": time}
+
+
+def find_measures(names: Iterable[str]) -> Measures:
+    """Further measures by their names."""
+    return {known("measure", name, MEASURES): MEASURES[name] for name in several("measures", names, str, "names")}
+
+
+def _positive_pairs(method: Method, engine: Engine, learned: Learned, split: Split) -> list[torch.Tensor]:
+    """Validation nodes in two fresh views, as unit rows."""
+    seed, recipe, placed, fitted, z = learned
+    nodes = torch.tensor(split.validation, device=z.device)
+    return [unit_rows(rows) for rows in fresh_views(method, recipe, fitted.parameters, engine, placed, seed, nodes)]
+
+
+@torch.no_grad()
+def fresh_views(
+    method: Method, recipe: Recipe, parameters: Parameters, engine: Engine, placed: Placed, seed: int, nodes: torch.Tensor
+) -> list[torch.Tensor]:
+    """Rows of some nodes in two views that training never saw: what the geometry is measured on.
+
+    As the objective sees them, where the method draws two views alike; else the embeddings of two views with CLNR's changes,
+    at the recipe's rates.
+    """
+    model = method.build(recipe)
+    if method.twins:
+        return model.project(parameters, engine, model.look(placed, seed, "measure", 0), nodes)[:2]
+    views = (
+        method.but(method.name, method.summary, views=(DROP, DROP), objective=None)
+        .build(recipe)
+        .look(placed, seed, "measure", 0)
+    )
+    return [model.embed(parameters, engine, view)[nodes] for view in views]

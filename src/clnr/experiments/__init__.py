@@ -1,0 +1,1 @@
+"""Runs: one, many, cached, compared, searched."""

@@ -1,0 +1,87 @@
+"""Choosing a recipe by validation accuracy, with the test labels taken away."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clnr import datasets
+from clnr.errors import DataError, RecipeError, TrainingError
+from clnr.experiments.results import Run, Summary
+from clnr.experiments.runner import Session
+from clnr.graph import Graph, Split
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe, parse
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was changed in a recipe, and the runs that were made with it, none if one of them failed.
+
+    Their test nodes are validation nodes.
+    """
+
+    changes: dict[str, Any]
+    recipe: Recipe
+    runs: tuple[Run, ...] = ()
+    failure: str | None = None
+
+    @property
+    def validation(self) -> dict[str, Any] | None:
+        return Summary(self.runs).accuracy("validation") if self.runs else None
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.changes.items())
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``clnr search --json`` prints of each."""
+        told = {"changes": self.changes, "validation": self.validation, "failure": self.failure}
+        means = {name: Summary(self.runs).mean(name) if self.runs else None for name in ("epochs", "train_seconds")}
+        return {**told, **means, "recipe": self.recipe.to_dict()}
+
+
+def grid(over: list[str]) -> list[dict[str, Any]]:
+    """All combinations of ``key=a,b,c`` words, as of ``--over``."""
+    if not over:
+        raise RecipeError("--over key=a,b,c says what to try; see: clnr show METHOD DATASET for the keys")
+    axes = []
+    for word in over:
+        name, equals, values = word.partition("=")
+        if not equals:
+            raise RecipeError(f"--over '{word}' is not of the form key=a,b,c")
+        axes.append([parse([f"{name}={value}"]) for value in values.split(",")])
+    names = [next(iter(axis[0])) for axis in axes]
+    if len(set(names)) < len(names):
+        raise RecipeError(f"--over names {max(names, key=names.count)} twice; put all its values into one")
+    return [{name: value for each in combination for name, value in each.items()} for combination in itertools.product(*axes)]
+
+
+def blind(graph: Graph, seed: int) -> Graph:
+    """The graph with a seed's split, in which no test label can be read: validation nodes stand where test nodes stood."""
+    if graph.labels is None:
+        raise DataError(f"{graph.name} has no labels to choose a recipe by")
+    train, validation, _ = datasets.split_of(graph, seed)
+    labels = np.full_like(graph.labels, -1)
+    for nodes in (train, validation):
+        labels[nodes] = graph.labels[nodes]
+    return dataclasses.replace(graph, labels=labels, split=Split(train, validation, validation))
+
+
+def try_all(session: Session, method: Method, graph: Graph, trials: list[Trial]) -> Iterator[Trial]:
+    """Every trial, each when it has been run on every seed."""
+    for trial in trials:
+        try:
+            runs = [session.run(method, blind(graph, seed), seed, trial.recipe, str(trial)) for seed in range(session.seeds)]
+            yield dataclasses.replace(trial, runs=tuple(runs))
+        except TrainingError as error:
+            yield dataclasses.replace(trial, failure=str(error))
+
+
+def best_first(found: list[Trial]) -> list[Trial]:
+    """By mean validation accuracy, equals as they came, those that failed last."""
+    return sorted(found, key=lambda trial: -trial.validation["mean"] if trial.validation else 1.0)

@@ -1,0 +1,121 @@
+"""What a run leaves behind, and what several say together."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from clnr.errors import ClnrError
+from clnr.support.arguments import known, several
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training and its evaluation. Accuracies in percent; ``paper`` is the authors' optimistic rule.
+
+    ``epochs`` is how many were trained, which early stopping may make fewer than the recipe's; ``epoch_ms`` is None where
+    there were none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` counts everything but the
+    loading of data. ``together`` is how many were trained side by side: times are then this one's share, and the peak of memory
+    is that of all. ``more`` holds what was measured beside the usual, by name.
+    """
+
+    method: str
+    dataset: str
+    seed: int
+    strict: float
+    paper: float
+    validation: float
+    alignment: float
+    uniformity: float
+    effective_rank: float
+    epochs: int
+    train_seconds: float
+    epoch_ms: float | None
+    together: int
+    peak_memory_bytes: int
+    device: str
+    engine: str
+    precision: str
+    content: str
+    recipe: dict[str, Any]
+    versions: dict[str, str]
+    machine: str
+    seconds: float
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+_ACCURACIES = ("strict", "paper", "validation")
+_NUMBERS = tuple(each.name for each in fields(Run) if each.type in ("int", "float"))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Several runs that differ in their seed alone.
+
+    Accuracies are lists by seed with mean and population standard deviation; ``epoch_ms`` is the median, the peak of memory
+    the largest, and all else the mean over seeds.
+    """
+
+    runs: tuple[Run, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> Summary:
+        made = several("runs", runs, Run, "a Run each")
+        if not made:
+            raise ClnrError("runs must be one or more, and there is none")
+        return cls(tuple(sorted(made, key=lambda run: run.seed)))
+
+    def mean(self, measure: str) -> float:
+        return statistics.fmean(self._values("measure", measure, _NUMBERS))
+
+    def accuracy(self, protocol: str) -> dict[str, Any]:
+        values = self._values("protocol", protocol, _ACCURACIES)
+        return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "runs": values}
+
+    def _values(self, kind: str, name: str, choices: tuple[str, ...]) -> list[float]:
+        return [getattr(run, known(kind, name, choices)) for run in self.runs]
+
+    @property
+    def epoch_ms(self) -> float | None:
+        known = [run.epoch_ms for run in self.runs if run.epoch_ms is not None]
+        return statistics.median(known) if known else None
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        return max(run.peak_memory_bytes for run in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``clnr run --json`` prints."""
+        first = self.runs[0]
+        told = {
+            "method": first.method,
+            "dataset": first.dataset,
+            "seeds": len(self.runs),
+            "strict": self.accuracy("strict"),
+            "paper": self.accuracy("paper"),
+            **{
+                measure: self.mean(measure)
+                for measure in ("alignment", "uniformity", "effective_rank", "epochs", "train_seconds")
+            },
+            "epoch_ms": self.epoch_ms,
+            "together": max(run.together for run in self.runs),
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "device": first.device,
+            "precision": first.precision,
+            "machine": first.machine,
+            "recipe": first.recipe,
+            "versions": first.versions,
+        }
+        return dict(without_nan(told))
+
+
+def without_nan(value: Any) -> Any:
+    """For JSON, which has neither NaN nor infinity: None in their place."""
+    if isinstance(value, dict):
+        return {name: without_nan(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,323 @@
+"""run(): the whole line, from a name to a result. Read this first.
+
+load -> Graph -> views -> encoder -> postprocess -> objective -> fit -> embed -> evaluate -> Run
+"""
+
+from __future__ import annotations
+
+import numbers
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clnr import datasets, methods
+from clnr.engine import Engine, Placed, View, choose
+from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, TrainingError
+from clnr.evaluation import Task, predictions, probes
+from clnr.evaluation.metrics import Learned, Measures, find_measures, shape
+from clnr.experiments.results import Run
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.methods import Method
+from clnr.methods.model import Model
+from clnr.methods.presets import Shelved, shelved
+from clnr.methods.recipe import Recipe
+from clnr.nn.objectives import Lesson, Moment
+from clnr.support import environment, memory
+from clnr.support.arguments import of_kind, several, whole
+from clnr.training.loop import Fitted, Keeper, Watch, advice, fit_all
+
+LARGEST_SEED = 2**63 - 1
+
+
+def run(
+    method: Method | str = methods.CLNR,
+    dataset: Graph | str = "embedded",
+    seed: int = 0,
+    *,
+    recipe: Recipe | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    data_root: str | Path | None = None,
+    watch: Watch | None = None,
+    measures: Iterable[str] = (),
+) -> Run:
+    """Train a method on a data set and evaluate what it learned.
+
+    >>> from clnr import recipe_for, run
+    >>> quick = recipe_for("CLNR", "embedded").but(epochs=3, hidden=32, dimension=32, probe_steps=50)
+    >>> result = run("CLNR", "embedded", seed=0, recipe=quick)
+    >>> result.method, result.epochs, 30 < result.strict < 100
+    ('CLNR', 3, True)
+
+    Args:
+        method: A method, or its name.
+        dataset: A data set's name, or a graph with labels.
+        seed: Decides everything random: split, initial weights, views, sampled nodes.
+        recipe: All numbers; those shipped for this method and data set where not given, else for this method and any graph.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
+        data_root: Folder with raw data, looked into first.
+        watch: Told the number of epochs done and the latest loss known, now and then.
+        measures: What to measure beside the usual, kept in ``Run.more``: ``clusters``, ``points``, ``time``.
+    """
+    where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root}
+    (made,) = runs(method, dataset, [seed], recipe=recipe, watch=watch, measures=measures, **where)
+    return made
+
+
+def runs(
+    method: Method | str = methods.CLNR,
+    dataset: Graph | str = "embedded",
+    seeds: Iterable[int] = range(20),
+    *,
+    recipe: Recipe | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    data_root: str | Path | None = None,
+    watch: Watch | None = None,
+    measures: Iterable[str] = (),
+    together: int | None = None,
+) -> Iterator[Run]:
+    """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
+
+    >>> from clnr import Recipe, runs
+    >>> [run.seed for run in runs("Raw", "embedded", range(3), recipe=Recipe(probe_steps=10))]
+    [0, 1, 2]
+
+    The arguments are those of ``run``, and ``together``: how many are trained side by side at most, if fewer than the device
+    would have; with 1, times are those of one alone. No seed may come twice. What is returned is an iterator: runs come in the
+    order of seeds as they end, and an error of one is raised after the others of its group have come.
+    """
+    method, graph, recipe = _resolve(method, dataset, recipe, data_root)
+    if graph.labels is None:
+        advice = "" if method.supervised else "; embed() needs none"
+        raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
+    engine, wanted, more = choose(device, precision), _seeds(seeds), find_measures(measures)
+    most = engine.together if together is None else max(1, whole("together", together))
+    count = min(most, engine.together)
+    groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
+    return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, watch, more))
+
+
+def _as_memory_allows(
+    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None, more: Measures
+) -> Iterator[Run]:
+    """Runs of some seeds side by side; where memory is too short for all, of one half and then the other."""
+    made: list[Run | TrainingError] = []
+    try:
+        with memory.enough_memory():
+            made = _runs(method, graph, seeds, recipe, engine, watch, more)
+    except OutOfMemory:
+        if len(seeds) == 1:
+            raise
+    if not made:
+        half = len(seeds) // 2
+        for part in (seeds[:half], seeds[half:]):
+            yield from _as_memory_allows(method, graph, part, recipe, engine, watch, more)
+    yield from (each for each in made if isinstance(each, Run))
+    for each in made:
+        if isinstance(each, TrainingError):
+            raise each
+
+
+def embed(
+    method: Method | str = methods.CLNR,
+    dataset: Graph | str = "embedded",
+    seed: int = 0,
+    *,
+    recipe: Recipe | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    data_root: str | Path | None = None,
+    watch: Watch | None = None,
+) -> Array:
+    """Train a method on a graph and return its embedding: one row per node, float32.
+
+    >>> from clnr import embed, load, recipe_for
+    >>> graph = load("embedded")
+    >>> embed("CLNR", graph, recipe=recipe_for("CLNR", "embedded").but(epochs=3, hidden=32, dimension=16)).shape
+    (2400, 16)
+
+    No labels are needed, nor looked at, but by a method that is taught by them; its embedding is its logits. The arguments are
+    those of ``run``, which evaluates the same embedding.
+    """
+    method, graph, recipe = _resolve(method, dataset, recipe, data_root)
+    return learn(method, graph, seed, recipe, choose(device, precision), watch).z.cpu().numpy()
+
+
+def learn(
+    method: Method,
+    graph: Graph,
+    seed: int,
+    recipe: Recipe,
+    engine: Engine,
+    watch: Watch | None = None,
+    keeper: Keeper | None = None,
+) -> Learned:
+    """Train a method on a graph: parameters, and the embedding that they give. A keeper lets it go on after a stop."""
+    with memory.enough_memory():
+        (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, watch, keeper)
+    if isinstance(learned, TrainingError):
+        raise learned
+    return learned
+
+
+def _resolve(
+    method: Method | str, dataset: Graph | str, recipe: Recipe | None, data_root: str | Path | None
+) -> tuple[Method, Graph, Recipe]:
+    method = method_of(method)
+    graph = datasets.load(dataset, data_root) if isinstance(dataset, str) else dataset
+    if not isinstance(graph, Graph):
+        raise DataError(f"a data set is a Graph or a name, not a {type(dataset).__name__}; the method comes first")
+    if recipe is None:
+        recipe = shelf(method, graph.dataset).recipe
+    if not isinstance(recipe, Recipe):
+        raise RecipeError(f"a recipe is a Recipe, not a {type(recipe).__name__}; vary one with recipe_for(...).but(...)")
+    return method, graph, recipe
+
+
+def method_of(method: Method | str) -> Method:
+    """A method, or that of a name."""
+    found = methods.find(method) if isinstance(method, str) else method
+    if not isinstance(found, Method):
+        raise MethodError(f"a method is a Method or a name, not a {type(method).__name__}; it comes before the data set")
+    return found
+
+
+def _seeds(seeds: Iterable[int]) -> list[int]:
+    wanted = [check_seed(seed) for seed in several("seeds", seeds, object, "such as range(20)")]
+    if len(set(wanted)) < len(wanted):
+        raise RecipeError(f"seed {max(wanted, key=wanted.count)} is there twice, and would be the same run")
+    return wanted
+
+
+def check_seed(seed: object) -> int:
+    """A seed, if it is one."""
+    number = int(seed) if isinstance(seed, numbers.Integral) else -1
+    if not 0 <= number <= LARGEST_SEED:
+        raise RecipeError(f"a seed must be a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
+    return number
+
+
+def _learn(
+    method: Method,
+    graph: Graph,
+    seeds: Sequence[int],
+    recipe: Recipe,
+    engine: Engine,
+    watch: Watch | None,
+    keeper: Keeper | None = None,
+) -> list[Learned | TrainingError]:
+    """The part of runs that sees no label but those of a lesson, because no other is there to be seen."""
+    of_kind("watch", watch, Callable | None, "a function of the epochs done and the loss, or None")
+    taught: dict[Recipe, dict[int, Lesson | None]] = {}
+    for seed in seeds:
+        lesson, own = None, recipe
+        if method.supervised:
+            lesson, classes = lesson_of(graph, seed, engine.device)
+            own = recipe.but(dimension=classes)
+        taught.setdefault(own, {})[seed] = lesson
+    seen = graph.without_labels()
+    placed = engine.place(seen)
+    learned: dict[int, Learned | TrainingError] = {}
+    for own, lessons in taught.items():
+        model = method.build(own)
+        noise = own.edge_noise
+        grounds = {seed: engine.place(datasets.with_noise(seen, noise, seed)) if noise else placed for seed in lessons}
+        starts = [Moment(engine, grounds[seed], seed, 0, own.epochs, lesson) for seed, lesson in lessons.items()]
+        for seed, fitted in zip(lessons, fit_all(model, own, starts, watch, keeper), strict=True):
+            learned[seed] = _embedded(model, engine, seed, own, placed, fitted)
+    return [learned[seed] for seed in seeds]
+
+
+def _embedded(
+    model: Model, engine: Engine, seed: int, recipe: Recipe, placed: Placed, fitted: Fitted | TrainingError
+) -> Learned | TrainingError:
+    if isinstance(fitted, TrainingError):
+        return fitted
+    z = model.embed(fitted.parameters, engine.exact, View(placed))
+    if not z.isfinite().all():
+        return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
+    return Learned(seed, recipe, placed, fitted, z)
+
+
+def lesson_of(graph: Graph, seed: int, device: torch.device) -> tuple[Lesson, int]:
+    """What a supervised method may know, of training and validation nodes alone, and the number of classes in it.
+
+    Classes are counted up to the largest of a training node; validation nodes of classes beyond can teach nothing.
+    """
+    if graph.labels is None:
+        raise DataError(f"{graph.name} has no labels, and a supervised method is taught by them")
+    split = datasets.split_of(graph, seed)
+    classes = int(graph.labels[split.train].max()) + 1
+    validation = split.validation[graph.labels[split.validation] < classes]
+    if not len(validation):
+        raise DataError(f"{graph.name} has no validation node of a class that is among the training nodes")
+    arrays = (split.train, graph.labels[split.train], validation, graph.labels[validation])
+    return Lesson(*(torch.tensor(array, device=device) for array in arrays)), classes
+
+
+def _runs(
+    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None, more: Measures
+) -> list[Run | TrainingError]:
+    assert graph.labels is not None
+    began = time.perf_counter()
+    splits = {seed: datasets.split_of(graph, seed) for seed in seeds}
+    meter = memory.MemoryMeter(engine.device)
+    learned = _learn(method, graph, seeds, recipe, engine, watch)
+    labels = torch.tensor(graph.labels, device=engine.device)
+    good = [own for own in learned if isinstance(own, Learned)]
+    if method.supervised:
+        measured = [predictions(own.z, labels, splits[own.seed]) for own in good]
+    else:
+        rate, decay = recipe.probe_learning_rate, recipe.probe_weight_decay
+        measured = probes([Task(own.z, splits[own.seed], rate, decay) for own in good], labels, recipe.probe_steps)
+    shapes = [shape(method, engine.exact, own, splits[own.seed]) for own in good]
+    further = [
+        {name: measure(method, engine.exact, own, splits[own.seed], labels) for name, measure in more.items()} for own in good
+    ]
+    peak, seconds = meter.peak(), (time.perf_counter() - began) / len(seeds)
+    made = {
+        own.seed: Run(
+            method=method.name,
+            dataset=graph.name,
+            seed=own.seed,
+            strict=accuracy.strict,
+            paper=accuracy.paper,
+            validation=accuracy.validation,
+            **form,
+            epochs=len(own.fitted.losses),
+            train_seconds=own.fitted.seconds,
+            epoch_ms=own.fitted.epoch_ms,
+            together=own.fitted.together,
+            peak_memory_bytes=peak,
+            device=engine.device.type,
+            engine=engine.name,
+            precision=engine.precision,
+            content=graph.digest,
+            recipe=own.recipe.to_dict(),
+            versions=environment.versions(),
+            machine=environment.describe(engine.device),
+            seconds=seconds,
+            more=other,
+        )
+        for own, accuracy, form, other in zip(good, measured, shapes, further, strict=True)
+    }
+    return [made[own.seed] if isinstance(own, Learned) else own for own in learned]
+
+
+def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
+    """The shipped recipe for a method on a data set: what ``run`` takes where it is given none. Vary it with ``but``.
+
+    For a graph of one's own, whatever its name, it is the method's for any graph.
+    """
+    return shelf(method_of(method), dataset.dataset if isinstance(dataset, Graph) else datasets.find(dataset).name).recipe
+
+
+def shelf(method: Method, dataset: str | None) -> Shelved:
+    """The shipped recipe for a method on a data set, or on any where that is None, with its sources and what was published."""
+    return shelved(dataset, method.lineage)

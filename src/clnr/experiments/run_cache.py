@@ -1,0 +1,245 @@
+"""The record of runs: one SQLite file, one row per run, safe with several writers and after a kill at any moment."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from clnr.engine import Engine
+from clnr.errors import RecordError
+from clnr.experiments.results import Run
+from clnr.graph import Graph
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe
+from clnr.support import code_digest, environment
+from clnr.support.humanize import shortened
+from clnr.support.paths import state_folder
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Run))
+_DOCUMENTS = ("recipe", "versions", "more")
+_OPTIONAL = ("epoch_ms",)
+_TEXTS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
+_WHOLE = ("seed", "epochs", "together", "peak_memory_bytes")
+_LARGEST = sys.float_info.max
+# Of a number the least and the largest that it can be; all others are finite and not negative.
+_BOUNDS = {"alignment": (0, math.inf), "effective_rank": (0, math.inf), "uniformity": (-math.inf, _LARGEST)}
+_LEVELS = 8
+_RESERVE = 1 << 16
+
+# Columns that came with a form of the record, and what they are in rows of before.
+_ADDED = {
+    # Form 1 had no early stopping, so that all epochs of the recipe were trained, or none.
+    2: ("epochs", "CASE WHEN epoch_ms IS NULL OR NOT json_valid(recipe) THEN 0 ELSE json_extract(recipe, '$.epochs') END"),
+    3: ("together", "1"),  # Every run was trained alone.
+    4: ("more", "'{}'"),  # Nothing was measured beside the usual.
+}
+_FORM = max(_ADDED)
+
+
+def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Engine) -> str:
+    """What makes two runs the same run: data, method, recipe, seed, engine, precision, code, torch and hardware."""
+    parts = {
+        "content": graph.digest,
+        "method": method.parts(),
+        "recipe": recipe.to_dict(),
+        "seed": seed,
+        "engine": engine.name,
+        "precision": engine.precision,
+        "code": code_digest.code_version(),
+        **environment.computed_by(engine.device),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+class Record:
+    """The runs made before. Reading changes nothing, and what is no record is left as it is.
+
+    Args:
+        path: The file; where the system keeps such things, or under CLNR_HOME, if not given.
+    """
+
+    def __init__(self, path: Path | None = None):
+        self.path = path or state_folder() / "runs.sqlite"
+
+    def prepare(self) -> None:
+        """Make sure now, before hours of work, that runs can be written: by writing, and taking it back."""
+        with self._writing() as base:
+            (found,) = base.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+            base.execute("CREATE TABLE IF NOT EXISTS reserve (space BLOB)")
+            base.execute("INSERT INTO reserve VALUES (zeroblob(?))", (_RESERVE,))
+        with self._writing() as base:
+            base.execute("DELETE FROM reserve")
+
+    def add(self, key: str, run: Run, again: bool = False) -> None:
+        """Write one run, whole or not at all.
+
+        Where another process has written the same run in the meantime, with all that was measured of this one, that row
+        stands for both, unless it was to be run ``again``.
+        """
+        with self._writing() as base:
+            row = _row(run)
+            _run(row)  # What could not be read is not written.
+            others = [] if again else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
+            if any(run.more.keys() <= _document("more", more).keys() for (more,) in others):
+                return
+            made = datetime.now(UTC).isoformat(timespec="seconds")
+            marks = ", ".join("?" * (len(_FIELDS) + 2))
+            base.execute(f"INSERT INTO runs (key, made, {', '.join(_FIELDS)}) VALUES ({marks})", [key, made, *row])
+
+    def find(self, key: str) -> Run | None:
+        """The latest run of this key, if there is one."""
+        rows = self._select("WHERE key = ? ORDER BY id DESC LIMIT 1", [key])
+        return rows[0][1] if rows else None
+
+    def runs(
+        self, method: str | None = None, dataset: str | None = None, device: str | None = None, last: int | None = None
+    ) -> list[tuple[str, Run]]:
+        """Runs with the time that each was made, oldest first, filtered by what is given, in any case."""
+        wanted = {"method": method, "dataset": dataset, "device": device}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        where = " AND ".join(f"{name} = ? COLLATE NOCASE" for name in given)
+        limit = -1 if last is None else min(last, 2**63 - 1)
+        rows = self._select(f"{'WHERE ' + where if where else ''} ORDER BY id DESC LIMIT ?", [*given.values(), limit])
+        return rows[::-1]
+
+    def _select(self, clauses: str, values: list[Any]) -> list[tuple[str, Run]]:
+        with self._errors():
+            if not self.path.exists():
+                return []
+            with closing(self._connect()) as base:
+                # All is read of one state, whatever another process writes meanwhile.
+                base.execute("BEGIN")
+                # A kill between the making of the file and that of its table leaves a record without runs.
+                if not (form := _form(base)):
+                    return []
+                before = {name: value for number, (name, value) in _ADDED.items() if number > form}
+                names = ", ".join(f"{before[name]} AS {name}" if name in before else name for name in _FIELDS)
+                rows = base.execute(f"SELECT made, {names} FROM runs {clauses}", values).fetchall()
+            return [(_text("made", made), _run(row)) for made, *row in rows]
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction on a record of today's form. Where it fails, the file is as before, and not there if it was not."""
+        with self._errors():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = not self.path.exists()
+            try:
+                with closing(self._connect()) as base, base:
+                    base.execute("BEGIN IMMEDIATE")
+                    _update(base, _form(base))
+                    yield base
+            except BaseException:
+                # Without a byte in it, it is nobody else's either.
+                if fresh and self.path.is_file() and not self.path.stat().st_size:
+                    self.path.unlink()
+                raise
+
+    def _connect(self) -> sqlite3.Connection:
+        # SQLite's rollback journal, not its write-ahead log: the latter needs shared memory, which network homes lack.
+        return sqlite3.connect(self.path, timeout=60)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Whatever goes wrong with the file, in one line."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            said = f"cannot be used: {' '.join(reason.split())}; CLNR_HOME names another place for it"
+            raise RecordError(f"the record of runs, {self.path}, {said}") from None
+
+
+def _form(base: sqlite3.Connection) -> int:
+    """The version of the record's form, 0 before it has any; an error where the file is something else."""
+    version = int(base.execute("PRAGMA user_version").fetchone()[0])
+    if version > _FORM:
+        raise sqlite3.DatabaseError(f"it was written by a newer clnr (form {version}; this one knows {_FORM})")
+    kinds = dict(base.execute("SELECT name, type FROM sqlite_master").fetchall())
+    if not version and not kinds:
+        return 0
+    later = {name for number, (name, _) in _ADDED.items() if number > version}
+    columns = {row[1] for row in base.execute("PRAGMA table_info(runs)")}
+    if version < 1 or kinds.get("runs") != "table" or columns != {"id", "key", "made", *_FIELDS} - later:
+        raise sqlite3.DatabaseError("it is a database, but not one of runs")
+    return version
+
+
+def _update(base: sqlite3.Connection, form: int) -> None:
+    """Give a file today's form: afresh, or from an older one."""
+    if form == _FORM:
+        return
+    if not form:
+        base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(_FIELDS)})")
+    for number, (name, value) in _ADDED.items():
+        if 0 < form < number:
+            base.execute(f"ALTER TABLE runs ADD COLUMN {name}")
+            base.execute(f"UPDATE runs SET {name} = {value}")
+    base.execute("CREATE INDEX IF NOT EXISTS runs_key ON runs (key)")
+    base.execute(f"PRAGMA user_version = {_FORM}")
+
+
+def _row(run: Run) -> list[Any]:
+    """A run as it is kept: SQLite has no NaN, and NULL stands for it."""
+    values = dataclasses.asdict(run)
+    values |= {name: json.dumps(values[name]) for name in _DOCUMENTS}
+    return [None if isinstance(value, float) and math.isnan(value) else value for value in values.values()]
+
+
+def _run(row: list[Any]) -> Run:
+    return Run(**{name: _value(name, value) for name, value in zip(_FIELDS, row, strict=True)})
+
+
+def _value(name: str, value: Any) -> Any:
+    """What a column holds, if it can be that."""
+    if name in _DOCUMENTS:
+        return _document(name, value)
+    if name in _TEXTS:
+        return _text(name, value)
+    if value is None and name not in _WHOLE:
+        return None if name in _OPTIONAL else math.nan
+    least, most = _BOUNDS.get(name, (0, _LARGEST))
+    if not isinstance(value, int if name in _WHOLE else int | float) or not least <= value <= most:
+        raise _wrong(name, value)
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(name, value)
+    return value
+
+
+def _document(name: str, value: Any) -> dict[str, Any]:
+    """A dictionary that is kept as JSON, nested no deeper than any of ours."""
+    try:
+        found = json.loads(_text(name, value))
+    except (ValueError, RecursionError):
+        raise _wrong(name, value) from None
+    if not isinstance(found, dict) or _depth(found) > _LEVELS:
+        raise _wrong(name, value)
+    if name == "versions" and not ("code" in found and all(isinstance(each, str) for each in found.values())):
+        raise _wrong(name, value)
+    return found
+
+
+def _depth(value: Any, most: int = _LEVELS) -> int:
+    """How deep lists and dictionaries are nested, counted to one more than ``most``."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    if inner is None or most < 0:
+        return 0
+    return 1 + max((_depth(each, most - 1) for each in inner if isinstance(each, dict | list)), default=0)
+
+
+def _wrong(name: str, value: Any) -> ValueError:
+    return ValueError(f"a run has {shortened(repr(value), 60)} for its {name}")

@@ -1,0 +1,90 @@
+"""Runs of many seeds: from the run cache where it has them, else made now and kept there."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from clnr.engine import Engine
+from clnr.errors import RecordError
+from clnr.experiments.results import Run, Summary
+from clnr.experiments.run import runs
+from clnr.experiments.run_cache import Record, run_key
+from clnr.graph import Graph
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe
+from clnr.support import environment
+from clnr.support.paths import cache_folder
+from clnr.support.progress import Bar
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """How runs are made: how many seeds, on what, kept where.
+
+    Attributes:
+        seeds: Seeds 0, 1, 2 ..., this many.
+        engine: Where to compute.
+        record: Where runs are kept and looked up.
+        again: Run even what the record holds already.
+        bar: Shows how far it is.
+    """
+
+    seeds: int
+    engine: Engine
+    record: Record
+    again: bool
+    bar: Bar
+
+    def runs(self, method: Method, graph: Graph, recipe: Recipe) -> tuple[Summary, RecordError | None]:
+        """Runs of all seeds: from the record where it has them, else made now and recorded.
+
+        A run that cannot be recorded is still a run: it is returned with the rest, and the reason beside them.
+        """
+        keys = {seed: run_key(graph, method, recipe, seed, self.engine) for seed in range(self.seeds)}
+        made = {seed: found for seed, key in keys.items() if not self.again and (found := self.record.find(key))}
+        if made:
+            said = f"{method.name}: {len(made)} of {self.seeds} from the record ({self.record.path}); --again runs them anew"
+            self.bar.remark(said)
+        missing = [seed for seed in keys if seed not in made]
+        failure: RecordError | None = None
+        for begin in range(0, len(missing), self.engine.together):
+            for run in self._now(method, graph, missing[begin : begin + self.engine.together], recipe):
+                made[run.seed] = run
+                try:
+                    self.record.add(keys[run.seed], run, self.again)
+                except RecordError as error:
+                    failure = error
+        return Summary.of(list(made.values())), failure
+
+    def run(self, method: Method, graph: Graph, seed: int, recipe: Recipe, remark: str = "") -> Run:
+        """One run, shown while it lasts and kept nowhere."""
+        (made,) = self._now(method, graph, [seed], recipe, remark)
+        return made
+
+    def _now(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, remark: str = "") -> Iterator[Run]:
+        """Runs made now, side by side as far as the engine has them."""
+        epochs = recipe.epochs if method.objective else 0
+        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+        what = [f"{method.name} on {graph.name}", *([remark] if remark else []), which]
+        with first_use(self.engine, self.bar), self.bar.training(", ".join(what), epochs) as watch:
+            device, precision = self.engine.device.type, self.engine.precision
+            yield from runs(method, graph, seeds, recipe=recipe, device=device, precision=precision, watch=watch)
+
+
+@contextmanager
+def first_use(engine: Engine, bar: Bar) -> Iterator[None]:
+    """Say so where an engine is used for the first time and compiles; a mark that it was is left, if it can be."""
+    facts = (engine.name, engine.precision, environment.describe(engine.device), *environment.versions().values())
+    mark = cache_folder() / "compiled" / hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+    first = engine.compiles and not mark.exists()
+    if first:
+        bar.remark("compiling for this machine; it takes up to a minute, once")
+    yield
+    if first:
+        with contextlib.suppress(OSError):
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()

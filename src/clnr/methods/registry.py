@@ -1,0 +1,253 @@
+"""Every method as one declaration."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from clnr.augment.augmentations import (
+    Alter,
+    Diffuse,
+    DropEdges,
+    DropOut,
+    DropUnimportantEdges,
+    MaskFeatures,
+    MaskUnimportantFeatures,
+    ShuffleNodes,
+)
+from clnr.errors import MethodError, UnknownName
+from clnr.methods.model import Model
+from clnr.methods.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
+from clnr.nn.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, Momentum, PerView, PReLUGCN
+from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
+from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
+from clnr.support.arguments import known, of_kind
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method as data: which parts, in which places. Parts find their numbers in the recipe by their fields' names.
+
+    Attributes:
+        name: As the literature writes it.
+        summary: One line for ``clnr ls methods``.
+        encoder: From a view to rows.
+        views: The changes that make each view.
+        postprocess: Applied in order to each view's rows.
+        objective: What training lowers; None where nothing is trained.
+        parent: The method that this one varies, whose recipe it uses where it has none of its own.
+    """
+
+    name: str
+    summary: str
+    encoder: type[Encoder]
+    views: tuple[tuple[type[Alter], ...], ...]
+    postprocess: tuple[type[Postprocess], ...] = ()
+    objective: type[Objective] | None = None
+    parent: Method | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.views, tuple) and all(isinstance(view, tuple) for view in self.views)):
+            raise MethodError(f"{self.name}: views are a tuple of one tuple of parts for each view, not {self.views!r}")
+        if not isinstance(self.postprocess, tuple):
+            raise MethodError(f"{self.name}: postprocess is a tuple of parts, not {self.postprocess!r}")
+        if not isinstance(self.parent, Method | None):
+            raise MethodError(f"{self.name}: parent is a Method or None, not {self.parent!r}")
+        self._check("encoder", Encoder, self.encoder)
+        self._check("views", Alter, *(part for view in self.views for part in view))
+        self._check("postprocess", Postprocess, *self.postprocess)
+        if self.objective is not None:
+            self._check("objective", Objective, self.objective)
+        right = SOME if self.objective is None else self.objective.views
+        if len(self.views) not in right:
+            said = f"{right[0]}, {right[1]}, ..." if len(right) > 1 else str(right[0])
+            raise MethodError(f"{self.name}, views: there must be {said} of them, not {len(self.views)}")
+
+    def _check(self, place: str, kind: type, *parts: Any) -> None:
+        """Fail on what cannot stand in a place, with what could."""
+        for part in parts:
+            wrong = _mistake(part, kind)
+            if wrong is not None:
+                raise MethodError(f"{self.name}, {place}: {getattr(part, '__name__', part)!s} {wrong}")
+
+    def but(self, name: str, summary: str, **changes: Any) -> Method:
+        """This method with some places filled otherwise.
+
+        >>> from clnr import CLNR
+        >>> CLNR.but("plain", "CLNR without postprocessing", postprocess=()).lineage
+        ('plain', 'CLNR')
+        """
+        for place in changes:
+            known("place of a method", place, PLACES)
+        return dataclasses.replace(self, name=name, summary=summary, parent=self, **changes)
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """Its name, then its ancestors'."""
+        return (self.name, *(self.parent.lineage if self.parent else ()))
+
+    def parts(self) -> dict[str, Any]:
+        """The declaration by the parts' names: what tells two methods apart, whatever they are called."""
+        return {
+            "encoder": self.encoder.__qualname__,
+            "views": [[part.__qualname__ for part in view] for view in self.views],
+            "postprocess": [part.__qualname__ for part in self.postprocess],
+            "objective": None if self.objective is None else self.objective.__qualname__,
+        }
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of a recipe that have a say in this method, in a recipe's order."""
+        asked = self._learning | set(self.measuring)
+        # Labels say how wide a classifier's rows are, and they are no embedding to be probed.
+        asked = asked - {"dimension"} if self.supervised else asked | set(PROBE)
+        return tuple(name for name in KEYS if name in asked)
+
+    @property
+    def measuring(self) -> tuple[str, ...]:
+        """Those of its keys that training has no use for: the views on which its geometry is measured do."""
+        return () if self.twins else tuple(name for name in KEYS if name in _asked(DROP) - self._learning)
+
+    @property
+    def _learning(self) -> set[str]:
+        parts = [self.encoder, *(part for view in self.views for part in view), *self.postprocess]
+        return _asked(parts) | (_asked([self.objective]) | set(TRAINING) if self.objective else set())
+
+    @property
+    def twins(self) -> bool:
+        """Whether it draws two views alike, whose rows of one node are a positive pair."""
+        return len(self.views) == 2 and self.views[0] == self.views[1]
+
+    @property
+    def supervised(self) -> bool:
+        """Whether it is taught by labels."""
+        return self.objective is not None and self.objective.supervised
+
+    def architecture(self) -> Architecture | None:
+        """Its row of the paper's table of architectures; None where nothing is learned."""
+        objective = self.objective
+        if objective is None:
+            return None
+        return Architecture(
+            target=objective.target,
+            estimator=objective.estimator,
+            head=objective.head or any(part.head for part in self.postprocess),
+            asymmetric=self.encoder.asymmetric,
+            negatives=objective.negatives,
+        )
+
+    def build(self, recipe: Recipe) -> Model:
+        """The method with a recipe's numbers in it."""
+        of_kind("recipe", recipe, Recipe, "a Recipe")
+        return Model(
+            encoder=_fill(self.encoder, recipe),
+            views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
+            postprocess=tuple(_fill(part, recipe) for part in self.postprocess),
+            objective=None if self.objective is None else _fill(self.objective, recipe),
+        )
+
+
+PLACES = ("encoder", "views", "postprocess", "objective")
+
+
+def _mistake(part: Any, kind: type) -> str | None:
+    """Why something cannot be a part of a kind; None if it can."""
+    if not isinstance(part, type):
+        return f"is not a class; give the {kind.__name__} itself, and the recipe fills in its numbers"
+    if not issubclass(part, kind):
+        return f"is no subclass of {kind.__name__}"
+    if inspect.isabstract(part):
+        missing = sorted(part.__abstractmethods__)  # type: ignore[attr-defined]
+        return f"does not define {', '.join(missing)}"
+    if not (dataclasses.is_dataclass(part) and part.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        return "is not declared with @dataclass(frozen=True)"
+    if issubclass(part, Objective) and not hasattr(part, "target"):
+        return "does not say its target, as in: target: ClassVar[str] = 'N-N'"
+    if issubclass(part, Alter) and not hasattr(part, "stream"):
+        return "does not name its random stream, as in: stream: ClassVar[str] = 'DropEdges'"
+    for spec in dataclasses.fields(part):
+        has_default = spec.default is not dataclasses.MISSING or spec.default_factory is not dataclasses.MISSING
+        if spec.name in KEYS and has_default:
+            return f"has a default for {spec.name}, which the recipe fills in; leave it out, or use another name"
+        if spec.name not in KEYS and not has_default:
+            return f"asks for {spec.name}, which no recipe has; give it a default"
+    return None
+
+
+class Architecture(NamedTuple):
+    """What the paper compares methods by: what is compared (nodes, graph, features, classes), and what it takes."""
+
+    target: str
+    estimator: bool
+    head: bool
+    asymmetric: bool
+    negatives: bool
+
+
+def _asked(parts: Iterable[Any]) -> set[str]:
+    """The keys that parts ask for, the second view's beside the first's."""
+    asked = {spec.name for part in parts for spec in dataclasses.fields(part)}
+    return asked | {second for name, second in SECOND.items() if name in asked}
+
+
+def _fill(part: type[Part], recipe: Recipe) -> Part:
+    """A part with the recipe's numbers; a field that no recipe knows keeps its own default."""
+    names = [spec.name for spec in dataclasses.fields(part)]  # type: ignore[arg-type]
+    return part(**{name: getattr(recipe, name) for name in names if name in KEYS})
+
+
+DROP = (DropEdges, MaskFeatures)
+MASK = (MaskFeatures,)
+ADAPT = (DropUnimportantEdges, MaskUnimportantFeatures)
+SHUFFLE = (ShuffleNodes,)
+
+CLNR = Method("CLNR", "contrast nodes of two views, columns standardised", Backbone, (DROP, DROP), (Standardize,), NTXent)
+NCLNR = CLNR.but("nCLNR", "CLNR without postprocessing", postprocess=())
+DCLNR = CLNR.but("dCLNR", "CLNR with columns decorrelated: whitening", postprocess=(Whiten,))
+RCLNR = CLNR.but("rCLNR", "CLNR with one scale for all columns: dCLNR as the paper ran it", postprocess=(Rescale,))
+GRACE = CLNR.but("GRACE", "contrast nodes through a learned head", postprocess=(Head,))
+GRACE_ALL = GRACE.but("GRACE-all", "GRACE with all nodes in the loss, as its own paper has it")
+GCLNR = CLNR.but("GCLNR", "GRACE's head, then CLNR's standardisation", postprocess=(Head, Standardize))
+GCA = GRACE.but("GCA", "GRACE with rates that spare what is central", views=(ADAPT, ADAPT))
+CCA_SSG = CLNR.but("CCA-SSG", "correlate columns of two views, decorrelate them within", objective=CCA)
+BGRL = NCLNR.but("BGRL", "predict a slowly following copy of oneself", encoder=Momentum, objective=Bootstrap)
+DGI = NCLNR.but(
+    "DGI", "tell nodes from corrupted ones by the graph's mean", encoder=PReLUGCN, views=((), SHUFFLE), objective=Infomax
+)
+MVGRL = DGI.but(
+    "MVGRL",
+    "DGI across two views: edges and their diffusion",
+    encoder=PerView,
+    views=((), (Diffuse,), SHUFFLE, (Diffuse, ShuffleNodes)),
+    postprocess=(ShortcutHead,),
+)
+MVGRL_PLAIN = MVGRL.but("MVGRL-plain", "MVGRL without a head, as its authors' program for nodes", postprocess=())
+GAE = NCLNR.but("GAE", "reconstruct edges from inner products", encoder=GCN, views=((),), objective=Reconstruct)
+VGAE = GAE.but("VGAE", "GAE with a normal law for each node", encoder=GaussianGCN, objective=Variational)
+SUPERVISED_GCN = NCLNR.but(
+    "GCN", "graph convolutions taught by labels", encoder=GCN, views=((DropOut,),), objective=CrossEntropy
+)
+SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "graph attention taught by labels", encoder=GAT)
+UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained", objective=None)
+RAW = UNTRAINED.but("Raw", "the features themselves, no encoder", encoder=Features, views=(MASK, MASK), postprocess=())
+
+METHODS = {
+    method.name: method
+    for method in (
+        *(RAW, UNTRAINED, GAE, VGAE, DGI, MVGRL, MVGRL_PLAIN, CCA_SSG, BGRL, GRACE, GRACE_ALL, GCA),
+        *(CLNR, NCLNR, DCLNR, RCLNR, GCLNR, SUPERVISED_GCN, SUPERVISED_GAT),
+    )
+}
+
+
+def find(name: str) -> Method:
+    """A method by name, in any case."""
+    for method in METHODS.values():
+        if isinstance(name, str) and method.name.casefold() == name.casefold():
+            return method
+    raise UnknownName("method", name, METHODS)

@@ -1,0 +1,24 @@
+"""Encoders: from a view to one row per node. Weights live in a plain dictionary, apart from the formula."""
+
+from __future__ import annotations
+
+from clnr.nn.encoders.encoder import Encoder, Features, PlainEncoder
+from clnr.nn.encoders.gat import GAT
+from clnr.nn.encoders.gcn import GCN, BatchGCN, GaussianGCN, PReLUGCN
+from clnr.nn.encoders.mlp import MLP, Backbone
+from clnr.nn.encoders.paired_encoders import Momentum, PerView
+
+__all__ = [
+    "GAT",
+    "GCN",
+    "MLP",
+    "Backbone",
+    "BatchGCN",
+    "Encoder",
+    "Features",
+    "GaussianGCN",
+    "Momentum",
+    "PReLUGCN",
+    "PerView",
+    "PlainEncoder",
+]

@@ -1,0 +1,125 @@
+"""Graph convolutions, with what different papers put between and after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from clnr import rng
+from clnr.engine import Operators
+from clnr.nn.encoders.encoder import NormedEncoder, PlainEncoder
+from clnr.nn.layers import Parameters, batch_norm, convolution_layers, norms, prelu, slopes
+from clnr.nn.lazy_linear import Affine, Rows, formed
+
+
+def _convolutions(parameters: Parameters, operators: Operators, layers: int, after: Callable[[Tensor, int], Tensor]) -> Tensor:
+    r"""Layers :math:`H' = \hat A H W + b` with ``after`` each of them (Kipf and Welling, 2017)."""
+    h: Tensor | None = None
+    for layer in range(layers):
+        h = after(operators.convolve(parameters[f"{layer}.weight"], parameters[f"{layer}.bias"], h), layer)
+    assert h is not None
+    return h
+
+
+@dataclass(frozen=True)
+class GCN(PlainEncoder):
+    """Graph convolutions with ReLU between, and dropout where the view has it."""
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    def init(self, inputs: int, key: rng.Key) -> Parameters:
+        return convolution_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return formed(self.unformed(parameters, operators), operators.dense)
+
+    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
+        h: Tensor | None = None
+        for layer in range(self.layers):
+            weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
+            if layer == self.layers - 1 and h is not None and weight.shape[0] <= weight.shape[1]:
+                return Affine(operators.propagate(h, relu=True), weight, bias)
+            h = operators.convolve(weight, bias, h, relu=True)
+            if layer < self.layers - 1:
+                # Before ReLU or after, dropout does the same.
+                h = operators.dropout(h, f"layer {layer}")
+        assert h is not None
+        return h
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+
+@dataclass(frozen=True)
+class PReLUGCN(PlainEncoder):
+    """Graph convolutions, each with a PReLU after it (as in DGI and MVGRL)."""
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    def init(self, inputs: int, key: rng.Key) -> Parameters:
+        return GCN(self.layers, self.hidden, self.dimension).init(inputs, key) | slopes(self.layers)
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        def after(h: Tensor, layer: int) -> Tensor:
+            return prelu(h, parameters[f"{layer}.slope"])
+
+        return _convolutions(parameters, operators, self.layers, after)
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+
+@dataclass(frozen=True)
+class BatchGCN(NormedEncoder):
+    """Graph convolutions, each with batch normalisation and a PReLU after it (as in BGRL)."""
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    def init(self, inputs: int, key: rng.Key) -> Parameters:
+        plain = PReLUGCN(self.layers, self.hidden, self.dimension).init(inputs, key)
+        return plain | norms([*[self.hidden] * (self.layers - 1), self.dimension])
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+    def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
+        def after(h: Tensor, layer: int) -> Tensor:
+            return prelu(batch_norm(parameters, layer, h, statistics), parameters[f"{layer}.slope"])
+
+        return _convolutions(parameters, operators, self.layers, after)
+
+
+@dataclass(frozen=True)
+class GaussianGCN(PlainEncoder):
+    """A GCN that gives each node a normal law: ``dimension`` means, then as many logarithms of standard deviations.
+
+    The embedding is the means (Kipf and Welling, "Variational graph auto-encoders", 2016).
+    """
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    @property
+    def _both(self) -> GCN:
+        return GCN(self.layers, self.hidden, 2 * self.dimension)
+
+    def init(self, inputs: int, key: rng.Key) -> Parameters:
+        return self._both.init(inputs, key)
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return self._both(parameters, operators)
+
+    def width(self, inputs: int) -> int:
+        return 2 * self.dimension
+
+    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
+        return self(parameters, still[0])[:, : self.dimension]

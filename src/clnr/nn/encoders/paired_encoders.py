@@ -1,0 +1,104 @@
+"""Encoders of two halves: one that follows the other, and one for each kind of view."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from clnr import rng
+from clnr.engine import Operators
+from clnr.nn.encoders.encoder import Encoder
+from clnr.nn.encoders.gcn import BatchGCN, PReLUGCN
+from clnr.nn.layers import Parameters, at, under
+from clnr.nn.lazy_linear import Rows
+
+
+@dataclass(frozen=True)
+class Momentum(Encoder):
+    r"""An encoder that learns, and a target that follows it: :math:`\theta' \leftarrow m \theta' + (1 - m) \theta`.
+
+    ``m`` rises from ``momentum`` to 1 by a cosine. An objective sees the learning encoder's rows of all views, then the
+    target's, through which no gradient flows; the embedding is the learning one's. Thakoor et al., "Large-scale
+    representation learning on graphs via bootstrapping" (2022).
+    """
+
+    layers: int
+    hidden: int
+    dimension: int
+    momentum: float
+
+    asymmetric: ClassVar[bool] = True
+
+    @property
+    def _one(self) -> BatchGCN:
+        return BatchGCN(self.layers, self.hidden, self.dimension)
+
+    def init(self, inputs: int, key: rng.Key) -> Parameters:
+        # The target starts from weights of its own, as in the authors' program.
+        online, target = (at(side, self._one.init(inputs, rng.branch(key, side))) for side in ("online", "target"))
+        return online | target
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
+        return parameters | at("online", self._one.settle(under(parameters, "online"), still))
+
+    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
+        online = self._one.rows(under(parameters, "online"), views)
+        with torch.no_grad():
+            return online + self._one.rows(under(parameters, "target"), views)
+
+    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
+        return self._one.embed(under(parameters, "online"), still)
+
+    @torch.no_grad()
+    def advance(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:
+        step = (1 - self.momentum) * (1 + torch.cos(math.pi * torch.as_tensor((epoch + 1) / epochs))) / 2
+        for name, value in under(parameters, "target").items():
+            value.lerp_(parameters[f"online.{name}"], step.to(value.dtype))
+
+
+@dataclass(frozen=True)
+class PerView(Encoder):
+    """One encoder for the graph's own edges and one for its diffusion, taken in turn by the views; their sum is the embedding.
+
+    Hassani and Khasahmadi, "Contrastive multi-view representation learning on graphs" (2020).
+    """
+
+    layers: int
+    hidden: int
+    dimension: int
+
+    asymmetric: ClassVar[bool] = True
+
+    _SIDES: ClassVar[tuple[str, ...]] = ("edges", "diffusion")
+
+    @property
+    def _one(self) -> PReLUGCN:
+        return PReLUGCN(self.layers, self.hidden, self.dimension)
+
+    def init(self, inputs: int, key: rng.Key) -> Parameters:
+        edges, diffusion = (at(side, self._one.init(inputs, rng.branch(key, side))) for side in self._SIDES)
+        return edges | diffusion
+
+    def width(self, inputs: int) -> int:
+        return self.dimension
+
+    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
+        return [*self._each(parameters, views)]
+
+    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
+        return torch.stack(self._each(parameters, still)).sum(0)
+
+    def _each(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
+        sides = [under(parameters, side) for side in self._SIDES]
+        rows = []
+        for i, view in enumerate(views):
+            with view.lane:
+                rows.append(self._one(sides[i % len(sides)], view))
+        return rows

@@ -1,0 +1,135 @@
+"""Pieces of networks, as functions of plain dictionaries of weights: what encoders, heads and objectives are built of."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clnr import rng
+
+Parameters = dict[str, Tensor]
+
+_EPSILON = 1e-5
+
+
+def under(parameters: Parameters, place: str) -> Parameters:
+    """The parameters of one place, without its name before theirs."""
+    return {name[len(place) + 1 :]: value for name, value in parameters.items() if name.startswith(place + ".")}
+
+
+def at(place: str, parameters: Parameters) -> Parameters:
+    """Parameters with a place's name before theirs: what ``under`` undoes."""
+    return {f"{place}.{name}": value for name, value in parameters.items()}
+
+
+def misfit(expected: Mapping[str, Tensor], there: Mapping[str, Tensor]) -> str | None:
+    """In what tensors differ from those expected by name, shape or type, if they do."""
+    for name in sorted(expected.keys() | there.keys()):
+        if name not in there:
+            return f"'{name}' is not there"
+        if name not in expected:
+            return f"{name!r:.40} is not of this model"
+        if expected[name].shape != there[name].shape or expected[name].dtype != there[name].dtype:
+            return f"'{name}' is of another shape or type"
+    return None
+
+
+def within(bound: float, key: rng.Key, *shape: int) -> Tensor:
+    """Numbers drawn uniformly from -bound to bound."""
+    return ((2 * rng.uniform(key, math.prod(shape)) - 1) * bound).reshape(shape)
+
+
+def glorot(key: rng.Key, rows: int, columns: int) -> Tensor:
+    """A matrix drawn uniformly within sqrt(6 / (rows + columns)) (Glorot and Bengio, 2010)."""
+    return within(math.sqrt(6 / (rows + columns)), key, rows, columns)
+
+
+def bilinear(key: rng.Key, width: int) -> Tensor:
+    """A bilinear form of one output, drawn as DGI's and MVGRL's programs do.
+
+    They call torch's ``xavier_uniform_`` on its 1 x F x F weight, which counts F squared inputs and F outputs.
+    """
+    return within(math.sqrt(6 / (width * width + width)), key, width, width)
+
+
+def convolution_layers(widths: list[int], key: rng.Key) -> Parameters:
+    """Graph convolutions between the given widths: Glorot-uniform weights, zero biases, as PyG's ``GCNConv`` begins."""
+    parameters: Parameters = {}
+    for layer, (rows, columns) in enumerate(itertools.pairwise(widths)):
+        parameters[f"{layer}.weight"] = glorot(rng.branch(key, layer), rows, columns)
+        parameters[f"{layer}.bias"] = torch.zeros(columns)
+    return parameters
+
+
+def linear_layers(widths: list[int], key: rng.Key) -> Parameters:
+    """Plain linear layers between the given widths, as ``torch.nn.Linear`` begins: all uniform within 1 / sqrt(inputs)."""
+    parameters: Parameters = {}
+    for layer, (rows, columns) in enumerate(itertools.pairwise(widths)):
+        bound = 1 / math.sqrt(rows) if rows else 0.0
+        parameters[f"{layer}.weight"] = within(bound, rng.branch(key, layer), rows, columns)
+        parameters[f"{layer}.bias"] = within(bound, rng.branch(key, layer, "bias"), columns)
+    return parameters
+
+
+def slopes(layers: int) -> Parameters:
+    """The slope of each layer's ``prelu``, a quarter to begin with."""
+    return {f"{layer}.slope": torch.tensor(0.25) for layer in range(layers)}
+
+
+def prelu(h: Tensor, slope: Tensor) -> Tensor:
+    """ReLU with a learned slope below zero (He et al., 2015)."""
+    return torch.where(h > 0, h, slope * h)
+
+
+def prelu_linear(h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A linear layer after ``prelu``, whose output is not kept for the way back but computed again: half the memory."""
+    return _PReLULinear.apply(h, slope, weight, bias)
+
+
+class _PReLULinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(h, slope, weight)
+        return torch.addmm(bias, prelu(h, slope), weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        h, slope, weight = ctx.saved_tensors
+        (g,) = grads
+        of_weight = prelu(h, slope).T @ g
+        back = g @ weight.T
+        return torch.where(h > 0, back, slope * back), torch.where(h > 0, 0, h * back).sum(), of_weight, g.sum(0)
+
+
+def norms(widths: list[int]) -> Parameters:
+    """Scale and shift of each layer's ``batch_norm``."""
+    ones = {f"{layer}.scale": torch.ones(width) for layer, width in enumerate(widths)}
+    return ones | {f"{layer}.shift": torch.zeros(width) for layer, width in enumerate(widths)}
+
+
+def batch_norm(parameters: Parameters, layer: int, h: Tensor, statistics: Parameters | None = None) -> Tensor:
+    """Columns standardised, then scaled and shifted (Ioffe and Szegedy, 2015).
+
+    By the batch's own mean and variance, which are noted in ``statistics`` where that is given, unless the parameters hold
+    some from before.
+    """
+    scale, shift = parameters[f"{layer}.scale"], parameters[f"{layer}.shift"]
+    mean, variance = (parameters.get(f"{layer}.{name}") for name in ("mean", "variance"))
+    if mean is not None and variance is not None:
+        return ((h - mean) * (scale * (variance + _EPSILON).rsqrt()) + shift).to(h.dtype)
+    wide = torch.promote_types(h.dtype, torch.float32)
+    if statistics is not None:
+        variance, mean = torch.var_mean(h.to(wide), 0, correction=0)
+        statistics |= {f"{layer}.mean": mean, f"{layer}.variance": variance}
+    return torch.batch_norm(h, scale.to(wide), shift.to(wide), None, None, True, 0.0, _EPSILON, False)
+
+
+def perceptron(parameters: Parameters, z: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    """Two linear layers with an activation between."""
+    h = activation(z @ parameters["0.weight"] + parameters["0.bias"])
+    return h @ parameters["1.weight"] + parameters["1.bias"]

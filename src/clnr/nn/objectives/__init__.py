@@ -1,0 +1,25 @@
+"""Objectives: from the postprocessed views of one epoch to a number that falls."""
+
+from __future__ import annotations
+
+from clnr.nn.objectives.bootstrap import Bootstrap
+from clnr.nn.objectives.cca import CCA
+from clnr.nn.objectives.infomax import Infomax
+from clnr.nn.objectives.ntxent import NTXent
+from clnr.nn.objectives.objective import SOME, Lesson, Moment, Objective
+from clnr.nn.objectives.reconstruct import Reconstruct, Variational
+from clnr.nn.objectives.supervised import CrossEntropy
+
+__all__ = [
+    "CCA",
+    "SOME",
+    "Bootstrap",
+    "CrossEntropy",
+    "Infomax",
+    "Lesson",
+    "Moment",
+    "NTXent",
+    "Objective",
+    "Reconstruct",
+    "Variational",
+]

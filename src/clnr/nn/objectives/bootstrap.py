@@ -1,0 +1,44 @@
+"""Prediction of one's own target: no negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from torch import Tensor
+
+from clnr import rng
+from clnr.engine import unit_rows
+from clnr.nn.layers import Parameters, linear_layers, perceptron, prelu, slopes
+from clnr.nn.objectives.objective import Moment, Objective
+
+
+@dataclass(frozen=True)
+class Bootstrap(Objective):
+    r"""Each view's rows, through a predictor, should point where the target's rows of the other view do.
+
+    .. math:: 2 - \frac{1}{n} \sum_i \left[ \cos(q(u_i), v'_i) + \cos(q(v_i), u'_i) \right]
+
+    for rows u, v of an encoder that learns and u', v' of one that follows it. The predictor q has one hidden layer with
+    PReLU, ``head_width`` wide (0 for twice the rows). Thakoor et al., "Large-scale representation learning on graphs via
+    bootstrapping" (2022).
+    """
+
+    head_width: int
+
+    target: ClassVar[str] = "N-N"
+    head: ClassVar[bool] = True
+    views: ClassVar[range] = range(2, 3)
+
+    def init(self, width: int, key: rng.Key) -> Parameters:
+        return linear_layers([width, self.head_width or 2 * width, width], key) | slopes(1)
+
+    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+        u, v, u_target, v_target = views
+        predict = partial(perceptron, parameters, activation=lambda h: prelu(h, parameters["0.slope"]))
+        return 2 - _cosine(predict(u), v_target) - _cosine(predict(v), u_target)
+
+
+def _cosine(a: Tensor, b: Tensor) -> Tensor:
+    return (unit_rows(a) * unit_rows(b)).sum(1).mean()

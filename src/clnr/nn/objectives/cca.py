@@ -1,0 +1,38 @@
+"""Agreement of features: soft canonical correlation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from clnr.nn.layers import Parameters
+from clnr.nn.objectives.objective import Moment, Objective
+
+
+@dataclass(frozen=True)
+class CCA(Objective):
+    r"""Invariance of two views and decorrelation of each one's columns.
+
+    .. math:: -\frac{1}{n} \mathrm{tr}(U^T V)
+        + \lambda \left( \lVert I - \tfrac{1}{n} U^T U \rVert_F^2 + \lVert I - \tfrac{1}{n} V^T V \rVert_F^2 \right)
+
+    for standardised columns, where the first term is half the mean squared distance of U and V but for a constant. Zhang et
+    al., "From canonical correlation analysis to self-supervised graph neural networks" (2021); ``decorrelation`` is their
+    lambda. Nothing is larger than the F x F correlations.
+    """
+
+    decorrelation: float
+
+    target: ClassVar[str] = "F-F"
+    views: ClassVar[range] = range(2, 3)
+
+    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+        u, v = views
+        n = u.shape[0]
+        agreement = (u * v).sum() / n
+        one = torch.eye(u.shape[1], dtype=u.dtype, device=u.device)
+        decorrelation = sum((one - z.T @ z / n).square().sum() for z in views)
+        return self.decorrelation * decorrelation - agreement

@@ -1,0 +1,43 @@
+"""Contrast of nodes with summaries of the graph: mutual information, estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from clnr import rng
+from clnr.nn.layers import Parameters, bilinear
+from clnr.nn.objectives.objective import SOME, Moment, Objective
+
+
+@dataclass(frozen=True)
+class Infomax(Objective):
+    r"""A bilinear discriminator tells the nodes of the graph from those of a corrupted one, by a summary of the graph.
+
+    The first half of the views are of the graph, each summarised by :math:`c = \sigma(\mathrm{mean}_i h_i)`; the second half
+    are their corruptions. With :math:`D(h, c) = h^T W c + b`, the loss is the binary cross entropy of D, true for real nodes
+    and false for corrupted ones. A view's nodes are held against the next view's summary: with one view this is Velickovic
+    et al., "Deep graph infomax" (2019); with two, each against the other's, Hassani and Khasahmadi, "Contrastive multi-view
+    representation learning on graphs" (2020).
+    """
+
+    target: ClassVar[str] = "N-G"
+    estimator: ClassVar[bool] = True
+    negatives: ClassVar[bool] = True
+    views: ClassVar[range] = SOME[1::2]
+
+    def init(self, width: int, key: rng.Key) -> Parameters:
+        return {"weight": bilinear(key, width), "bias": torch.zeros(())}
+
+    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+        real, corrupted = views[: len(views) // 2], views[len(views) // 2 :]
+        summaries = [parameters["weight"] @ h.mean(0).sigmoid() for h in real]
+        terms = []
+        for direction, h, other in zip(summaries[1:] + summaries[:1], real, corrupted, strict=True):
+            terms.append(softplus(-(h @ direction + parameters["bias"])))
+            terms.append(softplus(other @ direction + parameters["bias"]))
+        return torch.cat(terms).mean()

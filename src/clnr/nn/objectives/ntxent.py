@@ -1,0 +1,39 @@
+"""Contrast of nodes: NT-Xent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from clnr import rng
+from clnr.nn.layers import Parameters
+from clnr.nn.objectives.objective import Moment, Objective
+
+
+@dataclass(frozen=True)
+class NTXent(Objective):
+    r"""Normalised temperature-scaled cross entropy over ``sampled_nodes`` nodes, equations 2 and 3 of the paper.
+
+    .. math:: -\frac{1}{2m} \sum_i \left[ \ell(u_i, v_i) + \ell(v_i, u_i) \right]
+
+    Chen et al., "A simple framework for contrastive learning of visual representations" (2020). The nodes are drawn afresh
+    each epoch; 0, or a number not below the graph's, takes all of them.
+    """
+
+    temperature: float
+    sampled_nodes: int
+
+    target: ClassVar[str] = "N-N"
+    negatives: ClassVar[bool] = True
+    views: ClassVar[range] = range(2, 3)
+
+    def nodes(self, count: int, moment: Moment) -> Tensor | None:
+        if not 0 < self.sampled_nodes < count:
+            return None
+        return rng.sample(moment.seed, moment.epoch, moment.epochs, count, self.sampled_nodes, moment.placed.device)
+
+    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+        return moment.engine.contrast(torch.cat(views), self.temperature)

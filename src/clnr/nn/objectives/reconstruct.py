@@ -1,0 +1,104 @@
+"""Reconstruction of edges: graph auto-encoders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from clnr import rng
+from clnr.nn.layers import Parameters
+from clnr.nn.objectives.objective import Moment, Objective
+
+_NUMBERS = 1 << 25
+
+
+class _Dots(torch.autograd.Function):
+    """Inner products of pairs of rows, in blocks both ways: the rows of all pairs never stand in memory together."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        ctx.save_for_backward(z, i, j)
+        return torch.cat([(z[a] * z[b]).sum(1) for a, b in zip(*_blocks(z, i, j), strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        z, i, j = ctx.saved_tensors
+        gradient = torch.zeros_like(z)
+        for a, b, g in zip(*_blocks(z, i, j, grads[0]), strict=True):
+            gradient.index_add_(0, a, g[:, None] * z[b])
+            gradient.index_add_(0, b, g[:, None] * z[a])
+        return gradient, None, None
+
+
+def _blocks(z: Tensor, *parts: Tensor) -> list[tuple[Tensor, ...]]:
+    size = max(1, _NUMBERS // max(z.shape[1], 1))
+    return [part.split(size) for part in parts]
+
+
+def reconstruction(z: Tensor, moment: Moment) -> Tensor:
+    r"""Cross entropy of :math:`\sigma(z_i^T z_j)`: half the mean over edges, half the mean over sampled pairs that are none.
+
+    Kipf and Welling's loss (2016) weighs edges and all other pairs so that both count alike; this is its expectation, with
+    other pairs drawn afresh each epoch, as many as there are edges and nodes. A drawn pair that is an edge is left out, and
+    so is a node with itself, which they count as an edge.
+    """
+    links = moment.placed.edges
+    nodes = z.shape[0]
+    apart = links.rows != links.columns
+    pairs = max(len(links.rows), 1)
+    key = rng.key(moment.seed, "pairs", moment.epoch)
+    count = torch.arange(pairs, device=z.device)
+    i, j = (rng.draw(rng.branch(key, end), count) % nodes for end in ("row", "column"))
+    # Entries stand in the order of row, then column, so that row * N + column is sorted.
+    edge = links.rows * nodes + links.columns
+    other = i * nodes + j
+    found = edge[torch.searchsorted(edge, other).clamp(max=len(edge) - 1)] == other
+    missing = _mean(softplus(-_dots(z, links.rows, links.columns)), apart)
+    return (missing + _mean(softplus(_dots(z, i, j)), ~found)) / 2
+
+
+def _dots(z: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return _Dots.apply(z, i, j)
+
+
+def _mean(values: Tensor, among: Tensor) -> Tensor:
+    return (values * among).sum() / among.sum().clamp(min=1)
+
+
+@dataclass(frozen=True)
+class Reconstruct(Objective):
+    """``reconstruction`` of edges from the rows: the graph auto-encoder of Kipf and Welling (2016)."""
+
+    target: ClassVar[str] = "N-N"
+    negatives: ClassVar[bool] = True
+    views: ClassVar[range] = range(1, 2)
+
+    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+        return reconstruction(views[0], moment)
+
+
+@dataclass(frozen=True)
+class Variational(Objective):
+    r"""``reconstruction`` from a draw of each node's normal law, held near the standard one.
+
+    Rows are means, then logarithms of standard deviations. The second term is
+    :math:`\frac{1}{n} \cdot \frac{1}{n} \sum_{ik} -\frac{1}{2} (1 + 2 \log \sigma_{ik} - \mu_{ik}^2 - \sigma_{ik}^2)`, the mean
+    divergence weighed by 1/n as in the authors' program (Kipf and Welling, "Variational graph auto-encoders", 2016).
+    """
+
+    target: ClassVar[str] = "N-N"
+    negatives: ClassVar[bool] = True
+    views: ClassVar[range] = range(1, 2)
+
+    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+        mean, log_deviation = views[0].chunk(2, 1)
+        # Beyond this the law is as wide as ever matters, and its square would overflow.
+        log_deviation = log_deviation.clamp(max=10)
+        noise = rng.normal(rng.key(moment.seed, "noise", moment.epoch), mean.numel(), mean.device)
+        z = mean + noise.reshape(mean.shape) * log_deviation.exp()
+        divergence = (mean.square() + (2 * log_deviation).exp() - 1 - 2 * log_deviation).sum(1).mean() / 2
+        return reconstruction(z, moment) + divergence / mean.shape[0]

@@ -1,0 +1,163 @@
+"""What stands between the encoder and the loss: the paper's single variable."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import elu
+
+from clnr import rng
+from clnr.engine.dense import PLAIN, Dense, constant
+from clnr.nn.layers import Parameters, at, linear_layers, perceptron, prelu, prelu_linear, slopes, under
+from clnr.nn.lazy_linear import Known, known, rescale, standardize
+
+FLOOR = 1e-5
+
+
+class Postprocess(ABC):
+    """A map of rows, with parameters of its own or none.
+
+    Attributes:
+        columns: Whether it looks at whole columns, and so has to be given all rows; else it may be given only some.
+        of_moments: Whether all it looks at are their means and variances, so that it may be given some rows with those of all.
+        head: Whether it is a learned projection.
+        captures: Whether a GPU can record it and play it back; not so what waits for the GPU in between.
+    """
+
+    columns: ClassVar[bool] = True
+    of_moments: ClassVar[bool] = False
+    head: ClassVar[bool] = False
+    captures: ClassVar[bool] = True
+
+    def init(self, width: int, key: rng.Key) -> Parameters:
+        """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""
+        return {}
+
+    @abstractmethod
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor: ...
+
+    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
+        """The same by an engine's own means, also of some rows whose moments are those of all, where ``of_moments``."""
+        return self(parameters, known(rows))
+
+
+def whiten(z: Tensor) -> Tensor:
+    r"""Columns to mean 0 and covariance I by the symmetric (ZCA) map: :math:`(Z - \mu) \Sigma^{-1/2}`.
+
+    Huang et al., "Decorrelated batch normalization" (2018). To the covariance (divisor n) is added ``FLOOR`` (1e-5) times its
+    mean eigenvalue in every direction: it is the floor of the eigenvalues, so that directions in which rows do not vary stay
+    small, with finite values and gradients at any rank; a column that is constant up to rounding gives zeros. Covariance and
+    root are computed in float64.
+    """
+    variance, mean = torch.var_mean(z.double(), 0, correction=0)
+    centred = torch.where(constant(variance, mean), 0, z.double() - mean)
+    covariance = centred.T @ centred / z.shape[0]
+    size = covariance.diagonal().mean()
+    floor = FLOOR * torch.where(size == 0, 1, size)
+    one = torch.eye(z.shape[1], dtype=torch.float64, device=z.device)
+    return (centred @ inverse_root(covariance + floor * one)).to(z.dtype)
+
+
+class _InverseRoot(torch.autograd.Function):
+    r"""A^{-1/2} of a positive definite matrix.
+
+    With :math:`A = Q \mathrm{diag}(\lambda) Q^T`, the derivative in the basis Q multiplies element ij by the divided
+    difference of :math:`\lambda^{-1/2}` (Daleckii and Krein, 1965), which here is
+    :math:`-1 / (\sqrt{\lambda_i \lambda_j} (\sqrt{\lambda_i} + \sqrt{\lambda_j}))`: equal eigenvalues do no harm.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        values, q = torch.linalg.eigh(matrix)
+        root = values.clamp(min=torch.finfo(values.dtype).tiny).sqrt()
+        ctx.save_for_backward(q, root)
+        return (q / root) @ q.T
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        q, root = ctx.saved_tensors
+        g = q.T @ ((grads[0] + grads[0].T) / 2) @ q
+        difference = -1 / (root[:, None] * root * (root[:, None] + root))
+        return q @ (g * difference) @ q.T
+
+
+def inverse_root(matrix: Tensor) -> Tensor:
+    """The inverse square root of a symmetric positive definite matrix, differentiable also at equal eigenvalues."""
+    return _InverseRoot.apply(matrix)
+
+
+@dataclass(frozen=True)
+class Standardize(Postprocess):
+    """``standardize``: CLNR's choice."""
+
+    of_moments: ClassVar[bool] = True
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        return known(standardize(z, PLAIN))
+
+    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
+        return standardize(rows, dense)
+
+
+@dataclass(frozen=True)
+class Rescale(Postprocess):
+    """``rescale``: one number for all columns."""
+
+    of_moments: ClassVar[bool] = True
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        return known(rescale(z, PLAIN))
+
+    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
+        return rescale(rows, dense)
+
+
+@dataclass(frozen=True)
+class Whiten(Postprocess):
+    """``whiten``: columns that are uncorrelated, too."""
+
+    captures: ClassVar[bool] = False
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        return whiten(z)
+
+
+@dataclass(frozen=True)
+class ShortcutHead(Postprocess):
+    """A learned projection of three layers as wide as the rows, each with PReLU, beside a linear shortcut: MVGRL's choice."""
+
+    columns: ClassVar[bool] = False
+    head: ClassVar[bool] = True
+
+    _LAYERS: ClassVar[int] = 3
+
+    def init(self, width: int, key: rng.Key) -> Parameters:
+        deep = linear_layers([width] * (self._LAYERS + 1), rng.branch(key, "deep")) | slopes(self._LAYERS)
+        return at("deep", deep) | at("shortcut", linear_layers([width, width], rng.branch(key, "shortcut")))
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        deep, shortcut = under(parameters, "deep"), under(parameters, "shortcut")
+        h = torch.addmm(deep["0.bias"], z, deep["0.weight"])
+        for layer in range(1, self._LAYERS):
+            h = prelu_linear(h, deep[f"{layer - 1}.slope"], deep[f"{layer}.weight"], deep[f"{layer}.bias"])
+        return prelu(h, deep[f"{self._LAYERS - 1}.slope"]) + torch.addmm(shortcut["0.bias"], z, shortcut["0.weight"])
+
+
+@dataclass(frozen=True)
+class Head(Postprocess):
+    """A learned projection of one hidden layer with ELU, ``head_width`` wide (0 for twice the rows): GRACE's choice."""
+
+    head_width: int
+
+    columns: ClassVar[bool] = False
+    head: ClassVar[bool] = True
+
+    def init(self, width: int, key: rng.Key) -> Parameters:
+        return linear_layers([width, self.head_width or 2 * width, width], key)
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        return perceptron(parameters, z, elu)

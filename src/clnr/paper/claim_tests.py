@@ -1,0 +1,230 @@
+"""What speaks for a claim and against it: contrasts of the paper's runs."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Iterable
+
+from clnr import methods
+from clnr.experiments.results import Run, Summary
+from clnr.methods import Method
+from clnr.paper import figures, result_tables
+from clnr.paper.result_set import Holdings, title_of
+from clnr.paper.scope import SETS, Batch, Scope
+from clnr.paper.stats import (
+    Bounds,
+    Contrast,
+    Measure,
+    Outcome,
+    at_least,
+    contrast,
+    everywhere,
+    interval,
+    reaches,
+    within,
+)
+
+CLNR, NCLNR, GRACE, GCLNR, CCA_SSG = methods.CLNR, methods.NCLNR, methods.GRACE, methods.GCLNR, methods.CCA_SSG
+MARGIN = 0.05
+_RIVALS = tuple(method for method in result_tables.SELF_SUPERVISED if method is not CLNR)
+
+Test = Callable[[Scope, Holdings], Outcome]
+
+
+def _strict(run: Run) -> float:
+    return run.strict
+
+
+def _tightness(run: Run) -> float:
+    return -run.alignment
+
+
+def _evenness(run: Run) -> float:
+    return -run.uniformity
+
+
+def but(*without: str) -> list[str]:
+    return [name for name in SETS if name not in without]
+
+
+def _on(what: str, dataset: str) -> str:
+    return f"{what} on {title_of(dataset)}"
+
+
+def _data_set(what: str) -> str:
+    """The group of a contrast that is named so."""
+    return what.rpartition(" on ")[2]
+
+
+def _against(scope: Scope, holdings: Holdings, sets: Iterable[str], better: Method, others: Iterable[Method]) -> list[Contrast]:
+    """One method and others on some data sets, by strict accuracy."""
+    return [
+        contrast(holdings, _on(other.name, name), scope.batch(better, name), scope.batch(other, name), _strict)
+        for name in scope.among(sets)
+        for other in others
+    ]
+
+
+def above(sets: Iterable[str], better: Method, *others: Method) -> Test:
+    """One method above others on all of some data sets."""
+    return lambda scope, holdings: everywhere(_against(scope, holdings, sets, better, others))
+
+
+def gain(goal: float) -> Test:
+    """CLNR's strict accuracy less GRACE's, at most so large; what rounds to the goal reaches it."""
+
+    def test(scope: Scope, holdings: Holdings) -> Outcome:
+        pairs = {_data_set(each.what): each.differences for each in _against(scope, holdings, SETS, CLNR, (GRACE,))}
+        bounds = {name: interval(each, len(pairs)) if len(each) > 1 else None for name, each in pairs.items()}
+        return reaches(bounds, goal - 0.05, nothing=0)
+
+    return test
+
+
+def leads(count: int, sets: Iterable[str]) -> Test:
+    """CLNR above each of the other self-supervised methods, on so many of some data sets."""
+    return lambda scope, holdings: at_least(count, _against(scope, holdings, sets, CLNR, _RIVALS), _data_set)
+
+
+def faster(goal: float, sets: Iterable[str]) -> Test:
+    """How much longer GRACE trains than CLNR, at most so much; bounds are by the fastest and the slowest seeds."""
+
+    def test(scope: Scope, holdings: Holdings) -> Outcome:
+        ratios: dict[str, Bounds | None] = {}
+        for name in scope.among(sets):
+            found = [holdings.find(result_tables.time_batch(scope, method, name)) for method in (CLNR, GRACE)]
+            known = [result_tables.seconds(each) for each in found if isinstance(each, Summary)]
+            ratios[title_of(name)] = _ratio(*known) if len(known) == 2 else None
+        return reaches(ratios, goal, nothing=1)
+
+    return test
+
+
+def _ratio(below: list[float], above: list[float]) -> Bounds:
+    return min(above) / max(below), statistics.median(above) / statistics.median(below), max(above) / min(below)
+
+
+def _plane(scope: Scope, holdings: Holdings, name: str, better: Method, worse: Method, measure: Measure, said: str) -> Contrast:
+    return contrast(holdings, _on(said, name), scope.batch(better, name), scope.batch(worse, name), measure)
+
+
+def rounder(scope: Scope, holdings: Holdings) -> Outcome:
+    contrasts = []
+    for name in scope.among(("cora",)):
+        first, second = (figures.circle_batch(scope, method, name) for method in (CLNR, GRACE))
+        contrasts.append(contrast(holdings, _on("uniformity", name), first, second, _evenness))
+    return everywhere(contrasts)
+
+
+def columns_help(scope: Scope, holdings: Holdings) -> Outcome:
+    contrasts = [
+        _plane(scope, holdings, name, CLNR, NCLNR, measure, said)
+        for name in scope.among(figures.SIX_SETS)
+        for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity"))
+    ]
+    return at_least(5, contrasts, _data_set)
+
+
+def rows_trade(scope: Scope, holdings: Holdings) -> Outcome:
+    contrasts = []
+    for name in scope.among(each for each in figures.SIX_SETS if each != "photo"):
+        contrasts.append(_plane(scope, holdings, name, GRACE, NCLNR, _tightness, "alignment gained"))
+        contrasts.append(_plane(scope, holdings, name, NCLNR, GRACE, _evenness, "uniformity lost"))
+    return everywhere(contrasts)
+
+
+def rows_gain_on_photo(scope: Scope, holdings: Holdings) -> Outcome:
+    contrasts = [
+        _plane(scope, holdings, name, GRACE, NCLNR, measure, said)
+        for name in scope.among(("photo",))
+        for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity"))
+    ]
+    return everywhere(contrasts)
+
+
+def between(scope: Scope, holdings: Holdings) -> Outcome:
+    contrasts = []
+    for name in scope.among(figures.SIX_SETS):
+        contrasts.append(_plane(scope, holdings, name, GCLNR, CLNR, _tightness, "alignment below CLNR's"))
+        contrasts.append(_plane(scope, holdings, name, GRACE, GCLNR, _tightness, "alignment above GRACE's"))
+        contrasts.append(_plane(scope, holdings, name, CLNR, GCLNR, _evenness, "uniformity above CLNR's"))
+        contrasts.append(_plane(scope, holdings, name, GCLNR, GRACE, _evenness, "uniformity below GRACE's"))
+    return everywhere(contrasts)
+
+
+def like_none(method: Method) -> Test:
+    """A method's alignment and uniformity as without postprocessing."""
+
+    def test(scope: Scope, holdings: Holdings) -> Outcome:
+        apart = {}
+        for name in scope.among(figures.SIX_SETS):
+            for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity")):
+                found = _plane(scope, holdings, name, NCLNR, method, measure, said)
+                apart[found.what] = found.differences
+        return within(apart, MARGIN)
+
+    return test
+
+
+def _ranges(holdings: Holdings, batches: Iterable[Batch]) -> dict[int, float]:
+    """By seed, how far apart the highest and the lowest strict accuracy of several batches are."""
+    found = [holdings.archive.seeds(batch) for batch in batches]
+    seeds = set.intersection(*(set(each) for each in found))
+    values = {seed: [each[seed].strict for each in found] for seed in seeds}
+    return {seed: max(each) - min(each) for seed, each in values.items()}
+
+
+def steady(scope: Scope, holdings: Holdings) -> Outcome:
+    def sensitivity(method: Method, name: str) -> dict[int, float]:
+        return _ranges(
+            holdings, [figures.dimension_batch(scope, method, name, each) for each in scope.some(figures.DIMENSIONS)]
+        )
+
+    return everywhere(
+        [
+            Contrast(_on(other.name, name), sensitivity(other, name), sensitivity(CLNR, name))
+            for name in scope.among(figures.FIVE_SETS)
+            for other in (NCLNR, CCA_SSG)
+        ]
+    )
+
+
+def _by_noise(scope: Scope, holdings: Holdings, method: Method, name: str, lost: bool) -> dict[int, float]:
+    """By seed, the mean strict accuracy over noises above 0; or what that is below the accuracy without noise."""
+    none, *levels = (holdings.archive.seeds(figures.noise_batch(scope, method, name, p)) for p in scope.some(figures.NOISES))
+    seeds = set.intersection(*(set(each) for each in (none, *levels)))
+    means = {seed: statistics.fmean(each[seed].strict for each in levels) for seed in seeds}
+    return {seed: none[seed].strict - value for seed, value in means.items()} if lost else means
+
+
+def under_noise(lost: bool) -> Test:
+    """CLNR above the others under edge noise; or losing less by it."""
+
+    def test(scope: Scope, holdings: Holdings) -> Outcome:
+        contrasts = []
+        for name in scope.among(each for each in figures.FIVE_SETS if each != "citeseer"):
+            for other in (NCLNR, GRACE, CCA_SSG):
+                ours, theirs = (_by_noise(scope, holdings, method, name, lost) for method in (CLNR, other))
+                contrasts.append(Contrast(_on(other.name, name), *((theirs, ours) if lost else (ours, theirs))))
+        return everywhere(contrasts)
+
+    return test
+
+
+def clusters(scope: Scope, holdings: Holdings) -> Outcome:
+    def score(name: str, sign: int) -> Measure:
+        return lambda run: sign * float(run.more["clusters"][name])
+
+    orders = (
+        ("silhouette", 1, (CLNR, CCA_SSG, GRACE)),
+        ("davies_bouldin", -1, (CCA_SSG, CLNR, GRACE)),
+        ("calinski_harabasz", 1, (CCA_SSG, CLNR, GRACE)),
+    )
+    contrasts = []
+    for name, sign, order in orders if scope.among(("cora",)) else ():
+        for better, worse in itertools.pairwise(order):
+            first, second = (scope.batch(method, "cora", measures=("clusters",)) for method in (better, worse))
+            what = f"{name.replace('_', '-')}: {better.name} before {worse.name}"
+            contrasts.append(contrast(holdings, what, first, second, score(name, sign)))
+    return everywhere(contrasts)

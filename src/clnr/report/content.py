@@ -1,0 +1,102 @@
+"""What the page tells, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clnr.errors import DataError
+from clnr.graph.csr import Array
+
+
+@dataclass(frozen=True)
+class Column:
+    """What the map can be coloured by.
+
+    Attributes:
+        name: What a reader knows it by.
+        values: A number a node, NaN where missing; or, as whole numbers, the code of a category, -1 where missing.
+        names: Of the codes; empty for a number.
+    """
+
+    name: str
+    values: Array
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_number(self) -> bool:
+        return self.values.dtype.kind == "f"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A value an epoch, such as the loss."""
+
+    name: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Story:
+    """All that the page shows; nodes are those on the map, known by their places among them.
+
+    Attributes:
+        title: One line.
+        sections: Tables of facts: a heading, then names and values.
+        remarks: Sentences that a reader must see.
+        curves: Drawn one below the other.
+        ids: Of the nodes.
+        points: Where each node lies on the map, of shape [n, 2].
+        columns: What the map can be coloured by; the first is what it opens with.
+        near: The nearest of each node in the embedding, of shape [n, k], -1 where there is none.
+        closeness: Their cosines.
+        start: Where each node's neighbours in the graph begin among ``links``, of n + 1 numbers.
+        links: Neighbours in the graph.
+        names: What each node is called beside its id, "" where it has no name; empty where no node has one.
+    """
+
+    title: str
+    sections: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    remarks: Sequence[str]
+    curves: Sequence[Curve]
+    ids: Sequence[str]
+    points: Array
+    columns: Sequence[Column]
+    near: Array
+    closeness: Array
+    start: Array
+    links: Array
+    names: Sequence[str] = ()
+
+
+def check(story: Story) -> None:
+    """Raise DataError where the parts of a story do not fit together."""
+    count = len(story.ids)
+    _require(story.points.shape == (count, 2), f"points must be {count} by 2, not of shape {story.points.shape}")
+    _require(bool(np.isfinite(story.points).all()), "points must be finite")
+    _require(len(story.names) in (0, count), f"names must be {count} long, not {len(story.names)}")
+    shape = story.near.shape
+    _require(len(shape) == 2 and shape[0] == count, f"near must have {count} rows, not shape {shape}")
+    _require(story.closeness.shape == shape, f"near has shape {shape} but closeness {story.closeness.shape}")
+    _require(story.start.shape == (count + 1,), f"start must be {count + 1} long, not of shape {story.start.shape}")
+    rising = story.start[0] == 0 and story.start[-1] == len(story.links) and bool((np.diff(story.start) >= 0).all())
+    _require(rising, f"start must rise from 0 to {len(story.links)}, the number of links")
+    _within(story.near, -1, count, "near")
+    _within(story.links, 0, count, "links")
+    for column in story.columns:
+        what = f"column '{column.name}'"
+        _require(column.values.shape == (count,), f"{what} must be {count} long, not of shape {column.values.shape}")
+        if not column.is_number:
+            _within(column.values, -1, len(column.names), what)
+
+
+def _within(values: Array, low: int, high: int, what: str) -> None:
+    fits = values.dtype.kind in "iu" and (not values.size or (values.min() >= low and values.max() < high))
+    _require(bool(fits), f"{what} must be whole numbers from {low} to {high - 1}")
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise DataError(otherwise)

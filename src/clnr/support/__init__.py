@@ -1,0 +1,1 @@
+"""What is not about graphs: files, paths, memory, versions, the console."""

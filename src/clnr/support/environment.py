@@ -1,0 +1,57 @@
+"""What a result was made on: versions and hardware."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import platform
+from pathlib import Path
+
+import numpy
+import scipy
+import torch
+
+from clnr.support.code_digest import code_version
+from clnr.version import __version__
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Of this program and of what computes for it."""
+    found = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
+    found |= {module.__name__: str(module.__version__) for module in (torch, numpy, scipy)}
+    if torch.version.cuda is not None:
+        found["cuda"] = torch.version.cuda
+    return found
+
+
+def describe(device: torch.device) -> str:
+    """The hardware in a few words: GPU if it computed, else processor, cores and threads."""
+    if device.type == "cuda":
+        return _hardware(device)
+    return f"{_hardware(device)}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+
+
+def computed_by(device: torch.device) -> dict[str, str | None]:
+    """What a result depends on beside the code: torch and the hardware, but not how many cores or threads it has."""
+    on_gpu = device.type == "cuda"
+    return {
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda if on_gpu else None,
+        "device": device.type,
+        "hardware": _hardware(device),
+    }
+
+
+def _hardware(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+
+
+@functools.cache
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,79 @@
+"""Progress on standard error, so that standard output holds results alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from clnr.support.console import Console
+from clnr.support.humanize import shortened
+
+_LONGEST = 1000
+err = Console(stderr=True)
+
+
+class Bar:
+    """Progress on standard error, so that standard output holds results alone; silent if told so."""
+
+    def __init__(self, progress: Progress | None, quiet: bool):
+        self._progress = progress
+        self._quiet = quiet
+        self._files: dict[str, Any] = {}
+
+    def remark(self, text: str) -> None:
+        if not self._quiet:
+            err.print(shortened(text, _LONGEST), style="dim", soft_wrap=True)
+
+    def fetched(self, name: str, have: int, total: int | None) -> None:
+        if self._progress is None:
+            return
+        if name not in self._files:
+            self._files[name] = self._progress.add_task(f"download {name}", total=total, note="")
+        self._progress.update(self._files[name], completed=have, total=total)
+
+    def log(self, text: str) -> None:
+        """A line where there is no bar to see."""
+        if self._progress is None:
+            self.remark(text)
+
+    @contextmanager
+    def counting(self, total: int) -> Iterator[Callable[[int, str], None]]:
+        """One bar for many runs: what is yielded takes how many more have ended, and what to say beside it."""
+        progress = self._progress
+        if progress is None:
+            yield lambda more, note: None
+            return
+        task = progress.add_task("runs", total=total, note="")
+        yield lambda more, note: progress.update(task, advance=more, note=note)
+
+    @contextmanager
+    def training(self, what: str, epochs: int) -> Iterator[Any]:
+        progress = self._progress
+        if progress is None:
+            yield None
+            return
+        task = progress.add_task(what, total=epochs or None, note="" if epochs else "evaluating")
+
+        def watch(done: int, loss: float) -> None:
+            progress.update(task, completed=done, note=f"loss {loss:.3f}" if done < epochs else "evaluating")
+
+        try:
+            yield watch
+        finally:
+            progress.remove_task(task)
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Bar]:
+    # A bar is of no use in a log.
+    if quiet or not err.is_interactive:
+        yield Bar(None, quiet)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
+    ) as progress:
+        yield Bar(progress, quiet)

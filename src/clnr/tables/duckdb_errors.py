@@ -1,0 +1,95 @@
+"""What is wrong with a table, in one line: DuckDB's messages without what is meant for those who write SQL."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable
+
+from clnr.errors import DataError
+from clnr.support.humanize import one_line
+
+_LINE = re.compile(r"CSV Error on Line: (\d+)")
+_FILE = re.compile(r"^  file ?= ?(.+)$", re.MULTILINE)
+_COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
+_ASIDE = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate |Did you mean|\* )")
+_SOME = re.compile(r"\S")
+_LARGEST = 1 << 26
+_KNOWN = {
+    "not utf-8": "it is not text in UTF-8",
+    "nvalid unicode": "it is not text in UTF-8",
+    "unterminated quote": "a quote is opened and not closed",
+    "Maximum line size": "it is longer than a line may be, 2,000,000 bytes",
+    "No magic bytes": "it is no Parquet file, or only a part of one",
+    "too small to be a Parquet": "it is no Parquet file, or only a part of one",
+    "ecompression failure": "it is damaged: a part of it cannot be unpacked",
+    "end of GZIP stream": "it is damaged: it ends before its end",
+    "state machine": "its quotes, or the ends of its lines, are in disorder",
+    "TType": "it is damaged: its footer cannot be read",
+    "Footer length": "it is damaged: its footer cannot be read",
+    "know what type": "it is damaged: its footer cannot be read",
+    "No files found": "there is no such file",
+    "requires the extension": "it is not on this machine: only local files are read",
+}
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Each column has a name of its own, also for those who do not tell capitals from small letters, as DuckDB."""
+    seen: dict[str, str] = {}
+    for name in names:
+        plain = name.strip().casefold()
+        if not plain:
+            raise DataError(f"{where}: it has a column without a name")
+        if plain in seen:
+            raise DataError(f"{where}: it has two columns of one name, '{seen[plain]}' and '{name}'")
+        seen[plain] = name
+
+
+def told(message: str, name: str) -> str:
+    """What DuckDB's message says of a table, after the name of the file and the line that it names."""
+    file = _FILE.search(message)
+    place = file[1] if file else name
+    line = _LINE.search(message)
+    # A message quotes the line that is wrong, and what is in it must not be taken for what is said of it.
+    body = message[message.index("\n", line.end()) :] if line and "\n" in message[line.end() :] else message
+    counts = _COLUMNS.findall(body)
+    if "Malformed JSON" in message:
+        reason = _json(place) or "it is no JSON"
+    elif counts:
+        expected, found = counts[-1]
+        # It stops to count at the first that is too many.
+        many = f"more than {expected} columns" if int(found) > int(expected) else _columns(found)
+        reason = f"it has {many}, where {expected} are expected"
+    else:
+        known = [reason for sign, reason in _KNOWN.items() if sign in body]
+        plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE.split(message)[0])
+        reason = known[0] if known else plain
+    at = f"line {int(line[1]):,}: " if line else ""
+    return f"{one_line(place)}: {one_line(at + reason)}"
+
+
+def _columns(count: str) -> str:
+    return "1 column" if count == "1" else f"{count} columns"
+
+
+def _json(path: str) -> str | None:
+    """Where a JSON file is broken; DuckDB counts its lines otherwise."""
+    try:
+        with (gzip.open if path.lower().endswith(".gz") else open)(path, "rb") as file:
+            content = file.read(_LARGEST)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return f"line {content.count(10, 0, error.start) + 1:,}: it is not text in UTF-8"
+    except (OSError, EOFError, zlib.error):
+        return None
+    place = 0
+    while len(content) < _LARGEST and (found := _SOME.search(text, place)):
+        try:
+            place = json.JSONDecoder().raw_decode(text, found.start())[1]
+        except json.JSONDecodeError as error:
+            return f"line {error.lineno:,}: it is no JSON: {error.msg.removesuffix(' at')} at column {error.colno:,}"
+        except RecursionError:
+            return None
+    return None

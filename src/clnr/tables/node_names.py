@@ -1,0 +1,59 @@
+"""What nodes are called: the column of their table that holds names, asked for or guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from clnr.graph.csr import Array
+
+_ENDINGS = ("name", "title")
+_LONGEST = 120
+
+
+def can_name(kind: Any) -> bool:
+    """Whether values of an Arrow type can be written as texts."""
+    import pyarrow as pa
+
+    is_one = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return not any(test(kind) for test in is_one)
+
+
+def guess_name(columns: Any, taken: Collection[str | None]) -> str | None:
+    """The first column of an Arrow table whose own name ends in 'name' or 'title' and whose values look like names.
+
+    They are texts, not mostly numbers, of 120 letters at most on average; at least half of the nodes have one, and more than
+    half of these differ. A column that is exactly 'name' or 'title' comes before others.
+    """
+    ends = [column for column in columns.column_names if column not in taken and column.strip().casefold().endswith(_ENDINGS)]
+    ends.sort(key=lambda column: column.strip().casefold() not in _ENDINGS)
+    return next((column for column in ends if _like_names(columns[column])), None)
+
+
+def _like_names(values: Any) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return False
+    texts = _texts(values)
+    there = len(texts) - texts.null_count
+    if not there or 2 * there < len(texts) or 2 * pc.count_distinct(texts).as_py() <= there:
+        return False
+    numbers = pc.sum(pc.match_substring_regex(texts, r"^[-+.,\d]+$")).as_py()
+    return 2 * numbers <= there and pc.mean(pc.utf8_length(texts)).as_py() <= _LONGEST
+
+
+def names_at(columns: Any, column: str, rows: Array, ids: Sequence[str]) -> list[str]:
+    """The names in some rows; "" where there is none, or only the id again."""
+    texts = _texts(columns[column].take(rows)).to_pylist()
+    return ["" if name is None or name == node else name for name, node in zip(texts, ids, strict=True)]
+
+
+def _texts(values: Any) -> Any:
+    """As texts without blanks about them, an empty one being none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(values.cast(pa.string()))
+    return pc.if_else(pc.equal(texts, ""), None, texts)

@@ -1,0 +1,128 @@
+"""CRC-32 of many texts at once, and of the words in them."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Any
+
+import numpy as np
+
+from clnr.graph.csr import Array
+
+_WORD = re.compile(r"\w+")
+_LONG = 64
+
+
+def _crc_table() -> Array:
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(0xEDB88320), table >> 1)
+    return table
+
+
+_CRC = _crc_table()
+_BYTES = np.arange(256)
+_ASCII_WORD = np.array([bool(_WORD.fullmatch(chr(each))) and each < 128 for each in _BYTES])
+_LOWER = np.array([ord(chr(each).lower()) if each < 128 else each for each in _BYTES], np.uint8)
+# What may stand beside a letter and decide how it is lower-cased: a Greek sigma is written otherwise where a word ends, and
+# looks past marks such as an apostrophe for it. All other ASCII bytes divide a text into pieces that do not touch each other.
+_PIECE = _ASCII_WORD | (_BYTES >= 128) | np.isin(_BYTES, np.frombuffer(b"'.:^`", np.uint8))
+
+
+def text_buckets(texts: Any, width: int) -> Array:
+    """The bucket of each text of an Arrow array, which has no nulls."""
+    data, start = _bytes(texts)
+    return _crc32(data, start[:-1], np.diff(start)) % width
+
+
+def word_buckets(texts: Any, width: int) -> tuple[Array, Array]:
+    """The text and the bucket of each word, in the order of texts; an Arrow array without nulls.
+
+    Words are what Python's ``\\w+`` finds once a text is lower-cased. Those of ASCII letters are found and hashed all at once;
+    pieces with other letters are left to Python, each distinct one once.
+    """
+    data, start = _bytes(texts)
+    plain, rest = _ASCII_WORD[data], None
+    if (data >= 128).any():
+        first, length = _runs(_PIECE[data], start)
+        other = np.add.reduceat(data >= 128, first, dtype=np.int64)
+        # A run's sum goes on to where the next one starts, past bytes that are all ASCII.
+        rest = first[other > 0], length[other > 0]
+        plain[_spans(*rest)] = False
+    first, length = _runs(plain, start)
+    found = _crc32(_LOWER[data], first, length) % width
+    if rest is not None:
+        places, buckets = _by_python(data, *rest, width)
+        first, found = np.concatenate([first, places]), np.concatenate([found, buckets])
+        order = np.argsort(first, kind="stable")
+        first, found = first[order], found[order]
+    counts = np.diff(np.searchsorted(first, start))
+    return np.repeat(np.arange(len(counts)), counts), found
+
+
+def _by_python(data: Array, first: Array, length: Array, width: int) -> tuple[Array, Array]:
+    import pyarrow as pa
+
+    ends = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+    pieces = pa.Array.from_buffers(
+        pa.large_binary(), len(first), [None, pa.py_buffer(ends), pa.py_buffer(data[_spans(first, length)])]
+    ).dictionary_encode()
+    words = [_WORD.findall(piece.decode().lower()) for piece in pieces.dictionary.to_pylist()]
+    flat = np.array([zlib.crc32(word.encode()) % width for piece in words for word in piece], np.int64)
+    counts = np.array([len(piece) for piece in words], np.int64)
+    starts = np.cumsum(counts) - counts
+    which = pieces.indices.to_numpy()
+    return np.repeat(first, counts[which]), flat[_spans(starts[which], counts[which])]
+
+
+def _bytes(texts: Any) -> tuple[Array, Array]:
+    """The bytes of an Arrow array of texts, and where each text starts, with the end of the last."""
+    import pyarrow as pa
+
+    large = texts.cast(pa.large_string())
+    _, starts, data = large.buffers()
+    start = (
+        np.frombuffer(starts, np.int64)[large.offset : large.offset + len(large) + 1] if len(large) else np.zeros(1, np.int64)
+    )
+    whole = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    return whole[start[0] : start[-1]], start - start[0]
+
+
+def _runs(inside: Array, start: Array) -> tuple[Array, Array]:
+    """Where unbroken runs begin, and their lengths; none goes on from one text into the next."""
+    fresh, last = inside.copy(), inside.copy()
+    fresh[1:] &= ~inside[:-1]
+    last[:-1] &= ~inside[1:]
+    edges = start[:-1][start[:-1] < start[1:]]
+    fresh[edges] = inside[edges]
+    last[edges[1:] - 1] = inside[edges[1:] - 1]
+    first = np.flatnonzero(fresh)
+    return first, np.flatnonzero(last) + 1 - first
+
+
+def _spans(first: Array, length: Array) -> Array:
+    """All places of some spans, one after another."""
+    ends = np.cumsum(length)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(first - (ends - length), length)
+
+
+def _crc32(data: Array, first: Array, length: Array) -> Array:
+    """CRC-32 of each span of bytes, byte by byte for all of them at once; of the few that are long, one by one."""
+    # Longest first, all long ones alike: of so few values that NumPy sorts them by their bytes.
+    order = np.argsort(_LONG - np.minimum(length, _LONG).astype(np.uint8), kind="stable")
+    begin, left = first[order], length[order]
+    counts = np.cumsum(np.bincount(np.minimum(length, _LONG), minlength=_LONG + 1)[::-1])[::-1]
+    crc = np.full(len(order), 0xFFFFFFFF, np.uint32)
+    for k in range(_LONG):
+        some = slice(0, int(counts[k + 1]))
+        part = crc[some]
+        crc[some] = _CRC[(part ^ data[begin[some] + k]) & 0xFF] ^ (part >> 8)
+    crc = ~crc
+    view = data.data
+    for k in range(int(counts[_LONG])):
+        crc[k] = zlib.crc32(view[begin[k] : begin[k] + left[k]])
+    found = np.empty(len(order), np.int64)
+    found[order] = crc
+    return found

@@ -1,0 +1,165 @@
+"""fit(): the only training loop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from clnr.engine import Engine, Placed, own_stream
+from clnr.errors import TrainingError
+from clnr.methods.model import Model
+from clnr.methods.recipe import Recipe
+from clnr.nn.layers import Parameters
+from clnr.nn.objectives import Lesson, Moment
+from clnr.training.cuda_graph_step import Player
+from clnr.training.early_stopping import ended
+from clnr.training.metric_buffer import Ledger
+from clnr.training.train_state import Trainee
+
+Watch = Callable[[int, float], None]
+
+_EAGER = 2
+
+
+class Keeper(Protocol):
+    """Keeps what a training has come to, so that another process can go on from there.
+
+    Attributes:
+        every: After how many epochs it is given something to keep.
+    """
+
+    every: int
+
+    def load(self) -> tuple[int, Mapping[str, Tensor]] | None:
+        """The epochs done and the state after them, if something was kept."""
+
+    def save(self, done: int, state: Mapping[str, Tensor]) -> None:
+        """Keep a state in place of what was kept before."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What training leaves behind.
+
+    Attributes:
+        parameters: Ready to embed with.
+        losses: One per epoch, on the CPU.
+        seconds: Of the whole training; where several were trained side by side, this one's share.
+        epoch_ms: Median of an epoch after warm-up, likewise; None where there was none.
+        together: How many were trained side by side.
+    """
+
+    parameters: Parameters
+    losses: Tensor
+    seconds: float
+    epoch_ms: float | None
+    together: int = 1
+
+
+def fit(
+    model: Model,
+    engine: Engine,
+    placed: Placed,
+    recipe: Recipe,
+    seed: int,
+    watch: Watch | None = None,
+    lesson: Lesson | None = None,
+    keeper: Keeper | None = None,
+) -> Fitted:
+    """Train a model on a placed graph.
+
+    The loop never waits for the device: losses stay there, and what ``watch`` is told arrives when it arrives.
+
+    Args:
+        model: What to train; without an objective it stays as initialised.
+        engine: Where.
+        placed: The graph on that engine's device.
+        recipe: Of this, the keys of ``recipe.TRAINING`` are read here, but for the noise, which is in the graph by now.
+        seed: Decides initial weights, views and sampled nodes.
+        watch: Told the number of epochs done and the latest loss known, now and then.
+        lesson: Labels, for an objective that is taught by them.
+        keeper: Keeps the state now and then; training goes on from what it has.
+
+    Raises:
+        TrainingError: A loss was not finite.
+    """
+    (fitted,) = fit_all(model, recipe, [Moment(engine, placed, seed, 0, recipe.epochs, lesson)], watch, keeper)
+    if isinstance(fitted, TrainingError):
+        raise fitted
+    return fitted
+
+
+def fit_all(
+    model: Model, recipe: Recipe, starts: Sequence[Moment], watch: Watch | None = None, keeper: Keeper | None = None
+) -> list[Fitted | TrainingError]:
+    """``fit`` for several side by side, each as it would be alone: what failed is returned in its place, not raised.
+
+    Args:
+        model: What to train.
+        recipe: By which numbers.
+        starts: The first moment of each: its graph, its seed, its lesson; all on one engine.
+        watch: Told of the first one's loss.
+        keeper: Keeps the state of the first one, and is for one alone.
+    """
+    began = time.perf_counter()
+    engine = starts[0].engine
+    with torch.device(engine.device):
+        fresh = [model.init(start.placed.graph.num_features, start.seed) for start in starts]
+    learns = model.objective is not None and any(fresh)
+    begun, state = (keeper.load() if keeper is not None and learns else None) or (0, None)
+    ledger = Ledger(recipe.epochs if learns else 0, len(starts), engine.device, begun)
+    trainees = [Trainee(model, recipe, *each) for each in zip(fresh, starts, ledger.written, strict=True)]
+    if state is not None:
+        trainees[0].go_on(state, begun)
+    if learns:
+        with own_stream(engine.device):
+            for epochs in _train(Player(trainees, engine, model.captures), ledger, recipe, watch, begun):
+                if keeper is not None and epochs % keeper.every == 0:
+                    keeper.save(epochs, trainees[0].state)
+    written = ledger.close()
+    share = len(starts)
+    seconds, epoch_ms = (time.perf_counter() - began) / share, ledger.epoch_ms()
+    done: list[Fitted | TrainingError] = []
+    for start, trainee, (losses, criteria) in zip(starts, trainees, written, strict=True):
+        losses = losses[: ended(criteria, recipe.patience)]
+        failure = _failure(losses, recipe)
+        if failure is None:
+            settled = model.settle(trainee.final, engine, start.placed)
+            done.append(Fitted(settled, losses, seconds, None if epoch_ms is None else epoch_ms / share, share))
+        else:
+            done.append(failure)
+    return done
+
+
+def _train(play: Player, ledger: Ledger, recipe: Recipe, watch: Watch | None, begun: int) -> Iterator[int]:
+    """All epochs from some on, or as many as patience lasts for and losses are finite; each yields how many are done."""
+    for epoch in range(begun, recipe.epochs):
+        play()
+        yield epoch + 1
+        known = ledger.look(epoch + 1)
+        if known is None:
+            continue
+        if watch is not None and known[0, 0, -1].isfinite():
+            watch(epoch + 1, float(known[0, 0, -1]))
+        if all(not math.isfinite(losses[-1]) or ended(criteria, recipe.patience) for losses, criteria in known):
+            return
+
+
+def _failure(losses: Tensor, recipe: Recipe) -> TrainingError | None:
+    broken = (~losses.isfinite()).nonzero()
+    if not len(broken):
+        return None
+    epoch = int(broken[0])
+    where = f"at epoch {epoch + 1} of {recipe.epochs}"
+    return TrainingError(f"the loss became {float(losses[epoch])} {where}, so training stopped; {advice(recipe)}")
+
+
+def advice(recipe: Recipe) -> str:
+    """What to do about numbers that are not finite."""
+    return f"try a smaller learning_rate than {recipe.learning_rate:g}"

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from clnr.augment import diffusion
+from clnr.augment.diffusion import columns_to_one, personalised_pagerank
+from clnr.graph import Graph
+from tests import oracles
+from tests.conftest import tiny
+
+ROUNDING = 2e-7
+LOOPS = Graph.from_edges([0, 1, 1], [0, 2, 3], np.ones((5, 1)), weight=[3.0, 0.5, 4.0], undirected=True)
+UNDIRECTED = {
+    "usual": tiny(),
+    "weighted": tiny(weighted=True),
+    "dense": tiny(12, 200),
+    "star": Graph.from_edges([0] * 20, range(1, 21), np.ones((21, 1)), undirected=True),
+    "path": Graph.from_edges(range(9), range(1, 10), np.ones((10, 1)), undirected=True),
+    "loops of its own": LOOPS,
+    "no edges": Graph.from_edges([], [], np.ones((4, 1))),
+}
+DIRECTED = {"directed": tiny(undirected=False), "directed and weighted": tiny(undirected=False, weighted=True)}
+
+
+@pytest.mark.parametrize("error", [1.0, 1e-1, 1e-2, 1e-4])
+@pytest.mark.parametrize("teleport", [0.05, 0.2, 0.9])
+@pytest.mark.parametrize("name", UNDIRECTED)
+def test_the_error_is_within_its_bound(name, teleport, error):
+    exact, degree = oracles.diffusion(UNDIRECTED[name], teleport)
+    gap = exact - personalised_pagerank(UNDIRECTED[name], teleport, error).toarray()
+    assert gap.min() >= -ROUNDING
+    assert (gap <= error * np.sqrt(np.outer(degree, degree)) + ROUNDING).all()
+
+
+@pytest.mark.parametrize("name", UNDIRECTED | DIRECTED)
+def test_a_tiny_error_gives_the_exact_matrix(name):
+    edges = (UNDIRECTED | DIRECTED)[name]
+    exact, _ = oracles.diffusion(edges, 0.3)
+    np.testing.assert_allclose(personalised_pagerank(edges, 0.3, 1e-12).toarray(), exact, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", DIRECTED)
+def test_a_directed_graph_is_never_overestimated(name):
+    exact, _ = oracles.diffusion(DIRECTED[name], 0.2)
+    for error in (1e-1, 1e-3):
+        assert (exact - personalised_pagerank(DIRECTED[name], 0.2, error).toarray()).min() >= -ROUNDING
+
+
+@pytest.mark.parametrize("error", [1.0, 1e-1, 1e-2, 1e-3])
+@pytest.mark.parametrize("name", UNDIRECTED | DIRECTED)
+def test_a_row_is_a_share_of_walks_on_a_bounded_number_of_nodes(name, error):
+    edges, teleport = (UNDIRECTED | DIRECTED)[name], 0.2
+    degree = oracles.with_loops(edges).sum(1)
+    s = personalised_pagerank(edges, teleport, error).toarray()
+    p = s / np.sqrt(degree)[:, None] * np.sqrt(degree)[None, :]
+    assert p.min() >= 0
+    assert p.sum(1).max() <= 1 + 1e-6
+    assert (p.diagonal() >= teleport * (1 - 1e-6)).all()
+    others = (p > 0) & ~np.eye(len(p), dtype=bool)
+    assert (others @ degree).max() <= (1 - teleport) / (teleport * error)
+
+
+def test_a_smaller_error_is_closer_and_holds_more():
+    matrices = [personalised_pagerank(tiny(), 0.1, error) for error in (1e-1, 1e-2, 1e-3)]
+    sums = [matrix.sum() for matrix in matrices]
+    counts = [matrix.nnz for matrix in matrices]
+    assert sums == sorted(sums)
+    assert counts == sorted(counts)
+    assert counts[0] < counts[-1]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 39, 40])
+def test_blocks_of_rows_do_not_matter(rows, monkeypatch):
+    whole = personalised_pagerank(tiny(), 0.2, 1e-3).toarray()
+    monkeypatch.setattr(diffusion, "_ROWS", rows)
+    np.testing.assert_array_equal(personalised_pagerank(tiny(), 0.2, 1e-3).toarray(), whole)
+
+
+def test_an_isolated_node_keeps_all_of_itself():
+    s = personalised_pagerank(tiny(), 0.2, 1e-6).toarray()
+    assert s[39, 39] == pytest.approx(1, abs=1e-5)
+    assert not s[39, :39].any()
+    assert not s[:39, 39].any()
+
+
+def test_with_teleport_one_nobody_moves():
+    np.testing.assert_array_equal(personalised_pagerank(tiny(), 1.0, 1e-4).toarray(), np.eye(40))
+
+
+@pytest.mark.parametrize("name", UNDIRECTED | DIRECTED)
+def test_an_error_above_all_mass_leaves_the_first_step_alone(name):
+    s = personalised_pagerank((UNDIRECTED | DIRECTED)[name], 0.2, 1.0)
+    np.testing.assert_allclose(s.toarray(), 0.2 * np.eye(s.shape[0]), rtol=1e-6)
+
+
+def test_a_hubs_row_is_not_empty():
+    """Even the whole mass is below the error times the degree."""
+    s = personalised_pagerank(UNDIRECTED["star"], 0.2, 0.1).toarray()
+    assert s[0, 0] == pytest.approx(0.2)
+    assert not s[0, 1:].any()
+
+
+def test_two_nodes_in_closed_form():
+    """A_hat has the eigenvalues 1 and 0, so that S has 1 and alpha."""
+    pair = Graph.from_edges([0], [1], np.ones((2, 1)), undirected=True)
+    alpha = 0.3
+    expected = [[(1 + alpha) / 2, (1 - alpha) / 2], [(1 - alpha) / 2, (1 + alpha) / 2]]
+    np.testing.assert_allclose(personalised_pagerank(pair, alpha, 1e-12).toarray(), expected, rtol=1e-6)
+
+
+def test_the_matrix_is_sorted_float32():
+    s = personalised_pagerank(tiny(), 0.2, 1e-3)
+    assert s.dtype == np.float32
+    assert s.has_sorted_indices
+    assert s.shape == (40, 40)
+
+
+def test_columns_are_divided_by_their_largest_entry():
+    matrix = sp.csr_array(np.array([[2.0, 0.0, 0.5], [1.0, 0.0, 0.0], [4.0, 0.0, 0.1]], np.float32))
+    scaled = columns_to_one(matrix)
+    np.testing.assert_allclose(scaled.toarray(), [[0.5, 0, 1], [0.25, 0, 0], [1, 0, 0.2]], rtol=1e-6)
+    assert scaled.dtype == np.float32
+    assert scaled.nnz == matrix.nnz

@@ -1,0 +1,562 @@
+"""One's own graph from the command line: tables in, a folder out, whatever happens on the way."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from math import nan
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from clnr import NodeEmbedder, cli, read_tables
+from clnr.embedding import preflight
+from clnr.embedding.artifact import OURS, load_folder
+from clnr.methods.model import Model
+from clnr.support.atomic_io import reserved
+from tests.cli.test_cli import assert_refused, entry_point, only_json
+from tests.conftest import tiny
+from tests.kills import Killed, killed
+
+SMALL = ["--set", "epochs=3", "--set", "hidden=16", "--set", "dimension=8", "--set", "probe_steps=20", "--device", "cpu"]
+FILES = {
+    *("digests.json", "embeddings.parquet", "graph.safetensors", "metrics.jsonl", "model.safetensors", "nodes.parquet"),
+    "recipe.toml",
+}
+
+
+@pytest.fixture
+def clnr(monkeypatch, capsys):
+    return entry_point(monkeypatch, capsys)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Edges in CSV, nodes in Parquet, ids as text."""
+    monkeypatch.chdir(tmp_path)
+    graph = tiny(80, 200)
+    source, target, _ = graph.edges()
+    lines = [f"paper:{a},paper:{b}" for a, b in zip(source, target, strict=True) if a < b]
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target", *lines]) + "\n")
+    columns = {"id": [f"paper:{i}" for i in range(80)], "words": graph.features.astype(float).tolist()}
+    pq.write_table(pa.table({**columns, "label": [f"field {c}" for c in graph.labels]}), tmp_path / "nodes.parquet")
+    return tmp_path
+
+
+EMBED = ["embed", "--edges", "edges.csv", "--nodes", "nodes.parquet"]
+
+
+def left(folder):
+    """What there is beside the files that were there, hidden ones too."""
+    return {path.name for path in folder.iterdir()} - {"edges.csv", "nodes.parquet", "clnr-home"}
+
+
+def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
+    ended = clnr(*EMBED, "--out", "mine", *SMALL)
+    assert ended.code == 0, ended.err
+    assert {path.name for path in (files / "mine").iterdir()} == {*FILES, "tables.json", "report.html"}
+    assert left(files) == {"mine"}
+    table = pq.read_table(files / "mine" / "embeddings.parquet")
+    assert table["id"].to_pylist() == [f"paper:{i}" for i in range(80)]
+    assert np.array(table["vector"].to_pylist()).shape == (80, 8)
+    for said in ("nodes: 80", "edge_drop=0.5", "rough guess"):
+        assert said in ended.err
+    for said in ("80 nodes in 8 dimensions", "AUC of held-out edges", "effective rank", "(strict)"):
+        assert said in ended.out
+    assert "paper:79" in (files / "mine" / "report.html").read_text()
+
+
+def test_tables_may_be_queries(clnr, files):
+    queries = ["--edges-query", "SELECT * FROM 'edges.csv'", "--nodes-query", "SELECT * FROM 'nodes.parquet' ORDER BY id DESC"]
+    told = only_json(clnr("embed", *queries, "--plan", "--json"))
+    plain = only_json(clnr(*EMBED, "--plan", "--json"))
+    assert told["graph"] == plain["graph"]
+    assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
+    more = ["--edges-query", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
+    assert clnr("embed", "--model", "mine", *more).code == 0
+    assert "one more" in load_folder(files / "more").read.graph.ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--edges", "SELECT 1 AS source, 2 AS target"], "there is no such file"),
+        (["--edges", "https://example.org/edges.csv"], "it is an address"),
+        (["--edges", "/dev/null"], "it is a pipe or a device"),
+        (["--edges-query", "COPY (SELECT 1) TO 'evil.csv'"], "a query is one SELECT and nothing else"),
+        (["--edges-query", "WITH x AS (COPY (SELECT 1) TO 'evil.csv') FROM x"], "SELECT"),
+        (["--edges", "edges.csv", "--edges-query", "SELECT 1"], "edges and edges_query stand for one table"),
+        (["--edges", "edges.csv", "--nodes", "rowid.csv"], "it has two columns of one name, 'rowid' and 'ROWID'"),
+        (["--edges", "edges.csv", "--nodes", "wide.csv"], "wide.csv: "),
+    ],
+)
+def test_what_is_no_table_is_one_line_and_leaves_nothing(clnr, files, words, said):
+    (files / "rowid.csv").write_text("id,rowid,ROWID\na,1,2\n")
+    (files / "wide.csv").write_text("x" * 1_000_000 + "\na\n")
+    ended = clnr("embed", *words, "--out", "mine", *SMALL)
+    assert_refused(ended)
+    assert said in ended.err
+    assert left(files) == {"rowid.csv", "wide.csv"}
+
+
+def test_json_tells_all_and_nothing_else(clnr, files):
+    told = only_json(clnr(*EMBED, "--out", "mine", *SMALL, "--json", "--quiet"))
+    assert (told["nodes"], told["dimension"], told["folder"]) == (80, 8, "mine")
+    assert {"link_auc", "effective_rank", "strict_accuracy"} <= set(told["scores"])
+    assert set(told["files"]) >= FILES
+
+
+def test_it_is_what_python_gives(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
+    from clnr import Recipe
+
+    recipe = Recipe(epochs=3, hidden=16, dimension=8, probe_steps=20, feature_mask=0.1)
+    made = NodeEmbedder(recipe=recipe, device="cpu").fit(read_tables("edges.csv", "nodes.parquet"))
+    back = NodeEmbedder.load("mine")
+    assert back.recipe_ == made.recipe_
+    assert (back.embedding_ == made.embedding_).all()
+    assert {name: back.scores_[name] for name in made.scores_} == pytest.approx(made.scores_)
+    assert back.scores_.keys() - made.scores_.keys() == {"strict_accuracy", "validation_accuracy"}
+
+
+def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL)
+    (files / "new-edges.csv").write_text("source,target\npaper:80,paper:3\npaper:80,paper:81\n")
+    words = pq.read_table("nodes.parquet")["words"].to_pylist()
+    pq.write_table(pa.table({"id": ["paper:80", "paper:81"], "words": [words[3], words[4]]}), "new-nodes.parquet")
+    ended = clnr("embed", "--model", "mine", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet", "--out", "tomorrow")
+    assert ended.code == 0, ended.err
+    before, after = load_folder(files / "mine"), load_folder(files / "tomorrow")
+    assert after.read.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
+    assert after.trained.parameters.keys() == before.trained.parameters.keys()
+    near = {3}
+    adjacency = before.read.graph.to_scipy()
+    for _ in range(2):
+        near |= {int(j) for i in near for j in adjacency[[i]].indices}
+    far = [i for i in range(80) if i not in near]
+    assert len(far) > 5
+    np.testing.assert_allclose(after.z[far], before.z[far], atol=1e-6)
+    assert np.abs(after.z[3] - before.z[3]).max() > 1e-4
+    assert "from before these tables" in ended.out
+    assert "score of the training" in ended.out
+    assert "- 2 new nodes" in ended.err
+    again = clnr("embed", "--model", "tomorrow", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet", "--out", "later")
+    assert again.code == 0
+    np.testing.assert_allclose(load_folder(files / "later").z, after.z, atol=1e-6)
+
+
+def test_alone_the_tables_are_a_graph_of_their_own(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL)
+    ended = clnr("embed", "--model", "mine", "--alone", *EMBED[1:], "--out", "same", "--no-report")
+    assert ended.code == 0, ended.err
+    np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
+
+
+def test_edges_alone_are_embedded_by_structure(clnr, files):
+    ended = clnr("embed", "--edges", "edges.csv", "--out", "mine", *SMALL, "--no-report")
+    assert ended.code == 0, ended.err
+    (files / "more.csv").write_text("source,target\npaper:3,unheard of\n")
+    more = clnr("embed", "--model", "mine", "--edges", "more.csv", "--out", "more", "--no-report")
+    assert more.code == 0, more.err
+    assert "unheard of" in load_folder(files / "more").read.graph.ids.tolist()
+
+
+def test_other_forms(clnr, files):
+    ended = clnr(
+        *EMBED, "--out", "mine", *SMALL, "--no-report", "--format", "csv,npy", "--format", "word2vec", "--format", "pyg"
+    )
+    assert ended.code == 0, ended.err
+    z = load_folder(files / "mine").z
+    assert (np.load(files / "mine" / "embeddings.npy", allow_pickle=False) == z).all()
+    rows = [line.split(",") for line in (files / "mine" / "embeddings.csv").read_text().splitlines()]
+    assert rows[0][:2] == ["id", "v0"]
+    np.testing.assert_allclose(np.array([row[1:] for row in rows[1:]], float), z, rtol=1e-6)
+    first, *lines = (files / "mine" / "embeddings.w2v.txt").read_text().splitlines()
+    assert first == "80 8"
+    assert lines[5].split()[0] == "paper:5"
+    import torch
+
+    data = torch.load(files / "mine" / "embeddings.pyg.pt", weights_only=False)
+    assert (data.z.numpy() == z).all()
+
+
+def test_a_form_that_cannot_hold_the_ids_is_refused_before_the_work(clnr, files):
+    (files / "two.csv").write_text("source,target\na b,a_b\na b,c\n")
+    words = ["embed", "--edges", "two.csv", "--out", "mine", *SMALL, "--no-report", "--quiet", "--format"]
+    assert "word2vec" in assert_refused(clnr(*words, "word2vec"))
+    assert clnr(*words, "csv").code == 0
+
+
+def test_one_node_gives_json_that_others_can_read(clnr, files):
+    (files / "one.csv").write_text("source,target\na,a\n")
+    told = only_json(clnr("embed", "--edges", "one.csv", "--out", "one", *SMALL, "--json", "--quiet"))
+    assert told["scores"]["uniformity"] is None
+    assert "NaN" not in (files / "one" / "metrics.jsonl").read_text()
+    assert np.isnan(load_folder(files / "one").scores["uniformity"])
+
+
+def test_a_plan_writes_nothing(clnr, files):
+    ended = clnr(*EMBED, "--plan")
+    assert ended.code == 0
+    assert "nodes: 80" in ended.out
+    assert ended.err == ""
+    told = only_json(clnr(*EMBED, "--plan", "--json"))
+    assert told["graph"]["nodes"] == "80"
+    assert told["memory_bytes"] > 0
+    assert left(files) == set()
+
+
+def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
+    assert clnr(*EMBED, "--out", "mine", *SMALL).code == 0
+    assert "--force" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL))
+    assert left(files) == {"mine"}
+    assert clnr(*EMBED, "--out", "mine", *SMALL, "--force", "--no-report").code == 0
+    assert not (files / "mine" / "report.html").exists()
+    (files / "mine" / "dear.txt").write_text("to me")
+    assert "'dear.txt'" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--force"))
+    assert "which did not come from here" in assert_refused(clnr(*EMBED, "--out", ".", *SMALL, "--force"))
+    assert (files / "mine" / "dear.txt").read_text() == "to me"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["embed", "--edges", "edges.csv"], "--out"),
+        (["embed", "--out", "mine"], "--edges"),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN", *SMALL], "GCN is supervised"),
+        ([*EMBED, "--out", "mine", "--method", "GCN", *SMALL], "supervised, and its labels (--label) say how wide"),
+        ([*EMBED, "--out", "mine", "--tune", "-1"], "--tune must be 0 or more, not -1"),
+        ([*EMBED, "--out", "mine", "--set", "epoch=3"], "epochs"),
+        ([*EMBED, "--out", "mine", "--method", "CLRN"], "did you mean 'CLNR'"),
+        ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
+        ([*EMBED, "--out", "mine", "--source", "who"], "edges.csv: there is no column 'who'"),
+        (
+            [*EMBED, "--out", "mine", "--name", "title"],
+            "nodes.parquet: there is no column 'title' for names; there are id, label",
+        ),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--name", "title"], "table of nodes, and there is none"),
+        ([*EMBED, "--out", "mine", "--seed", "-1"], "seed"),
+        ([*EMBED, "--out", "mine", "--hold-out", "1"], "--hold-out"),
+        ([*EMBED, "--out", "mine", "--model", "none"], "no such folder"),
+        ([*EMBED, "--out", "edges.csv"], "is a file"),
+        (["embed", "--edges", "none.csv", "--out", "mine"], "none.csv"),
+        (["embed", "--edges", "none.csv", "--out", "deep/down/mine"], "none.csv"),
+        (["similar", "none", "paper:1"], "no such folder"),
+        (["report", "none"], "no such folder"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_leaves_nothing(words, said, clnr, files):
+    assert said in assert_refused(clnr(*words))
+    assert left(files) == set()
+
+
+def test_a_broken_table_is_named_with_its_row_and_leaves_nothing(clnr, files):
+    (files / "edges.csv").write_text("source,target,weight\npaper:1,paper:2,1\npaper:2,paper:3,heavy\n")
+    said = assert_refused(clnr(*EMBED, "--out", "mine", *SMALL))
+    assert "edges.csv" in said
+    assert "'weight'" in said
+    assert "row 2" in said
+    assert left(files) == set()
+
+
+def test_what_will_not_fit_is_refused_with_advice(clnr, files, monkeypatch):
+    monkeypatch.setattr(preflight.machine, "free_memory", lambda device: 10**6)
+    assert "dimension=64" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--quiet"))
+    assert left(files) == set()
+    assert clnr(*EMBED, "--out", "mine", *SMALL, "--anyway", "--no-report").code == 0
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])
+def test_a_full_disk_leaves_nothing_half_written(clnr, files, monkeypatch, error):
+    def full(*_):
+        raise error
+
+    monkeypatch.setattr(cli.embedding, "save_folder", full)
+    ended = clnr(*EMBED, "--out", "mine", *SMALL)
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
+    assert left(files) == set()
+
+
+def test_a_loss_that_is_not_finite_is_said_and_what_was_kept_stays_good(clnr, files, monkeypatch):
+    words = [*EMBED, "--out", "mine", *SMALL, "--set", "epochs=9", "--checkpoint-every", "2", "--quiet", "--no-report"]
+    right = Model.loss
+    monkeypatch.setattr(Model, "loss", lambda self, p, moment: right(self, p, moment) * (nan if moment.epoch > 4 else 1))
+    said = assert_refused(clnr(*words))
+    assert "the loss became nan at epoch 6 of 9" in said
+    assert "learning_rate" in said
+    assert left(files) == {"mine.checkpoint"}
+    monkeypatch.setattr(Model, "loss", right)
+    assert clnr(*words, "--resume").code == 0
+    assert clnr(*words, "--force", "--out", "whole").code == 0
+    assert load_folder(files / "mine").losses == load_folder(files / "whole").losses
+
+
+def test_a_loop_of_links_is_refused(clnr, files):
+    (files / "loop").symlink_to("loop")
+    for out in ("loop", "loop/below"):
+        assert "loop" in assert_refused(clnr(*EMBED, "--out", out, *SMALL))
+    assert left(files) == {"loop"}
+
+
+# -- what is not ours, and who else is at work ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Tables read once, and training done at once, so that little but writing is done; returns what else training is to do."""
+    import torch
+
+    made, meanwhile = {}, []
+    real = cli.embedding.learn_graph
+    read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
+    monkeypatch.setattr(cli.embedding, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
+
+    def learned(*words, keeper=None, **more):
+        for act in meanwhile:
+            act()
+        if keeper is not None:
+            keeper.load()
+            for done in (1, 2):
+                keeper.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
+        seed = words[3]
+        if seed not in made:
+            made[seed] = real(*words, **more)
+        return made[seed]
+
+    monkeypatch.setattr(cli.embedding, "learn_graph", learned)
+    return meanwhile
+
+
+def test_a_checkpoint_of_the_users_own_is_neither_removed_nor_overwritten(clnr, files, quick):
+    own = files / "thesis.checkpoint"
+    own.write_text("years of work")
+    words = [*EMBED, "--out", "thesis", *SMALL, "--no-report", "--quiet"]
+    for more in ("--checkpoint-every=1", "--resume"):
+        assert "no checkpoint of clnr's" in assert_refused(clnr(*words, more))
+        assert left(files) == {"thesis.checkpoint"}
+    assert clnr(*words).code == 0
+    assert left(files) == {"thesis", "thesis.checkpoint"}
+    assert own.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_is_put_into_the_folder_meanwhile_is_not_lost_nor_is_the_embedding(force, clnr, files, quick):
+    words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet", *(["--force"] if force else [])]
+    if force:
+        assert clnr(*words).code == 0
+    (files / "mine").mkdir(exist_ok=True)
+    quick.append(lambda: (files / "mine" / "notes.txt").write_text("dear me"))
+    said = assert_refused(clnr(*words))
+    assert "holds 'notes.txt'" in said
+    assert said.endswith("mine-2\n")
+    assert (files / "mine" / "notes.txt").read_text() == "dear me"
+    assert left(files) == {"mine", "mine-2"}
+    assert load_folder(files / "mine-2").z.shape == (80, 8)
+    if force:
+        assert load_folder(files / "mine").z.shape == (80, 8)
+
+
+def test_a_folder_with_tables_of_ones_own_is_not_overwritten(clnr, files):
+    (files / "mine").mkdir()
+    (files / "nodes.parquet").rename(files / "mine" / "nodes.parquet")
+    words = ["embed", "--edges", "edges.csv", "--nodes", "mine/nodes.parquet", "--out", "mine", *SMALL, "--force"]
+    assert "holds 'nodes.parquet', which did not come from here" in assert_refused(clnr(*words))
+
+
+def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, files, quick, monkeypatch):
+    words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet"]
+    monkeypatch.setattr(cli.embedding, "read_tables", lambda *a, **b: pytest.fail("it should not have begun"))
+    with reserved(files / "mine", OURS):
+        assert "mine is being written by another process" in assert_refused(clnr(*words))
+        assert "by another process" in assert_refused(clnr(*words, "--force", "--resume"))
+    assert left(files) == set()
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["afresh", "over another"])
+def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, quick, monkeypatch):
+    """At each fsync, rename, unlink, mkdir and rmdir of a whole command."""
+    recipe = [word for word in SMALL if "=" in word]
+    command = functools.partial(cli.embedding.embed, "edges.csv", "nodes.parquet", assign=recipe, report=False, quiet=True)
+    command(folder=Path("earlier"), seed=5)
+    moments = []
+    for at in itertools.count():
+        out = Path(f"mine-{at}")
+        if before:
+            shutil.copytree("earlier", out)
+        try:
+            with killed(monkeypatch, at) as passed:
+                command(folder=out, every=1, force=before)
+        except Killed:
+            moments += passed[-1:]
+            if before:
+                assert load_folder(out).trained.seed in (0, 5)
+            command(folder=out, every=1, force=before, resume=True)
+            assert load_folder(out).trained.seed == 0
+            assert left(files) == {"earlier", out.name}
+            shutil.rmtree(out)
+        else:
+            break
+    assert load_folder(out).trained.seed == 0
+    assert left(files) == {"earlier", out.name}
+    assert {*moments} >= {"fsync", "replace", "unlink", "mkdir", "exchange" if before else "rename"}
+    assert len(moments) > 20
+
+
+def test_a_training_that_was_to_overwrite_another_is_resumed(clnr, files, quick):
+    words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet", "--resume"]
+    assert clnr(*words).code == 0
+    assert "its seed is 0" in assert_refused(clnr(*words, "--seed", "3"))
+    assert clnr(*words, "--seed", "3", "--force").code == 0
+
+
+# -- stops ------------------------------------------------------------------------------------------------------------------
+
+LONG = [*EMBED, "--set", "epochs=400", "--set", "hidden=16", "--set", "dimension=8", "--device", "cpu", "--no-report"]
+
+
+def begun(*words):
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen([sys.executable, "-m", "clnr", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
+def test_a_stopped_training_goes_on_bit_for_bit(how, clnr, files):
+    assert clnr(*LONG, "--out", "whole").code == 0
+    with begun(*LONG, "--out", "mine", "--checkpoint-every", "20") as process:
+        deadline = time.monotonic() + 600
+        while not (files / "mine.checkpoint").exists() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(how)
+        _, err = process.communicate(timeout=600)
+    if process.returncode == 0:
+        pytest.skip("it had ended before it could be stopped")
+    assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130), err
+    assert b"Traceback" not in err
+    ended = clnr(*LONG, "--out", "mine", "--checkpoint-every", "20", "--resume")
+    assert ended.code == 0, ended.err
+    whole, mine = load_folder(files / "whole"), load_folder(files / "mine")
+    assert (whole.z == mine.z).all()
+    assert whole.losses == mine.losses
+    assert left(files) == {"whole", "mine"}
+
+
+def test_resume_on_a_finished_folder_succeeds(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
+    before = (files / "mine" / "embeddings.parquet").stat().st_mtime_ns
+    ended = clnr(*EMBED, "--out", "mine", *SMALL, "--resume")
+    assert ended.code == 0
+    assert "finished" in ended.err
+    assert (files / "mine" / "embeddings.parquet").stat().st_mtime_ns == before
+    said = assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--set", "temperature=0.3", "--seed", "2", "--resume"))
+    assert "its seed is 0" in said
+    assert "its temperature is 0.5" in said
+
+
+def test_resume_without_a_state_starts_afresh(clnr, files):
+    ended = clnr(*EMBED, "--out", "mine", *SMALL, "--resume", "--no-report")
+    assert ended.code == 0
+    assert "starts afresh" in ended.err
+
+
+def test_a_state_of_another_recipe_is_refused(clnr, files):
+    with begun(*LONG, "--out", "mine", "--checkpoint-every", "1") as process:
+        deadline = time.monotonic() + 600
+        while not (files / "mine.checkpoint").exists() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.005)
+        if (files / "mine.checkpoint").exists() and process.poll() is None:
+            assert "mine is being written by another process" in assert_refused(clnr(*LONG, "--out", "mine", "--seed", "2"))
+        process.kill()
+        process.communicate()
+    if not (files / "mine.checkpoint").exists():
+        pytest.skip("it had ended before it could be stopped")
+    assert "temperature was 0.5 and is 0.3" in assert_refused(
+        clnr(*LONG, "--out", "mine", "--set", "temperature=0.3", "--resume", "--quiet")
+    )
+
+
+# -- similar, report --------------------------------------------------------------------------------------------------------
+
+
+def test_similar_nodes(clnr, files):
+    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
+    found = only_json(clnr("similar", "mine", "paper:5", "-k", "4", "--json"))
+    embedder = NodeEmbedder.load("mine")
+    assert [(row["id"], pytest.approx(row["cosine"], abs=1e-5)) for row in found] == embedder.similar("paper:5", 4)
+    graph = embedder._outcome.read.graph
+    joined = set(graph.outgoing.nodes[graph.outgoing.start[5] : graph.outgoing.start[6]].tolist())
+    assert [row["linked"] for row in found] == [int(row["id"].removeprefix("paper:")) in joined for row in found]
+    assert all(row["label"].startswith("field ") for row in found)
+    shown = clnr("similar", "mine", "paper:5", "-k", "4")
+    assert all(row["id"] in shown.out for row in found)
+    assert "no node 'paper:500'" in assert_refused(clnr("similar", "mine", "paper:500"))
+    assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
+
+
+def words_of(folder):
+    """The texts of a report."""
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="words">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
+    nodes = pq.read_table("nodes.parquet")
+    titles, others = ([f"{word} \x1b[31m{i}" for i in range(80)] for word in ("Title", "Other"))
+    pq.write_table(nodes.append_column("title", [titles]).append_column("other", [others]), "nodes.parquet")
+    assert clnr(*EMBED, "--out", "mine", *SMALL).code == 0
+    assert words_of(files / "mine")["names"] == titles
+    found = only_json(clnr("similar", "mine", "paper:5", "-k", "3", "--json"))
+    assert [row["name"] for row in found] == [titles[int(row["id"].removeprefix("paper:"))] for row in found]
+    shown = clnr("similar", "mine", "paper:5", "-k", "3").out
+    assert shown.split()[:2] == ["name", "id"]
+    assert f"Title \\x1b[31m{found[0]['id'].removeprefix('paper:')} {found[0]['id']} " in " ".join(shown.split())
+    assert "\x1b" not in shown
+    before = (files / "mine" / "report.html").read_bytes()
+    assert "there is no column 'toher' for names" in assert_refused(clnr("report", "mine", "--name", "toher"))
+    assert (files / "mine" / "report.html").read_bytes() == before
+    assert clnr("report", "mine", "--name", "OTHER").code == 0
+    assert words_of(files / "mine")["names"] == others
+    assert only_json(clnr("similar", "mine", "paper:5", "-k", "1", "--json"))[0]["name"].startswith("Other")
+    assert clnr(*EMBED, "--out", "mine", *SMALL, "--resume").code == 0
+    assert "report mine --name title" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--resume", "--name", "title"))
+    assert clnr("report", "mine", "--name", "id").code == 0
+    assert words_of(files / "mine")["names"] == []
+    assert "name" not in clnr("similar", "mine", "paper:5").out
+
+
+def test_the_report_is_written_anew_and_opened(clnr, files, monkeypatch):
+    clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
+    opened = []
+    monkeypatch.setattr(cli.exploring.webbrowser, "open", lambda address: opened.append(address) or True)
+    ended = clnr("report", "mine", "--open")
+    assert ended.code == 0
+    assert ended.out.strip() == str(Path("mine", "report.html"))
+    assert opened == [(files / "mine" / "report.html").absolute().as_uri()]
+
+
+def test_tuning_chooses_by_validation(clnr, files):
+    pytest.importorskip("optuna")
+    ended = clnr(*EMBED, "--out", "mine", *SMALL, "--no-report", "--tune", "3")
+    assert ended.code == 0, ended.err
+    assert "trial 3 of 3: validation accuracy" in ended.err
+    recipe = load_folder(files / "mine").trained.recipe
+    assert (recipe.hidden, recipe.dimension, recipe.epochs) == (16, 8, 3)
+    unlabelled = clnr("embed", "--edges", "edges.csv", "--out", "bare", *SMALL, "--no-report", "--tune", "2")
+    assert "AUC of edges" in unlabelled.err
+
+
+def test_without_optuna_it_says_how_to_get_it(clnr, files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert "clnr[tune]" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--tune", "3", "--quiet"))

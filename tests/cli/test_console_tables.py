@@ -1,0 +1,260 @@
+"""Tables: what they say, and that they fit a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import io
+import re
+import sqlite3
+from contextlib import closing
+
+import pytest
+from rich.console import Console
+
+from clnr.cli import console_tables
+from clnr.datasets import DATASETS
+from clnr.experiments.comparison import Comparison
+from clnr.experiments.grid_search import Trial
+from clnr.experiments.results import Summary
+from clnr.experiments.run import shelf
+from clnr.experiments.run_cache import Record
+from clnr.methods import CLNR, METHODS
+from clnr.methods.presets import Published
+from clnr.methods.recipe import KEYS, Recipe
+from tests.cli.test_cli import QUICK, RUN, entry_point, only_json
+from tests.experiments.test_run_cache import made
+from tests.methods.test_registry import TABLE_1
+
+
+@pytest.fixture
+def clnr(monkeypatch, capsys):
+    return entry_point(monkeypatch, capsys)
+
+
+def shown(table, width=80):
+    """What a terminal of that width shows, line by line."""
+    file = io.StringIO()
+    Console(file=file, width=width).print(table)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def summary(method, above=0.0, seeds=20):
+    """Numbers as long as they usually get."""
+    costs = {"epochs": 10000, "train_seconds": 123.45, "epoch_ms": 167.9, "peak_memory_bytes": 86 * 2**30}
+    shape = {"alignment": 0.55, "uniformity": -3.49, "effective_rank": 126.4}
+    scores = [{"strict": 80 + seed / 7 + above, "paper": 81 + seed / 7 + above} for seed in range(seeds)]
+    return Summary.of([made(seed, method=method, **costs, **shape, **score) for seed, score in enumerate(scores)])
+
+
+PUBLISHED = [Published(84.3, 0.6, "x"), Published(83.6, 0.8, "x"), None]
+
+
+def lineup(seeds=20):
+    return [summary("CLNR", 0, seeds), summary("GRACE", -1.0, seeds), summary("CCA-SSG", 2.5, seeds)]
+
+
+# -- runs and comparisons --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("published", [PUBLISHED, [None] * 3], ids=["published", "unpublished"])
+def test_summaries_fit_80_columns(published):
+    lines = shown(console_tables.summaries(list(zip(lineup(), published, strict=True))))
+    assert len(lines) == 5
+    assert "\u2026" not in "".join(lines)
+    assert lines == shown(console_tables.summaries(list(zip(lineup(), published, strict=True))), 200)
+
+
+@pytest.mark.parametrize("published", [PUBLISHED, [None] * 3], ids=["published", "unpublished"])
+def test_comparisons_fit_80_columns(published):
+    compared = Comparison.of(lineup())
+    lines = shown(console_tables.comparison(compared, published))
+    assert len(lines) == 5
+    assert "\u2026" not in "".join(lines)
+    assert lines == shown(console_tables.comparison(compared, published), 200)
+
+
+def test_a_comparison_says_by_how_much_and_how_surely():
+    above, below, first, second, third = shown(console_tables.comparison(Comparison.of(lineup()), PUBLISHED), 200)
+    assert above.split()[:3] == ["strict", "paper", "publi-"]
+    assert below.split()[:7] == ["method", "%", "rule", "%", "*", "shed", "%"]
+    assert first.split() == ["CLNR", "81.4±0.8", "82.4±0.8", "84.3", "0.55", "-3.49", "10000", "123.45"]
+    assert second.split()[3:] == ["83.6", "0.55", "-3.49", "10000", "123.45", "-1.00", "3.8e-06"]
+    assert third.split()[3:] == ["-", "0.55", "-3.49", "10000", "123.45", "+2.50", "3.8e-06"]
+
+
+def test_with_one_seed_there_is_no_spread_and_nothing_is_sure():
+    lines = shown(console_tables.comparison(Comparison.of(lineup(1)), [None] * 3))
+    assert lines[3].split() == ["GRACE", "79.0", "80.0", "0.55", "-3.49", "10000", "123.45", "-1.00", "1.000"]
+
+
+@pytest.mark.parametrize(("seeds", "count", "least"), [(5, 1, "0.062"), (5, 2, "0.125"), (20, 2, "3.8e-06"), (1, 2, "1.000")])
+def test_the_note_says_how_small_a_p_value_can_get(seeds, count, least):
+    compared = Comparison.of(lineup(seeds)[: count + 1])
+    note = console_tables.test_note(compared)
+    assert note.endswith(f"cannot give less than {least}")
+    assert ("Holm-corrected for 2 comparisons" in note) is (count == 2)
+    assert min(difference.corrected for difference in compared.differences) == pytest.approx(min(1, count * 2.0 ** (1 - seeds)))
+
+
+def test_trials_tell_what_was_changed_and_what_it_gave():
+    runs = (made(0, validation=70, epochs=10), made(1, validation=80, epochs=13))
+    changes, others = ({"temperature": value, "mask": "columns"} for value in (0.5, 2.0))
+    lines = shown(
+        console_tables.trials([Trial(changes, Recipe(), runs), Trial(others, Recipe(), failure="the loss became nan")])
+    )
+    assert lines[1].split()[:2] == ["temperature", "mask"]
+    assert lines[2].split() == ["0.5", "columns", "75.0±5.0", "12", "0.00"]
+    assert lines[3].split() == ["2", "columns", "failed"]
+
+
+# -- lists -----------------------------------------------------------------------------------------------------------------
+
+
+def test_ls_methods_lists_every_method(clnr):
+    listed = only_json(clnr("ls", "methods", "--json"))
+    assert [row["name"] for row in listed] == list(METHODS)
+    assert listed[0]["architecture"] is None
+    grace = next(row for row in listed if row["name"] == "GRACE")["architecture"]
+    assert grace == {"target": "N-N", "estimator": False, "head": True, "asymmetric": False, "negatives": True}
+    lines = clnr("ls", "methods").out.splitlines()
+    assert [line.split()[0] for line in lines if line.split()[0] in METHODS] == list(METHODS)
+
+
+def test_ls_methods_is_the_papers_table_of_architectures(clnr):
+    lines = clnr("ls", "methods").out.splitlines()
+    words = " ".join(lines[0].split() + lines[1].split())
+    for part in ("target", "MI esti-", "mator", "proj/pred", "head", "asym-", "metric", "negative", "samples"):
+        assert part in words
+    for row in TABLE_1.strip().splitlines():
+        name, target, *traits = row.split()
+        (line,) = (line for line in lines if line.split()[0] == name)
+        assert line.split()[-5:] == [target, *("\u2713" if trait == "yes" else "-" for trait in traits)]
+
+
+@pytest.mark.parametrize("table", [console_tables.methods(), console_tables.datasets()], ids=["methods", "datasets"])
+def test_lists_fit_80_columns(table):
+    lines = shown(table)
+    assert "\u2026" not in "".join(lines)
+
+
+def test_ls_datasets_lists_every_data_set_with_its_sizes(clnr):
+    listed = only_json(clnr("ls", "datasets", "--json"))
+    assert [row["name"] for row in listed] == list(DATASETS)
+    assert next(row for row in listed if row["name"] == "cora")["nodes"] == 2708
+    lines = clnr("ls", "datasets").out.splitlines()[1:]
+    assert [line.split()[0] for line in lines if line.split()[0] in DATASETS] == list(DATASETS)
+    (cora,) = (line for line in lines if line.startswith("cora"))
+    assert re.search(r"2,708 +10,556 +1,433 +7 +public", cora)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_show_gives_every_number_with_its_source(clnr, dataset):
+    shown = only_json(clnr("show", "CLNR", dataset, "--json"))
+    assert Recipe.of(shown["recipe"]) == shelf(CLNR, dataset).recipe
+    assert tuple(shown["recipe"]) == tuple(shown["sources"]) == CLNR.keys
+    text = clnr("show", "CLNR", dataset).out
+    for key in CLNR.keys:
+        value = "none" if shown["recipe"][key] is None else str(shown["recipe"][key])
+        assert re.search(rf"^{key} +{re.escape(value)} ", text, re.MULTILINE), key
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_show_lists_the_keys_that_have_a_say_and_no_others(clnr, method):
+    first = [line.split()[0] for line in clnr("show", method.name, "cora").out.splitlines() if line.strip()]
+    assert [word for word in first if word in KEYS] == list(method.keys)
+    told = only_json(clnr("show", method.name, "cora", "--json"))
+    assert list(told["recipe"]) == list(told["sources"]) == list(method.keys)
+
+
+@pytest.mark.parametrize(("name", "said"), [("nCLNR", ", which uses CLNR's recipe"), ("GCA", ", which uses GRACE's recipe")])
+def test_show_says_whose_recipe_it_is(clnr, name, said):
+    assert clnr("show", name, "cora").out.splitlines()[0] == f"{name} on cora{said}"
+    assert clnr("show", "GRACE", "cora").out.splitlines()[0] == "GRACE on cora"
+
+
+def test_show_says_what_was_published(clnr):
+    assert only_json(clnr("show", "CLNR", "cora", "--json"))["published"]["accuracy"] > 80
+    assert "published: " in clnr("show", "CLNR", "cora").out
+    assert only_json(clnr("show", "CLNR", "embedded", "--json"))["published"] is None
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([], [("Raw", 0), ("CLNR", 0), ("CLNR", 1), ("CLNR", 2)]),
+        (["--method", "clnr"], [("CLNR", 0), ("CLNR", 1), ("CLNR", 2)]),
+        (["--dataset", "Cora", "--last", "2"], [("CLNR", 0), ("CLNR", 1)]),
+        (["--device", "cpu", "--method", "Raw"], [("Raw", 0)]),
+        (["--device", "cuda", "--dataset", "photo"], [("CLNR", 2)]),
+        (["--dataset", "pubmed"], []),
+    ],
+    ids=lambda value: " ".join(value) if value and isinstance(value[0], str) else "",
+)
+def test_runs_lists_what_was_run_by_filters(clnr, filters, expected):
+    changes = [{"method": "Raw", "epoch_ms": None}, {}, {"seed": 1}, {"seed": 2, "dataset": "photo", "device": "cuda"}]
+    for each in changes:
+        Record().add("key", made(**each), again=True)
+    rows = only_json(clnr("runs", *filters, "--json"))
+    assert [(row["method"], row["seed"]) for row in rows] == expected
+    ended = clnr("runs", *filters)
+    assert ended.code == 0
+    lines = [line.split() for line in ended.out.splitlines() if re.match(r"\d{4}-", line)]
+    assert [(words[2], int(words[4])) for words in lines] == expected
+    if not expected:
+        assert ended.out == ""
+        assert "clnr run" in ended.err
+
+
+def test_runs_before_any_run_names_the_record_and_makes_nothing(clnr, home):
+    ended = clnr("runs")
+    assert ended.code == 0
+    assert str(home / "state" / "runs.sqlite") in ended.err
+    assert only_json(clnr("runs", "--json")) == []
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("name", ["plain", "with [brackets]", "with [/b] more", "a" * 120])
+def test_the_records_place_is_printed_as_it_is(clnr, monkeypatch, tmp_path, name):
+    monkeypatch.setenv("CLNR_HOME", str(tmp_path / name))
+    place = str(tmp_path / name / "state" / "runs.sqlite")
+    assert place in clnr("runs").err
+    clnr(*RUN)
+    assert place in clnr(*RUN).err
+
+
+def test_runs_tell_what_was_changed_in_their_recipe(clnr):
+    only_json(clnr(*RUN, "--json"))
+    listed = clnr("runs").out
+    assert all(f"{name}={value}" in listed for name, value in QUICK.items())
+
+
+def test_markup_in_the_record_is_only_text(clnr, home):
+    only_json(clnr(*RUN, "--json"))
+    with closing(sqlite3.connect(home / "state" / "runs.sqlite")) as base, base:
+        base.execute("UPDATE runs SET method = '[red]x[/foo]'")
+    assert "[red]x[/foo]" in clnr("runs").out
+
+
+def test_any_number_of_last_runs(clnr):
+    assert clnr("runs", "--last", "9" * 30).code == 0
+
+
+def test_what_a_run_itself_decides_is_no_change_of_its_recipe(clnr):
+    only_json(clnr("run", "GCN", "embedded", "--device", "cpu", "--set", "epochs=1", "--json"))
+    assert "epochs=1" in clnr("runs").out
+    assert "dimension" not in clnr("runs").out
+
+
+def test_runs_tell_no_change_that_has_no_say(clnr):
+    usual = shelf(CLNR, "cora").recipe
+    Record().add("key", made(recipe=usual.but(momentum=0.5, teleport=0.5, temperature=0.25).to_dict()))
+    (line,) = (line.rstrip() for line in clnr("runs").out.splitlines() if re.match(r"\d{4}-", line))
+    assert line.endswith("temperature=0.25")
+    assert "=" not in line.removesuffix("temperature=0.25")
+
+
+def test_runs_of_an_older_recipe_or_an_unknown_method_are_listed(clnr):
+    Record().add("key", made(recipe={"epochs": 7, "gone": 1}))
+    Record().add("other", made(method="mine"))
+    listed = clnr("runs").out
+    assert "epochs=7, gone=1" in listed
+    assert "mine" in listed

@@ -1,0 +1,269 @@
+"""Files with whatever wrong in them: reading gives a graph or a DataError, and never a crash, a hang or anything else."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clnr.datasets import formats
+from tests.apart import process_apart
+from tests.datasets import made
+from tests.fuzz import examples
+
+fuzzed = settings(
+    derandomize=True, deadline=None, max_examples=examples(40), suppress_health_check=list(HealthCheck), print_blob=False
+)
+
+
+@pytest.fixture(scope="module")
+def holds(tmp_path_factory):
+    """Writes files by name into one folder, reads them in a process apart, and holds the reader to its word."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    with process_apart() as call:
+
+        def check(reader: str, files: dict[str, bytes], sound: bool = True) -> None:
+            for name, content in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(content)
+            said = call("tests.datasets.made:read_files", reader, [str(folder / name) for name in files])
+            refused = said.startswith("DataError: ") and str(folder) in said and said.isprintable()
+            assert refused or (sound and said == "done"), said
+
+        yield check
+
+
+def contents(folder: Path, files: list[Path]) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The files of each form, undamaged: reader and contents."""
+    folder = tmp_path_factory.mktemp("whole")
+    return {
+        "planetoid": ("planetoid", contents(folder, made.planetoid_files(folder, made.WITH_GAPS))),
+        "npz": ("npz", contents(folder, [made.npz_file(folder)])),
+        "ogb zip": ("ogb", contents(folder, made.ogb_zip(folder))),
+        "ogb folder": ("ogb", contents(folder, made.ogb_folder(folder))),
+    }
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------
+
+SPOT = st.floats(0, 1, exclude_max=True)  # Of a file, as a share of its length.
+CHANGES = st.one_of(
+    st.tuples(st.just("flip"), SPOT, st.integers(1, 255)),
+    st.tuples(st.just("cut"), SPOT, st.just(0)),
+    st.tuples(st.just("remove"), SPOT, st.integers(1, 64)),
+    st.tuples(st.just("repeat"), SPOT, st.integers(1, 64)),
+    st.tuples(st.just("insert"), SPOT, st.binary(max_size=16)),
+)
+
+
+def changed(content: bytes, change) -> bytes:
+    how, spot, more = change
+    i = int(spot * len(content))
+    match how:
+        case "flip":
+            return content[:i] + bytes(byte ^ more for byte in content[i : i + 1]) + content[i + 1 :]
+        case "cut":
+            return content[:i]
+        case "remove":
+            return content[:i] + content[i + more :]
+        case "repeat":
+            return content[: i + more] + content[i:]
+        case _:
+            return content[:i] + more + content[i:]
+
+
+@pytest.mark.parametrize("form", ["planetoid", "npz", "ogb zip", "ogb folder"])
+def test_changed_bytes(holds, whole, form):
+    reader, files = whole[form]
+
+    @fuzzed
+    @given(st.sampled_from(sorted(files)), st.lists(CHANGES, min_size=1, max_size=3))
+    def check(name, changes):
+        content = files[name]
+        for change in changes:
+            content = changed(content, change)
+        holds(reader, files | {name: content})
+
+    holds(reader, files)
+    check()
+
+
+# -- arrays ------------------------------------------------------------------------------------------------------------
+
+ODD = st.sampled_from([-(2**63), -(2**31), -7, -1, 0, 1, 2, 5, 100_000, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1])
+TYPES = st.sampled_from(["?", "i1", "u1", "<i4", ">i4", "<i8", "<u8", ">u8", "<f2", "<f4", "<f8", "<c8", "S3", "<U2"])
+EDITS = st.one_of(
+    st.tuples(st.just("put"), st.tuples(SPOT, ODD)),
+    st.tuples(st.just("fill"), ODD),
+    st.tuples(st.just("inner"), ODD),
+    st.tuples(st.just("all"), st.lists(ODD, min_size=1, max_size=6)),
+    st.tuples(st.just("sort"), st.booleans()),
+    st.tuples(st.just("shorten"), st.integers(0, 5)),
+    st.tuples(st.just("lengthen"), ODD),
+    st.tuples(st.just("type"), TYPES),
+    st.tuples(st.just("shape"), st.sampled_from([(-1, 1), (1, -1), (0, 4), (), (2**30, 0)])),
+)
+
+
+def edited(array: np.ndarray, edit) -> np.ndarray:
+    """The array with one thing wrong; with none where the edit makes no sense for it."""
+    how, more = edit
+    array = array.copy() if array.dtype.kind == "f" else array.astype(np.int64, copy=True)
+    try:
+        with np.errstate(all="ignore"):
+            match how:
+                case "put":
+                    array.reshape(-1)[int(more[0] * array.size)] = more[1]
+                case "fill":
+                    array[...] = more
+                case "inner":
+                    array[1:-1] = more
+                    array[-1:] = array[:1]
+                case "all":
+                    array.reshape(-1)[:] = np.resize(more, array.size)
+                case "sort":
+                    array = np.sort(array)[:: 1 if more else -1]
+                case "shorten":
+                    array = array[: len(array) - more]
+                case "lengthen":
+                    array = np.append(array, array.dtype.type(more))
+                case "type":
+                    array = array.astype(more)
+                case _:
+                    array = array.reshape(more) if array.size or 0 not in more else np.empty(more, array.dtype)
+    except (ValueError, IndexError, OverflowError, TypeError):
+        pass
+    return array
+
+
+def sound(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: np.ndarray) -> bool:
+    """Whether these are compressed rows: one that is not may well be read without a crash, but is garbage."""
+    if not all(part.ndim == 1 and part.dtype.kind in "iu" for part in (indptr, indices, shape)) or len(shape) != 2:
+        return False
+    starts, columns, (height, width) = indptr.tolist(), indices.tolist(), shape.tolist()
+    return (
+        len(starts) == height + 1
+        and starts == sorted(starts)
+        and starts[0] == 0
+        and starts[-1] == len(columns) == data.size
+        and all(0 <= column < width for column in columns)
+    )
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_changed_arrays_of_npz(holds):
+    parts = made.npz_parts()
+
+    @fuzzed
+    @given(st.dictionaries(st.sampled_from(sorted(parts)), EDITS, min_size=1, max_size=2))
+    def check(edits):
+        stream = io.BytesIO()
+        now = parts | {name: edited(parts[name], edit) for name, edit in edits.items()}
+        np.savez(stream, **now)
+        matrices = ([now[f"{name}_{part}"] for part in ("indptr", "indices", "data", "shape")] for name in ("adj", "attr"))
+        holds("npz", {"small.npz": stream.getvalue()}, all(sound(*matrix) for matrix in matrices))
+
+    check()
+
+
+PART = st.sampled_from(["indptr", "indices", "data", "shape"])
+CLASSES = st.none() | st.tuples(st.sampled_from(["y", "ty", "ally"]), EDITS)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_changed_arrays_of_planetoid(holds, whole):
+    reader, files = whole["planetoid"]
+    parts = made.planetoid_parts(made.WITH_GAPS)
+
+    @fuzzed
+    @given(st.sampled_from(["x", "tx", "allx"]), PART, EDITS, CLASSES)
+    def check(matrix, part, edit, classes):
+        arrays = made.rows_of(parts[matrix]) | {"shape": np.array(parts[matrix].shape)}
+        arrays[part] = edited(arrays[part], edit)
+        arrays["shape"] = arrays["shape"].reshape(-1) if arrays["shape"].dtype.kind in "iu" else np.empty(0, np.int64)
+        shape = arrays["shape"].tolist()
+        now = files | {f"ind.small.{matrix}": made.pickled(made.rows(arrays, shape))}
+        if classes is not None:
+            name, change = classes
+            now[f"ind.small.{name}"] = made.pickled(made.python2(edited(parts[name], change)))
+        holds(reader, now, sound(**arrays))
+
+    check()
+
+
+NODE = st.integers(-2, 520) | ODD
+
+
+def test_changed_lists_of_planetoid(holds, whole):
+    reader, files = whole["planetoid"]
+
+    @fuzzed
+    @given(st.dictionaries(NODE, st.lists(NODE, max_size=5), max_size=5), st.none() | st.lists(NODE, max_size=5))
+    def check(neighbours, listed):
+        now = files | {"ind.small.graph": made.pickled(made.python2(neighbours))}
+        if listed is not None:
+            now["ind.small.test.index"] = "\n".join(map(str, listed)).encode()
+        holds(reader, now)
+
+    check()
+
+
+# -- pickles of any instructions ---------------------------------------------------------------------------------------
+
+ADMITTED = sorted(formats._Unpickler._ADMITTED)
+INSTRUCTION = st.one_of(
+    st.sampled_from(ADMITTED).map(lambda name: f"c{name[0]}\n{name[1]}\n".encode()),
+    st.sampled_from(ADMITTED).map(lambda name: f"c{name[0]}\n{name[1]}\n".encode() + b")R"),
+    ODD.map(made.integer),
+    st.sampled_from(["data", "indices", "indptr", "_shape", "i4", "f8", "<", "O8", "V9999999"]).map(made.text),
+    st.binary(max_size=12).map(made.raw),
+    st.sampled_from([0, 1, 200, 2**24, 2**32 - 1]).map(lambda place: b"r" + place.to_bytes(4, "little")),
+    st.integers(0, 3).map(lambda place: b"q" + bytes([place])),
+    st.integers(0, 3).map(lambda place: b"h" + bytes([place])),
+    st.sampled_from([made.python2(np.arange(4, dtype="<i4")), made.dtype("f4"), made.python2({0: [1]})]),
+    # MARK, TUPLE and kin, lists, dictionaries, REDUCE, BUILD, NEWOBJ, DUP, POP, OBJ.
+    st.sampled_from([bytes([code]) for code in b"(t)]}esuaRb\x8120\x85\x86\x87Nlod\x88\x89"]),
+)
+
+
+def test_pickles_of_any_instructions(holds, whole):
+    reader, files = whole["planetoid"]
+
+    @fuzzed
+    @given(st.sampled_from(made.PARTS[:-1]), st.lists(INSTRUCTION, max_size=25))
+    def check(part, instructions):
+        holds(reader, files | {f"ind.small.{part}": made.pickled(b"".join(instructions))})
+
+    check()
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+CELL = st.one_of(
+    st.sampled_from(["0", "1", "4", "5", "-1", "", "nan", "inf", "1e400", "0.5", "true", "2020-01-01", '"', "x", "\x00", "é"]),
+    ODD.map(str),
+)
+
+
+def test_changed_cells_of_ogb(holds, whole):
+    reader, files = whole["ogb folder"]
+
+    @fuzzed
+    @given(st.sampled_from(sorted(made.TABLES)), SPOT, SPOT, CELL, st.sampled_from(["\n", "\r\n", "\r", "\n\n"]))
+    def check(name, row, column, cell, line):
+        table = [list(map(str, cells)) for cells in made.TABLES[name]]
+        cells = table[int(row * len(table))]
+        cells[int(column * len(cells))] = cell
+        holds(reader, files | {name: gzip.compress("".join(",".join(cells) + line for cells in table).encode())})
+
+    check()

@@ -1,0 +1,107 @@
+"""Published splits are kept; others are drawn 1:1:8 from the labelled nodes, by seed alone."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from clnr.datasets.splits import random_split, split_of
+from clnr.errors import DataError
+from clnr.graph import Graph, Split
+from tests.conftest import tiny
+
+
+def labelled(count: int, unlabelled: tuple[int, ...] = ()) -> Graph:
+    labels = np.arange(count) % 3
+    labels[list(unlabelled)] = -1
+    return Graph.from_edges([], [], np.ones((count, 1)), labels=labels, name="made")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sizes"), [(10, (1, 1, 8)), (19, (1, 1, 17)), (20, (2, 2, 16)), (1000, (100, 100, 800)), (7650, (765, 765, 6120))]
+)
+def test_sizes_are_one_to_one_to_eight(nodes, sizes):
+    assert tuple(len(part) for part in random_split(labelled(nodes), 0)) == sizes
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**40, 2**63 - 1])
+def test_each_node_stands_in_exactly_one_part(seed):
+    split = random_split(labelled(437), seed)
+    assert sorted(np.concatenate(split).tolist()) == list(range(437))
+    assert all(part.tolist() == sorted(part) for part in split)
+
+
+def test_the_same_seed_gives_the_same_split_whatever_the_graph_is_called():
+    first, second = random_split(labelled(300), 5), random_split(labelled(300).named("other"), 5)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_seeds_give_different_splits_that_overlap_as_chance_would():
+    trains = [set(random_split(labelled(1000), seed).train.tolist()) for seed in range(20)]
+    assert len({frozenset(train) for train in trains}) == 20
+    overlaps = [len(a & b) for i, a in enumerate(trains) for b in trains[:i]]
+    # Each overlap is hypergeometric with mean 10 and variance 8.1; 190 of them have a mean within 10 +- 1.
+    assert 9 < np.mean(overlaps) < 11
+    assert max(overlaps) < 30
+
+
+def test_every_node_gets_its_turn_in_training():
+    counts = np.zeros(100)
+    for seed in range(400):
+        counts[random_split(labelled(100), seed).train] += 1
+    # Binomial(400, 0.1): mean 40, standard deviation 6.
+    assert counts.min() > 40 - 5 * 6
+    assert counts.max() < 40 + 5 * 6
+
+
+def test_nodes_without_a_label_stand_in_no_part():
+    absent = tuple(range(0, 200, 4))
+    split = random_split(labelled(200, absent), 3)
+    assert sorted(np.concatenate(split).tolist()) == [i for i in range(200) if i % 4]
+    assert [len(part) for part in split] == [15, 15, 120]
+
+
+def test_the_split_does_not_look_at_the_labels():
+    graph = labelled(120)
+    other = dataclasses.replace(graph, labels=graph.labels[::-1].copy())
+    for a, b in zip(random_split(graph, 1), random_split(other, 1), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("nodes", "absent"), [(9, ()), (30, tuple(range(21))), (12, tuple(range(12)))])
+def test_too_few_labels_are_a_data_error_with_the_count(nodes, absent):
+    with pytest.raises(DataError, match=f"made has {nodes - len(absent)} labelled nodes; .* at least 10"):
+        random_split(labelled(nodes, absent), 0)
+
+
+def test_a_graph_without_labels_cannot_be_split():
+    with pytest.raises(DataError, match="tiny has no labels"):
+        split_of(dataclasses.replace(tiny(), labels=None), 0)
+
+
+def test_a_published_split_is_kept_for_every_seed():
+    published = Split(np.array([3, 1]), np.array([0]), np.array([2]))
+    graph = Graph.from_edges([0], [1], np.ones((5, 2)), labels=[0, 1, 0, 1, 0], split=published)
+    for seed in (0, 1):
+        assert [part.tolist() for part in split_of(graph, seed)] == [[3, 1], [0], [2]]
+
+
+def test_without_a_published_split_a_random_one_is_made():
+    graph = tiny()
+    for a, b in zip(split_of(graph, 4), random_split(graph, 4), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        (Split(np.array([0]), np.array([], dtype=int), np.array([1])), "made has no validation nodes"),
+        (Split(np.array([0]), np.array([1]), np.array([2, 5])), "made has test nodes without a label"),
+    ],
+)
+def test_a_published_split_that_cannot_be_evaluated_is_a_data_error(split, words):
+    with pytest.raises(DataError, match=words):
+        split_of(dataclasses.replace(labelled(20, unlabelled=(5,)), split=split), 0)

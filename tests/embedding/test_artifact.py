@@ -1,0 +1,414 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.embedding.artifact import (
+    DIGESTS,
+    GRAPH,
+    METRICS,
+    MODEL,
+    NODES,
+    OURS,
+    RECIPE,
+    TABLES,
+    VECTORS,
+    load_folder,
+    name_nodes,
+    save_folder,
+)
+from clnr.embedding.convert import as_read
+from clnr.embedding.fitting import learn_graph
+from clnr.embedding.report_data import story
+from clnr.engine import cpu
+from clnr.errors import DataError, MethodError
+from clnr.experiments.run import shelf
+from clnr.graph import Graph
+from clnr.methods import METHODS
+from clnr.methods.recipe import Recipe
+from clnr.tables import read_tables
+from tests.conftest import tiny
+
+OLD = Path(__file__).parent / "old"
+SMALL = {"hidden": 16, "dimension": 8, "epochs": 3, "probe_steps": 20, "head_width": 0}
+
+
+def outcome_of(method="CLNR", read=None, **changes):
+    recipe = shelf(METHODS[method], None).recipe.but(**SMALL | changes)
+    return learn_graph(as_read(tiny()) if read is None else read, METHODS[method], recipe, 1, cpu())
+
+
+def tables(tmp_path):
+    (tmp_path / "e.csv").write_text("source,target,weight\n" + "".join(f"n{i},n{i * 3 % 20},{i + 1}\n" for i in range(20)))
+    (tmp_path / "n.csv").write_text(
+        "id,age,kind,label\n" + "".join(f"n{i},{i * i},{'ab'[i % 2]},{'xyz'[i % 3]}\n" for i in range(20))
+    )
+    return read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
+
+
+def saved(outcome, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    save_folder(outcome, folder)
+    return folder
+
+
+def unsealed(outcome, tmp_path):
+    """As saved before there were digests."""
+    folder = saved(outcome, tmp_path)
+    (folder / DIGESTS).unlink()
+    return folder
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_comes_back_and_embeds_as_before(name, tmp_path):
+    outcome = outcome_of(name)
+    back = load_folder(saved(outcome, tmp_path))
+    assert (back.z == outcome.z).all()
+    assert (back.trained.embed(tiny(seed=5), cpu()) == outcome.trained.embed(tiny(seed=5), cpu())).all()
+    assert back.trained.recipe == outcome.trained.recipe
+    assert (back.losses, back.scores, back.remarks) == (outcome.losses, pytest.approx(outcome.scores), outcome.remarks)
+
+
+@pytest.mark.parametrize("how", [{}, {"sparse": True}, {"weighted": True}, {"undirected": False}])
+def test_the_graph_comes_back(how, tmp_path):
+    outcome = outcome_of(read=as_read(tiny(**how)))
+    back = load_folder(saved(outcome, tmp_path)).read.graph
+    assert back.digest == outcome.read.graph.digest
+
+
+def test_tables_come_back_with_ids_encoding_and_columns(tmp_path):
+    outcome = outcome_of(read=tables(tmp_path))
+    back = load_folder(saved(outcome, tmp_path)).read
+    assert back.graph.ids.tolist() == outcome.read.graph.ids.tolist() == [f"n{i}" for i in range(20)]
+    assert back.encoding == outcome.read.encoding
+    assert back.classes == outcome.read.classes == ("x", "y", "z")
+    assert back.findings == outcome.read.findings
+    assert back.columns.equals(outcome.read.columns)
+
+
+def test_an_earlier_clnrs_folder_opens_and_its_nodes_can_be_given_names(tmp_path):
+    folder = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    content = json.loads((folder / TABLES).read_text())
+    del content["findings"]["names"]
+    (folder / TABLES).write_text(json.dumps(content))
+    back = load_folder(folder)
+    assert back.read.names_of(np.arange(20)) == []
+    named = name_nodes(back, "Kind", folder).read
+    assert named.names_of(np.arange(3)) == ["a", "b", "a"]
+    assert load_folder(folder).read.findings == named.findings
+    assert (folder / DIGESTS).is_file()
+    with pytest.raises(DataError, match=r"nodes\.parquet: there is no column 'king' for names; there are id, age, kind, label"):
+        name_nodes(back, "king", folder)
+    with pytest.raises(DataError, match="there is no table of nodes in it"):
+        name_nodes(outcome_of(), "kind", folder)
+
+
+def test_vectors_are_plain_parquet(tmp_path):
+    import pyarrow.parquet as pq
+
+    outcome = outcome_of(read=tables(tmp_path))
+    table = pq.read_table(saved(outcome, tmp_path) / VECTORS)
+    assert table.column_names == ["id", "vector"]
+    assert table["id"].to_pylist()[3] == "n3"
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), outcome.z)
+
+
+def test_a_method_of_ones_own_is_not_saved(tmp_path):
+    from clnr.methods import CLNR
+
+    own = CLNR.but("mine", "of my own", postprocess=())
+    outcome = learn_graph(as_read(tiny()), own, Recipe(**SMALL), 0, cpu())
+    with pytest.raises(MethodError, match="mine"):
+        saved(outcome, tmp_path)
+
+
+@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, "graph.safetensors"])
+def test_a_missing_file_is_named(name, tmp_path):
+    folder = saved(outcome_of(), tmp_path)
+    (folder / name).unlink()
+    with pytest.raises(DataError, match=name):
+        load_folder(folder)
+
+
+def test_what_is_no_folder_is_said(tmp_path):
+    with pytest.raises(DataError, match="no such folder"):
+        load_folder(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", [RECIPE, TABLES])
+def test_a_newer_form_is_refused(name, tmp_path):
+    folder = unsealed(outcome_of(), tmp_path)
+    path = folder / name
+    path.write_text(path.read_text().replace("form = 1", "form = 7").replace('"form": 1,\n "enc', '"form": 7,\n "enc'))
+    with pytest.raises(DataError, match="form 7"):
+        load_folder(folder)
+
+
+def replaced(path, a, b):
+    text = path.read_text()
+    assert a in text
+    path.write_text(text.replace(a, b))
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "said"),
+    [
+        (RECIPE, "hidden = 16", "hidden = 65536", "does not fit"),
+        (RECIPE, "dimension = 8", "dimension = 9", "does not fit"),
+        (RECIPE, "features = 12", "features = 1000000", "does not fit"),
+        (RECIPE, 'method = "CLNR"', 'method = "GRACE"', "learned by 'CLNR', not by GRACE"),
+        (RECIPE, 'method = "CLNR"', 'method = "nCLNR"', "learned by 'CLNR', not by nCLNR"),
+        (RECIPE, "features = 12", f"features = {2**62}", MODEL),
+        (RECIPE, "seed = 1", f"seed = {2**200}", "seed must be"),
+        (RECIPE, "form = 1", "form = 7" * 50, RECIPE),
+        (RECIPE, 'method = "CLNR"', 'method = "os.system"', "unknown method"),
+        (RECIPE, "seed = 1", "seed = -1", "whole number"),
+        (RECIPE, "epochs = 3", 'epochs = "3"', "whole number"),
+        (METRICS, '"loss"', '"lost"', "loss"),
+        (TABLES, '"names": null', '"names": "title"', "names are to be in column 'title', which nodes.parquet lacks"),
+    ],
+)
+def test_what_does_not_fit_is_refused(name, a, b, said, tmp_path):
+    folder = unsealed(outcome_of(), tmp_path)
+    replaced(folder / name, a, b)
+    with pytest.raises(DataError, match=said):
+        load_folder(folder)
+
+
+def test_numbers_that_are_not_finite_are_refused(tmp_path):
+    import safetensors.torch
+
+    folder = unsealed(outcome_of(), tmp_path)
+    parameters = safetensors.torch.load_file(folder / MODEL)
+    name = next(iter(parameters))
+    parameters[name][0] = torch.nan
+    safetensors.torch.save_file(parameters, folder / MODEL)
+    with pytest.raises(DataError, match="not finite"):
+        load_folder(folder)
+
+
+def edited(folder, name, change):
+    """The arrays of a file with some changed."""
+    import safetensors.numpy
+
+    arrays = safetensors.numpy.load_file(folder / name)
+    change(arrays)
+    safetensors.numpy.save_file(arrays, folder / name)
+
+
+def broken_rows(arrays):
+    """What SciPy's own full check lets pass."""
+    start = np.zeros_like(arrays["x.start"])
+    start[1] = 100_000
+    arrays["x.start"] = start
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        broken_rows,
+        lambda arrays: arrays["x.start"].__setitem__(3, -7),
+        lambda arrays: arrays["x.columns"].__setitem__(0, 10**6),
+        lambda arrays: arrays["x.columns"].__setitem__(0, -1),
+        lambda arrays: arrays["edges.start"].__setitem__(2, 2**62),
+        lambda arrays: arrays["edges.start"].fill(0),
+        lambda arrays: arrays["edges.nodes"].__setitem__(0, 40),
+        lambda arrays: arrays["size"].__setitem__(1, 2**62),
+        lambda arrays: arrays["size"].__setitem__(1, -1),
+        lambda arrays: arrays.update(size=np.array([40], np.int64)),
+        lambda arrays: arrays.update({"x.start": arrays["x.start"].astype(np.float32)}),
+        lambda arrays: arrays.update({"edges.start": arrays["edges.start"][:, None]}),
+    ],
+)
+def test_index_arrays_are_checked_completely(change, tmp_path):
+    folder = unsealed(outcome_of(read=as_read(tiny(sparse=True))), tmp_path)
+    edited(folder, GRAPH, change)
+    with pytest.raises(DataError, match=GRAPH):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH, NODES, DIGESTS])
+def test_a_flipped_bit_is_noticed_in_any_file(name, tmp_path):
+    folder = saved(outcome_of(read=tables(tmp_path)), tmp_path)
+    path = folder / name
+    content = path.read_bytes()
+    random = np.random.default_rng(0)
+    for place in {*random.integers(0, len(content), 12).tolist(), 0, len(content) - 1}:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"damaged|digests\.json"):
+            load_folder(folder)
+    path.write_bytes(content)
+    load_folder(folder)
+
+
+def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
+    folder = saved(outcome_of(), tmp_path)
+    replaced(folder / RECIPE, "temperature = 0.5", "temperature = 0.6")
+    with pytest.raises(DataError, match=r"recipe\.toml: it is damaged, or was edited; .* remove digests\.json"):
+        load_folder(folder)
+    (folder / DIGESTS).unlink()
+    assert load_folder(folder).trained.recipe.temperature == 0.6
+
+
+def test_files_of_two_folders_do_not_mix(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, seed in ((one, 0), (other, 1)):
+        folder.mkdir()
+        save_folder(outcome_of(read=as_read(tiny(seed=seed))), folder)
+    for name in (MODEL, GRAPH, VECTORS, METRICS):
+        mixed = tmp_path / f"mixed-{name}"
+        shutil.copytree(one, mixed)
+        shutil.copy(other / name, mixed)
+        with pytest.raises(DataError, match=name):
+            load_folder(mixed)
+    (one / NODES).write_bytes(b"of somebody else")
+    with pytest.raises(DataError, match=NODES):
+        load_folder(one)
+
+
+def test_other_files_may_be_edited_or_go(tmp_path):
+    folder = saved(outcome_of(), tmp_path)
+    (folder / "report.html").write_text("mine now")
+    (folder / "embeddings.csv").write_text("mine as well")
+    load_folder(folder)
+
+
+def test_a_folder_of_before_there_were_digests_loads():
+    back = load_folder(OLD / "folder")
+    assert back.trained.method.name == "CLNR"
+    assert back.z.shape == (20, 4)
+    np.testing.assert_allclose(back.trained.embed(back.read.graph, cpu()), back.z, atol=1e-5)
+    assert back.losses[0] == pytest.approx(3.42286825)
+    assert back.read.classes == ("x", "y", "z")
+    assert back.read.columns.column_names == ["id", "age", "kind", "label"]
+    assert OURS.foreign(OLD / "folder") is None
+
+
+@pytest.mark.parametrize("made", ["from tables", "in Python"])
+def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
+    read = tables(tmp_path) if made == "from tables" else as_read(tiny())
+    folder = unsealed(outcome_of(read=read), tmp_path)
+    edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 2**40))
+    with pytest.raises(DataError, match=f"graph.safetensors: labels must number the classes .* node 0 has {2**40}"):
+        load_folder(folder)
+    edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 900))
+    if made == "from tables":
+        with pytest.raises(DataError, match=r"class 900, and tables\.json has 3 classes"):
+            load_folder(folder)
+        return
+    back = load_folder(folder)
+    labels = story(back, "title").columns[0]
+    assert labels.names == ("0", "1", "2", "900")
+    assert labels.values[:4].tolist() == [3, 1, 2, 0]
+    assert back.read.class_name(900) == "900"
+
+
+@pytest.mark.parametrize(
+    ("ids", "vectors", "said"),
+    [
+        (None, 1e300, "not finite"),
+        (None, np.inf, "not finite"),
+        ([f"n{i % 19}" for i in range(20)], None, "ids must be distinct"),
+        ([i % 19 for i in range(20)], None, "ids must be distinct"),
+        ([[i % 19, 0] for i in range(20)], None, "ids must be distinct"),
+        ([*range(19), None], None, "an id is missing"),
+    ],
+)
+def test_odd_vectors_and_ids_are_refused(ids, vectors, said, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    table = pq.read_table(folder / VECTORS)
+    if ids is not None:
+        table = table.set_column(0, "id", pa.array(ids))
+    if vectors is not None:
+        flat = pa.array(np.full(20 * 8, vectors))
+        table = table.set_column(1, "vector", pa.FixedSizeListArray.from_arrays(flat, 8))
+    pq.write_table(table, folder / VECTORS)
+    with pytest.raises(DataError, match=f"{VECTORS}: .*{said}"):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize(("ids", "said"), [([1, "1"], "two of these would be the same"), (["\ud800"], "no text")])
+def test_ids_that_could_not_be_loaded_are_not_saved(ids, said, tmp_path):
+    graph = tiny()
+    source, target, _ = graph.edges()
+    names = np.array([*ids, *(f"n{i}" for i in range(40 - len(ids)))], dtype=object)
+    outcome = outcome_of(read=as_read(Graph.from_edges(source, target, graph.features, ids=names)))
+    with pytest.raises(DataError, match=said):
+        saved(outcome, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "a", "b"), [(TABLES, '"x"', '"\\ud800"'), (METRICS, "alignment", "\\udfff")])
+def test_halves_of_surrogate_pairs_are_refused(name, a, b, tmp_path):
+    folder = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    replaced(folder / name, a, b)
+    with pytest.raises(DataError, match=f"{name}: .*surrogates"):
+        load_folder(folder)
+
+
+def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    columns = pq.read_table(folder / NODES)
+    bad = pa.array([b"\xff\xfe"] * 20).view(pa.string())
+    pq.write_table(columns.set_column(2, "kind", bad), folder / NODES)
+    with pytest.raises(DataError, match=NODES):
+        load_folder(folder)
+
+
+def test_features_of_any_number_take_no_memory_without_weights(tmp_path):
+    folder = unsealed(outcome_of("Raw"), tmp_path)
+    for number in (13, 10**9, 2**62, 2**70):
+        text = (folder / RECIPE).read_text()
+        (folder / RECIPE).write_text(text.replace("features = 12", f"features = {number}"))
+        with pytest.raises(DataError):
+            load_folder(folder)
+        (folder / RECIPE).write_text(text)
+
+
+def test_a_folder_is_ours_by_its_content(tmp_path):
+    assert OURS.foreign(saved(outcome_of(), tmp_path)) is None
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / NODES).write_bytes(b"my own table")
+    assert OURS.foreign(mine) == NODES
+    (mine / RECIPE).write_text("[soup]\nwater = 1\n")
+    assert OURS.foreign(mine) == NODES
+
+
+def test_a_pickle_is_refused_and_never_run(tmp_path):
+    """Whichever file of the folder it stands in."""
+
+    class Bomb:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "exploded"),))
+
+    whole = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    for name in sorted(path.name for path in whole.iterdir()):
+        folder = tmp_path / f"bomb-{name}"
+        shutil.copytree(whole, folder)
+        torch.save(Bomb(), folder / name)
+        with pytest.raises(DataError, match=name):
+            load_folder(folder)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_json_that_is_no_object_is_refused(tmp_path):
+    folder = unsealed(outcome_of(), tmp_path)
+    for text in ("[]", "3", "null", json.dumps({"form": 1}), "{" * 10_000):
+        (folder / TABLES).write_text(text)
+        with pytest.raises(DataError, match=TABLES):
+            load_folder(folder)

@@ -1,0 +1,258 @@
+"""Sparse matrices and graphs whose index arrays are wrong: refused before compiled code would follow them out of bounds.
+
+Each case is tried in a process apart, for what is not refused may crash.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch_geometric.data import Data
+
+from clnr.embedding.convert import as_read
+from clnr.graph import Graph, Split
+from clnr.graph.csr import Compressed
+from tests.apart import process_apart
+from tests.conftest import tiny
+
+NODES = 6
+X = np.eye(NODES, dtype=np.float32)
+DENSE = np.array([[(3 * i + j) % 4 == 0 for j in range(NODES)] for i in range(NODES)], dtype=np.float32)
+HUGE = 10**9
+
+
+def broken(layout: str, **parts: Any) -> Any:
+    """A matrix with parts replaced behind SciPy's back."""
+    matrix = sp.csr_array(DENSE).asformat(layout)
+    for name, value in parts.items():
+        setattr(matrix, name, value(getattr(matrix, name)) if callable(value) else value)
+    return matrix
+
+
+def at(place: int, value: int) -> Callable[[np.ndarray], np.ndarray]:
+    def put(array: np.ndarray) -> np.ndarray:
+        copy = array.copy()
+        copy[place] = value
+        return copy
+
+    return put
+
+
+def inner(value: int, last: int) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda array: np.r_[0, np.full(len(array) - 2, value), last].astype(array.dtype)
+
+
+COMPRESSED = {
+    "rows beyond, the last at 0": {"indptr": inner(100_000, 0)},
+    "rows beyond": {"indptr": at(2, HUGE)},
+    "rows below": {"indptr": at(2, -HUGE)},
+    "rows that go back": {"indptr": lambda start: np.r_[start[0], start[2], start[1], start[3:]]},
+    "a first row that is not at 0": {"indptr": at(0, 1)},
+    "a last row beyond": {"indptr": at(-1, HUGE)},
+    "a last row below": {"indptr": at(-1, -1)},
+    "too few rows": {"indptr": lambda start: start[:-1]},
+    "no rows": {"indptr": np.empty(0, np.int32)},
+    "rows in fractions": {"indptr": lambda start: start / 1},
+    "rows in a matrix": {"indptr": lambda start: start[:, None]},
+    "rows of nothing": {"indptr": None},
+    "a column beyond": {"indices": at(1, HUGE)},
+    "a column just beyond": {"indices": at(1, NODES)},
+    "a column below": {"indices": at(1, -1)},
+    "too few columns": {"indices": lambda columns: columns[:-1]},
+    "columns in fractions": {"indices": lambda columns: columns / 1},
+    "columns that are truths": {"indices": lambda columns: columns > 0},
+    "too few values": {"data": lambda values: values[:-1]},
+    "values that are words": {"data": lambda values: values.astype("U3")},
+    "values that are objects": {"data": lambda values: values.astype(object)},
+    "values that are complex": {"data": lambda values: values.astype(complex)},
+    "a side too many": {"_shape": (NODES, NODES, 1)},
+    "sides that are words": {"_shape": ("a", "b")},
+    "a side below": {"_shape": (-1, NODES)},
+    "a side of 2^70": {"_shape": (NODES, 2**70)},
+}
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "row beyond": ("coo", {"coords": lambda ends: (at(0, HUGE)(ends[0]), ends[1])}),
+    "row below": ("coo", {"coords": lambda ends: (at(0, -HUGE)(ends[0]), ends[1])}),
+    "column just beyond": ("coo", {"coords": lambda ends: (ends[0], at(0, NODES)(ends[1]))}),
+    "ends of two lengths": ("coo", {"coords": lambda ends: (ends[0], ends[1][:-1])}),
+    "ends in fractions": ("coo", {"coords": lambda ends: (ends[0] / 1, ends[1])}),
+    "too few values": ("coo", {"data": lambda values: values[:-1]}),
+    "blocks of no size": ("bsr", {"data": lambda blocks: blocks[:, :0]}),
+    "blocks that do not fit": ("bsr", {"data": lambda blocks: np.ones((len(blocks), 4, 4))}),
+    "blocks that are numbers": ("bsr", {"data": lambda blocks: blocks.reshape(-1)}),
+    "too few offsets": ("dia", {"offsets": lambda offsets: offsets[:-1]}),
+    "values in a list": ("dia", {"data": lambda values: values.reshape(-1)}),
+    "offsets in fractions": ("dia", {"offsets": lambda offsets: offsets + 0.5}),
+    "a column beyond": ("lil", {"rows": lambda rows: first_row(rows, [HUGE])}),
+    "a column below": ("lil", {"rows": lambda rows: first_row(rows, [-1])}),
+    "a column that is a word": ("lil", {"rows": lambda rows: first_row(rows, ["a"])}),
+    "more values than columns": ("lil", {"data": lambda rows: first_row(rows, [1.0] * 99)}),
+    "a row beyond": ("dok", {"_dict": {(HUGE, 0): 1.0}}),
+    "a row of 2^80": ("dok", {"_dict": {(2**80, 0): 1.0}}),
+}
+
+
+def first_row(rows: np.ndarray, value: list[Any]) -> np.ndarray:
+    copy = rows.copy()
+    copy[0] = value
+    return copy
+
+
+def compressed_tensor(make: Callable[..., torch.Tensor], start: list[int], nodes: list[int]) -> torch.Tensor:
+    return make(torch.tensor(start), torch.tensor(nodes), torch.ones(len(nodes)), (NODES, NODES), check_invariants=False)
+
+
+def triplets_tensor(row: list[int], column: list[int]) -> torch.Tensor:
+    values = torch.ones(len(row))
+    return torch.sparse_coo_tensor(torch.tensor([row, column]), values, (NODES, NODES), check_invariants=False)
+
+
+MATRICES: dict[str, Callable[[], Any]] = {
+    f"{layout}: {what}": lambda layout=layout, parts=parts: broken(layout, **parts)
+    for layout in ("csr", "csc", "bsr")
+    for what, parts in COMPRESSED.items()
+} | {
+    f"{layout}: {what}": lambda layout=layout, parts=parts: broken(layout, **parts) for what, (layout, parts) in OTHERS.items()
+}
+
+TENSORS: dict[str, Callable[[], Any]] = {
+    "csr: rows beyond": lambda: compressed_tensor(torch.sparse_csr_tensor, [0, 100_000, 0, 0, 0, 0, 0], []),
+    "csr: a column beyond": lambda: compressed_tensor(torch.sparse_csr_tensor, [0, 2, 2, 2, 2, 2, 2], [0, HUGE]),
+    "csc: columns beyond": lambda: compressed_tensor(torch.sparse_csc_tensor, [0, 100_000, 0, 0, 0, 0, 0], []),
+    "csc: a row below": lambda: compressed_tensor(torch.sparse_csc_tensor, [0, 2, 2, 2, 2, 2, 2], [0, -1]),
+    "coo: a row beyond": lambda: triplets_tensor([0, HUGE], [1, 1]),
+    "coo: a column below": lambda: triplets_tensor([0, 0], [1, -1]),
+    "bsr: another layout": lambda: torch.eye(NODES).to_sparse_bsr((2, 2)),
+}
+
+
+def pyg(**changes: Any) -> Data:
+    return Data(**{"x": torch.eye(NODES), "edge_index": torch.tensor([[0, 1], [1, 2]]), **changes})
+
+
+DATA: dict[str, Callable[[], Any]] = {
+    "an end beyond": lambda: pyg(edge_index=torch.tensor([[0, 1], [1, HUGE]])),
+    "an end below": lambda: pyg(edge_index=torch.tensor([[0, -1], [1, 2]])),
+    "ends in fractions": lambda: pyg(edge_index=torch.tensor([[0, 1.5], [1, 2]])),
+    "ends that are truths": lambda: pyg(edge_index=torch.tensor([[True, False], [True, False]])),
+    "three ends": lambda: pyg(edge_index=torch.tensor([[0, 1], [1, 2], [0, 0]])),
+    "ends in one list": lambda: pyg(edge_index=torch.tensor([0, 1])),
+    "sparse ends": lambda: pyg(edge_index=torch.ones(2, 2).to_sparse()),
+    "a weight too few": lambda: pyg(edge_weight=torch.ones(1)),
+    **{f"x {name}": lambda make=make: pyg(x=make()) for name, make in TENSORS.items()},
+}
+
+
+def graph(**changes: Callable[[Graph], Any]) -> Graph:
+    """A sound graph made again by its constructor, with some of its arrays changed."""
+    sound = tiny(sparse=True, weighted=True)
+    parts = ("features", "incoming", "outgoing", "labels", "ids", "split", "name")
+    return Graph(**{part: changes[part](sound) if part in changes else getattr(sound, part) for part in parts})
+
+
+def edges(**parts: Callable[[np.ndarray], Any]) -> Callable[[Graph], Compressed]:
+    return lambda graph: graph.incoming._replace(
+        **{name: change(getattr(graph.incoming, name)) for name, change in parts.items()}
+    )
+
+
+GRAPHS: dict[str, Callable[[], Any]] = {
+    "edges beyond, the last at 0": lambda: graph(incoming=edges(start=inner(100_000, 0))),
+    "edges that go back": lambda: graph(incoming=edges(start=at(1, HUGE))),
+    "a node beyond": lambda: graph(incoming=edges(nodes=at(0, HUGE))),
+    "a node below": lambda: graph(outgoing=edges(nodes=at(0, -1))),
+    "nodes of int32": lambda: graph(incoming=edges(nodes=lambda nodes: nodes.astype(np.int32))),
+    "nodes not sorted": lambda: graph(incoming=edges(nodes=lambda nodes: nodes[::-1].copy())),
+    "a weight too few": lambda: graph(incoming=edges(weight=lambda weight: weight[1:])),
+    "a weight that is infinite": lambda: graph(incoming=edges(weight=lambda weight: at(0, 1)(weight) * np.float32(np.inf))),
+    "weights in a list": lambda: graph(incoming=edges(weight=lambda weight: weight.tolist())),
+    "no edges at all": lambda: graph(incoming=lambda _: None),
+    "edges of another graph": lambda: graph(outgoing=lambda _: tiny(sparse=True, edges=20).outgoing),
+    "dense features in a list": lambda: graph(features=lambda _: [[1.0]]),
+    "features of float64": lambda: graph(features=lambda sound: sound.features.astype(np.float64)),
+    "features by column": lambda: graph(features=lambda sound: sound.features.tocsc()),
+    "damaged features": lambda: graph(features=lambda _: broken("csr", indices=at(1, HUGE))),
+    "a label far above": lambda: graph(labels=lambda sound: at(0, 2**62)(sound.labels)),
+    "labels in a list": lambda: graph(labels=lambda sound: sound.labels.tolist()),
+    "too few ids": lambda: graph(ids=lambda _: np.arange(3)),
+    "a split beyond": lambda: graph(split=lambda _: Split(np.array([HUGE]), np.array([0]), np.array([1]))),
+    "a name that is a number": lambda: graph(name=lambda _: 5),
+}
+GROUPS = {"matrix": MATRICES, "tensor": TENSORS, "data": DATA, "graph": GRAPHS}
+
+
+def attempt(group: str, case: str, use: str) -> None:
+    """What would be done with a case; in a process apart."""
+    warnings.simplefilter("ignore")
+    made = GROUPS[group][case]()
+    if use == "adjacency":
+        made = Graph.from_scipy(made, X)
+    elif use == "features":
+        made = Graph.from_edges([0], [1], made)
+    elif use == "given":
+        made = as_read(made).graph
+    made.to_scipy().sum()
+
+
+@pytest.fixture(scope="module")
+def apart():
+    with process_apart() as call:
+        yield lambda *arguments: call("tests.embedding.test_damaged:attempt", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("group", "use"),
+    [
+        ("matrix", "adjacency"),
+        ("matrix", "features"),
+        ("matrix", "given"),
+        ("tensor", "features"),
+        ("tensor", "adjacency"),
+        ("data", "given"),
+        ("graph", ""),
+    ],
+)
+def test_what_is_damaged_is_refused(apart, group, use):
+    outcomes = {case: apart(group, case, use) for case in GROUPS[group]}
+    assert {case: said for case, said in outcomes.items() if not said.startswith("DataError: ") or "\n" in said} == {}
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "bsr", "coo", "dia", "lil", "dok"])
+def test_what_is_sound_is_taken_whatever_its_layout(layout):
+    rectangle = np.zeros((NODES, 4), np.float32)
+    rectangle[[0, 1, 5, 5], [3, 0, 1, 2]] = [2, 3, 4, 5]
+    for make in (sp.csr_array, sp.csr_matrix):
+        graph = Graph.from_scipy(make(DENSE).asformat(layout), make(rectangle).asformat(layout))
+        np.testing.assert_array_equal(graph.to_scipy().toarray(), DENSE)
+        np.testing.assert_array_equal(graph.features.toarray(), rectangle)
+
+
+def test_diagonals_that_lie_outside_are_none():
+    matrix = sp.dia_array((np.ones((4, NODES)), [0, 2, 99, -99]), shape=(NODES, NODES))
+    graph = Graph.from_scipy(matrix, X)
+    np.testing.assert_array_equal(graph.to_scipy().toarray(), np.eye(NODES) + np.eye(NODES, k=2))
+
+
+def test_entries_that_stand_twice_are_one_edge_in_any_layout():
+    row, column, one = [0, 0, 1], [1, 1, 2], np.ones(3)
+    twice = sp.coo_array((one, (row, column)), shape=(NODES, NODES))
+    compressed = sp.csr_array((one, column, [0, 2, 3, 3, 3, 3, 3]), shape=(NODES, NODES))
+    for matrix in (twice, compressed):
+        graph = Graph.from_scipy(matrix, X)
+        assert graph.num_edges == 2
+        assert graph.incoming.weight is None
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", ["to_sparse_csr", "to_sparse_csc", "to_sparse"])
+def test_sparse_tensors_are_features_as_good_as_any(layout):
+    x = torch.zeros(NODES, 3)
+    x[[0, 2, 5], [1, 2, 0]] = torch.tensor([1.0, 2.0, 3.0])
+    graph = Graph.from_edges([0], [1], getattr(x, layout)())
+    np.testing.assert_array_equal(graph.features.toarray(), x.numpy())

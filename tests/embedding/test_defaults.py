@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from clnr.embedding.defaults import choices, default_recipe
+from clnr.experiments.run import shelf
+from clnr.graph import Graph
+from clnr.methods import METHODS
+from tests.conftest import tiny
+
+
+def graph_of(nodes, degree, features=100):
+    ends = np.random.default_rng(0).integers(0, nodes, (2, nodes * degree // 2))
+    return Graph.from_edges(*ends, np.zeros((nodes, features)), undirected=True)
+
+
+def chosen(graph):
+    return {choice.key: choice.value for choice in choices(graph)}
+
+
+def test_more_nodes_train_longer_and_wider():
+    small, large = chosen(graph_of(500, 6)), chosen(graph_of(60_000, 4, features=10))
+    assert small["epochs"] < large["epochs"]
+    assert small["dimension"] < large["dimension"]
+
+
+def test_few_edges_are_spared_and_few_features():
+    assert chosen(graph_of(500, 1))["edge_drop"] < chosen(graph_of(500, 10))["edge_drop"]
+    assert chosen(graph_of(500, 6, features=8))["feature_mask"] < chosen(graph_of(500, 6, features=80))["feature_mask"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_one_and_says_why(name):
+    method = METHODS[name]
+    recipe, why = default_recipe(method, tiny())
+    assert all(getattr(recipe, each.key) == each.value and each.reason for each in why)
+    assert {each.key for each in why} <= set(method.keys)
+
+
+def test_what_a_methods_authors_have_set_stays():
+    recipe, why = default_recipe(METHODS["DGI"], tiny())
+    own = shelf(METHODS["DGI"], None).recipe
+    assert (recipe.epochs, recipe.dimension) == (own.epochs, own.dimension)
+    assert not {"epochs", "dimension"} & {each.key for each in why}
+
+
+@pytest.mark.parametrize("method", [METHODS["CLNR"], METHODS["BGRL"]], ids=str)
+def test_a_data_set_of_the_catalogue_keeps_its_recipe_whole(method):
+    graph = dataclasses.replace(tiny(), dataset="photo")
+    assert default_recipe(method, graph) == (shelf(method, "photo").recipe, [])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_graphs_name_decides_nothing(name):
+    plain = default_recipe(METHODS[name], tiny())
+    for other in ("photo", "Photo", "any", "../recipes/photo"):
+        assert default_recipe(METHODS[name], tiny().named(other)) == plain
+
+
+def test_hidden_is_as_wide_as_the_embedding():
+    for method in METHODS.values():
+        recipe, _ = default_recipe(method, graph_of(2000, 6))
+        if "hidden" in method.keys and "dimension" in method.keys and method.name not in ("GAE", "VGAE"):
+            assert recipe.hidden == recipe.dimension

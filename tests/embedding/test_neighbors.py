@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from clnr.embedding import neighbors as module
+from clnr.embedding.neighbors import Neighbours
+from clnr.errors import ClnrError
+
+Z = np.random.default_rng(0).normal(size=(60, 7)).astype(np.float32)
+
+
+def by_hand(z, i, k):
+    unit = z / np.linalg.norm(z, axis=1, keepdims=True)
+    cosine = [(float(unit[i] @ unit[j]), j) for j in range(len(z)) if j != i]
+    return sorted(cosine, key=lambda each: -each[0])[:k]
+
+
+@pytest.mark.parametrize("block", [1, 1 << 25])
+def test_the_nearest_are_those_of_all_pairs(block, monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK", block)
+    asked = np.array([3, 59, 0, 3])
+    found = Neighbours(Z).nearest(asked, 5)
+    for row, i in enumerate(asked):
+        right = by_hand(Z, i, 5)
+        assert found.nodes[row].tolist() == [j for _, j in right]
+        np.testing.assert_allclose(found.cosine[row], [cosine for cosine, _ in right], atol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "k", "expected"), [(1, 5, 0), (2, 5, 1), (60, 0, 0), (60, 100, 59)])
+def test_there_are_as_many_as_there_can_be(count, k, expected):
+    assert Neighbours(Z[:count]).nearest([0], k).nodes.shape == (1, expected)
+
+
+def test_nobody_asked_for_is_no_row():
+    assert Neighbours(Z).nearest([], 3).nodes.shape == (0, 3)
+
+
+def test_a_row_of_zeros_is_near_to_none():
+    z = Z.copy()
+    z[4] = 0
+    assert (Neighbours(z).nearest([4], 3).cosine == 0).all()
+    assert np.isfinite(Neighbours(z).nearest(np.arange(60), 59).cosine).all()
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("usearch"), reason="usearch is not installed")
+def test_an_index_finds_nearly_the_same():
+    exact, quick = (Neighbours(Z).nearest(np.arange(60), 5, approximate=each) for each in (False, True))
+    same = [len(set(a) & set(b)) for a, b in zip(exact.nodes.tolist(), quick.nodes.tolist(), strict=True)]
+    assert np.mean(same) > 4.5
+    assert all(i not in row for i, row in enumerate(quick.nodes.tolist()))
+    np.testing.assert_allclose(quick.cosine[:, 0], exact.cosine[:, 0], atol=1e-6)
+
+
+def test_without_usearch_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
+    with pytest.raises(ClnrError, match=r"pip install 'clnr\[approximate\]'"):
+        Neighbours(Z).nearest([0], 3, approximate=True)
+
+
+def test_what_all_searches_need_is_made_once(monkeypatch):
+    rows = Neighbours(Z)
+    first = rows.nearest([3], 4)
+    monkeypatch.setattr(module.torch.linalg, "vector_norm", None)
+    again = rows.nearest([3], 4)
+    np.testing.assert_array_equal(first.nodes, again.nodes)

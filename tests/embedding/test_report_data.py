@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clnr.embedding import report_data as module
+from clnr.embedding.convert import as_read
+from clnr.embedding.fitting import learn_graph
+from clnr.embedding.report_data import story, told
+from clnr.engine import cpu
+from clnr.graph import Graph
+from clnr.methods import METHODS
+from clnr.methods.recipe import Recipe
+from clnr.report import page
+from tests.conftest import tiny
+
+SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
+
+
+def outcome_of(graph=None, columns=None, method="CLNR"):
+    read = as_read(tiny() if graph is None else graph)._replace(columns=columns)
+    return learn_graph(read, METHODS[method], SMALL, 0, cpu())
+
+
+def test_it_tells_of_graph_scores_and_recipe():
+    outcome = outcome_of()
+    made = story(outcome, "mine")
+    sections = {name: dict(facts) for name, facts in made.sections}
+    assert sections["The graph"]["nodes"] == "40"
+    assert sections["Scores"]["effective rank: dimensions in use"] == f"{outcome.scores['effective_rank']:.4g}"
+    assert sections["What was done"]["epochs"] == "3"
+    assert made.curves[0].values == outcome.losses
+    assert page(made).startswith("<!doctype html>")
+
+
+def test_every_score_has_a_name():
+    scores = outcome_of().scores
+    assert len(told(scores)) == len(scores)
+
+
+def test_neighbours_are_those_of_the_graph_both_ways():
+    graph = Graph.from_edges([0, 1, 1, 4], [1, 2, 1, 0], np.eye(5))
+    made = story(outcome_of(graph), "mine")
+    rows = [made.links[made.start[i] : made.start[i + 1]].tolist() for i in range(5)]
+    assert rows == [[1, 4], [0, 2], [1], [], [0]]
+
+
+def test_columns_become_numbers_or_categories_and_ids_are_left_out():
+    columns = pa.table(
+        {
+            "id": list(range(40)),
+            "age": [None, float("inf"), *range(38)],
+            "kind": ["a", None, "b"] * 13 + ["a"],
+            "flag": [True, False] * 20,
+            "text": ["1.5", "", " 2 ", None] * 10,
+            "when": [datetime.date(2026, 1, 1 + i % 3) for i in range(40)],
+            "many": [[1.0, 2.0]] * 40,
+            "label": ["x"] * 40,
+        }
+    )
+    made = {column.name: column for column in story(outcome_of(columns=columns), "mine").columns}
+    assert list(made) == ["label", "kind", "flag", "when", "age", "text", "number of edges"]
+    assert np.isnan(made["age"].values[:2]).all()
+    assert made["age"].values[5] == 3
+    assert [made["kind"].names[c] if c >= 0 else None for c in made["kind"].values[:3]] == ["a", None, "b"]
+    np.testing.assert_array_equal(made["text"].values[:4], np.array([1.5, np.nan, 2, np.nan], np.float32))
+    assert made["when"].names == ("2026-01-01", "2026-01-02", "2026-01-03")
+    assert made["flag"].names == ("true", "false")
+    assert made["label"].names == ("0", "1", "2")
+    assert made["number of edges"].values.sum() == tiny().num_edges
+
+
+def test_names_are_told_and_their_column_is_no_colour():
+    read = as_read(tiny())
+    columns = pa.table({"title": [f" Node {i}" if i % 2 else None for i in range(40)], "kind": ["a", "b"] * 20})
+    read = read._replace(columns=columns, findings=replace(read.findings, names="title"))
+    made = story(learn_graph(read, METHODS["CLNR"], SMALL, 0, cpu()), "mine")
+    assert list(made.names) == [f"Node {i}" if i % 2 else "" for i in range(40)]
+    assert [column.name for column in made.columns] == ["label", "kind", "number of edges"]
+    assert dict(made.sections[0][1])["names"] == "column title"
+    assert story(outcome_of(columns=columns), "mine").names == ()
+
+
+def test_numbers_beyond_float32_are_shown_as_missing_and_nothing_is_warned_of():
+    values = [1e300, -1e300, 3e38, float("inf"), None, *[1.0] * 35]
+    (column, _) = [*story(outcome_of(columns=pa.table({"v": values})), "mine").columns[-2:]]
+    assert column.name == "v"
+    np.testing.assert_array_equal(column.values, np.array([*[np.nan] * 2, 3e38, *[np.nan] * 2, *[1.0] * 35], np.float32))
+
+
+def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
+    monkeypatch.setattr(module, "MOST", 10)
+    made = story(outcome_of(), "mine")
+    assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
+    assert any(remark.startswith("10 of 40 nodes") and "on the map" in remark for remark in made.remarks)
+    assert made.near.max() < 10
+    assert len(made.start) == 11
+    page(made)
+
+
+@pytest.mark.parametrize("method", ["Raw", "Untrained", "GCN"])
+def test_methods_that_learn_nothing_or_by_labels_have_one_too(method):
+    page(story(outcome_of(method=method), "mine"))

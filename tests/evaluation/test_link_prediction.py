@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.engine import unit_rows
+from clnr.evaluation import Held, hold_out, link_scores
+from clnr.graph import Graph
+from tests.conftest import tiny
+
+
+def pairs(graph):
+    source, target, _ = graph.edges()
+    return {(min(a, b), max(a, b)) for a, b in zip(source.tolist(), target.tolist(), strict=True) if a != b}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("undirected", [False, True])
+def test_what_is_held_out_is_gone_both_ways_and_nothing_else(weighted, undirected):
+    graph = tiny(weighted=weighted, undirected=undirected)
+    held = hold_out(graph, 0.3, seed=1)
+    joined = set(zip(*held.joined.tolist(), strict=True))
+    assert len(joined) == int(0.3 * len(pairs(graph)))
+    assert pairs(held.graph) == pairs(graph) - joined
+    whole, left = graph.to_scipy().toarray(), held.graph.to_scipy().toarray()
+    gone = np.zeros_like(whole, bool)
+    for a, b in joined:
+        gone[a, b] = gone[b, a] = True
+    np.testing.assert_array_equal(left, np.where(gone, 0, whole))
+    assert held.graph.features is graph.features
+
+
+def test_pairs_that_are_apart_are_no_edges_of_the_whole_graph_and_differ():
+    graph = tiny()
+    held = hold_out(graph, 0.3, seed=1)
+    apart = set(zip(*held.apart.tolist(), strict=True))
+    assert len(apart) == held.joined.shape[1]
+    assert not apart & pairs(graph)
+    assert all(a < b for a, b in apart)
+
+
+def test_another_seed_holds_out_others_and_the_same_the_same():
+    graph = tiny()
+    one, two, again = (hold_out(graph, 0.2, seed) for seed in (0, 1, 0))
+    assert one.joined.tolist() != two.joined.tolist()
+    assert one.joined.tolist() == again.joined.tolist()
+
+
+def test_a_loop_stays():
+    graph = Graph.from_edges([0, 0, 1, 2], [0, 1, 2, 3], np.eye(5), undirected=True)
+    assert (0, 0) in {(a, b) for a, b in zip(*hold_out(graph, 0.5, 0).graph.edges()[:2], strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes"), [([], 3), ([(0, 1)], 3), ([(0, 1), (0, 2), (1, 2)], 3)], ids=["no edge", "one edge", "all edges"]
+)
+def test_too_little_is_no_score(edges, nodes):
+    source, target = zip(*edges, strict=True) if edges else ((), ())
+    assert hold_out(Graph.from_edges(source, target, np.eye(nodes), undirected=True), 0.9, 0) is None
+
+
+def test_scores_are_those_of_all_comparisons():
+    rows = unit_rows(torch.randn(30, 4, generator=torch.Generator().manual_seed(0)))
+    held = Held(tiny(30), np.arange(20).reshape(2, 10), np.arange(10, 30).reshape(2, 10))
+    cosine = (rows @ rows.T).numpy().astype(float)
+    yes, no = (np.array([cosine[a, b] for a, b in part.T]) for part in (held.joined, held.apart))
+    auc = np.mean([(a > b) + 0.5 * (a == b) for a in yes for b in no])
+    order = np.argsort(-np.concatenate([yes, no]))
+    hits = np.concatenate([np.ones(10), np.zeros(10)])[order]
+    precision = np.cumsum(hits) / np.arange(1, 21)
+    found = link_scores(rows, held)
+    assert found["auc"] == pytest.approx(auc, abs=1e-6)
+    assert found["average_precision"] == pytest.approx(precision[hits == 1].mean(), abs=1e-6)
+
+
+def test_an_embedding_that_knows_the_edges_scores_one():
+    """Nodes of one clique are all alike: every held-out edge is nearer than any pair apart."""
+    count = 12
+    source, target = zip(*((a, b) for a in range(count) for b in range(a) if a % 2 == b % 2), strict=True)
+    graph = Graph.from_edges(source, target, np.eye(count), undirected=True)
+    rows = unit_rows(torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(count // 2, 1))
+    assert link_scores(rows, hold_out(graph, 0.3, 0)) == {"auc": 1.0, "average_precision": 1.0}

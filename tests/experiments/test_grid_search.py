@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from clnr.datasets import load, split_of
+from clnr.engine import cpu
+from clnr.errors import DataError, RecipeError, TrainingError, UnknownName
+from clnr.experiments import grid_search
+from clnr.experiments.grid_search import Trial, best_first, blind, grid, try_all
+from clnr.experiments.run_cache import Record
+from clnr.experiments.runner import Session
+from clnr.methods import METHODS
+from clnr.methods.recipe import Recipe
+from clnr.support.progress import Bar
+from tests.cli.test_cli import assert_refused, entry_point, only_json
+from tests.conftest import tiny
+from tests.experiments.test_run_cache import made
+
+QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
+
+
+def session(seeds=2):
+    return Session(seeds, cpu(), Record(), again=True, bar=Bar(None, quiet=True))
+
+
+def tried(*given):
+    return best_first(list(try_all(*given)))
+
+
+def trials(*over):
+    return [Trial(changes, QUICK.but(**changes)) for changes in grid(list(over))]
+
+
+# -- what to try -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_grid_is_all_combinations_in_the_order_given():
+    assert grid(["epochs=3"]) == [{"epochs": 3}]
+    assert grid(["epochs=3,5", "mask=columns,elements"]) == [
+        {"epochs": 3, "mask": "columns"},
+        {"epochs": 3, "mask": "elements"},
+        {"epochs": 5, "mask": "columns"},
+        {"epochs": 5, "mask": "elements"},
+    ]
+    assert grid([" temperature = 0.5 , 1 "]) == [{"temperature": 0.5}, {"temperature": 1.0}]
+    assert len(grid(["epochs=1,2,3", "layers=1,2", "temperature=1,2,3,4"])) == 24
+
+
+@pytest.mark.parametrize(
+    ("over", "error", "said"),
+    [
+        ([], RecipeError, "--over key=a,b,c says what to try"),
+        (["epochs"], RecipeError, "'epochs' is not of the form key=a,b,c"),
+        (["epochs="], RecipeError, "epochs must be a whole number, not ''"),
+        (["epochs=1,,2"], RecipeError, "epochs must be a whole number, not ''"),
+        (["epochs=1,many"], RecipeError, "epochs must be a whole number, not 'many'"),
+        (["=1,2"], UnknownName, "unknown recipe key ''"),
+        (["epoch=1,2"], UnknownName, "did you mean 'epochs'"),
+        (["epochs=1", "layers=1", "epochs=2"], RecipeError, "names epochs twice"),
+    ],
+)
+def test_bad_words(over, error, said):
+    with pytest.raises(error, match=said):
+        grid(over)
+
+
+# -- test labels are taken away --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("graph", [tiny(60, 150), load("embedded")], ids=["random split", "published split"])
+def test_no_test_label_survives_and_validation_nodes_stand_for_test_nodes(graph, seed):
+    split, seen = split_of(graph, seed), blind(graph, seed)
+    known = np.union1d(split.train, split.validation)
+    assert not np.intersect1d(known, split.test).size
+    np.testing.assert_array_equal(np.flatnonzero(seen.labels >= 0), known)
+    np.testing.assert_array_equal(seen.labels[known], graph.labels[known])
+    for part, nodes in zip(split_of(seen, seed), (split.train, split.validation, split.validation), strict=True):
+        np.testing.assert_array_equal(part, nodes)
+    assert seen.features is graph.features
+    assert seen.name == graph.name
+    assert graph.labels.min() == 0
+
+
+def permuted(graph, seeds=1):
+    """Labels moved about among the nodes that test every one of the seeds."""
+    always = [set(split_of(graph, seed).test.tolist()) for seed in range(seeds)]
+    nodes = np.array(sorted(set.intersection(*always)))
+    labels = graph.labels.copy()
+    labels[nodes] = labels[np.roll(nodes, 1)]
+    assert (labels != graph.labels).sum() > 10
+    return dataclasses.replace(graph, labels=labels)
+
+
+@pytest.mark.parametrize("method", ["CLNR", "GCN", "Raw"])
+def test_test_labels_change_nothing_in_a_search(method):
+    graph, over = tiny(60, 150), trials("layers=1,2", "feature_mask=0,0.5")
+    found = [tried(session(), METHODS[method], each, over) for each in (graph, permuted(graph, 2))]
+    timeless = [[dataclasses.asdict(trial) for trial in each] for each in found]
+    for trial in (trial for each in timeless for trial in each):
+        for run in trial["runs"]:
+            for name in ("train_seconds", "epoch_ms", "seconds", "peak_memory_bytes"):
+                del run[name]
+    assert timeless[0] == timeless[1]
+
+
+def test_nothing_of_a_search_is_kept_in_the_record():
+    tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
+    assert Record().runs() == []
+
+
+def test_a_graph_without_labels_has_nothing_to_choose_by():
+    with pytest.raises(DataError, match="no labels to choose a recipe by"):
+        blind(tiny().without_labels(), 0)
+
+
+# -- which is best ---------------------------------------------------------------------------------------------------------
+
+
+def test_trials_are_in_the_order_of_mean_validation_accuracy_the_first_of_equals_before(monkeypatch):
+    scores = {1: (50, 70), 2: (90, 90), 3: (60, 60), 4: (89, 91), 5: (0, 100)}
+    asked = []
+
+    def scripted(self, method, graph, seed, recipe, remark):
+        asked.append((recipe.layers, seed, graph.labels.min()))
+        return made(seed, validation=scores[recipe.layers][seed], strict=100 - scores[recipe.layers][seed])
+
+    monkeypatch.setattr(Session, "run", scripted)
+    found = tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2,3,4,5"))
+    assert [trial.changes["layers"] for trial in found] == [2, 4, 1, 3, 5]
+    assert sorted(asked) == [(layers, seed, -1) for layers in range(1, 6) for seed in range(2)]
+
+
+def test_a_trial_tells_its_changes_and_the_mean_over_seeds():
+    runs = (made(0, validation=70, epochs=10), made(1, validation=80, epochs=13))
+    told = Trial({"layers": 1}, QUICK.but(layers=1), runs).to_dict()
+    assert told["changes"] == {"layers": 1}
+    assert told["validation"] == {"mean": 75, "std": 5, "runs": [70, 80]}
+    assert told["epochs"] == 11.5
+    assert told["recipe"] == QUICK.but(layers=1).to_dict()
+    assert told["failure"] is None
+    assert "strict" not in told
+
+
+def test_a_trial_that_failed_tells_why_and_nothing_else_of_it():
+    told = Trial({"layers": 1}, QUICK, failure="the loss became nan").to_dict()
+    assert (told["changes"], told["failure"]) == ({"layers": 1}, "the loss became nan")
+    assert told["validation"] is told["epochs"] is told["train_seconds"] is None
+
+
+def test_training_that_stops_fails_its_trial_alone_which_comes_last(monkeypatch):
+    run = Session.run
+
+    def stops(self, method, graph, seed, recipe, remark):
+        if recipe.layers == 2 and seed == 1:
+            raise TrainingError("the loss became nan")
+        return run(self, method, graph, seed, recipe)
+
+    monkeypatch.setattr(Session, "run", stops)
+    found = tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=2,1,3"))
+    assert {trial.changes["layers"] for trial in found[:2]} == {1, 3}
+    assert all(len(trial.runs) == 2 and trial.failure is None for trial in found[:2])
+    assert found[2] == Trial({"layers": 2}, QUICK.but(layers=2), (), "the loss became nan")
+
+
+def test_a_recipe_under_which_training_breaks_is_a_trial_that_failed():
+    deep = QUICK.but(layers=64, hidden=64, dimension=64, epochs=1)
+    rates = [Trial({"learning_rate": rate}, deep.but(learning_rate=rate)) for rate in (1.0, 1e-6)]
+    right, failed = tried(session(1), METHODS["CLNR"], tiny(60, 150), rates)
+    assert (right.changes, right.failure) == ({"learning_rate": 1e-6}, None)
+    assert "not finite" in failed.failure
+
+
+def test_a_trial_that_is_never_right_comes_before_one_that_failed(monkeypatch):
+    def scripted(self, method, graph, seed, recipe, remark):
+        if recipe.layers == 1:
+            raise TrainingError("the loss became nan")
+        return made(seed, validation=0)
+
+    monkeypatch.setattr(Session, "run", scripted)
+    found = tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
+    assert [trial.changes["layers"] for trial in found] == [2, 1]
+
+
+def test_what_is_no_failure_of_training_ends_the_search():
+    with pytest.raises(DataError, match="no labels"):
+        tried(session(), METHODS["CLNR"], tiny().without_labels(), trials("layers=1,2"))
+
+
+def test_validation_is_what_an_ordinary_run_would_say():
+    """The same split, seed and recipe: blind or not, the probe validates alike."""
+    graph = tiny(100, 250)
+    (trial,) = tried(session(1), METHODS["CLNR"], graph, [Trial({}, QUICK)])
+    assert trial.validation["runs"] == [grid_search.Session.run(session(1), METHODS["CLNR"], graph, 0, QUICK).validation]
+
+
+# -- the command -----------------------------------------------------------------------------------------------------------
+
+SMALL = [word for key in ("epochs=2", "probe_steps=20", "hidden=16", "dimension=16") for word in ("--set", key)]
+SEARCH = ["search", "CLNR", "embedded", "--over", "layers=1,2", "--over", "feature_mask=0,0.5", "--seeds", "2", *SMALL]
+
+
+@pytest.fixture
+def clnr(monkeypatch, capsys):
+    return entry_point(monkeypatch, capsys)
+
+
+def test_search_prints_the_trials_best_first(clnr):
+    found = only_json(clnr(*SEARCH, "--device", "cpu", "--json"))
+    assert sorted((each["changes"]["layers"], each["changes"]["feature_mask"]) for each in found) == [
+        *((1, 0.0), (1, 0.5), (2, 0.0), (2, 0.5))
+    ]
+    means = [each["validation"]["mean"] for each in found]
+    assert means == sorted(means, reverse=True)
+    for each in found:
+        assert set(each) == {"changes", "validation", "failure", "epochs", "train_seconds", "recipe"}
+        assert len(each["validation"]["runs"]) == 2
+        assert each["recipe"] | each["changes"] | {"epochs": 2, "hidden": 16} == each["recipe"]
+    assert Record().runs() == []
+
+
+def test_search_prints_a_table(clnr):
+    ended = clnr("search", "--over", "layers=1,2", "--seeds", "1", "--device", "cpu", *SMALL)
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert lines[0].startswith("CLNR on embedded, 1 seed, ")
+    assert lines[2].split()[0] == "layers"
+    assert sorted(line.split()[0] for line in lines[3:]) == ["1", "2"]
+    assert "strict" not in ended.out
+
+
+def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
+    def stops(self, method, graph, seed, recipe, remark):
+        if recipe.learning_rate == 10:
+            raise TrainingError("the loss became nan")
+        return made(seed)
+
+    monkeypatch.setattr(Session, "run", stops)
+    words = ["search", "--over", "learning_rate=10,0.001", "--seeds", "1", "--device", "cpu"]
+    right, failed = only_json(clnr(*words, "--json"))
+    assert (right["changes"], right["failure"]) == ({"learning_rate": 0.001}, None)
+    assert (failed["changes"], failed["failure"]) == ({"learning_rate": 10.0}, "the loss became nan")
+    assert failed["validation"] is None
+    table = clnr(*words).out.splitlines()
+    assert table[-1].split() == ["10", "failed"]
+    assert len(table[-2].split()) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "--over key=a,b,c says what to try"),
+        (["--over", "epoch=1,2"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
+        (["--over", "epochs"], "--over 'epochs' is not of the form key=a,b,c"),
+        (
+            ["DGI", "--over", "edge_drop=0.1,0.5"],
+            "training DGI has no use for edge_drop, which only",
+        ),
+        (["--over", "epochs=1,x"], "epochs must be a whole number, not 'x'"),
+        (["--over", "momentum=0.1,0.2"], "CLNR has no use for momentum; see: clnr show CLNR"),
+        (["GCN", "--over", "probe_steps=1,2"], "GCN has no use for probe_steps"),
+        (["--over", "epochs=1,2", "--set", "momentum=0.1"], "CLNR has no use for momentum"),
+        (["--over", "epochs=1", "--over", "epochs=2"], "--over names epochs twice"),
+        (["--over", "epochs=1,2", "--seeds", "0"], "--seeds must be at least 1, not 0"),
+        (["--over", "epochs=1,2", "--device", "gpu"], "unknown device 'gpu'"),
+        (["--over", "mask=columns,rows"], "unknown value of mask 'rows'"),
+        (["--over", "temperature=0.5,0"], "temperature must be from 0.001"),
+        (["cora", "--over", "epochs=1"], "'cora' is a data set; the method comes first"),
+        (["clrn", "--over", "epochs=1"], "unknown method 'clrn'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_searched_is_one_line_before_data_is_loaded(clnr, monkeypatch, words, said):
+    monkeypatch.setattr("clnr.datasets.load", lambda *arguments: pytest.fail("it began to load"))
+    assert said in assert_refused(clnr("search", *words))
+
+
+def test_a_search_that_is_stopped_does_not_promise_a_record_that_it_does_not_keep(clnr, monkeypatch):
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "run", stop)
+    ended = clnr("search", "--over", "epochs=1,2", "--device", "cpu")
+    assert ended.code == 130
+    assert ended.out == ""
+    assert "stopped after 0 of 2 trials" in ended.err
+    assert "in the record" not in ended.err
+
+
+def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
+    def stops(self, method, graph, seed, recipe, remark):
+        if recipe.epochs == 3:
+            raise KeyboardInterrupt
+        return made(seed, validation=70 + recipe.epochs)
+
+    monkeypatch.setattr(Session, "run", stops)
+    ended = clnr("search", "--over", "epochs=1,2,3", "--seeds", "1", "--device", "cpu", "--json")
+    assert ended.code == 130
+    assert [each["validation"]["mean"] for each in json.loads(ended.out)] == [72, 71]
+    assert "stopped after 2 of 3 trials" in ended.err
+
+
+def test_the_bar_names_the_trial(monkeypatch):
+    asked = []
+    monkeypatch.setattr(Session, "run", lambda self, method, graph, seed, recipe, remark: asked.append(remark) or made(seed))
+    tried(session(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "mask=elements"))
+    assert asked == ["layers=1, mask=elements", "layers=2, mask=elements"]

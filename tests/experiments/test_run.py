@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import statistics
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, load, recipe_for, run, runs
+from clnr.datasets import split_of, with_noise
+from clnr.engine import View, cpu, unit_rows
+from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
+from clnr.evaluation import geometry
+from clnr.evaluation.metrics import fresh_views
+from clnr.experiments.run import lesson_of
+from clnr.graph import Split
+from clnr.methods import METHODS, RAW
+from clnr.nn.objectives import NTXent
+from clnr.training.loop import fit
+from tests.conftest import tiny
+
+QUICK = Recipe(hidden=16, dimension=8, heads=2, epochs=4, probe_steps=30)
+TAUGHT = [method for method in METHODS.values() if method.supervised]
+UNTAUGHT = [method for method in METHODS.values() if not method.supervised]
+NAMED = {"ids": lambda method: method.name}
+MEASURES = ("strict", "paper", "validation", "alignment", "uniformity", "effective_rank")
+
+
+def measures(result):
+    return [getattr(result, name) for name in MEASURES]
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_same_seed_same_bits_whatever_ran_between(method, threads):
+    graph = tiny(60, 150)
+    first = measures(run(method, graph, 5, recipe=QUICK, device="cpu"))
+    run(CLNR, tiny(seed=2), 6, recipe=QUICK, device="cpu")
+    torch.rand(3)
+    assert measures(run(method, graph, 5, recipe=QUICK, device="cpu")) == first
+
+
+def test_a_name_is_as_good_as_the_thing():
+    by_name = run("clnr", "Embedded", 1, recipe=QUICK, device="cpu")
+    assert measures(by_name) == measures(run(CLNR, load("embedded"), 1, recipe=QUICK, device="cpu"))
+    assert (by_name.method, by_name.dataset, by_name.seed) == ("CLNR", "embedded", 1)
+    assert by_name.recipe == QUICK.to_dict()
+    assert by_name.content == load("embedded").digest
+
+
+# -- who sees which labels -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def embeddings(monkeypatch):
+    """Makes a run and returns its embedding, parameters and result."""
+    seen = []
+    module = importlib.import_module("clnr.run")
+    learn = module._learn
+
+    def kept(*arguments, **more):
+        learned = learn(*arguments, **more)
+        seen.extend(learned)
+        return learned
+
+    monkeypatch.setattr(module, "_learn", kept)
+
+    def make(method, graph, recipe):
+        result = run(method, graph, 1, recipe=recipe, device="cpu")
+        return seen[-1].z, seen[-1].fitted.parameters, result
+
+    return make
+
+
+def relabelled(graph, nodes, shift=1):
+    """Every one of these nodes with another of the three labels."""
+    labels = graph.labels.copy()
+    labels[nodes] = (labels[nodes] + shift) % 3
+    return dataclasses.replace(graph, labels=labels)
+
+
+def assert_equal(one, other):
+    assert torch.equal(one[0], other[0])
+    assert all(torch.equal(value, other[1][name]) for name, value in one[1].items())
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_test_labels_decide_nothing_but_the_report(method, embeddings):
+    """Of a node's three possible labels its prediction is right for one, so that the three accuracies add up to all."""
+    graph, recipe = tiny(60, 150), QUICK.but(epochs=8, learning_rate=0.05, patience=2)
+    test = split_of(graph, 1).test
+    honest, *others = (embeddings(method, relabelled(graph, test, shift), recipe) for shift in range(3))
+    unreported = ("validation", "alignment", "uniformity", "effective_rank", "epochs", "recipe")
+    for other in others:
+        assert_equal(honest, other)
+        assert [getattr(honest[2], name) for name in unreported] == [getattr(other[2], name) for name in unreported]
+    assert sum(each[2].strict for each in (honest, *others)) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("method", UNTAUGHT, **NAMED)
+def test_no_label_at_all_decides_what_an_unsupervised_method_learns(method, embeddings):
+    graph, recipe = tiny(60, 150), QUICK.but(patience=2)
+    assert_equal(embeddings(method, graph, recipe), embeddings(method, relabelled(graph, np.arange(60)), recipe))
+
+
+@pytest.mark.parametrize("method", TAUGHT, **NAMED)
+def test_a_supervised_method_learns_from_training_labels_and_stops_by_validation_labels(method, embeddings):
+    graph = tiny(60, 150)
+    split, recipe = split_of(graph, 1), QUICK.but(epochs=30, learning_rate=0.005, patience=2)
+    honest = embeddings(method, graph, recipe)
+    for nodes in (split.train, split.validation):
+        others = [embeddings(method, relabelled(graph, nodes, shift), recipe)[0] for shift in (1, 2)]
+        assert not all(torch.equal(honest[0], other) for other in others)
+    endless = recipe.but(patience=0)
+    assert_equal(embeddings(method, graph, endless), embeddings(method, relabelled(graph, split.validation), endless))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_lesson_holds_training_and_validation_nodes_and_never_a_test_node(seed):
+    graph = tiny(100, 250)
+    split = split_of(graph, seed)
+    lesson, classes = lesson_of(graph, seed, torch.device("cpu"))
+    assert lesson.train_nodes.tolist() == split.train.tolist()
+    assert set(lesson.validation_nodes.tolist()) <= set(split.validation.tolist())
+    assert not {*lesson.train_nodes.tolist(), *lesson.validation_nodes.tolist()} & set(split.test.tolist())
+    assert lesson.train_labels.tolist() == graph.labels[split.train].tolist()
+    assert lesson.validation_labels.tolist() == graph.labels[lesson.validation_nodes.numpy()].tolist()
+    assert classes == max(lesson.train_labels.tolist()) + 1
+    assert max(lesson.validation_labels.tolist()) < classes
+
+
+def test_a_supervised_method_needs_validation_nodes_of_a_class_that_it_learns():
+    labels = np.repeat([0, 1], [10, 20])
+    split = Split(np.arange(5), np.arange(10, 15), np.arange(15, 30))
+    graph = Graph.from_edges([0], [1], np.eye(30), undirected=True, labels=labels, split=split)
+    with pytest.raises(DataError, match="no validation node of a class that is among the training nodes"):
+        run("GCN", graph, recipe=QUICK, device="cpu")
+
+
+@pytest.mark.parametrize("method", TAUGHT, **NAMED)
+def test_a_supervised_method_is_as_wide_as_there_are_classes_and_scored_by_its_own_predictions(method, embeddings):
+    graph = tiny(60, 150)
+    z, _, result = embeddings(method, graph, QUICK)
+    test = split_of(graph, 1).test
+    assert z.shape == (60, 3)
+    assert result.strict == result.paper == pytest.approx(100 * np.mean(z.argmax(1).numpy()[test] == graph.labels[test]))
+    assert result.recipe == QUICK.but(dimension=3).to_dict()
+
+
+@pytest.mark.parametrize("method", TAUGHT, **NAMED)
+def test_a_supervised_method_embeds_what_run_evaluates_and_needs_labels(method, embeddings):
+    graph = tiny(60, 150)
+    z, *_ = embeddings(method, graph, QUICK)
+    np.testing.assert_array_equal(embed(method, graph, 1, recipe=QUICK, device="cpu"), z.numpy())
+    with pytest.raises(DataError, match="has no labels, and a supervised method is taught by them"):
+        embed(method, graph.without_labels(), 1, recipe=QUICK, device="cpu")
+
+
+# -- geometry --------------------------------------------------------------------------------------------------------------
+
+
+def learned(method, graph, recipe, seed):
+    engine, model = cpu(), method.build(recipe)
+    placed = engine.place(graph.without_labels())
+    lesson = lesson_of(graph, seed, engine.device)[0] if method.supervised else None
+    return engine, model, placed, fit(model, engine, placed, recipe, seed, lesson=lesson).parameters
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_geometry_is_that_of_fresh_views_of_the_validation_nodes(method):
+    graph, recipe = tiny(80, 200), QUICK.but(dimension=3)
+    result = run(method, graph, 2, recipe=recipe, device="cpu")
+    engine, _, placed, parameters = learned(method, graph, recipe, 2)
+    nodes = torch.tensor(split_of(graph, 2).validation)
+    u, v = (unit_rows(rows) for rows in fresh_views(method, recipe, parameters, engine, placed, 2, nodes))
+    assert result.alignment == geometry.alignment(u, v) > 0
+    assert result.uniformity == pytest.approx((geometry.uniformity(u) + geometry.uniformity(v)) / 2)
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_fresh_views_are_the_methods_own_where_it_has_twins_and_else_clnrs_embedded(method):
+    graph, recipe = tiny(80, 200), QUICK.but(dimension=3, edge_drop=0.4, feature_mask=0.3, dropout=0.5)
+    engine, model, placed, parameters = learned(method, graph, recipe, 2)
+    nodes = torch.tensor([3, 70, 4])
+    views = fresh_views(method, recipe, parameters, engine, placed, 2, nodes)
+    if method.twins:
+        expected = model.project(parameters, engine, model.look(placed, 2, "measure", 0))[:2]
+    else:
+        expected = [model.embed(parameters, engine, view) for view in CLNR.build(recipe).look(placed, 2, "measure", 0)]
+    assert len(views) == 2
+    for rows, wanted in zip(views, expected, strict=True):
+        torch.testing.assert_close(rows, wanted[nodes], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(*views)
+
+
+def test_measured_views_are_none_of_trainings():
+    engine, model, placed, parameters = learned(CLNR, tiny(80, 200), QUICK, 0)
+    (u, _), trained = fresh_views(CLNR, QUICK, parameters, engine, placed, 0, torch.arange(80)), range(QUICK.epochs)
+    for epoch in trained:
+        for rows in model.project(parameters, engine, model.look(placed, 0, "train", epoch)):
+            assert not torch.equal(rows, u)
+
+
+# -- results ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_embedded_graph_is_hard_enough_to_tell_methods_apart():
+    """Raw features, then the untrained encoder, then CLNR, each by a clear margin."""
+    recipe = recipe_for(CLNR, "embedded").but(epochs=12, probe_steps=300)
+    raw, untrained, clnr = (run(name, "embedded", recipe=recipe, device="cpu").strict for name in ("Raw", "Untrained", "CLNR"))
+    assert raw + 8 < untrained
+    assert untrained + 8 < clnr
+
+
+def test_summary_is_what_the_seeds_say():
+    runs = [run(CLNR, tiny(60, 150), seed, recipe=QUICK, device="cpu") for seed in (2, 0, 1)]
+    told = Summary.of(runs).to_dict()
+    values = [result.strict for result in sorted(runs, key=lambda result: result.seed)]
+    assert told["seeds"] == 3
+    assert told["strict"] == {"mean": statistics.fmean(values), "std": pytest.approx(np.std(values)), "runs": values}
+    assert told["alignment"] == pytest.approx(np.mean([result.alignment for result in runs]))
+    assert told["peak_memory_bytes"] == max(result.peak_memory_bytes for result in runs)
+    assert Summary.of(runs[:1]).to_dict()["strict"]["std"] == 0
+
+
+def test_nothing_trained_takes_no_epochs():
+    result = run(RAW, tiny(60, 150), recipe=QUICK, device="cpu")
+    assert (result.epochs, result.epoch_ms) == (0, None)
+    assert result.effective_rank > 1
+
+
+def test_epochs_are_those_that_were_trained():
+    graph = tiny(60, 150)
+    assert run(CLNR, graph, recipe=QUICK, device="cpu").epochs == 4
+    stopped = run(CLNR, graph, recipe=QUICK.but(epochs=300, learning_rate=0.1, patience=2), device="cpu")
+    assert 2 < stopped.epochs < 300
+    assert stopped.recipe["epochs"] == 300
+    both = Summary.of([stopped, dataclasses.replace(stopped, seed=1, epochs=stopped.epochs + 1)])
+    assert both.to_dict()["epochs"] == stopped.epochs + 0.5
+
+
+def test_bad_arguments():
+    bare = Graph.from_edges([0], [1], np.eye(20))
+    with pytest.raises(DataError, match="no labels"):
+        run(CLNR, bare)
+    for seed in (-1, 0.5, "0", 2**63):
+        with pytest.raises(RecipeError, match="seed must be a whole number from 0"):
+            run(CLNR, "embedded", seed)
+
+
+def test_embed_gives_what_run_evaluates_and_needs_no_labels():
+    graph = tiny(60, 150)
+    z = embed(CLNR, graph, 3, recipe=QUICK, device="cpu")
+    assert z.shape == (60, 8)
+    assert z.dtype == np.float32
+    assert geometry.effective_rank(torch.tensor(z)) == run(CLNR, graph, np.int64(3), recipe=QUICK, device="cpu").effective_rank
+    np.testing.assert_array_equal(z, embed(CLNR, graph.without_labels(), 3, recipe=QUICK, device="cpu"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Peeks(NTXent):
+    """An objective that would like to see labels."""
+
+    def __call__(self, parameters, views, moment):
+        assert moment.placed.graph.labels is None
+        assert moment.placed.graph.split is None
+        return super().__call__(parameters, views, moment)
+
+
+def test_learning_is_shown_no_labels():
+    assert run(CLNR.but("Peeks", "", objective=Peeks), tiny(60, 150), recipe=QUICK, device="cpu").strict > 0
+
+
+def test_an_embedding_that_is_not_finite_is_not_scored():
+    recipe = Recipe(layers=64, hidden=64, dimension=64, learning_rate=1.0, epochs=1, probe_steps=5)
+    with pytest.raises(TrainingError, match="embedding is not finite after 1 epochs; try a smaller learning_rate than 1"):
+        run(CLNR, tiny(60, 150), recipe=recipe, device="cpu")
+
+
+def test_the_shelfs_recipe_can_be_varied():
+    assert recipe_for("clnr", "Cora").but(epochs=7) == dataclasses.replace(recipe_for(CLNR, "cora"), epochs=7)
+    assert recipe_for(CLNR, "citeseer").layers == 1
+    assert recipe_for(CLNR, tiny()) == recipe_for(CLNR, tiny().named("photo")) == Recipe()
+    assert recipe_for(CLNR, load("embedded")) == recipe_for(CLNR, "embedded")
+
+
+@pytest.mark.parametrize("call", [run, embed])
+@pytest.mark.parametrize(
+    ("given", "more", "said"),
+    [
+        ((tiny(), CLNR), {}, "a method is a Method or a name, not a Graph; it comes before the data set"),
+        ((CLNR, CLNR), {}, "a data set is a Graph or a name, not a Method"),
+        (
+            (CLNR, tiny()),
+            {"recipe": {"epochs": 3}},
+            "a recipe is a Recipe, not a dict; vary one with recipe_for",
+        ),
+    ],
+    ids=["swapped", "two methods", "dict"],
+)
+def test_arguments_of_the_wrong_kind(call, given, more, said):
+    with pytest.raises(ClnrError, match=said):
+        call(*given, **more)
+
+
+def test_cora_reaches_what_the_paper_says(real_data, threads):
+    result = run(CLNR, load("cora", real_data), 0, device="cpu")
+    assert result.strict > 82.5
+    assert result.paper >= result.strict
+
+
+def test_many_seeds_are_refused_at_once_not_at_the_first_run():
+    for wrong in (
+        {"seeds": [0, -1]},
+        {"seeds": 3},
+        {"seeds": [2, 5, 2]},
+        {"device": "banana"},
+        {"precision": "banana"},
+        {"recipe": "banana"},
+    ):
+        with pytest.raises(ClnrError):
+            runs(CLNR, "embedded", **wrong)
+
+
+def test_noise_is_trained_with_and_not_embedded(monkeypatch):
+    module = importlib.import_module("clnr.run")
+    grounds, whole = {}, module.fit_all
+
+    def fit_all(model, recipe, starts, watch, keeper):
+        grounds.update({start.seed: start.placed.graph for start in starts})
+        return whole(model, recipe, starts, watch)
+
+    monkeypatch.setattr(module, "fit_all", fit_all)
+    monkeypatch.setattr(type(cpu()), "together", 2)
+    graph = tiny()
+    quick = recipe_for(CLNR, "embedded").but(epochs=2, hidden=8, dimension=4, edge_noise=0.5)
+    z = embed(CLNR, graph, 1, recipe=quick, device="cpu")
+    (ground,) = grounds.values()
+    expected = with_noise(graph, 0.5, 1)
+    assert ground.num_edges == expected.num_edges > graph.num_edges
+    engine = cpu()
+    fitted = fit(CLNR.build(quick), engine, engine.place(expected), quick, 1)
+    again = CLNR.build(quick).embed(fitted.parameters, engine, View(engine.place(graph)))
+    assert np.array_equal(z, again.numpy())
+    list(runs(CLNR, graph.named("tiny"), [0, 1], recipe=quick.but(probe_steps=2), device="cpu"))
+    assert not np.array_equal(grounds[0].incoming.nodes, grounds[1].incoming.nodes)
+
+
+def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch):
+    module = importlib.import_module("clnr.run")
+    asked, whole = [], module.fit_all
+
+    def fit_all(model, recipe, starts, watch, keeper):
+        asked.append([start.seed for start in starts])
+        if len(starts) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. More of it")
+        return whole(model, recipe, starts, watch)
+
+    monkeypatch.setattr(module, "fit_all", fit_all)
+    monkeypatch.setattr(type(cpu()), "together", 8)
+    quick = recipe_for(CLNR, "embedded").but(epochs=1, hidden=8, dimension=4, probe_steps=2)
+    made = list(runs(CLNR, "embedded", range(5), recipe=quick, device="cpu"))
+    assert [run.seed for run in made] == [0, 1, 2, 3, 4]
+    assert asked == [[0, 1, 2, 3, 4], [0, 1], [2, 3, 4], [2], [3, 4]]
+    monkeypatch.setattr(module, "fit_all", lambda model, recipe, starts, *more: fit_all(model, recipe, starts * 3, *more))
+    with pytest.raises(OutOfMemory, match="out of memory"):
+        list(runs(CLNR, "embedded", [0], recipe=quick, device="cpu"))
+
+
+@pytest.mark.gpu
+def test_cpu_and_gpu_tell_the_same_story(cuda):
+    here, there = (run(CLNR, "embedded", 0, device=device) for device in ("cpu", "cuda"))
+    assert there.strict == pytest.approx(here.strict, abs=1.5)
+    assert there.alignment == pytest.approx(here.alignment, rel=0.02)
+    assert there.uniformity == pytest.approx(here.uniformity, rel=0.02)
+    assert dataclasses.replace(there, strict=0).device == "cuda"
+
+
+def test_a_name_trains_nothing_otherwise():
+    """A graph that is called as a data set of the catalogue is embedded as under any other name."""
+    plain, other = (embed("Untrained", tiny().named(name), device="cpu") for name in ("mine", "citeseer"))
+    np.testing.assert_array_equal(plain, other)

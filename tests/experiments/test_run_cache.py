@@ -1,0 +1,600 @@
+"""The record of runs: nothing lost, nothing half written, and a clear error where it cannot be used."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from clnr.errors import RecordError
+from clnr.experiments.results import Run
+from clnr.experiments.run_cache import Record
+
+
+def made(seed: int = 0, **changes) -> Run:
+    """A run whose numbers all follow from its seed, so that a mixed-up row would show."""
+    values = {
+        "method": "CLNR",
+        "dataset": "cora",
+        "seed": seed,
+        "strict": 80 + seed / 7,
+        "paper": 81 + seed / 7,
+        "validation": 79 + seed / 7,
+        "alignment": 0.1 * seed,
+        "uniformity": -2.5 - seed,
+        "effective_rank": 100.25 + seed,
+        "epochs": seed,
+        "train_seconds": 1e-9 * seed,
+        "epoch_ms": 3.5,
+        "together": 1,
+        "peak_memory_bytes": 2**40 + seed,
+        "device": "cpu",
+        "engine": "cpu",
+        "precision": "float32",
+        "content": "c" * 64,
+        "recipe": {"epochs": seed, "drop": "pairs", "learning_rate": 1e-3},
+        "versions": {"clnr": "0.1.0", "code": "0123456789abcdef"},
+        "machine": "a processor, ½ core",
+        "seconds": 0.1 + 0.2,
+    }
+    return Run(**(values | changes))
+
+
+@pytest.fixture
+def record(tmp_path) -> Record:
+    return Record(tmp_path / "place" / "runs.sqlite")
+
+
+# -- what goes in comes out ------------------------------------------------------------------------------------------------
+
+
+def test_every_field_of_run_is_in_these_tests():
+    assert {field.name for field in dataclasses.fields(Run)} == set(vars(made()))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [made(), made(3), made(1, epoch_ms=None), made(2**63 - 1, peak_memory_bytes=0, alignment=float("inf"))],
+    ids=["first", "third", "untrained", "extreme"],
+)
+def test_a_run_comes_back_equal(record, run):
+    record.add("key", run)
+    assert record.find("key") == run
+    assert [found for _, found in record.runs()] == [run]
+
+
+def test_where_nothing_was_recorded_nothing_is_found_and_nothing_made(record):
+    assert record.find("key") is None
+    assert record.runs() == []
+    assert not record.path.parent.exists()
+
+
+def test_another_key_is_not_found(record):
+    record.add("key", made())
+    assert record.find("other") is None
+
+
+def test_of_runs_with_the_same_key_the_latest_counts_and_all_are_kept(record):
+    for seed in range(3):
+        record.add("key", made(seed), again=True)
+    assert record.find("key") == made(2)
+    assert [run.seed for _, run in record.runs()] == [0, 1, 2]
+
+
+def test_a_run_that_is_there_is_not_written_twice_unless_it_has_more_or_was_to_be_run_again(record):
+    record.add("key", made())
+    record.add("key", made(seconds=7.0))
+    assert [run for _, run in record.runs()] == [made()]
+    record.add("key", made(more={"time": {}}))
+    record.add("key", made(more={"clusters": {}, "time": {}}))
+    record.add("key", made(more={"clusters": {}}))
+    assert [sorted(run.more) for _, run in record.runs()] == [[], ["time"], ["clusters", "time"]]
+    record.add("key", made(1), again=True)
+    assert record.find("key") == made(1)
+
+
+def test_the_time_of_a_run_is_recorded_in_utc(record):
+    record.add("key", made())
+    ((when, _),) = record.runs()
+    assert abs(datetime.fromisoformat(when) - datetime.now(UTC)) < timedelta(seconds=30)
+
+
+@pytest.fixture
+def several(record) -> Record:
+    record.add("a", made(0))
+    record.add("b", made(1, dataset="photo"))
+    record.add("c", made(2, method="Raw", epoch_ms=None))
+    record.add("d", made(3, device="cuda", engine="cuda"))
+    record.add("e", made(4, method="Raw", dataset="photo", device="cuda"))
+    return record
+
+
+@pytest.mark.parametrize(
+    ("filters", "seeds"),
+    [
+        ({}, [0, 1, 2, 3, 4]),
+        ({"method": "CLNR"}, [0, 1, 3]),
+        ({"method": "clnr"}, [0, 1, 3]),
+        ({"dataset": "Photo"}, [1, 4]),
+        ({"device": "CUDA"}, [3, 4]),
+        ({"method": "raw", "dataset": "cora"}, [2]),
+        ({"method": "Raw", "dataset": "photo", "device": "cpu"}, []),
+        ({"method": "Ra"}, []),
+        ({"method": "' OR 1=1 --"}, []),
+        ({"last": 2}, [3, 4]),
+        ({"last": 99}, [0, 1, 2, 3, 4]),
+        ({"method": "CLNR", "last": 1}, [3]),
+    ],
+)
+def test_runs_are_filtered_oldest_first(several, filters, seeds):
+    assert [run.seed for _, run in several.runs(**filters)] == seeds
+
+
+def test_preparing_keeps_what_is_there_and_does_not_grow_each_time(several):
+    several.prepare()
+    size = several.path.stat().st_size
+    for _ in range(5):
+        several.prepare()
+    assert several.path.stat().st_size == size
+    assert len(several.runs()) == 5
+
+
+def test_preparing_makes_an_empty_record(record):
+    record.prepare()
+    assert record.path.is_file()
+    assert record.runs() == []
+
+
+def test_without_a_path_the_record_is_under_clnr_home(home):
+    Record().add("key", made())
+    assert (home / "state" / "runs.sqlite").is_file()
+
+
+# -- records of an older form -----------------------------------------------------------------------------------------------
+
+FORM_1 = (
+    *("method", "dataset", "seed", "strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
+    *("train_seconds", "epoch_ms", "peak_memory_bytes", "device", "engine", "precision", "content", "recipe", "versions"),
+    *("machine", "seconds"),
+)
+FORMS = {1: FORM_1, 2: (*FORM_1, "epochs"), 3: (*FORM_1, "epochs", "together")}
+OLD = [
+    made(0, recipe={"epochs": 50, "drop": "pairs"}, epochs=50),
+    made(1, recipe={"epochs": 7}, epochs=7),
+    made(2, method="Raw", recipe={"epochs": 50}, epoch_ms=None, epochs=0),
+    made(3, recipe={"epochs": 0}, epoch_ms=None, epochs=0),
+]
+
+
+def earlier(record: Record, number: int = 1) -> Record:
+    """A record as an earlier form had it."""
+    names = FORMS[number]
+    record.path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(record.path)) as base, base:
+        base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(names)})")
+        base.execute("CREATE INDEX runs_key ON runs (key)")
+        for run in OLD:
+            values = [getattr(run, name) for name in names]
+            values = [json.dumps(value) if isinstance(value, dict) else value for value in values]
+            marks = ", ".join("?" * (len(values) + 2))
+            row = [f"key {run.seed}", "2026-01-01T00:00:00+00:00", *values]
+            base.execute(f"INSERT INTO runs (key, made, {', '.join(names)}) VALUES ({marks})", row)
+        base.execute(f"PRAGMA user_version = {number}")
+    return record
+
+
+@pytest.fixture(params=FORMS)
+def old(record, request) -> Record:
+    return earlier(record, request.param)
+
+
+def form(record):
+    with closing(sqlite3.connect(record.path)) as base:
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return base.execute("PRAGMA user_version").fetchone()[0]
+
+
+def test_earlier_forms_were_this_one_without_some_columns():
+    assert set(FORMS[3]) == {field.name for field in dataclasses.fields(Run)} - {"more"}
+
+
+def test_reading_an_older_record_changes_nothing(old):
+    before = old.path.read_bytes()
+    assert [run for _, run in old.runs()] == OLD
+    assert old.find("key 1") == OLD[1]
+    assert old.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("first", [lambda record: record.prepare(), lambda record: record.add("new", made(9))])
+def test_an_older_record_is_brought_up_to_date_by_whoever_writes_first(old, first):
+    first(old)
+    assert form(old) == 4
+    assert [run for _, run in old.runs()][:4] == OLD
+    assert [old.find(f"key {seed}") for seed in range(4)] == OLD
+    assert old.runs()[0][0] == "2026-01-01T00:00:00+00:00"
+    old.add("newer", made(10))
+    assert old.find("newer") == made(10)
+
+
+def test_an_older_record_without_runs(record):
+    record.path.parent.mkdir()
+    with closing(sqlite3.connect(record.path)) as base, base:
+        base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(FORM_1)})")
+        base.execute("PRAGMA user_version = 1")
+    assert record.runs() == []
+    record.add("key", made())
+    assert record.find("key") == made()
+
+
+# -- several writers, and kills --------------------------------------------------------------------------------------------
+
+
+def write_rows(path: Path, writer: int, count: int, barrier, old: Path) -> None:
+    record = Record(path)
+    barrier.wait(60)
+    for seed in range(count):
+        record.add(f"{writer}-{seed}", made(seed, dataset=f"writer {writer}"))
+    record = Record(old)
+    barrier.wait(60)
+    assert len(record.runs()) >= len(OLD)
+    record.add(f"{writer}", made(100 + writer))
+
+
+def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(record, tmp_path):
+    earlier(Record(tmp_path / "old.sqlite"))
+    old = Record(tmp_path / "old.sqlite")
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(2)
+    workers = [context.Process(target=write_rows, args=(record.path, i, 50, barrier, old.path)) for i in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    runs = [run for _, run in record.runs()]
+    assert len(runs) == 100
+    for writer in range(2):
+        mine = [run for run in runs if run.dataset == f"writer {writer}"]
+        assert mine == [made(seed, dataset=f"writer {writer}") for seed in range(50)]
+        assert record.find(f"{writer}-49") == mine[-1]
+    assert form(old) == 4
+    runs = [run for _, run in old.runs()]
+    assert runs[:4] == OLD
+    assert sorted(run.seed for run in runs[4:]) == [100, 101]
+
+
+def test_many_may_bring_an_older_record_up_to_date_at_once(tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(10):
+            record = earlier(Record(tmp_path / f"{number}.sqlite"))
+            list(pool.map(Record.prepare, [record] * 4))
+            found = pool.map(lambda record: [run for _, run in record.runs()], [record] * 4)
+            assert list(found) == [OLD] * 4
+            assert form(record) == 4
+
+
+KILLED = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+from clnr.experiments.run_cache import Record
+from tests.experiments.test_run_cache import made
+
+random.seed(0)
+told = []
+for round in range(int(sys.argv[2])):
+    receive, send = os.pipe()
+    child = os.fork()
+    if not child:
+        record = Record(Path(sys.argv[1]))
+        record.prepare()
+        for seed in range(10**6):
+            record.add(f"{round}-{seed}", made(seed, dataset=f"round {round}"))
+            os.write(send, b".")
+    seen = len(os.read(receive, 1)) if round % 2 else 0
+    time.sleep(random.random() * 0.08)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(send)
+    with os.fdopen(receive, "rb") as stream:
+        told.append(seen + len(stream.read()))
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+def test_a_writer_killed_at_any_moment_leaves_whole_rows_and_loses_none_that_it_was_told_of(record):
+    rounds = 30
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-W", "ignore", "-c", KILLED, str(record.path), str(rounds)]
+    told = json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert sum(told) >= rounds // 2, "the writers must get somewhere, or the test shows nothing"
+
+    runs = [run for _, run in record.runs()]
+    for number, count in enumerate(told):
+        mine = [run for run in runs if run.dataset == f"round {number}"]
+        assert mine == [made(seed, dataset=f"round {number}") for seed in range(len(mine))]
+        assert count <= len(mine) <= count + 1
+    with closing(sqlite3.connect(record.path)) as base:
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    record.add("after", made(5))
+    assert record.find("after") == made(5)
+
+
+def test_a_file_left_empty_by_a_kill_is_an_empty_record(record):
+    record.path.parent.mkdir()
+    record.path.touch()
+    assert record.runs() == []
+    assert record.find("key") is None
+    record.add("key", made())
+    assert record.find("key") == made()
+
+
+def test_reading_waits_for_a_writer_instead_of_failing(record):
+    record.add("key", made())
+    with closing(sqlite3.connect(record.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert record.find("key") == made()
+        other.execute("ROLLBACK")
+
+
+# -- where it cannot be used -----------------------------------------------------------------------------------------------
+
+USES = {
+    "prepare": lambda record: record.prepare(),
+    "add": lambda record: record.add("key", made()),
+    "find": lambda record: record.find("key"),
+    "runs": lambda record: record.runs(),
+}
+USE = pytest.mark.parametrize("use", USES.values(), ids=USES)
+WRITE = pytest.mark.parametrize("use", [USES["prepare"], USES["add"]], ids=["prepare", "add"])
+
+
+def assert_unusable(record: Record, use) -> str:
+    with pytest.raises(RecordError, match=re.escape(str(record.path))) as caught:
+        use(record)
+    said = str(caught.value)
+    assert "CLNR_HOME" in said
+    assert "\n" not in said
+    return said
+
+
+@WRITE
+def test_a_place_below_a_regular_file_is_a_record_error(tmp_path, use):
+    (tmp_path / "file").write_text("")
+    assert_unusable(Record(tmp_path / "file" / "below" / "runs.sqlite"), use)
+
+
+@WRITE
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for this user")
+def test_a_read_only_folder_is_a_record_error_but_can_be_read(record, use):
+    record.add("key", made())
+    record.path.chmod(0o444)
+    record.path.parent.chmod(0o555)
+    try:
+        assert_unusable(record, use)
+        assert record.find("key") == made()
+    finally:
+        record.path.parent.chmod(0o755)
+
+
+@USE
+def test_a_folder_in_its_place_is_a_record_error(record, use):
+    record.path.mkdir(parents=True)
+    assert_unusable(record, use)
+
+
+@USE
+@pytest.mark.parametrize(
+    "content", [b"garbage", b"SQLite format 3\0" + b"x" * 5000, b"\0" * 4096], ids=["text", "head", "zeros"]
+)
+def test_a_file_that_is_no_database_is_a_record_error_and_left_alone(record, use, content):
+    record.path.parent.mkdir()
+    record.path.write_bytes(content)
+    assert_unusable(record, use)
+    assert record.path.read_bytes() == content
+
+
+@USE
+def test_a_record_of_a_newer_form_is_refused(record, use):
+    record.add("key", made())
+    with closing(sqlite3.connect(record.path)) as base:
+        base.execute("PRAGMA user_version = 5")
+    assert "newer clnr" in assert_unusable(record, use)
+
+
+@USE
+def test_a_truncated_record_is_a_record_error(record, use):
+    for seed in range(40):
+        record.add(f"{seed}", made(seed))
+    content = record.path.read_bytes()
+    record.path.write_bytes(content[: len(content) // 2])
+    assert_unusable(record, use)
+
+
+def changed(record: Record, *statements: str, values: tuple = ()) -> bytes:
+    """What is in the file after somebody else has been at it."""
+    with closing(sqlite3.connect(record.path)) as base, base:
+        for statement in statements:
+            base.execute(statement, values)
+    return record.path.read_bytes()
+
+
+BY_OTHERS = {
+    "another program's": ["ALTER TABLE runs RENAME TO walks", "PRAGMA user_version = 0"],
+    "another program's, of a version": ["ALTER TABLE runs RENAME TO walks"],
+    "no version": ["PRAGMA user_version = 0"],
+    "a negative version": ["PRAGMA user_version = -1"],
+    "an earlier version": ["PRAGMA user_version = 2"],
+    "a column less": ["ALTER TABLE runs DROP COLUMN strict"],
+    "a column more": ["ALTER TABLE runs ADD COLUMN banana"],
+    "a view": ["ALTER TABLE runs RENAME TO walks", "CREATE VIEW runs AS SELECT * FROM walks"],
+}
+
+
+@USE
+@pytest.mark.parametrize("statements", BY_OTHERS.values(), ids=BY_OTHERS)
+def test_a_database_that_is_no_record_is_an_error_and_left_alone(record, use, statements):
+    record.add("other", made())
+    before = changed(record, *statements)
+    assert_unusable(record, use)
+    assert record.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("number", FORMS)
+@pytest.mark.parametrize("use", [USES["find"], USES["runs"]], ids=["find", "runs"])
+def test_an_older_record_with_a_damaged_row_is_left_as_it_is(record, use, number):
+    earlier(record, number)
+    before = changed(record, "UPDATE runs SET key = 'key', recipe = '{'")
+    assert_unusable(record, use)
+    assert record.path.read_bytes() == before
+
+
+NESTED = '{"a":' + "[" * 900 + "]" * 900 + "}"
+NUMBERS = ("seed", "strict", "uniformity", "epochs", "epoch_ms", "peak_memory_bytes", "seconds")
+DAMAGED = [
+    *((name, value) for name in NUMBERS for value in (b"5", b"", "5", "nan", "")),
+    *((name, value) for name in ("seed", "epochs", "together", "peak_memory_bytes") for value in (None, 1.5, -1, float("inf"))),
+    *((name, value) for name in ("strict", "train_seconds", "epoch_ms") for value in (-1, -0.5, float("inf"), float("-inf"))),
+    *((name, value) for name in ("method", "machine", "made", "content") for value in (b"x", 5)),
+    *((name, NESTED) for name in ("recipe", "versions", "more")),
+    *((name, NESTED.replace("[", "[" * 1000).replace("]", "]" * 1000)) for name in ("recipe", "versions", "more")),
+    *((name, value) for name in ("recipe", "versions", "more") for value in (None, 5, b"{}", "", "[]", "5", "null", "{")),
+    *(("versions", value) for value in ('{"code": 5}', '{"clnr": "1"}', '{"code": "x", "torch": null}')),
+]
+
+
+@pytest.mark.parametrize("use", [USES["find"], USES["runs"]], ids=["find", "runs"])
+def test_a_row_that_someone_else_damaged_is_a_record_error(record, use):
+    record.add("key", made())
+    for name, value in DAMAGED:
+        before = changed(record, f"UPDATE runs SET {name} = ?", values=(value,))
+        said = assert_unusable(record, use)
+        assert f"for its {name}" in said
+        assert len(said) < 300 + len(str(record.path))
+        assert record.path.read_bytes() == before
+        record.path.unlink()
+        record.add("key", made())
+
+
+@pytest.mark.parametrize(
+    "run",
+    [made(2**63), made(-1), made(strict=float("inf")), made(machine=None), made(more={"x": object()}), made(recipe=7)],
+    ids=["huge", "negative", "infinite", "no text", "no document", "no recipe"],
+)
+def test_a_run_that_could_not_be_read_again_is_not_written(record, run):
+    record.add("key", made())
+    before = record.path.read_bytes()
+    assert_unusable(record, lambda record: record.add("other", run))
+    assert record.path.read_bytes() == before
+
+
+FULL = """
+import json, resource, sys
+from pathlib import Path
+from clnr.errors import RecordError
+from clnr.experiments.run_cache import Record
+from tests.experiments.test_run_cache import made
+
+record = Record(Path(sys.argv[1]))
+steps = {"prepare": record.prepare, "add": lambda: record.add("key", made(), again=True)}
+room = sys.argv[2]
+if room == "reserve":
+    record.prepare()
+    limit = record.path.stat().st_size
+else:
+    limit = int(room)
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+said = []
+for step in sys.argv[3:]:
+    try:
+        steps[step]()
+        said.append("done")
+    except RecordError as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+
+
+def on_a_full_disk(record: Record, room: str, *steps: str) -> list[str]:
+    """What each step said where no file may grow beyond a size, as on a full disk."""
+    pytest.importorskip("resource")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", FULL, str(record.path), room, *steps]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_a_full_disk_is_a_record_error_before_any_work(record):
+    (said,) = on_a_full_disk(record, "8192", "prepare")
+    assert str(record.path) in said
+    assert record.runs() == []
+    assert list(record.path.parent.iterdir()) == []
+
+
+def test_after_preparing_a_run_can_be_written_though_the_disk_is_full_and_later_ones_fail_whole(record):
+    said = on_a_full_disk(record, "reserve", *["add"] * 200)
+    written = said.index(next(step for step in said if step != "done"))
+    assert written >= 20
+    assert all(str(record.path) in step for step in said[written:])
+    assert [run for _, run in record.runs()] == [made()] * written
+
+
+class Small(Record):
+    """A record on a disk with room for so many pages."""
+
+    pages = 2
+
+    def _connect(self):
+        base = super()._connect()
+        base.execute(f"PRAGMA max_page_count = {self.pages}")
+        return base
+
+
+@WRITE
+def test_where_a_new_record_finds_no_room_nothing_is_left(record, use):
+    assert "full" in assert_unusable(Small(record.path), use)
+    assert list(record.path.parent.iterdir()) == []
+
+
+@WRITE
+def test_where_an_older_record_cannot_be_brought_up_to_date_it_is_left_as_it_is(old, use):
+    before = changed(old, f"UPDATE runs SET machine = '{'x' * 3900}'")
+    full = Small(old.path)
+    full.pages = len(before) // 4096
+    assert "full" in assert_unusable(full, use)
+    assert old.path.read_bytes() == before
+
+
+def test_a_record_that_is_made_while_it_is_read_is_no_stranger(record, tmp_path, monkeypatch):
+    """What is read is one state of the file: before another process has given it its form, or after."""
+    record.path.parent.mkdir(parents=True, exist_ok=True)
+    record.path.touch()
+    whole = Record(tmp_path / "whole.sqlite")
+    whole.add("key", made())
+    with closing(sqlite3.connect(whole.path)) as base:
+        form = "\n".join([*base.iterdump(), "PRAGMA user_version = 4;"])
+    tried = []
+
+    class Meanwhile(sqlite3.Connection):
+        def execute(self, sql, *given):
+            if "sqlite_master" in sql:
+                tried.append(sql)
+                with suppress(sqlite3.OperationalError), closing(sqlite3.connect(record.path, timeout=0)) as other:
+                    other.executescript(form)
+            return super().execute(sql, *given)
+
+    monkeypatch.setattr(record, "_connect", lambda: sqlite3.connect(record.path, factory=Meanwhile), raising=False)
+    assert len(record.runs()) in (0, 1)
+    assert tried

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import methods
+from clnr.engine import cpu
+from clnr.engine.cpu import CompiledEngine
+from clnr.errors import RecordError, TrainingError
+from clnr.experiments import runner as module
+from clnr.experiments.run_cache import Record, run_key
+from clnr.experiments.runner import Session
+from clnr.graph import Split
+from clnr.methods import CLNR, RAW
+from clnr.methods.model import Model
+from clnr.methods.recipe import SPECS, Recipe
+from clnr.support import environment
+from clnr.support.progress import Bar, progress_bar
+from tests.conftest import tiny
+
+QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
+GRAPH = tiny(60, 150)
+
+
+def session(seeds=2, again=False, bar=None):
+    return Session(seeds, cpu(), Record(), again, bar or Bar(None, quiet=True))
+
+
+class Remarks(Bar):
+    """Keeps what is said."""
+
+    def __init__(self):
+        super().__init__(None, quiet=True)
+        self.said = []
+
+    def remark(self, text):
+        self.said.append(text)
+
+
+def test_runs_are_of_all_seeds_and_all_recorded():
+    summary, failure = session(3).runs(CLNR, GRAPH, QUICK)
+    assert failure is None
+    assert [run.seed for run in summary.runs] == [0, 1, 2]
+    for run in summary.runs:
+        assert Record().find(run_key(GRAPH, CLNR, QUICK, run.seed, cpu())) == run
+
+
+def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
+    first, _ = session(2).runs(CLNR, GRAPH, QUICK)
+    ran, runs = [], module.runs
+    monkeypatch.setattr(module, "runs", lambda *arguments, **more: ran.extend(arguments[2]) or runs(*arguments, **more))
+    remarks = Remarks()
+    more, _ = session(3, bar=remarks).runs(CLNR, GRAPH, QUICK)
+    assert ran == [2]
+    assert more.runs[:2] == first.runs
+    assert remarks.said == [f"CLNR: 2 of 3 from the record ({Record().path}); --again runs them anew"]
+    session(2, again=True).runs(CLNR, GRAPH, QUICK)
+    assert ran == [2, 0, 1]
+
+
+def test_the_first_use_of_an_engine_that_compiles_is_said_once(home):
+    remarks = Remarks()
+    for _ in range(2):
+        session(1, again=True, bar=remarks).runs(CLNR, GRAPH, QUICK)
+    assert remarks.said == ["compiling for this machine; it takes up to a minute, once"]
+    assert len(list((home / "cache" / "compiled").iterdir())) == 1
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    monkeypatch.setattr(CompiledEngine, "compiles", False)
+
+
+def test_another_recipe_or_method_is_run(compiled):
+    remarks = Remarks()
+    for method, recipe in ((CLNR, QUICK), (CLNR, QUICK.but(epochs=2)), (RAW, QUICK)):
+        session(1, bar=remarks).runs(method, GRAPH, recipe)
+    assert remarks.said == []
+    assert [run.method for _, run in Record().runs()] == ["CLNR", "CLNR", "Raw"]
+
+
+def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
+    groups, runs = [], module.runs
+    monkeypatch.setattr(module, "runs", lambda *arguments, **more: groups.append(arguments[2]) or runs(*arguments, **more))
+    made = session(5)
+    monkeypatch.setattr(type(made.engine), "together", 2)
+    summary, _ = made.runs(CLNR, GRAPH, QUICK)
+    assert groups == [[0, 1], [2, 3], [4]]
+    assert [run.together for run in summary.runs] == [2, 2, 2, 2, 1]
+    monkeypatch.undo()
+    alone, _ = session(5, again=True).runs(CLNR, GRAPH, QUICK)
+    assert [run.strict for run in alone.runs] == [run.strict for run in summary.runs]
+
+
+def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
+    whole = Model.loss
+
+    def loss(self, parameters, moment):
+        return whole(self, parameters, moment) * (float("nan") if moment.seed == 1 else 1)
+
+    monkeypatch.setattr(Model, "loss", loss)
+    made = session(3)
+    monkeypatch.setattr(type(made.engine), "together", 3)
+    with pytest.raises(TrainingError, match="nan at epoch 1"):
+        made.runs(CLNR, GRAPH, QUICK)
+    assert [run.seed for _, run in Record().runs()] == [0, 2]
+
+
+def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
+    def full(self, key, run, again):
+        raise RecordError("the record is full")
+
+    monkeypatch.setattr(Record, "add", full)
+    summary, failure = session(2).runs(CLNR, GRAPH, QUICK)
+    assert len(summary.runs) == 2
+    assert str(failure) == "the record is full"
+
+
+def test_a_single_run_is_kept_nowhere():
+    result = session().run(CLNR, GRAPH, 5, QUICK)
+    assert (result.seed, result.epochs) == (5, 3)
+    assert Record().runs() == []
+
+
+def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):
+    monkeypatch.setattr(module, "err", module.Console(stderr=True, force_terminal=True, width=100))
+    with progress_bar(quiet=False) as bar:
+        with bar.training("something", 3) as watch:
+            (task,) = bar._progress.tasks
+            assert (task.total, task.completed) == (3, 0)
+            watch(2, 0.5)
+            assert (task.completed, task.fields["note"]) == (2, "loss 0.500")
+            watch(3, 0.25)
+            assert task.fields["note"] == "evaluating"
+        assert bar._progress.tasks == []
+        bar.fetched("file", 3, 10)
+        bar.fetched("file", 10, 10)
+        (task,) = bar._progress.tasks
+        assert (task.completed, task.total) == (10, 10)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_without_a_terminal_there_is_no_bar(capsys, quiet):
+    with progress_bar(quiet) as bar:
+        bar.fetched("file", 1, None)
+        with bar.training("something", 3) as watch:
+            assert watch is None
+        bar.remark("by the way")
+    assert ("by the way" in capsys.readouterr().err) is not quiet
+
+
+# -- what makes two runs the same run --------------------------------------------------------------------------------------
+
+
+def key_of(graph=None, method=methods.CLNR, recipe=None, seed=0, engine=None) -> str:
+    return run_key(tiny() if graph is None else graph, method, recipe or Recipe(), seed, engine or cpu())
+
+
+def engine_with(**changes):
+    engine = copy.copy(cpu())
+    for name, value in changes.items():
+        object.__setattr__(engine, name, value)
+    return engine
+
+
+def with_feature():
+    x = tiny().features.copy()
+    x[0, 0] += 1
+    return dataclasses.replace(tiny(), features=x)
+
+
+def with_label():
+    labels = tiny().labels.copy()
+    labels[0] = 1 - labels[0]
+    return dataclasses.replace(tiny(), labels=labels)
+
+
+SPLIT = Split(np.arange(5), np.arange(5, 10), np.arange(10, 40))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"graph": with_feature()},
+        {"graph": with_label()},
+        {"graph": tiny(edges=91)},
+        {"graph": tiny(weighted=True)},
+        {"graph": dataclasses.replace(tiny(), split=SPLIT)},
+        {"method": methods.UNTRAINED},
+        {"method": methods.RAW},
+        {"method": methods.CLNR.but("CLNR", "as CLNR, but plain", postprocess=())},
+        {"seed": 1},
+        {"seed": 2**32},
+        {"engine": engine_with(name="other")},
+        {"engine": engine_with(precision="bfloat16")},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_the_key_changes_with(changed):
+    assert key_of(**changed) != key_of()
+
+
+@pytest.mark.parametrize("name", Recipe().to_dict())
+def test_the_key_changes_with_each_value_of_the_recipe(name):
+    value, choices = Recipe().to_dict()[name], SPECS[name].metadata.get("choices")
+    other = choices[1] if choices else value + 1 if isinstance(value, int) else (value or 0) / 2 + 1e-4
+    assert key_of(recipe=Recipe.of({name: other})) != key_of()
+
+
+def test_the_key_changes_with_the_code(monkeypatch):
+    before = key_of()
+    monkeypatch.setattr(environment, "code_version", lambda: "another")
+    assert key_of() != before
+
+
+def on_a_gpu(monkeypatch, name: str) -> str:
+    """The key of a run on a GPU of some name, which need not be here."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    return key_of(engine=engine_with(device=torch.device("cuda")))
+
+
+def test_the_key_changes_with_torch_and_what_computes(monkeypatch):
+    keys = [key_of()]
+    for holder, name, value in [
+        (environment, "_processor", lambda: "another processor"),
+        (torch, "__version__", "99.0"),
+        (torch.cuda, "get_device_name", lambda device: "a GPU"),
+    ]:
+        monkeypatch.setattr(holder, name, value)
+        keys.append(key_of())
+    assert keys[-1] == keys[-2], "a GPU that does not compute does not count"
+    keys[-1] = on_a_gpu(monkeypatch, "a GPU")
+    keys.append(on_a_gpu(monkeypatch, "another GPU"))
+    keys.append(on_a_gpu(monkeypatch, "another processor"))
+    monkeypatch.setattr(torch.version, "cuda", "99.9")
+    keys.append(on_a_gpu(monkeypatch, "another processor"))
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_key_does_not_change_with_the_number_of_threads():
+    before = key_of()
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    assert key_of() == before
+
+
+def test_the_same_runs_made_twice_at_once_are_recorded_once():
+    """Both have looked into the record before either wrote to it; with ``again`` each is a row of its own."""
+    looked = threading.Barrier(2)
+
+    def after_both(again: bool) -> None:
+        class Late(Record):
+            def find(self, key):
+                found = super().find(key)
+                looked.wait(60)
+                return found
+
+        Session(2, cpu(), Late(), again, Bar(None, quiet=True)).runs(CLNR, GRAPH, QUICK)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(after_both, [False, False]))
+    assert sorted(run.seed for _, run in Record().runs()) == [0, 1]
+    after_both(True)
+    assert sorted(run.seed for _, run in Record().runs()) == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"graph": tiny()},
+        {"graph": tiny().named("another")},
+        {"graph": dataclasses.replace(tiny(), ids=np.arange(40) + 7)},
+        {"method": methods.CLNR.but("another", "the same by another name")},
+        {"recipe": Recipe.from_toml(Recipe().to_toml())},
+        {"recipe": Recipe(weight_decay=0)},
+    ],
+    ids=["same", "name", "ids", "method's name", "read back", "whole number"],
+)
+def test_the_key_does_not_change_with(changed):
+    assert key_of(**changed) == key_of()
+
+
+def test_the_key_is_the_same_in_every_process():
+    code = "from tests.experiments.test_runner import key_of; print(key_of())"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "12345"}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == key_of()
+    assert re.fullmatch("[0-9a-f]{64}", key_of())

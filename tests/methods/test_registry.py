@@ -1,0 +1,534 @@
+"""A contract that every method keeps: it builds, its loss falls, it embeds, it repeats bit for bit, on odd graphs too."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import tomllib
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.augment.augmentations import DropEdges, DropOut, DropUnimportantEdges, MaskFeatures
+from clnr.datasets import DATASETS
+from clnr.engine import Reference, View, cpu
+from clnr.engine.cuda import KernelEngine
+from clnr.errors import ClnrError, MethodError, UnknownName
+from clnr.experiments.run import lesson_of, run, shelf
+from clnr.graph import Graph, Split
+from clnr.methods import CLNR, DROP, GRACE, METHODS, RAW, UNTRAINED, Architecture, find
+from clnr.methods.recipe import KEYS, PROBE, SPECS, Recipe
+from clnr.nn.encoders import Momentum
+from clnr.nn.objectives import Lesson, Moment, Objective
+from clnr.nn.postprocess import Head, Postprocess, Standardize
+from clnr.training.loop import fit
+from tests.conftest import tiny
+
+SMALL = Recipe(hidden=16, dimension=8, heads=2, epochs=12, learning_rate=1e-2, sampled_nodes=25)
+ENGINE = cpu()
+ODD = {
+    "an isolated node": tiny(),
+    "no edges": Graph.from_edges([], [], np.random.default_rng(0).random((30, 4)), labels=np.arange(30) % 2),
+    "one feature": tiny(features=1),
+    "two nodes": Graph.from_edges([0], [1], np.eye(2), undirected=True, labels=[0, 1]),
+    "features all zero": Graph.from_edges([0], [1], np.zeros((20, 3)), undirected=True, labels=np.arange(20) % 2),
+    "weighted and directed": tiny(weighted=True, undirected=False),
+    "sparse features": tiny(sparse=True),
+}
+
+# The paper's table of architectures, typed from its print: target, MI estimator, head, asymmetric, negative samples.
+TABLE_1 = """
+DGI     N-G yes no  no  yes
+MVGRL   N-G yes yes yes yes
+BGRL    N-N no  yes yes no
+CCA-SSG F-F no  no  no  no
+GRACE   N-N no  yes no  yes
+CLNR    N-N no  no  no  yes
+"""
+
+
+def planted(nodes=120, classes=4):
+    """Classes that features and edges both tell of, so that there is something to learn."""
+    random = np.random.default_rng(0)
+    labels = np.arange(nodes) % classes
+    source = random.integers(0, nodes, 6 * nodes)
+    target = random.integers(0, nodes // classes, 6 * nodes) * classes + labels[source]
+    apart = source != target
+    x = random.random((nodes, 24)) < 0.1 + 0.4 * (np.arange(24) % classes == labels[:, None])
+    return Graph.from_edges(source[apart], target[apart], x, undirected=True, labels=labels, name="planted")
+
+
+def lesson_in(method, graph):
+    """The first third of the nodes to learn from and the second to stop by, for a method that is taught."""
+    if not method.supervised:
+        return None
+    nodes, labels = torch.arange(graph.num_nodes), torch.tensor(graph.labels)
+    train, validation = nodes[0::3], nodes[1::3]
+    return Lesson(train, labels[train], validation, labels[validation])
+
+
+def trained(method, graph, recipe=SMALL, seed=0):
+    model, placed = method.build(recipe), ENGINE.place(graph)
+    fitted = fit(model, ENGINE, placed, recipe, seed, lesson=lesson_in(method, graph))
+    return fitted, model.embed(fitted.parameters, ENGINE, View(placed))
+
+
+def kinds():
+    for method in METHODS.values():
+        for encoder in ("gcn", "mlp") if "encoder" in method.keys else ("gcn",):
+            yield pytest.param(method, encoder, id=f"{method.name}-{encoder}")
+
+
+@pytest.mark.parametrize(("method", "encoder"), [*kinds()])
+class TestEveryMethod:
+    def test_its_loss_falls(self, method, encoder):
+        recipe = SMALL.but(encoder=encoder, sampled_nodes=0, edge_drop=0.3, hidden=32, dimension=16, epochs=30)
+        fitted, _ = trained(method, planted(), recipe)
+        if method.objective is None:
+            assert not len(fitted.losses)
+        else:
+            assert len(fitted.losses) == 30
+            assert fitted.losses[-8:].mean() < fitted.losses[:8].mean() - 0.05
+
+    def test_it_repeats_bit_for_bit_whatever_ran_between(self, method, encoder, threads):
+        recipe = SMALL.but(encoder=encoder, epochs=6, dropout=0.2, patience=3)
+        first, z = trained(method, tiny(), recipe)
+        trained(method, tiny(seed=3), recipe, seed=9)
+        torch.manual_seed(123)
+        second, again = trained(method, tiny(), recipe)
+        assert torch.equal(z, again)
+        assert torch.equal(first.losses, second.losses)
+
+    def test_another_seed_is_another_run(self, method, encoder):
+        recipe = SMALL.but(encoder=encoder, epochs=3)
+        differ = not torch.equal(trained(method, tiny(), recipe, seed=0)[1], trained(method, tiny(), recipe, seed=1)[1])
+        assert differ is (method is not RAW)
+
+    @pytest.mark.parametrize("name", ODD)
+    def test_it_survives_odd_graphs(self, method, encoder, name):
+        graph = ODD[name]
+        fitted, z = trained(method, graph, SMALL.but(encoder=encoder, epochs=3))
+        assert z.shape == (graph.num_nodes, graph.num_features if method is RAW else 8)
+        assert z.isfinite().all()
+        assert fitted.losses.isfinite().all()
+
+    def test_no_training_touches_torchs_own_generator(self, method, encoder):
+        before = torch.random.get_rng_state()
+        trained(method, tiny(), SMALL.but(encoder=encoder, epochs=2, dropout=0.5))
+        assert torch.equal(torch.random.get_rng_state(), before)
+
+
+SPLIT = Split(np.arange(0, 20), np.arange(20, 30), np.arange(30, 60))
+
+
+def split_without(part, missing):
+    """A graph of three classes of which one is not among a part's nodes."""
+    graph = tiny(60, 150)
+    nodes = SPLIT._asdict()
+    nodes[part] = nodes[part][graph.labels[nodes[part]] != missing]
+    return dataclasses.replace(graph, split=Split(**nodes))
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+class TestEveryRun:
+    @pytest.mark.parametrize("part", ["train", "validation"])
+    @pytest.mark.parametrize("missing", [0, 2])
+    def test_a_class_may_be_missing_from_what_is_learned_from_or_chosen_by(self, method, part, missing):
+        recipe = SMALL.but(epochs=3, patience=2, probe_steps=10)
+        result = run(method, split_without(part, missing), recipe=recipe, device="cpu")
+        assert 0 <= result.strict <= result.paper <= 100
+        assert 0 <= result.validation <= 100
+
+    @pytest.mark.parametrize("epochs", [0, 1, 2, 3])
+    def test_any_number_of_epochs_will_do(self, method, epochs):
+        """With the method's own warm-up, schedule and patience."""
+        recipe = shelf(method, "embedded").recipe.but(hidden=16, dimension=8, heads=2, epochs=epochs, probe_steps=5)
+        result = run(method, tiny(60, 150), recipe=recipe, device="cpu")
+        assert result.epochs == (epochs if method.objective else 0)
+        assert (result.epoch_ms is None) is (result.epochs == 0)
+        assert np.isfinite([result.alignment, result.uniformity, result.effective_rank]).all()
+
+
+def test_the_papers_table_of_architectures_follows_from_the_declarations():
+    for line in TABLE_1.strip().splitlines():
+        name, target, *traits = line.split()
+        assert METHODS[name].architecture() == Architecture(target, *(trait == "yes" for trait in traits)), name
+    assert RAW.architecture() is UNTRAINED.architecture() is None
+
+
+def test_grace_is_clnr_with_a_head_in_the_postprocess_place():
+    assert CLNR.but("x", "", postprocess=(Head,)).parts() == GRACE.parts()
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("name", ["nCLNR", "dCLNR", "rCLNR", "GCLNR"])
+def test_the_papers_ablation_shares_clnrs_recipe(name, dataset):
+    found = shelf(METHODS[name], dataset)
+    assert (found.recipe, found.row, found.published) == (shelf(CLNR, dataset).recipe, "CLNR", None)
+
+
+# -- keys ------------------------------------------------------------------------------------------------------------------
+
+# Numbers at which every key has something to change, and another value for each.
+FROM = Recipe.from_toml("""
+layers = 2
+hidden = 6
+dimension = 5
+heads = 2
+head_width = 7
+epochs = 2
+learning_rate = 0.02
+weight_decay = 0.1
+sampled_nodes = 20
+dropout = 0.3
+momentum = 0.8
+diffusion_error = 1e-2
+probe_steps = 3
+""")
+TO = tomllib.loads("""
+encoder = "mlp"
+layers = 3
+hidden = 7
+dimension = 6
+epochs = 3
+learning_rate = 0.03
+warmup = 0.5
+schedule = "cosine"
+weight_decay = 0.2
+decay = "decoupled"
+patience = 1
+temperature = 0.3
+sampled_nodes = 10
+edge_drop = 0.2
+edge_drop_2 = 0.3
+edge_noise = 0.3
+drop = "pairs"
+feature_mask = 0.5
+feature_mask_2 = 0.6
+mask = "elements"
+centrality = "pagerank"
+head_width = 8
+decorrelation = 0.1
+momentum = 0.5
+teleport = 0.5
+diffusion_error = 0.1
+diffusion_scale = "columns"
+heads = 3
+output_heads = 2
+dropout = 0.5
+probe_steps = 4
+probe_learning_rate = 0.02
+probe_weight_decay = 0.3
+""")
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What a run measures, but for its times; and the numbers that its probe was given."""
+    asked = []
+    module = importlib.import_module("clnr.run")
+    probes = module.probes
+
+    def listening(tasks, labels, steps):
+        asked.extend((steps, task.learning_rate, task.weight_decay) for task in tasks)
+        return probes(tasks, labels, steps)
+
+    monkeypatch.setattr(module, "probes", listening)
+
+    graph = tiny(60, 150)
+
+    def tell(method, recipe):
+        asked.clear()
+        result = run(method, graph, recipe=recipe, device="cpu")
+        return result.alignment, result.uniformity, result.effective_rank, result.validation, result.epochs, *asked
+
+    return tell
+
+
+def test_another_value_is_tried_for_every_key():
+    assert set(TO) == set(KEYS)
+    assert all(getattr(FROM, name) != value for name, value in TO.items())
+
+
+# Of methods with the same parts for numbers, one stands for all.
+EXAMPLES = {method.keys: method for method in METHODS.values()}.values()
+
+
+@pytest.mark.parametrize("method", EXAMPLES, ids=lambda method: method.name)
+def test_its_keys_are_those_that_have_a_say(method, told):
+    """One key changed at a time: the run changes if and only if the method lists the key."""
+    before = told(method, FROM)
+    changed = {name for name, value in TO.items() if told(method, FROM.but(**{name: value})) != before}
+    assert changed == set(method.keys)
+
+
+def test_keys_are_a_recipes_in_its_order():
+    for method in METHODS.values():
+        assert list(method.keys) == sorted(method.keys, key=KEYS.index)
+        assert not set(PROBE) & set(method.keys) if method.supervised else set(PROBE) <= set(method.keys)
+
+
+def test_every_key_of_a_recipe_has_a_say_in_some_method():
+    assert {name for method in METHODS.values() for name in method.keys} == set(SPECS)
+
+
+def test_every_part_asks_for_numbers_that_a_recipe_has():
+    for method in METHODS.values():
+        parts = [method.encoder, method.objective, *method.postprocess, *(part for view in method.views for part in view)]
+        for part in filter(None, parts):
+            assert {field.name for field in dataclasses.fields(part)} <= set(KEYS)
+
+
+# -- declarations ----------------------------------------------------------------------------------------------------------
+
+
+def test_untrained_is_clnr_before_its_first_epoch():
+    _, untrained = trained(UNTRAINED, tiny())
+    _, start = trained(CLNR, tiny(), SMALL.but(epochs=0))
+    assert torch.equal(untrained, start)
+
+
+def test_but_changes_what_it_names_and_remembers_its_parent():
+    plain = CLNR.but("plain", "no postprocess", postprocess=())
+    assert plain.postprocess == ()
+    assert CLNR.postprocess == (Standardize,)
+    assert plain.encoder is CLNR.encoder
+    assert plain.but("plainer", "").lineage == ("plainer", "plain", "CLNR")
+    assert plain.parts() != CLNR.parts()
+    assert CLNR.but("twin", "the same by another name").parts() == CLNR.parts()
+
+
+def test_twins_are_two_views_drawn_alike():
+    twins = {method.name for method in METHODS.values() if method.twins}
+    pairs = {"CLNR", "nCLNR", "dCLNR", "rCLNR", "GCLNR", "GRACE", "GRACE-all", "GCA", "CCA-SSG", "BGRL"}
+    assert twins - {"Raw", "Untrained"} == pairs
+    assert {method.name for method in METHODS.values() if method.supervised} == {"GCN", "GAT"}
+
+
+def test_the_second_view_has_rates_of_its_own():
+    model = CLNR.build(SMALL.but(edge_drop=0.1, edge_drop_2=0.4, feature_mask=0.2, feature_mask_2=0.0))
+    rates = [[part.edge_drop if hasattr(part, "edge_drop") else part.feature_mask for part in view] for view in model.views]
+    assert rates == [[0.1, 0.2], [0.4, 0.0]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale(Postprocess):
+    """A part with a number that no recipe has."""
+
+    factor: float = 3.0
+
+    def init(self, width, key):
+        return {"weight": torch.ones(width)}
+
+    def __call__(self, parameters, z):
+        return z * parameters["weight"] * self.factor
+
+
+def test_a_part_may_bring_a_number_of_its_own():
+    method = CLNR.but("Scaled", "", postprocess=(Scale,))
+    assert method.build(SMALL).postprocess == (Scale(3.0),)
+    fitted, _ = trained(method, tiny())
+    assert fitted.parameters["postprocess.0.weight"].shape == (8,)
+    assert not torch.equal(fitted.parameters["postprocess.0.weight"], torch.ones(8))
+
+
+def test_what_is_embedded_is_neither_postprocessed_nor_normalised():
+    graph = tiny()
+    fitted, z = trained(CLNR, graph)
+    encoder = {name.removeprefix("encoder."): value for name, value in fitted.parameters.items()}
+    hidden = torch.tensor(graph.features) @ encoder["0.weight"]
+    adjacency = torch.tensor(graph.to_scipy().toarray()).T + torch.eye(40)
+    scale = adjacency.sum(1).rsqrt()
+    a = scale[:, None] * adjacency * scale
+    expected = a @ ((a @ hidden + encoder["0.bias"]).relu() @ encoder["1.weight"]) + encoder["1.bias"]
+    torch.testing.assert_close(z, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_follows_is_not_trained():
+    """BGRL's target moves, but only as its momentum says: with a momentum of 1 it stays."""
+    recipe = SMALL.but(momentum=1.0, epochs=4, weight_decay=0.1)
+    method = METHODS["BGRL"]
+    assert method.encoder is Momentum
+    fitted, _ = trained(method, tiny(), recipe)
+    start = method.build(recipe).init(12, 0)
+    still = [torch.equal(value, fitted.parameters[name]) for name, value in start.items() if ".target." in name]
+    moved = [not torch.equal(value, fitted.parameters[name]) for name, value in start.items() if ".online." in name]
+    assert all(still)
+    assert all(moved)
+
+
+def test_names_in_any_case():
+    assert find("clnr") is CLNR
+    assert find("CLNR") is CLNR
+    assert find("grace-ALL") is METHODS["GRACE-all"]
+    with pytest.raises(UnknownName, match="unknown method 'CLRN'; did you mean 'CLNR'"):
+        find("CLRN")
+    assert len({name.casefold() for name in METHODS}) == len(METHODS)
+
+
+# -- mistakes in a declaration ---------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Lacks(Objective):
+    def __call__(self, parameters, views, moment):
+        return views[0].sum()
+
+
+class Bare(Postprocess):
+    def __call__(self, parameters, z):
+        return z
+
+
+@dataclasses.dataclass
+class Thawed(Bare):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Shadowed(Bare):
+    momentum: float = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Unfilled(Bare):
+    sharpness: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Unfinished(Postprocess):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"objective": Lacks}, "New, objective: Lacks does not say its target"),
+        ({"objective": Standardize}, "New, objective: Standardize is no subclass of Objective"),
+        ({"postprocess": (Standardize(),)}, r"New, postprocess: Standardize\(\) is not a class; give the Postprocess itself"),
+        ({"postprocess": (Bare,)}, r"New, postprocess: Bare is not declared with @dataclass\(frozen=True\)"),
+        ({"postprocess": (Thawed,)}, "New, postprocess: Thawed is not declared with"),
+        ({"postprocess": (Shadowed,)}, "New, postprocess: Shadowed has a default for momentum, which the recipe fills in"),
+        ({"postprocess": (Unfilled,)}, "New, postprocess: Unfilled asks for sharpness, which no recipe has; give it a default"),
+        ({"postprocess": (Unfinished,)}, "New, postprocess: Unfinished does not define __call__"),
+        ({"views": DROP}, "New: views are a tuple of one tuple of parts for each view"),
+        ({"views": (DROP, (Standardize,))}, "New, views: Standardize is no subclass of Alter"),
+        ({"encoder": None}, "New, encoder: None is not a class"),
+        ({"head": Bare}, "unknown place of a method 'head'; .*known: encoder, views, postprocess, objective"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else str(value),
+)
+def test_a_mistake_in_a_declaration_is_told_where_it_was_made(changes, said):
+    with pytest.raises(ClnrError, match=said):
+        CLNR.but("New", "", **changes)
+
+
+@pytest.mark.parametrize("twice", [(DropEdges, DropUnimportantEdges), (MaskFeatures, DropOut)], ids=["edges", "features"])
+def test_two_parts_that_change_the_same_thing_are_refused(twice):
+    method = CLNR.but("New", "", views=(twice, twice))
+    recipe = Recipe(hidden=4, dimension=3, epochs=1, dropout=0.5)
+    with pytest.raises(MethodError, match=r"two parts of one view both set its (drop|mask)"):
+        run(method, tiny(60, 150), recipe=recipe)
+    run(method, tiny(60, 150), recipe=recipe.but(edge_drop=0, feature_mask=0))
+
+
+def test_keys_that_only_measure_are_told_apart():
+    assert METHODS["CLNR"].measuring == METHODS["BGRL"].measuring == ()
+    rates = ("edge_drop", "edge_drop_2", "drop", "feature_mask", "feature_mask_2", "mask")
+    assert METHODS["DGI"].measuring == METHODS["GCN"].measuring == rates
+    assert set(rates) <= set(METHODS["DGI"].keys)
+
+
+# -- rows that are not formed ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "mlp"])
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.objective and not method.supervised])
+def test_what_is_not_formed_changes_nothing(monkeypatch, name, encoder):
+    """The loss and its gradients, with few of many nodes sampled, as if all rows had been formed."""
+    graph, method = tiny(80, 200), METHODS[name]
+    model = method.build(Recipe(encoder=encoder, layers=3, hidden=8, dimension=8, sampled_nodes=9))
+    placed = ENGINE.place(graph)
+    moment = Moment(ENGINE, placed, 1, 4, 10)
+
+    def learned():
+        parameters = {key: value.requires_grad_() for key, value in model.init(graph.num_features, 1).items()}
+        loss = model.loss(parameters, moment)
+        return loss, torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
+
+    late = learned()
+    monkeypatch.setattr("clnr.methods.model._WORTH_WAITING", 1e9)
+    torch.testing.assert_close(late, learned(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
+    seen = []
+    call = Head.__call__
+    monkeypatch.setattr(Head, "__call__", lambda self, parameters, z: seen.append(len(z)) or call(self, parameters, z))
+    for name in ("GRACE", "GCLNR"):
+        model = METHODS[name].build(SMALL.but(sampled_nodes=9))
+        placed = ENGINE.place(tiny(80, 200))
+        model.loss(model.init(placed.graph.num_features, 0), Moment(ENGINE, placed, 0, 0, 1))
+    assert seen == [9, 9, 80, 80]
+
+
+# Between them they have every part, but for a diffusion's.
+QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT")
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(each, marks=[pytest.mark.slow] * (name not in QUICK)) for name, each in METHODS.items()],
+    ids=METHODS,
+)
+def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
+    """An epoch with sparse features, dropout and all; by Triton's interpreter where there is no GPU."""
+    pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    monkeypatch.setattr(KernelEngine, "dense_above", 1.0)
+    graph = tiny(sparse=True)
+    recipe = Recipe(hidden=16, dimension=3, epochs=1, sampled_nodes=10, dropout=0.2, heads=2)
+    lesson = lesson_of(graph, 0, device)[0] if method.supervised else None
+    losses = []
+    for engine in (Reference(device), KernelEngine(device), KernelEngine(device, torch.bfloat16)):
+        model, placed = method.build(recipe), engine.place(graph)
+        fitted = fit(model, engine, placed, recipe, 0, lesson=lesson)
+        losses.append(fitted.losses)
+        for each in (engine, engine.exact):
+            z = model.embed(fitted.parameters, each, View(placed))
+            assert z.dtype == torch.float32
+            assert z.isfinite().all()
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(losses[0], losses[2], rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("name", ["CLNR", "rCLNR", "GCLNR", "CCA-SSG", "BGRL", "MVGRL"])
+def test_the_reference_runs_no_kernel_that_it_is_the_oracle_of(name, monkeypatch):
+    """Not on a GPU, either, where its tensors are those of the kernels' engine."""
+    kernels = pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
+    for each in kernels.__all__:
+        monkeypatch.setattr(kernels, each, None)
+    engine = Reference(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    for sampled in (0, 9):
+        recipe = SMALL.but(sampled_nodes=sampled, epochs=2)
+        model, placed = METHODS[name].build(recipe), engine.place(tiny(80, 200))
+        fitted = fit(model, engine, placed, recipe, 0)
+        assert model.embed(fitted.parameters, engine, View(placed)).isfinite().all()
+
+
+def drawn(method, recipe):
+    """The places whose biases do not begin at zero."""
+    start = method.build(recipe).init(7, 0)
+    return {name.split(".")[0] for name, value in start.items() if name.endswith("bias") and value.any()}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_plain_linear_layers_begin_as_torchs_and_convolutions_with_zero_biases(method):
+    """As each method's authors have it: heads and predictors are plain layers, and so is an MLP in place of a GCN."""
+    heads = {"GRACE": "postprocess", "GRACE-all": "postprocess", "GCA": "postprocess", "GCLNR": "postprocess"}
+    heads |= {"MVGRL": "postprocess", "BGRL": "objective"}
+    expected = {heads[method.name]} if method.name in heads else set()
+    assert drawn(method, SMALL) == expected
+    assert drawn(method, SMALL.but(encoder="mlp")) == expected | ({"encoder"} if "encoder" in method.keys else set())

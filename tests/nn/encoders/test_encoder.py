@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from clnr import rng
+from clnr.nn.encoders import Features
+from tests.conftest import tiny
+from tests.nn.encoders.exact import operators
+from tests.oracles import dense
+
+
+def test_features_are_the_features():
+    graph = tiny(sparse=True)
+    x = dense(graph.features).astype(np.float32)
+    encoder = Features()
+    assert encoder.init(12, rng.key(0)) == {}
+    assert encoder.width(12) == 12
+    np.testing.assert_array_equal(encoder({}, operators(graph)).numpy(), x)
+    np.testing.assert_array_equal(encoder.embed({}, [operators(graph)]).numpy(), x)
+
+
+def test_a_plain_encoder_does_the_same_with_every_view_and_needs_nothing_else():
+    one, two = operators(tiny()), operators(tiny(seed=1))
+    encoder = Features()
+    rows = encoder.rows({}, [one, two, one])
+    assert all(torch.equal(row, view.features) for row, view in zip(rows, (one, two, one), strict=True))
+    parameters = {}
+    assert encoder.settle(parameters, [one]) is parameters
+    encoder.advance(parameters, 0, 2)
+    assert parameters == {}

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import rng
+from clnr.nn.objectives import NTXent
+from tests import oracles
+from tests.nn.objectives.moments import differentiable, moment, rows, value
+
+
+def loss(views, temperature=0.5, sampled=0, when=None):
+    return value(NTXent(temperature, sampled), views, when)
+
+
+def test_the_rows_that_it_is_given_are_all_contrasted():
+    u, v = rows(2, 40, 6)
+    for sampled in (0, 9, 40, 1024):
+        assert loss([u, v], sampled=sampled) == pytest.approx(oracles.nt_xent(u, v, 0.5))
+
+
+def test_sampled_nodes_are_those_of_chance_and_differ_by_epoch():
+    seen = set()
+    for epoch in (0, 1, 40, torch.tensor(40)):
+        nodes = NTXent(0.5, 9).nodes(40, moment(epoch, seed=3))
+        assert torch.equal(nodes, rng.sample(3, int(epoch), 1000, 40, 9, torch.device("cpu")))
+        seen.add(tuple(nodes.tolist()))
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("sampled", [0, 40, 1024])
+def test_all_nodes_are_none_in_particular(sampled):
+    assert NTXent(0.5, sampled).nodes(40, moment()) is None
+
+
+def test_views_may_change_places_and_rows_their_length():
+    u, v = rows(2, 40, 6)
+    assert loss([u, v]) == pytest.approx(loss([v, u]))
+    assert loss([u, v]) == pytest.approx(loss([u * np.linspace(0.1, 9, 40)[:, None], v]))
+
+
+def test_closed_form_for_orthonormal_rows():
+    """Equal views of m orthonormal rows: the positive at similarity 1, 2 (m - 1) negatives at 0."""
+    u = np.eye(6)
+    assert loss([u, u]) == pytest.approx(math.log(math.exp(2) + 10) - 2)
+
+
+def test_one_node_has_no_negatives():
+    u, v = rows(2, 1, 4)
+    assert loss([u, v]) == pytest.approx(0)
+
+
+def test_gradient():
+    assert differentiable(NTXent(0.5, 0), rows(2, 5, 3))

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits as bce
+
+from clnr.graph import Graph
+from clnr.nn.objectives import Reconstruct, Variational, reconstruct
+from tests import oracles
+from tests.conftest import tiny
+from tests.nn.objectives.moments import differentiable, moment, rows, value
+
+COMPLETE = Graph.from_edges(*np.nonzero(1 - np.eye(5)), np.ones((5, 1)))
+GRAPHS = {
+    "usual": tiny(),
+    "directed": tiny(undirected=False),
+    "weighted": tiny(weighted=True),
+    "loops of its own": Graph.from_edges([0, 1, 1], [0, 2, 1], np.ones((4, 1))),
+    "no edges": Graph.from_edges([], [], np.ones((4, 1))),
+    "one node": Graph.from_edges([], [], np.ones((1, 1))),
+    "complete": COMPLETE,
+}
+
+
+def drawn(graph, seed, epoch):
+    """As many pairs as there are edges, a node's own loop counted."""
+    loops = sum(i == j for i, j, _ in zip(*oracles.edge_lists(graph), strict=True))
+    count, n = graph.num_edges - loops + graph.num_nodes, graph.num_nodes
+    ends = [oracles.key(seed, "pairs", epoch, end) for end in ("row", "column")]
+    return [tuple(oracles.draw(key, k) % n for key in ends) for k in range(count)]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_values_equal_the_loop_over_edges_and_drawn_pairs(name):
+    graph = GRAPHS[name]
+    (z,) = rows(1, graph.num_nodes, 3)
+    seen = set()
+    for seed, epoch in ((0, 0), (0, 1), (3, 0)):
+        expected = oracles.reconstruction(z, graph, drawn(graph, seed, epoch))
+        seen.add(round(expected, 9))
+        assert value(Reconstruct(), [z], moment(epoch, seed, graph)) == pytest.approx(expected)
+    if name in ("usual", "directed", "weighted"):
+        assert len(seen) == 3
+
+
+def test_drawn_pairs_are_neither_edges_nor_loops():
+    """Two groups without a link between them, far apart: only a drawn edge or loop could cost anything."""
+    group = np.kron(np.eye(2), np.ones((6, 6)))
+    graph = Graph.from_edges(*np.nonzero(group), np.ones((12, 1)))
+    z = np.repeat(30 * np.eye(2), 6, axis=0) - 15
+    for epoch in range(20):
+        assert value(Reconstruct(), [z], moment(epoch, 0, graph)) == pytest.approx(0)
+
+
+def kipf_and_welling(z, graph):
+    """Their weighted cross entropy over all pairs of two nodes: edges weigh as much as all else, and all is halved."""
+    n = graph.num_nodes
+    free = oracles.non_edges(graph)
+    label = torch.ones(n, n, dtype=torch.float64)
+    label[tuple(zip(*free, strict=True))] = 0
+    apart = ~torch.eye(n, dtype=torch.bool)
+    edges = n * (n - 1) - len(free)
+    logits = torch.tensor(z @ z.T)[apart]
+    weight = torch.tensor(len(free) / edges)
+    return n * (n - 1) / (2 * len(free)) * float(bce(logits, label[apart], pos_weight=weight))
+
+
+@pytest.mark.parametrize("name", ["usual", "directed"])
+def test_over_all_non_edges_it_is_kipf_and_wellings_loss(name):
+    (z,) = rows(1, 40, 3)
+    full = oracles.reconstruction(z, GRAPHS[name], oracles.non_edges(GRAPHS[name]))
+    assert full == pytest.approx(kipf_and_welling(z, GRAPHS[name]))
+
+
+def test_over_many_epochs_it_is_kipf_and_wellings_loss():
+    graph = tiny(12, 20)
+    (z,) = rows(1, 12, 3)
+    first = moment(0, 0, graph)
+    losses = [value(Reconstruct(), [z], dataclasses.replace(first, epoch=epoch)) for epoch in range(1000)]
+    assert np.std(losses) > 0
+    assert abs(np.mean(losses) - kipf_and_welling(z, graph)) < 5 * np.std(losses) / math.sqrt(len(losses))
+
+
+@pytest.mark.parametrize("name", ["directed", "loops of its own", "no edges", "one node", "complete"])
+def test_gradient(name):
+    graph = GRAPHS[name]
+    assert differentiable(Reconstruct(), rows(1, graph.num_nodes, 2), moment(0, 0, graph))
+
+
+def test_complete_graph_has_no_pairs_to_keep_apart():
+    z = np.zeros((5, 2))
+    assert value(Reconstruct(), [z], moment(0, 0, COMPLETE)) == pytest.approx(math.log(2) / 2)
+
+
+def test_one_node_has_nothing_to_reconstruct():
+    z = torch.ones(1, 3, requires_grad=True)
+    loss = Reconstruct()({}, [z], moment(0, 0, GRAPHS["one node"]))
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert not z.grad.any()
+
+
+def test_rows_at_right_angles_know_nothing():
+    assert value(Reconstruct(), [np.zeros((40, 3))]) == pytest.approx(math.log(2))
+
+
+def test_extreme_rows_stay_finite():
+    z = torch.full((40, 3), 1e4, requires_grad=True)
+    loss = Reconstruct()({}, [z], moment())
+    loss.backward()
+    assert loss.isfinite()
+    assert z.grad.isfinite().all()
+
+
+def test_blocks_do_not_matter(monkeypatch):
+    graph = tiny()
+
+    def outcome():
+        z = torch.tensor(rows(1, 40, 5)[0], requires_grad=True)
+        loss = Reconstruct()({}, [z], moment(2, 1, graph))
+        (3 * loss).backward()
+        return float(loss.detach()), z.grad.numpy()
+
+    whole, slope = outcome()
+    assert len(reconstruct._blocks(torch.zeros(1, 5), torch.zeros(100))[0]) == 1
+    for numbers, blocks in ((35, 15), (5, 100), (1, 100)):
+        monkeypatch.setattr(reconstruct, "_NUMBERS", numbers)
+        assert len(reconstruct._blocks(torch.zeros(1, 5), torch.zeros(100))[0]) == blocks
+        loss, gradient = outcome()
+        assert loss == pytest.approx(whole)
+        np.testing.assert_allclose(gradient, slope, atol=1e-12)
+
+
+def normal(seed, epoch, count):
+    """Box and Muller's formula on hashed words."""
+    out = []
+    for i in range(count):
+        u, v = ((oracles.draw(oracles.key(seed, "noise", epoch, part), i) >> 8) / 2**24 for part in ("radius", "angle"))
+        out.append(math.sqrt(-2 * math.log(1 - u)) * math.cos(2 * math.pi * v))
+    return np.array(out)
+
+
+def variational(mean, log_deviation, graph, seed, epoch):
+    z = mean + normal(seed, epoch, mean.size).reshape(mean.shape) * np.exp(log_deviation)
+    divergence = oracles.divergence(mean, np.exp(log_deviation)) / len(mean) ** 2
+    return oracles.reconstruction(z, graph, drawn(graph, seed, epoch)) + divergence
+
+
+@pytest.mark.parametrize("name", ["usual", "directed", "no edges", "one node", "complete"])
+def test_variational_equals_the_loop(name):
+    graph = GRAPHS[name]
+    mean, log_deviation = rows(2, graph.num_nodes, 3)
+    for seed, epoch in ((0, 0), (2, 5)):
+        expected = variational(mean, log_deviation, graph, seed, epoch)
+        got = value(Variational(), [np.hstack([mean, log_deviation])], moment(epoch, seed, graph))
+        assert got == pytest.approx(expected, rel=1e-5)
+
+
+def test_gradient_of_variational():
+    graph = GRAPHS["loops of its own"]
+    assert differentiable(Variational(), rows(1, 4, 6), moment(0, 0, graph))
+
+
+def test_a_standard_normal_law_costs_no_divergence():
+    graph, zero = tiny(), np.zeros((40, 3))
+    noise = normal(1, 2, 120).reshape(40, 3)
+    expected = oracles.reconstruction(noise, graph, drawn(graph, 1, 2))
+    assert value(Variational(), [np.hstack([zero, zero])], moment(2, 1, graph)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_narrow_law_is_its_mean():
+    graph, (mean,) = tiny(), rows(1, 40, 3)
+    narrow = np.full((40, 3), -20.0)
+    divergence = (np.sum(mean**2) / 2 + 120 * (20 - 1 / 2)) / 40**2
+    expected = oracles.reconstruction(mean, graph, drawn(graph, 0, 0)) + divergence
+    assert value(Variational(), [np.hstack([mean, narrow])], moment(0, 0, graph)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_wide_law_is_finite():
+    z = torch.cat([torch.zeros(40, 3), torch.full((40, 3), 200.0)], 1).requires_grad_()
+    loss = Variational()({}, [z], moment())
+    loss.backward()
+    assert loss.isfinite()
+    assert z.grad.isfinite().all()

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import rng
+from clnr.nn.layers import (
+    at,
+    batch_norm,
+    bilinear,
+    convolution_layers,
+    glorot,
+    linear_layers,
+    norms,
+    perceptron,
+    prelu,
+    prelu_linear,
+    slopes,
+    under,
+)
+from tests import oracles
+
+RANDOM = np.random.default_rng(0)
+
+
+def numbers(*shape, scale=1.0):
+    return torch.tensor(RANDOM.standard_normal(shape) * scale)
+
+
+def test_under_undoes_at_and_takes_only_its_own():
+    own, other = {"0.weight": numbers(2), "a.b": numbers(1)}, {"x": numbers(1)}
+    everything = at("here", own) | at("here.too", other) | at("hereafter", other)
+    assert everything.keys() == {"here.0.weight", "here.a.b", "here.too.x", "hereafter.x"}
+    assert under(at("here", own) | at("hereafter", other), "here") == own
+    assert under(everything, "here.too") == other
+    assert under(everything, "her") == {}
+
+
+def test_under_shares_the_tensors():
+    parameters = {"a.x": torch.zeros(2)}
+    under(parameters, "a")["x"].add_(1)
+    assert parameters["a.x"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(300, 200), (100, 1), (1, 1000)])
+def test_glorot_is_uniform_within_its_bound(rows, columns):
+    weight = glorot(rng.key(0, "w"), rows, columns)
+    bound = (6 / (rows + columns)) ** 0.5
+    assert weight.shape == (rows, columns)
+    assert 0.9 * bound < weight.abs().max() <= bound
+    assert abs(float(weight.mean())) < 5 * bound / (3 * rows * columns) ** 0.5
+    assert float(weight.double().var()) == pytest.approx(bound**2 / 3, rel=6 / (rows * columns) ** 0.5)
+    assert torch.equal(weight, glorot(rng.key(0, "w"), rows, columns))
+    assert not torch.equal(weight, glorot(rng.key(1, "w"), rows, columns))
+
+
+@pytest.mark.parametrize("kind", [linear_layers, convolution_layers])
+def test_layers_have_weights_of_their_own(kind):
+    parameters = kind([5, 5, 5, 2], rng.key(0))
+    shapes = {name: tuple(value.shape) for name, value in parameters.items()}
+    weights, biases = ([shapes[f"{layer}.{kind}"] for layer in range(3)] for kind in ("weight", "bias"))
+    assert (weights, biases, len(shapes)) == ([(5, 5), (5, 5), (5, 2)], [(5,), (5,), (2,)], 6)
+    assert not torch.equal(parameters["0.weight"], parameters["1.weight"])
+    assert not torch.equal(parameters["0.weight"][0], parameters["0.bias"])
+
+
+def test_convolutions_begin_with_zero_biases():
+    parameters = convolution_layers([5, 5, 2], rng.key(0))
+    assert torch.equal(parameters["1.weight"], glorot(rng.branch(rng.key(0), 1), 5, 2))
+    assert not any(parameters[f"{layer}.bias"].any() for layer in range(2))
+
+
+def test_plain_layers_begin_as_torchs_linear():
+    torch.manual_seed(0)
+    ours, theirs = linear_layers([900, 700], rng.key(0)), torch.nn.Linear(900, 700)
+    for mine, other in ((ours["0.weight"], theirs.weight), (ours["0.bias"], theirs.bias)):
+        other = other.detach()
+        assert mine.numel() == other.numel()
+        # Both uniform within 1 / sqrt(900): alike in their extremes and in their spread.
+        assert mine.abs().max() <= 1 / 30
+        assert mine.abs().max() == pytest.approx(float(other.abs().max()), rel=0.02)
+        assert mine.std() == pytest.approx(float(other.std()), rel=0.1)
+        assert abs(float(mine.mean())) < 5 * float(other.std()) / mine.numel() ** 0.5
+
+
+def test_a_bilinear_form_begins_as_dgis():
+    torch.manual_seed(0)
+    theirs = torch.nn.init.xavier_uniform_(torch.nn.Bilinear(64, 64, 1).weight.data)
+    ours = bilinear(rng.key(0), 64)
+    assert theirs.shape == (1, *ours.shape)
+    assert ours.abs().max() == pytest.approx(float(theirs.abs().max()), rel=0.01)
+    assert ours.std() == pytest.approx(float(theirs.std()), rel=0.05)
+
+
+def test_prelu_and_its_gradient():
+    h, slope = numbers(6, 4).requires_grad_(), torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    expected = oracles.each(lambda x: oracles.leaky(x, 0.3), h.detach().numpy())
+    np.testing.assert_allclose(prelu(h, slope).detach().numpy(), expected)
+    assert torch.autograd.gradcheck(prelu, (h, slope))
+    np.testing.assert_array_equal(prelu(h.detach(), torch.tensor(1.0)).numpy(), h.detach().numpy())
+    np.testing.assert_array_equal(prelu(h.detach(), torch.tensor(0.0)).numpy(), h.detach().relu().numpy())
+
+
+def test_a_layer_after_prelu_keeps_only_what_it_was_given():
+    parts = [numbers(6, 4), torch.tensor(0.3, dtype=torch.float64), numbers(4, 3), numbers(3)]
+    for part in parts:
+        part.requires_grad_()
+    h, slope, weight, bias = parts
+    torch.testing.assert_close(prelu_linear(*parts), prelu(h, slope) @ weight + bias)
+    assert torch.autograd.gradcheck(prelu_linear, parts)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.shape) or t, lambda t: t):
+        prelu_linear(*parts)
+    assert kept == [h.shape, slope.shape, weight.shape]
+
+
+def test_slopes_begin_at_a_quarter():
+    assert {name: float(value) for name, value in slopes(2).items()} == {"0.slope": 0.25, "1.slope": 0.25}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 30])
+def test_batch_norm_by_the_batchs_own_statistics(rows):
+    h = numbers(rows, 3, scale=4) + 2
+    parameters = {"1.scale": numbers(3), "1.shift": numbers(3)}
+    statistics = {}
+    expected = oracles.batch_norm(h.numpy(), parameters["1.scale"].numpy(), parameters["1.shift"].numpy())
+    np.testing.assert_allclose(batch_norm(parameters, 1, h, statistics).numpy(), expected, atol=1e-9)
+    np.testing.assert_allclose(statistics["1.mean"].numpy(), h.numpy().mean(0))
+    np.testing.assert_allclose(statistics["1.variance"].numpy(), h.numpy().var(0), atol=1e-12)
+
+
+def test_batch_norm_by_statistics_from_before():
+    h, before = numbers(30, 3), {"0.mean": numbers(3), "0.variance": numbers(3).square()}
+    parameters = {"0.scale": numbers(3), "0.shift": numbers(3)} | before
+    statistics = {}
+    got = batch_norm(parameters, 0, h, statistics)
+    np.testing.assert_allclose(got.numpy(), oracles.batch_norm(h.numpy(), *(value.numpy() for value in parameters.values())))
+    assert statistics == {}
+    torch.testing.assert_close(batch_norm(parameters, 0, h[:4]), got[:4])
+
+
+def test_gradient_of_batch_norm():
+    h, scale, shift = (value.requires_grad_() for value in (numbers(7, 3), numbers(3), numbers(3)))
+    assert torch.autograd.gradcheck(
+        lambda *all: batch_norm({"0.scale": all[1], "0.shift": all[2]}, 0, all[0]), (h, scale, shift)
+    )
+
+
+def test_a_constant_column_survives_batch_norm():
+    h = torch.full((50, 2), 0.1, requires_grad=True)
+    z = batch_norm(norms([2]), 0, h)
+    (z * torch.arange(50)[:, None]).sum().backward()
+    assert z.abs().max() < 1e-4
+    assert h.grad.isfinite().all()
+
+
+def test_norms_begin_as_the_identity_of_standardised_columns():
+    parameters = norms([3, 2])
+    assert parameters.keys() == {"0.scale", "0.shift", "1.scale", "1.shift"}
+    z = batch_norm(parameters, 0, numbers(1000, 3, scale=5) + 1)
+    torch.testing.assert_close(z.mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0)
+    torch.testing.assert_close(z.std(0, correction=0), torch.ones(3, dtype=torch.float64), atol=1e-5, rtol=0)
+
+
+def test_perceptron_and_its_gradient():
+    weights = [numbers(3, 5), numbers(5), numbers(5, 2), numbers(2)]
+    z = numbers(4, 3)
+
+    def apply(z, *weights):
+        names = ("0.weight", "0.bias", "1.weight", "1.bias")
+        return perceptron(dict(zip(names, weights, strict=True)), z, torch.nn.functional.elu)
+
+    expected = oracles.perceptron(z.numpy(), *(weight.numpy() for weight in weights), oracles.elu)
+    np.testing.assert_allclose(apply(z, *weights).numpy(), expected)
+    assert torch.autograd.gradcheck(apply, [value.requires_grad_() for value in (z, *weights)])

@@ -1,0 +1,331 @@
+"""The page as a reader uses it, in a real browser."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clnr.report import Column
+from tests.report.browser import at, centre, pixels, selected, settled, texts, until
+from tests.report.made import bare, story
+
+
+def test_it_opens_from_disk_and_tells_the_story(show):
+    tab = show(story())
+    assert tab.title() == "A small graph"
+    assert tab.inner_text("h1") == "A small graph"
+    assert texts(tab, "#remarks li") == ["A sentence that a reader must see."]
+    assert texts(tab, "#facts th") == ["nodes", "edges", "accuracy"]
+    assert texts(tab, "#facts td")[::2] == ["60", "84.2 %"]
+    assert tab.evaluate("[clnr.renderer, clnr.count]") == ["webgl", 60]
+    assert "0.04 at epoch 50" in tab.inner_text(".curve")
+    assert {"epoch", "1", "2", "20", "40"} <= set(texts(tab, ".curve text"))
+
+
+def test_a_curve_tells_its_values_under_the_pointer(show):
+    tab = show(story())
+    box = tab.locator(".chart").bounding_box()
+    tab.mouse.move(box["x"] + 46 / 320 * box["width"] + 1, box["y"] + 20)
+    assert "2 at epoch 1" in tab.inner_text(".curve")
+
+
+def test_search_finds_by_any_part_and_enter_goes_to_the_first(show):
+    tab = show(story())
+    tab.keyboard.press("/")
+    tab.keyboard.type("E-5")
+    assert texts(tab, "#matches li") == ["node-5", *(f"node-{i}" for i in range(50, 60))]
+    tab.keyboard.press("Enter")
+    settled(tab)
+    assert selected(tab) == 5
+    assert at(tab, 5) == pytest.approx(centre(tab), abs=1)
+    assert tab.inner_text("#chosen") == "node-5"
+    assert tab.locator("#found").is_hidden()
+
+
+def test_search_says_how_many_and_moves_by_arrows(show):
+    tab = show(story())
+    tab.fill("#query", "node")
+    assert len(texts(tab, "#matches li")) == 12
+    assert tab.inner_text("#count") == "60 nodes have this in their id"
+    tab.press("#query", "ArrowDown")
+    tab.press("#query", "ArrowDown")
+    tab.press("#query", "Enter")
+    assert selected(tab) == 2
+    tab.fill("#query", "nothing like it")
+    assert tab.inner_text("#count") == "No node has this in its id"
+    tab.press("#query", "Enter")
+    assert selected(tab) == 2
+    tab.fill("#query", "node-17")
+    tab.click("#matches li")
+    assert selected(tab) == 17
+
+
+@pytest.mark.parametrize("webgl", [True, False])
+def test_a_click_on_a_node_shows_its_neighbours(show, webgl):
+    told = story()
+    tab = show(told, webgl=webgl)
+    assert tab.evaluate("clnr.renderer") == ("webgl" if webgl else "canvas")
+    for i in (7, 31, len(told.ids) - 1):
+        tab.mouse.click(*at(tab, i))
+        near = told.near[i]
+        linked = told.links[told.start[i] : told.start[i + 1]]
+        assert selected(tab) == i
+        assert texts(tab, "#nearest bdi") == [told.ids[other] for other in near]
+        assert texts(tab, "#nearest .cosine") == [f"{cosine:.3f}" for cosine in told.closeness[i]]
+        assert texts(tab, "#neighbours bdi") == [told.ids[other] for other in linked]
+        both = [told.ids[other] for other in near if other in linked]
+        assert texts(tab, "#nearest button:has(.also) bdi") == both
+        assert sorted(texts(tab, "#neighbours button:has(.also) bdi")) == sorted(both)
+        assert f"{len(both)} of these 4" in tab.inner_text("#panel")
+    assert "None on the map." in tab.inner_text("#panel")
+
+
+def test_values_of_all_columns_are_shown_and_missing_ones_said(show):
+    tab = show(story())
+    tab.mouse.click(*at(tab, 0))
+    assert texts(tab, "#panel th") == ["kind", "year", "degree", "many"]
+    assert texts(tab, "#panel td") == ["missing", "missing", "58", "group 0"]
+    tab.mouse.click(*at(tab, 32))
+    assert texts(tab, "#panel td")[:2] == ["blue", "1992"]
+
+
+# How many lines each word of some cells is spread over.
+LINES = """(selector) => Array.from(document.querySelectorAll(selector)).flatMap((cell) => {
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  const lines = [];
+  while (walk.nextNode())
+    for (const found of walk.currentNode.data.matchAll(/[\\p{L}\\d]+/gu)) {
+      const range = document.createRange();
+      range.setStart(walk.currentNode, found.index);
+      range.setEnd(walk.currentNode, found.index + found[0].length);
+      lines.push([found[0], new Set(Array.from(range.getClientRects(), (box) => box.top)).size]);
+    }
+  return lines;
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 820, 390, 300])
+def test_words_of_long_names_and_values_stay_whole_and_nothing_sticks_out(show, width):
+    one = np.zeros(60, np.int32)
+    values = {
+        "description": "A rather long text of many words, which says at some length what there is to say about this node",
+        "number_of_followers_in_2024": "few",
+        "modified by an automatic process": "government organisation",
+        "address": "https://example.org/" + "x" * 150,
+        "c" * 90: "v" * 90,
+    }
+    tab = show(story(columns=[Column(name, one, (value,)) for name, value in values.items()]), width=width)
+    tab.fill("#query", "node-7")
+    tab.press("#query", "Enter")
+    lines = tab.evaluate(LINES, "#panel th, #panel td, #facts th, #facts td")
+    assert {"description", "followers", "automatic", "government", "accuracy"} <= {word for word, _ in lines}
+    assert [word for word, count in lines if count > 1 and len(word) < 15] == []
+    assert tab.evaluate("(p => p.scrollWidth <= p.clientWidth)(document.getElementById('panel'))")
+    shares = tab.evaluate("['th', 'td'].map(kind => document.querySelector(`#panel ${kind}`).getBoundingClientRect().width)")
+    assert min(shares) > 0.35 * sum(shares)
+
+
+def test_nodes_are_found_and_shown_by_their_names_with_their_ids(show):
+    names = [f"Page {i}" for i in range(60)]
+    names[5], names[6], names[7] = "The Obama White House", "Obama", ""
+    told = story(names=names)
+    tab = show(told)
+    assert tab.get_attribute("#query", "placeholder") == "Find a node by its name or id"
+    tab.fill("#query", "OBAMA")
+    assert texts(tab, "#matches li") == ["Obama node-6", "The Obama White House node-5"]
+    tab.fill("#query", "node-5")
+    assert texts(tab, "#matches li")[:2] == ["The Obama White House node-5", "Page 50 node-50"]
+    tab.fill("#query", "page")
+    assert tab.inner_text("#count") == "57 nodes have this in their name or id"
+    tab.fill("#query", "node-7")
+    assert texts(tab, "#matches li") == ["node-7"]
+    tab.fill("#query", "white house")
+    tab.press("#query", "Enter")
+    assert selected(tab) == 5
+    assert tab.input_value("#query") == "The Obama White House"
+    assert tab.inner_text("#chosen") == "The Obama White House"
+    assert "id node-5" in tab.inner_text("#panel")
+    shown = [f"{names[i]} {told.ids[i]}" if names[i] else told.ids[i] for i in range(60)]
+    assert texts(tab, "#nearest .called") == [shown[other] for other in told.near[5]]
+    assert texts(tab, "#neighbours .called") == [shown[other] for other in told.links[told.start[5] : told.start[6]]]
+    tab.click("#home")
+    settled(tab)
+    tab.mouse.move(*at(tab, 11))
+    assert tab.inner_text("#tip").split("\n") == ["Page 11", "node-11", "blue"]
+
+
+def test_of_many_neighbours_fifty_are_shown_and_the_total_said(show):
+    told = story()
+    tab = show(told)
+    total = int(told.start[1])
+    assert total > 50
+    tab.mouse.click(*at(tab, 0))
+    assert len(texts(tab, "#neighbours li")) == 50
+    assert f"The first 50 of {total} are shown." in tab.inner_text("#panel")
+    assert f"{total} on the map" in tab.inner_text("#panel")
+
+
+def test_a_neighbour_can_be_clicked_to_go_on(show):
+    told = story()
+    tab = show(told)
+    tab.mouse.click(*at(tab, 7))
+    tab.click("#nearest li:nth-child(2) button")
+    settled(tab)
+    after = int(told.near[7, 1])
+    assert selected(tab) == after
+    assert at(tab, after) == pytest.approx(centre(tab), abs=1)
+    tab.click("#neighbours li button")
+    assert selected(tab) == told.links[told.start[after]]
+
+
+def test_nothing_is_selected_after_escape_or_a_click_beside(show):
+    tab = show(story())
+    tab.mouse.click(*at(tab, 7))
+    assert tab.locator("#key").is_visible()
+    tab.keyboard.press("Escape")
+    assert selected(tab) == -1
+    assert tab.locator("#key").is_hidden()
+    tab.mouse.click(*at(tab, 7))
+    box = tab.locator("#map").bounding_box()
+    tab.mouse.click(box["x"] + 5, box["y"] + box["height"] - 5)
+    assert selected(tab) == -1
+    tab.fill("#query", "node-3")
+    tab.press("#query", "Enter")
+    tab.click(".shut")
+    assert selected(tab) == -1
+
+
+def test_hover_tells_the_id(show):
+    tab = show(story())
+    tab.mouse.move(*at(tab, 11))
+    assert tab.inner_text("#tip").split() == ["node-11", "blue"]
+    tab.mouse.move(2, 2)
+    assert tab.locator("#tip").is_hidden()
+
+
+def test_each_column_has_its_legend(show):
+    tab = show(story())
+    kinds = texts(tab, "#legend .kind")
+    assert kinds == ["red18", "green18", "blue18", "missing6"]
+    tab.select_option("#colour", label="year")
+    assert texts(tab, "#legend .end") == ["1990", "2019"]
+    assert texts(tab, "#legend .kind") == ["missing9"]
+    tab.select_option("#colour", label="degree")
+    assert texts(tab, "#legend .end")[0] == "0"
+    tab.select_option("#colour", label="many")
+    kinds = texts(tab, "#legend .kind")
+    assert len(kinds) == 12
+    assert kinds[-1] == "other (9 more)27"
+    colours = {tab.evaluate("i => clnr.colour(i)", i) for i in range(20)}
+    assert len(colours) == 12
+    tab.select_option("#colour", label="nothing")
+    assert tab.locator("#legend").is_hidden()
+    assert len({tab.evaluate("i => clnr.colour(i)", i) for i in range(20)}) == 1
+
+
+def test_a_far_outlier_does_not_take_all_the_scale(show):
+    values = np.linspace(0, 1, 600, dtype=np.float32)
+    values[-1] = 1e6
+    tab = show(bare(600, columns=[Column("x", values)]))
+    assert texts(tab, "#legend .end") == ["0", "≥ 0.99"]
+
+
+@pytest.mark.parametrize("webgl", [True, False])
+def test_nodes_are_drawn_where_they_are_in_the_colours_of_the_legend(show, webgl):
+    far = np.array([[0, 0], [10, 0], [0, 10], [10, 10], [5, 5]], np.float32)
+    codes = np.array([0, 1, 2, -1, 1], np.int32)
+    tab = show(bare(5, points=far, columns=[Column("kind", codes, ("a", "b", "c"))]), webgl=webgl)
+    box = tab.locator("#map").bounding_box()
+    seen = pixels(tab)
+    drawn = []
+    for i in range(5):
+        x, y = at(tab, i)
+        wanted = tab.evaluate("i => clnr.colour(i)", i)
+        rgb = np.array([int(wanted[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+        got = seen[round(y - box["y"]), round(x - box["x"])]
+        # A little of the background shows through.
+        np.testing.assert_allclose(got, rgb, atol=0.12)
+        drawn.append(wanted)
+    assert drawn[1] == drawn[4]
+    assert len(set(drawn)) == 4
+    assert (seen > 0.98).all(axis=2).mean() > 0.9
+
+
+def test_a_kind_of_the_legend_can_be_seen_alone(show):
+    told = story()
+    tab = show(told)
+    before = pixels(tab)
+    tab.click("#legend .kind >> nth=1")
+    settled(tab)
+    assert tab.get_attribute("#legend .kind >> nth=1", "aria-pressed") == "true"
+    assert (pixels(tab) < 0.7).any(axis=2).sum() < (before < 0.7).any(axis=2).sum() / 2
+    tab.mouse.move(*at(tab, 2))
+    assert tab.evaluate("clnr.hover()") != 2
+    tab.click("#legend .kind >> nth=1")
+    tab.mouse.move(*at(tab, 2))
+    assert tab.evaluate("clnr.hover()") == 2
+
+
+def test_wheel_zooms_about_the_pointer_and_dragging_pans(show):
+    tab = show(story())
+    home = tab.evaluate("clnr.view()")
+    x, y = at(tab, 3)
+    tab.mouse.move(x, y)
+    tab.mouse.wheel(0, -240)
+    until(tab, "k => clnr.view().k > 1.2 * k", home["k"])
+    settled(tab)
+    # A wheel's place is told in whole pixels.
+    assert at(tab, 3) == pytest.approx([x, y], abs=1)
+    x, y = at(tab, 3)
+    tab.mouse.move(x, y)
+    tab.mouse.down()
+    tab.mouse.move(x + 40, y + 10)
+    tab.mouse.move(x + 60, y - 30)
+    tab.mouse.up()
+    assert at(tab, 3) == pytest.approx([x + 60, y - 30], abs=0.5)
+    assert selected(tab) == -1
+    tab.click("#home")
+    settled(tab)
+    assert tab.evaluate("clnr.view()") == pytest.approx(home)
+
+
+def test_buttons_keys_and_a_double_click_zoom(show):
+    tab = show(story())
+    home = tab.evaluate("clnr.view().k")
+    tab.click("#closer")
+    assert tab.evaluate("clnr.view().k") == pytest.approx(1.5 * home)
+    tab.click("#farther")
+    assert tab.evaluate("clnr.view().k") == pytest.approx(home)
+    tab.mouse.dblclick(*centre(tab))
+    assert tab.evaluate("clnr.view().k") == pytest.approx(2 * home)
+    tab.keyboard.press("0")
+    assert tab.evaluate("clnr.view().k") == pytest.approx(home)
+    tab.keyboard.press("+")
+    assert tab.evaluate("clnr.view().k") == pytest.approx(1.5 * home)
+    tab.focus("#map")
+    before = at(tab, 0)
+    tab.keyboard.press("ArrowRight")
+    assert at(tab, 0)[0] < before[0]
+
+
+def test_the_way_to_a_node_is_smooth_and_ends_there(show):
+    tab = show(story(), reduced_motion="no-preference")
+    tab.fill("#query", "node-9")
+    tab.press("#query", "Enter")
+    settled(tab)
+    assert at(tab, 9) == pytest.approx(centre(tab), abs=1)
+
+
+def test_picking_agrees_with_looking_at_every_node(show):
+    told = story(400, near=2)
+    tab = show(told)
+    places = np.array(tab.evaluate("Array.from({length: clnr.count}, (_, i) => clnr.screen(i))"))
+    box = tab.locator("#map").bounding_box()
+    random = np.random.default_rng(1)
+    probes = random.random((300, 2)) * [box["width"], box["height"]]
+    probes[:150] = places[:150] - [box["x"], box["y"]] + random.normal(0, 4, (150, 2))
+    away = np.linalg.norm(probes[:, None] + [box["x"], box["y"]] - places[None], axis=2)
+    wanted = np.where(away.min(axis=1) <= 9, away.argmin(axis=1), -1)
+    got = tab.evaluate("probes => probes.map(([x, y]) => clnr.pick(x, y))", probes.tolist())
+    np.testing.assert_array_equal(got, wanted)
+    assert (wanted >= 0).sum() > 100

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from clnr.errors import DataError
+from clnr.report import Column, Curve, page
+from tests.report.made import HOSTILE, bare, large, story
+
+
+class Parts(HTMLParser):
+    """Every element's attributes and the text of scripts and styles, as a browser would part them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.held, self._open = [], {}, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self._open = dict(attributes).get("id", tag)
+        self.held.setdefault(self._open, "")
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open:
+            self.held[self._open] += data
+
+
+def decoded(parts, name, kind):
+    return np.frombuffer(base64.b64decode(parts.held.get(name, "")), kind)
+
+
+def test_data_decodes_to_the_arrays_of_the_story():
+    told = story()
+    parts = Parts(page(told))
+    np.testing.assert_array_equal(decoded(parts, "points", "<f4").reshape(-1, 2), told.points)
+    np.testing.assert_array_equal(decoded(parts, "near", "<i4").reshape(told.near.shape), told.near)
+    np.testing.assert_array_equal(decoded(parts, "closeness", "<f4").reshape(told.near.shape), told.closeness)
+    np.testing.assert_array_equal(decoded(parts, "start", "<u4"), told.start)
+    np.testing.assert_array_equal(decoded(parts, "links", "<i4"), told.links)
+    for place, column in enumerate(told.columns):
+        np.testing.assert_array_equal(decoded(parts, f"column-{place}", "<f4" if not column.names else "<i4"), column.values)
+    words = json.loads(parts.held["words"])
+    assert words["ids"] == told.ids
+    assert [(row["name"], row["number"]) for row in words["columns"]] == [
+        ("kind", False),
+        ("year", True),
+        ("degree", True),
+        ("many", False),
+    ]
+    assert words["curves"] == [{"name": "loss", "values": [2.0 / (1 + epoch) for epoch in range(50)]}]
+
+
+def test_arrays_of_any_layout_and_byte_order_are_written_little_endian():
+    told = story()
+    turned = replace(
+        told, points=np.asfortranarray(told.points.astype(">f8")), near=told.near.astype(">i8"), links=told.links.astype(">i2")
+    )
+    assert page(turned) == page(told)
+
+
+def test_the_same_story_gives_the_same_text():
+    assert page(story()) == page(story())
+
+
+def test_what_strangers_wrote_stays_text():
+    title = "".join(HOSTILE[:6]) + "& <b>"
+    told = bare(
+        len(HOSTILE),
+        title=title,
+        sections=[(name, [(name, name)]) for name in HOSTILE],
+        remarks=HOSTILE,
+        curves=[Curve(name, [1.0]) for name in HOSTILE],
+        ids=HOSTILE,
+        names=HOSTILE[::-1],
+        columns=[Column(HOSTILE[0], np.arange(len(HOSTILE), dtype=np.int32), HOSTILE)],
+    )
+    text = page(told)
+    text.encode("utf-8")
+    parts = Parts(text)
+    tags = [tag for tag, _ in parts.tags]
+    assert tags.count("script") == 8
+    assert "img" not in tags
+    assert not any(name.startswith("on") for _, attributes in parts.tags for name in attributes)
+    words = json.loads(parts.held["words"])
+    assert words["ids"] == list(HOSTILE)
+    assert words["names"] == list(HOSTILE[::-1])
+    assert words["columns"][0]["names"] == list(HOSTILE)
+    assert parts.held["title"] == title
+    assert html.escape(HOSTILE[1]) in text
+    plain = ["x"] * len(HOSTILE)
+    assert text.count("<") == page(replace(told, ids=plain, names=plain)).count("<")
+
+
+def test_the_policy_names_the_only_script_and_style_and_nothing_else():
+    text = page(story())
+    parts = Parts(text)
+    (policy,) = (attributes["content"] for _, attributes in parts.tags if "http-equiv" in attributes)
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    for tag, rule in (("script", "script-src"), ("style", "style-src")):
+        (body,) = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        assert rules[rule] == f"'sha256-{base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()}'"
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    assert set(rules) == {
+        *("default-src", "script-src", "style-src", "base-uri", "form-action"),
+        "require-trusted-types-for",
+        "trusted-types",
+    }
+
+
+def test_nothing_refers_elsewhere_and_no_text_becomes_markup():
+    text = page(story())
+    namespace = "http://www.w3.org/2000/svg"
+    assert not re.search(r"https?://", text.replace(namespace, ""))
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|@import|url\(", text)
+    assert not {"src", "href", "style"} & {name for _, attributes in Parts(text).tags for name in attributes}
+
+
+def test_a_loss_that_is_not_finite_is_a_gap():
+    parts = Parts(page(bare(1, curves=[Curve("loss", [1.0, float("nan"), float("inf"), np.float32(0.5)])])))
+    assert json.loads(parts.held["words"])["curves"][0]["values"] == [1.0, None, None, 0.5]
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_story_of_nearly_nothing_is_told(n):
+    parts = Parts(page(bare(n)))
+    assert len(json.loads(parts.held["words"])["ids"]) == n
+    assert len(decoded(parts, "start", "<u4")) == n + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"points": np.zeros((3, 2), np.float32)}, "points must be 60 by 2"),
+        ({"points": np.full((60, 2), np.nan, np.float32)}, "points must be finite"),
+        ({"names": ["one"]}, "names must be 60 long, not 1"),
+        ({"near": np.zeros((59, 4), np.int32)}, "near must have 60 rows"),
+        ({"near": np.full((60, 4), 60, np.int32)}, "near must be whole numbers from -1 to 59"),
+        ({"closeness": np.zeros((60, 3), np.float32)}, "closeness"),
+        ({"start": np.zeros(60, np.int64)}, "start must be 61 long"),
+        ({"start": np.zeros(61, np.int64)}, "start must rise from 0"),
+        ({"links": None}, "links must be whole numbers from 0 to 59"),
+        ({"columns": [Column("a", np.zeros(3, np.float32))]}, "column 'a' must be 60 long"),
+        ({"columns": [Column("a", np.full(60, 2, np.int32), ("x", "y"))]}, "column 'a' must be whole numbers from -1 to 1"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(change, message):
+    told = story()
+    if "links" in change:
+        change = {"links": told.links - 1}
+    with pytest.raises(DataError, match=re.escape(message)):
+        page(replace(told, **change))
+
+
+def test_a_hundred_thousand_nodes_take_what_their_numbers_take():
+    told = large()
+    arrays = (told.points, told.near, told.closeness, told.links, *(column.values for column in told.columns))
+    numbers = sum(array.nbytes for array in arrays) + 4 * len(told.start)
+    words = sum(len(name) + 3 for name in told.ids)
+    assert len(page(told).encode()) < numbers * 4 / 3 + words + 100_000
+
+
+def test_every_part_is_in_the_package():
+    names = {path.name for path in files("clnr.report").iterdir()}
+    assert {"page.html", "page.css", "page.js"} <= names

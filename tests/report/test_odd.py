@@ -1,0 +1,162 @@
+"""The page in odd hands: strangers' words, phones, stories of nearly nothing."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clnr.report import Column, page
+from tests.report.browser import SMALL, at, centre, pixels, selected, settled, texts
+from tests.report.made import HOSTILE, bare, story
+
+ATTEMPTS = """async (address) => {
+  const refused = [];
+  try { document.body.innerHTML = "<b>x</b>"; } catch { refused.push("markup"); }
+  try { await fetch(address); } catch { refused.push("request"); }
+  const image = new Image();
+  const failed = new Promise((done) => { image.onerror = done; });
+  image.src = address;
+  await failed.then(() => refused.push("image"));
+  try { eval("1"); } catch { refused.push("eval"); }
+  const script = document.createElement("script");
+  try { script.textContent = "window.hacked = 1"; } catch { }
+  document.body.append(script);
+  if (window.hacked === undefined) refused.push("script");
+  return refused;
+}"""
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_strangers_wrote_is_shown_and_does_not_run(show, named):
+    n = len(HOSTILE)
+    told = story(
+        n,
+        title=HOSTILE[0],
+        sections=[(HOSTILE[0], [(HOSTILE[1], HOSTILE[2])])],
+        remarks=HOSTILE[:3],
+        ids=HOSTILE,
+        names=HOSTILE[::-1] if named else (),
+        columns=[Column(HOSTILE[0], np.arange(n, dtype=np.int32), HOSTILE), Column(HOSTILE[1], np.zeros(n, np.float32))],
+    )
+    tab = show(told)
+    assert tab.inner_text("h1") == HOSTILE[0]
+    for i, name in enumerate(HOSTILE[::-1] if named else HOSTILE):
+        tab.mouse.move(*at(tab, i))
+        tab.fill("#query", name.strip()[:30])
+        tab.keyboard.press("Escape")
+        tab.mouse.click(*at(tab, i))
+        assert selected(tab) == i
+        # Half a pair cannot come back from the browser.
+        if "\ud83d" not in name:
+            assert tab.evaluate("document.getElementById('chosen').textContent") == name
+    assert tab.evaluate("window.hacked") is None
+    assert tab.evaluate("document.images.length + document.scripts.length") == 1
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_browser_itself_refuses_other_scripts_markup_and_requests(chromium, tmp_path):
+    file = tmp_path / "alone.html"
+    file.write_text(page(story()), encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as server, chromium.new_context() as context:
+        server.settimeout(0.3)
+        tab = context.new_page()
+        tab.goto(file.as_uri())
+        refused = tab.evaluate(ATTEMPTS, f"http://127.0.0.1:{server.getsockname()[1]}/")
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert refused == ["markup", "request", "image", "eval", "script"]
+
+
+def test_an_older_browser_reads_the_same(show):
+    told = story()
+    tab = show(told, before="delete Uint8Array.fromBase64;")
+    tab.mouse.click(*at(tab, 7))
+    assert texts(tab, "#nearest bdi") == [told.ids[other] for other in told.near[7]]
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_at_a_phones_width_nothing_sticks_out(show, hostile):
+    told = story(title="Longword" * 20, remarks=["x" * 300], sections=[("y" * 90, [("z" * 90, "0" * 90)])])
+    if hostile:
+        ids = ["W" * 400 + f" {i}" for i in range(60)]
+        columns = [*told.columns, Column("C" * 200, np.zeros(60, np.int32), ("N" * 200,))]
+        told = replace(told, ids=ids, columns=columns, names=["M" * 400 + f" {i}" for i in range(60)])
+    tab = show(told, **SMALL)
+    for label in ("year", "many", "C" * 59 + "…") if hostile else ("year", "many"):
+        tab.select_option("#colour", label=label)
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    tab.fill("#query", "5")
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    tab.press("#query", "Enter")
+    assert selected(tab) >= 0
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_fingers_tap_and_pinch(show):
+    tab = show(story(), **SMALL)
+    tab.touchscreen.tap(*at(tab, 7))
+    assert selected(tab) == 7
+    before = tab.evaluate("clnr.view().k")
+    x, y = centre(tab)
+    wire = tab.context.new_cdp_session(tab)
+    for kind, apart in (("touchStart", 30), ("touchMove", 60), ("touchMove", 90), ("touchEnd", None)):
+        points = [] if apart is None else [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}]
+        wire.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    settled(tab)
+    assert tab.evaluate("clnr.view().k") == pytest.approx(3 * before, rel=0.1)
+
+
+def test_light_and_dark(show):
+    tab = show(story(), color_scheme="light")
+    tab.mouse.click(*at(tab, 7))
+    light, colour = pixels(tab).mean(), tab.evaluate("clnr.colour(7)")
+    tab.emulate_media(color_scheme="dark")
+    settled(tab)
+    assert light > 0.9
+    assert pixels(tab).mean() < 0.2
+    assert tab.evaluate("clnr.colour(7)") != colour
+    assert selected(tab) == 7
+
+
+ODD = {
+    "no nodes": bare(0),
+    "no nodes but columns": bare(0, columns=[Column("a", np.zeros(0, np.float32)), Column("b", np.zeros(0, np.int32), ("x",))]),
+    "one node": bare(1),
+    "one place": bare(
+        50, columns=[Column("a", np.full(50, np.nan, np.float32)), Column("b", np.full(50, -1, np.int32), ("x",))]
+    ),
+    "one line": bare(9, points=np.stack([np.arange(9), np.zeros(9)], axis=1).astype(np.float32)),
+    "far away": bare(2, points=np.array([[1e30, -1e30], [1e30, 1e30]], np.float32)),
+    "one value": bare(3, columns=[Column("a", np.full(3, 5, np.float32))]),
+    "no bounds": bare(3, columns=[Column("a", np.array([-np.inf, 0, np.inf], np.float32))]),
+    "no names": bare(3, ids=["", "", ""], title="", columns=[Column("", np.zeros(3, np.int32), ("",))]),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_stories_open(show, name):
+    opens(show(ODD[name]), ODD[name])
+
+
+@pytest.mark.parametrize("name", ["no nodes", "one place", "far away"])
+def test_odd_stories_open_without_webgl(show, name):
+    opens(show(ODD[name], webgl=False), ODD[name])
+
+
+def opens(tab, told):
+    for i in range(len(told.columns)):
+        tab.select_option("#colour", str(i))
+    tab.click("#closer")
+    tab.click("#home")
+    tab.fill("#query", "node")
+    tab.press("#query", "Enter")
+    settled(tab)
+    view = tab.evaluate("clnr.view()")
+    assert all(np.isfinite(value) for value in view.values())
+    assert tab.locator("#nothing").is_visible() == (not told.ids)
+    if told.ids and told.ids[0]:
+        assert selected(tab) == 0
+        assert at(tab, 0) == pytest.approx(centre(tab), abs=1)

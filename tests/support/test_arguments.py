@@ -1,0 +1,191 @@
+"""The public names with wrong arguments: each call works, or is a ClnrError of one line that names what was wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import clnr
+from clnr import CLNR, ClnrError, Graph, Method, NodeEmbedder, Recipe, Split, Summary
+from tests.conftest import tiny
+from tests.experiments.test_run_cache import made
+
+WRONG = {
+    "None": None,
+    "5": 5,
+    "-1": -1,
+    "2**200": 2**200,
+    "1.5": 1.5,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "True": True,
+    "'x'": "x",
+    "''": "",
+    "'nul'": "a\0b",
+    "b'x'": b"x",
+    "()": (),
+    "[]": [],
+    "{}": {},
+    "[None]": [None],
+    "['x']": ["x"],
+    "[[1, 2], [3]]": [[1, 2], [3]],
+    "[2**200]": [2**200],
+    "{'x': 5}": {"x": 5},
+    "object": object(),
+    "lambda": lambda *arguments: None,
+    "type": complex,
+    "0-d": np.array(3),
+    "3-d": np.zeros((2, 2, 2)),
+    "objects": np.array([object(), None], dtype=object),
+    "texts": np.array(["a", "b"]),
+    "complex": np.array([[1j, 2]]),
+    "dates": np.array(["2020-01-01"], dtype="datetime64[D]"),
+    "records": np.zeros(3, dtype=[("a", int)]),
+    "empty": np.zeros((0, 0)),
+    "sparse": sp.eye_array(3),
+    "tensor": torch.zeros(2, 3),
+    "complex tensor": torch.zeros(40, dtype=torch.complex64),
+    "sparse tensor": torch.eye(3).to_sparse(),
+    "Path": Path("nowhere"),
+    "Graph": tiny(),
+    "Recipe": Recipe(),
+    "Split": Split(np.arange(2), np.arange(2), np.arange(2)),
+}
+
+QUICK = Recipe(epochs=1, hidden=8, dimension=4, probe_steps=5)
+GRAPH = tiny()
+PYG = GRAPH.to_pyg()
+NETWORK = networkx.path_graph(5)
+for node in NETWORK:
+    NETWORK.nodes[node].update(x=[1.0, float(node)], label=node % 2)
+ON_CPU = {"recipe": QUICK, "device": "cpu", "precision": "float32"}
+
+
+@functools.cache
+def fitted(graph: Graph | None = None) -> NodeEmbedder:
+    return NodeEmbedder(recipe=QUICK, device="cpu", hold_out=0, graph=graph).fit(GRAPH)
+
+
+def embedder_with(**arguments: Any) -> Any:
+    return NodeEmbedder(**arguments).fit(GRAPH)
+
+
+# A call, and right values of its arguments.
+CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "Graph.named": (GRAPH.named, {"name": "mine"}),
+    "load": (clnr.load, {"name": "embedded", "root": None, "fetch": None}),
+    "run": (
+        clnr.run,
+        {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "data_root": None, "watch": None, "measures": ()},
+    ),
+    "runs": (
+        lambda **arguments: list(clnr.runs(**arguments)),
+        {"method": CLNR, "dataset": GRAPH, "seeds": [0], **ON_CPU, "watch": None, "measures": (), "together": 1},
+    ),
+    "embed": (clnr.embed, {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "watch": None}),
+    "recipe_for": (clnr.recipe_for, {"method": CLNR, "dataset": "cora"}),
+    "Recipe": (Recipe, QUICK.to_dict()),
+    "Recipe.of": (Recipe.of, {"values": {"epochs": 5}}),
+    "Recipe.but": (QUICK.but, QUICK.to_dict()),
+    "Recipe.from_toml": (Recipe.from_toml, {"text": "epochs = 5"}),
+    "Recipe.of_view": (QUICK.of_view, {"index": 1}),
+    "Method": (Method, {spec.name: getattr(CLNR, spec.name) for spec in dataclasses.fields(Method)}),
+    "Method.but": (
+        CLNR.but,
+        {"name": "mine", "summary": "", "encoder": CLNR.encoder, "views": CLNR.views, "postprocess": (), "objective": None},
+    ),
+    "Method.build": (CLNR.build, {"recipe": QUICK}),
+    "Summary.of": (Summary.of, {"runs": [made(0), made(1)]}),
+    "Summary.mean": (Summary.of([made(0), made(1)]).mean, {"measure": "strict"}),
+    "Summary.accuracy": (Summary.of([made(0), made(1)]).accuracy, {"protocol": "paper"}),
+    "NodeEmbedder": (
+        embedder_with,
+        {
+            "method": "CLNR",
+            "dimension": 4,
+            "epochs": 1,
+            "seed": 0,
+            "recipe": QUICK,
+            "hold_out": 0.1,
+            "device": "cpu",
+            "precision": "float32",
+            "graph": None,
+        },
+    ),
+    "NodeEmbedder.fit": (
+        lambda **arguments: NodeEmbedder(recipe=QUICK, device="cpu").fit(**arguments),
+        {"X": GRAPH, "y": None},
+    ),
+    "NodeEmbedder.fit_transform": (
+        lambda **arguments: NodeEmbedder(recipe=QUICK, device="cpu").fit_transform(**arguments),
+        {"X": GRAPH, "y": None},
+    ),
+    "NodeEmbedder.transform": (lambda **arguments: fitted().transform(**arguments), {"X": GRAPH}),
+    "NodeEmbedder.similar": (lambda **arguments: fitted().similar(3, **arguments), {"k": 5, "approximate": False}),
+    "NodeEmbedder.load": (NodeEmbedder.load, {"folder": "nowhere", "device": "cpu", "precision": "float32"}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_argument_is_told_in_one_line_or_works(name, tmp_path, monkeypatch):
+    """Warnings are errors here: none that is not ours may come of what a user hands in."""
+    monkeypatch.chdir(tmp_path)
+    call, right = CALLS[name]
+    raw = []
+    for argument in right:
+        for what, wrong in WRONG.items():
+            try:
+                call(**(right | {argument: wrong}))
+            except ClnrError as error:
+                if not 10 < len(str(error)) <= 1000 or "\n" in str(error):
+                    raw.append(f"{argument}={what}: {error}")
+            except Exception as error:
+                raw.append(f"{argument}={what}: {type(error).__name__}: {error}")
+    assert raw == []
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: CLNR.but("mine", "", views=()), "mine, views: there must be 2 of them, not 0"),
+        (lambda: CLNR.but("mine", "", views=((),) * 3), "mine, views: there must be 2 of them, not 3"),
+        (lambda: clnr.METHODS["DGI"].but("mine", "", views=((),)), "mine, views: there must be 2, 4, ... of them, not 1"),
+        (lambda: clnr.METHODS["Raw"].but("mine", "", views=()), "mine, views: there must be 1, 2, ... of them, not 0"),
+        (lambda: CLNR.but("mine", "", postprocess=None), "mine: postprocess is a tuple of parts, not None"),
+        (lambda: clnr.load(5), "unknown data set '5'"),
+        (lambda: clnr.run(CLNR, GRAPH, device=["cpu"]), "unknown device '['cpu']'"),
+        (lambda: clnr.run(CLNR, GRAPH, measures=5), "measures must be several, names, not a value of type int"),
+        (lambda: clnr.run(CLNR, GRAPH, measures="time"), "measures must be several, names, not a value of type str"),
+        (lambda: clnr.runs(CLNR, GRAPH, together="2"), "together must be a whole number, not a value of type str"),
+        (lambda: clnr.embed(CLNR, GRAPH, watch=5), "watch must be a function"),
+        (lambda: Recipe.of([5]), "a recipe's values must be numbers by name, not a value of type list"),
+        (lambda: Recipe.of({5: 5}), "unknown recipe key '5'"),
+        (lambda: Recipe.from_toml("self = 5"), "unknown recipe key 'self'"),
+        (lambda: Summary.of([]), "runs must be one or more"),
+        (lambda: Summary.of([made()]).mean("banana"), "unknown measure 'banana'"),
+        (lambda: NodeEmbedder(hold_out="x").fit(GRAPH), "hold_out must be from 0 to less than 1"),
+        (lambda: NodeEmbedder(5).fit(GRAPH), "a method is a Method or a name"),
+        (lambda: fitted().similar(3, k="5"), "k must be a whole number, not a value of type str"),
+        (lambda: NodeEmbedder.load(None), "folder must be a path, not None"),
+        (lambda: fitted().save(5), "folder must be a path, not a value of type int"),
+    ],
+)
+def test_the_argument_is_named(call, said):
+    with pytest.raises(ClnrError) as caught:
+        call()
+    assert said in str(caught.value)
+
+
+def test_an_error_is_one_line_of_bounded_length():
+    said = str(ClnrError("a\n  b\n" + "x" * 100_000 + "the end"))
+    assert said.startswith("a b xxx")
+    assert said.endswith("the end")
+    assert len(said) == 1000

@@ -1,0 +1,138 @@
+"""Whatever users' names hold, nothing that a terminal would act on reaches it; JSON stays JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from clnr.errors import UnknownName
+from clnr.experiments.run_cache import Record
+from clnr.support.console import Console, Table
+from clnr.support.humanize import shortened, visible
+from tests.cli.test_cli import assert_refused, entry_point
+from tests.cli.test_cmd_embed import SMALL
+from tests.experiments.test_run_cache import made
+
+EVIL = "\x1b[2J\x1b]0;title\x07\r\x08\x7f\x9b31m\u202egnp\u2066[bold]:smile:"
+ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def clnr(monkeypatch, capsys):
+    """Calls the entry point; no character that a terminal would act on may come of it."""
+    call = entry_point(monkeypatch, capsys)
+
+    def checked(*words):
+        ended = call(*words)
+        assert not ACTS.search(ended.out), ended.out
+        assert not ACTS.search(ended.err), ended.err
+        return ended
+
+    return checked
+
+
+@pytest.mark.parametrize("code", [*range(32), *range(127, 160), 0x61C, 0x200E, 0x2028, 0x202E, 0x2066, 0x2069])
+def test_control_characters_are_written_out(code):
+    assert visible(f"a{chr(code)}b") == f"a{repr(chr(code))[1:-1]}b"
+    assert not ACTS.search(visible(chr(code)))
+
+
+@pytest.mark.parametrize("text", ["", "plain", "½ Zürich 東京 🙂 a\u200db \\x1b", "שלום"])
+def test_other_text_is_as_it_was(text):
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize("length", [0, 5, 19, 20, 21, 22, 1000])
+def test_text_is_shortened_in_the_middle(length):
+    text = "".join(chr(ord("a") + i % 26) for i in range(length))
+    short = shortened(text, 20)
+    assert len(short) == min(length, 20)
+    assert short == text or (text.startswith(short[:8]) and text.endswith(short[-7:]) and " ... " in short)
+
+
+def test_a_console_shows_text_as_it_is(capsys):
+    console = Console(width=200)
+    table = Table("id", box=None)
+    table.add_row(f"{EVIL}\nx")
+    for each in (EVIL, f"two\n{EVIL}", table):
+        console.print(each)
+    said = capsys.readouterr().out
+    assert not ACTS.search(said)
+    assert said.count("\\u2066[bold]:smile:") == 3
+    assert len(said.splitlines()) == 5, "the cell's newline is written out, that between lines is one"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Tables with ids, classes, columns and a file name to fear."""
+    monkeypatch.chdir(tmp_path)
+    ids = [f"{EVIL.replace(chr(13), '')}{i}" for i in range(30)]
+    rows = [f"{ids[i]},{ids[(i + step) % 30]}" for i in range(30) for step in (1, 7)]
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target", *rows, f"{ids[0]},nobody\x1b[31m"]) + "\n")
+    nodes = [f"{each},{i % 5},\x1b[31mclass{i % 2},same" for i, each in enumerate(ids)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,number\x1b[1m,label,constant\x1b[2m", *nodes]) + "\n")
+    return tmp_path
+
+
+def test_nothing_of_a_users_tables_reaches_the_terminal_raw(clnr, folder):
+    tables = ["--edges", "edges.csv", "--nodes", "nodes.csv"]
+    name = "out\x1b[31m" if os.name == "posix" else "out"
+    planned = clnr("embed", *tables, "--plan", "--device", "cpu")
+    assert planned.code == 0, planned.err
+    assert "\\x1b" in planned.out
+    ended = clnr("embed", *tables, "--out", name, *SMALL, "--no-report")
+    assert ended.code == 0, ended.err
+    node = f"{EVIL.replace(chr(13), '')}3"
+    for words in (["similar", name, node], ["similar", name, node, "--json"], ["report", name]):
+        assert clnr(*words).code == 0
+    assert "\\x1b[2J" in clnr("similar", name, node).out
+    assert {each["label"] for each in json.loads(clnr("similar", name, node, "--json").out)} == {
+        "\x1b[31mclass0",
+        "\x1b[31mclass1",
+    }
+    assert "\\x1b" in assert_refused(clnr("similar", name, "\x1b[5mnobody"))
+
+
+WORDS = [
+    ["show", "\x1b[31m"],
+    ["show", "CLNR", "\u202ecora"],
+    ["run", "CLNR", "embedded", "--set", "\x1b[31m=5"],
+    ["run", "CLNR", "embedded", "--set", "epochs=\x9b5"],
+    ["ls", "\x1b]0;x\x07"],
+    ["\x1b[31m"],
+    ["runs", "--last", "\x1b[31m"],
+    ["similar", "no\x1b[31mwhere", "x"],
+    ["embed", "--edges", "no\x1b[31mwhere.csv", "--out", "o"],
+]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=ascii)
+def test_wrong_words_are_repeated_visibly_and_in_part(clnr, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(clnr(*words))
+    assert_refused(long := clnr(*(word.replace("\x1b", "\x1b" * 100_000) for word in words)))
+    assert len(long.err) < 1100
+
+
+def test_a_record_that_somebody_else_wrote_is_shown_visibly(clnr):
+    Record().add("key", made(method=EVIL, machine=EVIL, recipe={"a\x1b": "\x1b"}, versions={"code": "\x1b[31m"}))
+    Record().add("other", made(recipe={"a\x1b": "\x1b"}))
+    ended = clnr("runs")
+    assert ended.code == 0
+    assert "\\x1b[2J" in ended.out
+    assert clnr("runs", "--json").code == 0
+
+
+def test_places_are_shown_visibly(clnr, monkeypatch):
+    monkeypatch.setenv("CLNR_DATA", "da\x1b[31mta")
+    assert "da\\x1b[31mta" in clnr("env").out
+    assert json.loads(clnr("env", "--json").out)["CLNR_DATA"] == "da\x1b[31mta"
+
+
+def test_an_unknown_name_is_repeated_in_part():
+    said = str(UnknownName("method", "x" * 100_000, ["CLNR"]))
+    assert len(said) < 200
+    assert said.endswith("known: CLNR")

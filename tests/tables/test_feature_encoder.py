@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+import zlib
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from clnr.errors import ClnrError, DataError
+from clnr.tables import Encoding, Structure
+from clnr.tables.column_encoders import Part
+from clnr.tables.source import described, stored
+from clnr.tables.sql import connect
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def base():
+    base = connect()
+    yield base
+    base.close()
+
+
+def learned(base, sql, columns=("x",)):
+    """The encoding of a query's columns, and its features."""
+    people = kept(base, f"({sql})")
+    encoding = Encoding.fit(base, people, columns)
+    return encoding, dense(encoding.transform(base, people))
+
+
+def kept(base, sql):
+    base.execute("DROP TABLE IF EXISTS t")
+    return stored(base, described(base, "nodes.csv", sql), "t")
+
+
+def dense(features):
+    return features.toarray() if sp.issparse(features) else features
+
+
+def values(*texts, kind="VARCHAR"):
+    rows = ", ".join("(NULL)" if text is None else f"('{text}')" for text in texts)
+    return f"SELECT CAST(x AS {kind}) AS x FROM (VALUES {rows}) v(x)"
+
+
+@pytest.mark.parametrize("kind", ["VARCHAR", "DOUBLE", "INTEGER", "DECIMAL(8, 2)", "UTINYINT", "HUGEINT", "BIGINT", "FLOAT"])
+def test_numbers_are_scaled_whatever_they_are_written_as(base, kind):
+    encoding, x = learned(base, values("1", "2", "6", kind=kind))
+    expected = (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6])
+    assert np.allclose(x[:, 0], expected, atol=1e-6)
+    assert (encoding.parts[0].kind, encoding.width) == ("number", 1)
+
+
+def test_what_is_no_finite_number_is_missing_and_marked(base):
+    encoding, x = learned(base, values("1", None, "nan", "-inf", "3"))
+    assert encoding.parts[0].missing
+    assert x.tolist() == [[-1, 0], [0, 1], [0, 1], [0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (values("true", "false", None, kind="BOOLEAN"), [[1, 0], [0, 0], [0, 1]]),
+        (values("yes", "No", ""), [[1, 0], [0, 0], [0, 1]]),
+        (values("T", "f", "t"), [[1], [0], [1]]),
+    ],
+)
+def test_flags(base, sql, expected):
+    encoding, x = learned(base, sql)
+    assert encoding.parts[0].kind == "flag"
+    assert x.tolist() == expected
+
+
+def test_days_are_numbers(base):
+    encoding, x = learned(base, values("2026-01-01", "2026-01-03", "2026-01-02", kind="DATE"))
+    assert encoding.parts[0].kind == "moment"
+    assert np.allclose(x[:, 0], np.array([-1, 1, 0]) / np.std([-1, 1, 0]), atol=1e-5)
+
+
+def test_times_of_day_and_other_types_are_taken_as_text(base):
+    encoding, x = learned(base, values("10:00:00", "11:30:00", "10:00:00", kind="TIME"))
+    assert (encoding.parts[0].kind, x.shape) == ("category", (3, 2))
+    assert encoding.parts[0].values == ("10:00:00", "11:30:00")
+
+
+def test_few_categories_have_a_feature_each_and_an_unseen_one_none(base):
+    encoding, x = learned(base, values("red", "blue", " red ", None))
+    assert encoding.parts[0].values == ("blue", "red")
+    assert x.tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    other = kept(base, f"({values('green', 'blue')})")
+    assert dense(encoding.transform(base, other)).tolist() == [[0, 0, 0], [1, 0, 0]]
+
+
+def test_many_categories_are_hashed(base):
+    encoding, x = learned(base, values(*(f"code{i}" for i in range(200))))
+    assert (encoding.parts[0].kind, encoding.width) == ("hashed", 256)
+    assert (x.sum(1) == 1).all()
+    assert 60 < (x.sum(0) > 0).sum() < 200
+
+
+def test_words_are_hashed_without_case_and_long_texts_weigh_as_short_ones(base):
+    texts = [f"graph number {i} of many more" for i in range(60)]
+    encoding, x = learned(base, values(*texts, "Graph, GRAPH!", None))
+    assert encoding.parts[0].kind == "words"
+    norms = np.linalg.norm(x[:, :-1], axis=1)
+    assert np.allclose(norms[:-1], 1, atol=1e-6)
+    # One word, whatever its case: it is among those of each text.
+    (column,) = np.flatnonzero(x[60, :-1])
+    assert (x[:60, column] > 0).all()
+    assert x[61].tolist() == [0] * 1024 + [1]
+
+
+def test_vectors_are_scaled_by_one_number(base):
+    encoding, x = learned(base, "SELECT * FROM (VALUES ([3.0, 4.0]), ([0.0, 0.0]), (NULL)) v(x)")
+    assert (encoding.parts[0].kind, encoding.parts[0].width) == ("vector", 2)
+    scale = math.sqrt(25 / 4)
+    assert np.allclose(x, [[3 / scale, 4 / scale, 0], [0, 0, 0], [0, 0, 1]])
+    fixed, _ = learned(base, "SELECT CAST([1, i] AS FLOAT[2]) AS x FROM range(3) r(i)")
+    assert fixed.parts[0].kind == "vector"
+
+
+def test_vectors_of_two_lengths_are_refused_with_the_row(base):
+    with pytest.raises(DataError, match=r"nodes.csv: 'x' has 2 numbers in some rows and another count in row 2"):
+        learned(base, "SELECT * FROM (VALUES ([3.0, 4.0]), ([1.0])) v(x)")
+
+
+def test_what_cannot_be_a_feature_is_left_out_and_said(base):
+    sql = (
+        "SELECT i, NULL AS nothing, 'same' AS same, 7 AS seven, true AS yes, {'a': i} AS nested, ['a'] AS words "
+        "FROM range(3) r(i)"
+    )
+    encoding, _ = learned(base, sql, ("i", "nothing", "same", "seven", "yes", "nested", "words"))
+    assert [part.column for part in encoding.parts] == ["i"]
+    assert encoding.dropped == {
+        "nothing": "it is empty",
+        "same": "it is the same everywhere",
+        "seven": "it is the same everywhere",
+        "yes": "it is the same everywhere",
+        "nested": "a struct is no feature",
+        "words": "a list of varchar is no feature",
+    }
+
+
+def test_columns_of_any_name(base):
+    name = "a \"quoted\" 'name'; DROP TABLE t; --"
+    quoted = name.replace('"', '""')
+    encoding, x = learned(base, f'SELECT i AS "{quoted}" FROM range(3) r(i)', (name,))
+    assert encoding.parts[0].column == name
+    assert len(x) == 3
+
+
+def test_an_encoding_is_the_same_after_a_file(base):
+    sql = "SELECT i AS a, 'c' || (i % 3) AS b, [i, 2 * i] AS v, i % 2 = 0 AS f FROM range(9) r(i)"
+    encoding, x = learned(base, sql, "abvf")
+    again = Encoding.from_json(encoding.to_json())
+    assert again == encoding
+    assert np.array_equal(dense(again.transform(base, kept(base, f"({sql})"))), x)
+    assert encoding.width == x.shape[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda given: given | {"form": 3},
+        lambda given: {"parts": given["parts"]},
+        lambda given: given | {"parts": [{"column": "x"}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"kind": "__import__"}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"width": 1 << 40}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"width": -1}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"scale": 0}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"centre": "7"}]},
+        lambda given: given | {"parts": [given["parts"][0] | {"surprise": 1}]},
+        lambda given: given | {"parts": 7},
+        lambda given: given | {"parts": []},
+        lambda given: given | {"structure": {"centre": [0] * 4, "scale": [1] * 4}},
+        lambda given: given | {"parts": [], "structure": {"centre": [0] * 4, "scale": [1] * 3}},
+        lambda given: given | {"parts": [], "structure": {"centre": [0] * 4, "scale": [1, 1, 1, 0]}},
+        lambda given: given | {"parts": [], "structure": {"centre": [0, 0, 0, "0"], "scale": [1] * 4}},
+        lambda given: given | {"parts": [], "structure": {"centre": [0] * 4}},
+        lambda given: given | {"parts": [], "structure": 7},
+        lambda given: [given],
+        lambda given: "text",
+    ],
+)
+def test_what_is_no_encoding_is_refused(base, change):
+    encoding, _ = learned(base, values("1", "2"))
+    with pytest.raises(ClnrError):
+        Encoding.from_json(json.dumps(change(json.loads(encoding.to_json()))))
+    with pytest.raises(DataError):
+        Encoding.from_json("{")
+
+
+def test_encodings_of_the_first_form_still_load(base):
+    encoding, _ = learned(base, values("1", "2"))
+    given = json.loads(encoding.to_json())
+    del given["structure"]
+    assert Encoding.from_json(json.dumps(given | {"form": 1})) == encoding
+
+
+def test_an_encoding_of_structure_is_the_same_after_a_file():
+    encoding = Encoding(structure=Structure((0.1, 1 / 3, 0.0, 2.0), (1.0, 0.7, 1e-3, 1.0)), dropped={"x": "it is empty"})
+    assert Encoding.from_json(encoding.to_json()) == encoding
+    assert encoding.width == 132
+
+
+def test_numbers_so_large_that_their_squares_are_not(base):
+    for unit in (1e300, 1e-200, 1.0):
+        encoding, x = learned(base, values(*(repr(each * unit) for each in (1.0, 2.0, 6.0)), kind="DOUBLE"))
+        assert np.allclose(x[:, 0], (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6]), atol=1e-6)
+    assert encoding.transform(base, kept(base, f"({values('1', '1e300', kind='DOUBLE')})"))[1, 0] == 0
+
+
+@pytest.mark.parametrize("number", [1e30, 0.1, 1e16 / 3, -1e300, 1e-300, 0.0])
+def test_equal_numbers_are_equal_whatever_their_mean_is_rounded_to(base, number):
+    rows = [repr(number)] * 3
+    _, x = learned(base, values(*rows, None))
+    assert x.tolist() == [[0, 0]] * 3 + [[0, 1]]
+    assert Encoding.fit(base, kept(base, f"({values(*rows)})"), ["x"]).dropped == {"x": "it is the same everywhere"}
+
+
+def test_vectors_with_numbers_that_are_none(base):
+    rows = "([1.0, NULL]), (['nan'::DOUBLE, 1e300]), ([-1.0, 1.0]), ([1.0, 'inf'::DOUBLE])"
+    encoding, x = learned(base, f"SELECT * FROM (VALUES {rows}) v(x)")
+    assert (encoding.parts[0].scale, encoding.parts[0].missing) == (1.0, False)
+    assert x.tolist() == [[1, 0], [0, 0], [-1, 1], [1, 0]]
+    other = kept(base, "(SELECT * FROM (VALUES ([1.0]), ([1.0, 2.0]), (NULL)) v(x))")
+    assert encoding.transform(base, other).tolist() == [[0, 0], [1, 2], [0, 0]]
+    dropped, _ = learned(base, "SELECT i, [[i]] AS x FROM range(3) r(i)", ("i", "x"))
+    assert dropped.dropped == {"x": "a list of lists is no feature"}
+
+
+@pytest.mark.parametrize("kind", ["number", "moment", "flag", "category", "hashed", "words", "vector"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT TIMESTAMP '2026-01-01' AS x",
+        "SELECT TIME '10:00' AS x",
+        "SELECT 7 AS x",
+        "SELECT true AS x",
+        "SELECT 'text' AS x",
+        "SELECT [1, 2] AS x",
+        "SELECT [DATE '2026-01-01'] AS x",
+        "SELECT {'a': 1} AS x",
+        "SELECT NULL AS x",
+        "SELECT 1 AS other",
+        "SELECT 1 AS x WHERE false",
+    ],
+)
+def test_tomorrow_a_column_may_be_of_any_type(base, kind, sql):
+    people = kept(base, f"({sql})")
+    encoding = Encoding((Part("x", kind, 2 if kind in ("vector", "category") else 1, True, values=("a", "b")),))
+    x = dense(encoding.transform(base, people))
+    assert x.shape == (0 if "false" in sql else 1, encoding.width)
+    assert np.isfinite(x).all()
+
+
+# -- against one row at a time ----------------------------------------------------------------------------------------------
+
+
+def slow(part, value):
+    """The features of one value, from the definition."""
+    row = [0.0] * part.width
+    known = value is not None
+    if part.kind == "number":
+        known = known and math.isfinite(value)
+        row = [(value - part.centre) / part.scale if known else 0.0]
+    elif part.kind == "flag":
+        row = [float(value in ("yes", "T"))]
+    elif part.kind == "vector":
+        row = [x / part.scale if x is not None and math.isfinite(x) else 0.0 for x in value] if known else row
+    elif known and part.kind == "category":
+        row = [float(each == value.strip()) for each in part.values]
+    elif known and part.kind == "hashed":
+        row[zlib.crc32(value.strip().encode()) % part.width] = 1.0
+    elif known:
+        found = {zlib.crc32(word.encode()) % part.width for word in re.findall(r"\w+", value.lower())}
+        for bucket in found:
+            row[bucket] = 1 / math.sqrt(len(found))
+    return row + [float(not known)] * part.missing
+
+
+@pytest.mark.parametrize("rows", [9, 64, 1 << 18])
+def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together(base, monkeypatch, rows):
+    monkeypatch.setattr("clnr.tables.feature_encoder._ROWS", rows)
+    rng = np.random.default_rng(0)
+    words = ["Graph", "naïve", "ΟΔΟΣ", "of", "İ", "漢字", "x_1", "it's", "3.5", "A-B"]
+
+    def some(make):
+        return [None if rng.random() < 0.2 else make(i) for i in range(200)]
+
+    given = {
+        "number": some(lambda i: float(rng.choice([rng.normal(), math.inf, math.nan, 1e30]))),
+        "flag": some(lambda i: str(rng.choice(["yes", "No", "T"]))),
+        "category": some(lambda i: str(rng.choice(["red", " red ", "blü"]))),
+        "hashed": some(lambda i: f"kode{i}é" * (1 + i % 9)),
+        "words": some(lambda i: " ".join(map(str, rng.choice(words, 1 + i % 9))) + f" {i}"),
+        "vector": some(lambda i: [float(i), None if i % 3 else math.nan, 1.0]),
+    }
+    base.register("given", pa.table(given))
+    people = kept(base, "given")
+    encoding = Encoding.fit(base, people, list(given))
+    assert [part.kind for part in encoding.parts] == list(given)
+    expected = [[x for part in encoding.parts for x in slow(part, given[part.column][i])] for i in range(200)]
+    assert np.allclose(dense(encoding.transform(base, people)), expected, atol=1e-6)
+    numbers = Encoding(encoding.parts[:2])
+    assert np.allclose(numbers.transform(base, people), np.array(expected)[:, :4], atol=1e-6)

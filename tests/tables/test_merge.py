@@ -1,0 +1,230 @@
+"""Tables onto an earlier graph: as if all had been read at once, and by the rules where they say otherwise."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from clnr import Graph
+from clnr.errors import DataError
+from clnr.tables import Encoding, Findings, Read, read_tables
+from clnr.tables.column_encoders import Part
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+
+
+def edges(*rows):
+    ends = list(zip(*rows, strict=True)) or [[], []]
+    return pa.table({"source": ends[0], "target": ends[1]} | ({"weight": ends[2]} if len(ends) > 2 else {}))
+
+
+def nodes(ids, **columns):
+    return pa.table({"id": ids} | columns)
+
+
+def links(graph):
+    """Each edge by the ids of its ends, with its weight."""
+    source, target, weight = graph.edges()
+    ids = graph.ids.tolist()
+    weights = [1.0] * len(source) if weight is None else weight.tolist()
+    return {(ids[a], ids[b]): w for a, b, w in zip(source.tolist(), target.tolist(), weights, strict=True)}
+
+
+def dense(graph):
+    return graph.features.toarray() if graph.sparse else graph.features
+
+
+def from_files(read):
+    """The same, rebuilt from what a file can hold."""
+    graph, written = read.graph, io.BytesIO()
+    source, target, weight = graph.edges()
+    again = Graph.from_edges(source, target, dense(graph), weight=weight, labels=graph.labels, ids=graph.ids.tolist())
+    columns = None
+    if read.columns is not None:
+        with pa.ipc.new_stream(written, read.columns.schema) as stream:
+            stream.write_table(read.columns)
+        columns = pa.ipc.open_stream(written.getvalue()).read_all()
+    told = Findings(directed=read.findings.directed)
+    return Read(again, Encoding.from_json(read.encoding.to_json()), read.classes, told, columns)
+
+
+FIRST = nodes(["a", "b", "c"], x=[1.0, 2.0, 6.0], kind=["u", "v", "u"], label=["no", "yes", None])
+
+
+@pytest.fixture(params=["as it is", "from files"])
+def earlier(request):
+    read = read_tables(edges(("a", "b"), ("b", "c")), FIRST)
+    return read if request.param == "as it is" else from_files(read)
+
+
+def test_nodes_keep_their_order_and_new_ones_follow(earlier):
+    more = nodes(["z", "b", "d"], x=[3.0, 5.0, 3.0], kind=["v", "w", "u"], label=["maybe", None, "yes"])
+    found = read_tables(edges(("z", "a"), ("d", "z"), ("a", "nobody")), more, onto=earlier)
+    assert found.graph.ids.tolist() == ["a", "b", "c", "z", "d"]
+    ends = {("a", "b"), ("b", "c"), ("z", "a"), ("d", "z")}
+    assert links(found.graph).keys() == ends | {(b, a) for a, b in ends}
+    assert (found.findings.rows, found.findings.dangling, found.findings.first_dangling) == (3, 1, "nobody")
+    assert found.encoding == earlier.encoding
+    x, before = dense(found.graph), dense(earlier.graph)
+    assert np.array_equal(x[[0, 2]], before[[0, 2]])
+    scaled = (np.array([1, 5, 6, 3, 3]) - 3) / np.std([1, 2, 6])
+    assert np.allclose(x[:, 0], scaled, atol=1e-6)
+    assert x[:, 1:].tolist() == [[1, 0], [0, 0], [1, 0], [0, 1], [1, 0]]
+    assert found.classes == ("no", "yes", "maybe")
+    assert found.graph.labels.tolist() == [0, -1, -1, 2, 1]
+    assert found.columns.to_pydict() == {
+        "id": ["a", "b", "c", "z", "d"],
+        "x": [1, 5, 6, 3, 3],
+        "kind": ["u", "w", "u", "v", "u"],
+        "label": ["no", None, None, "maybe", "yes"],
+    }
+
+
+def test_nodes_alone_and_edges_alone(earlier):
+    only = read_tables(None, nodes(["d"], x=[3.0]), onto=earlier)
+    assert links(only.graph) == links(earlier.graph)
+    assert (only.findings.rows, only.findings.isolated) == (0, 1)
+    assert only.findings.remarks[-1].endswith("it lacks 'kind'; all values are missing")
+    assert only.graph.labels.tolist() == [0, 1, -1, -1]
+    assert only.columns["kind"].to_pylist() == ["u", "v", "u", None]
+    more = read_tables(edges(("c", "y"), ("k", "y"), ("a", "b")), onto=earlier)
+    assert more.graph.ids.tolist() == ["a", "b", "c", "k", "y"]
+    assert dense(more.graph)[3:].tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert more.findings.remarks[-1] == "known from edges alone, with all values missing: 2 new nodes"
+    assert more.columns["id"].to_pylist() == ["a", "b", "c", None, None]
+    assert len(links(more.graph)) == 8
+
+
+def test_values_that_are_missing_have_their_feature_in_nodes_of_edges_alone():
+    first = read_tables(edges((1, 2)), nodes([1, 2, 3], x=[1.0, None, 3.0], day=["u", "v", None]))
+    more = read_tables(edges((3, 9)), onto=first)
+    assert dense(more.graph)[3].tolist() == [0, 1, 0, 0, 1]
+
+
+def test_a_weight_replaces_the_earlier_one_and_duplicates_add_up():
+    first = read_tables(edges((1, 2, 5.0), (2, 3, 7.0)))
+    found = read_tables(edges((2, 1, 1.0), (2, 1, 2.0), (3, 4, 4.0)), onto=first)
+    assert links(found.graph) == {(1, 2): 3, (2, 1): 3, (2, 3): 7, (3, 2): 7, (3, 4): 4, (4, 3): 4}
+    assert found.graph.ids.dtype.kind == "i"
+    gone = read_tables(edges((1, 2, 0.0)), onto=first)
+    assert links(gone.graph) == {(2, 3): 7, (3, 2): 7}
+    assert gone.findings.isolated == 1
+
+
+def test_edges_without_weights_weigh_one_and_leave_those_that_are_there():
+    weighted, plain = edges((1, 2, 5.0)), edges((1, 2), (2, 3))
+    found = read_tables(plain, onto=read_tables(weighted))
+    assert links(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
+    assert found.findings.remarks == ("the new edges have no weights, as the others have: they weigh 1",)
+    found = read_tables(weighted, onto=read_tables(plain))
+    assert links(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
+    assert found.findings.remarks == ("the earlier edges have no weights, as the others have: they weigh 1",)
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_directed_stays_so(rebuilt):
+    # Both ways, so that the edges themselves do not tell.
+    first = read_tables(edges((1, 2), (2, 1)), directed=True)
+    first = from_files(first) if rebuilt else first
+    found = read_tables(edges((2, 3)), onto=first)
+    assert links(found.graph).keys() == {(1, 2), (2, 1), (2, 3)}
+    assert found.findings.directed
+    assert links(read_tables(edges((2, 3)), onto=first, directed=True).graph) == links(found.graph)
+    with pytest.raises(DataError, match="the earlier graph is directed, so directed=False"):
+        read_tables(edges((2, 3)), onto=first, directed=False)
+    with pytest.raises(DataError, match="the earlier graph is undirected, so directed=True"):
+        read_tables(edges((2, 3)), onto=read_tables(edges((1, 2))), directed=True)
+
+
+def test_ids_become_texts_once_some_are():
+    first = read_tables(edges((1, 2)), nodes([2, 1], x=[1.0, 2.0]))
+    found = read_tables(edges(("1", "007")), nodes(["007", "2"], x=[5.0, 6.0]), onto=first)
+    assert found.graph.ids.tolist() == ["2", "1", "007"]
+    assert links(found.graph).keys() == {("1", "2"), ("2", "1"), ("1", "007"), ("007", "1")}
+    assert found.columns["id"].to_pylist() == ["2", "1", "007"]
+    later = read_tables(edges((1, 3)), nodes([3], x=[5.0]), onto=found)
+    assert later.graph.ids.tolist() == ["2", "1", "007", "3"]
+
+
+def test_columns_of_two_types_become_texts():
+    first = read_tables(edges((1, 2)), nodes([1, 2], x=[1, 2], y2=[0.5, 1.5], gone=[True, False]))
+    found = read_tables(None, nodes([2, 3], x=["7", "8"], y2=[2.5, 3.5], new=["p", "q"]), onto=first)
+    assert found.columns.to_pydict() == {
+        "id": [1, 2, 3],
+        "x": ["1", "7", "8"],
+        "y2": [0.5, 2.5, 3.5],
+        "gone": [True, None, None],
+        "new": [None, "p", "q"],
+    }
+
+
+def test_structure_is_computed_anew_with_the_earlier_scale():
+    star = [("hub", f"leaf{i}") for i in range(5)]
+    first = read_tables(edges(*star, ("x", "y")))
+    found = read_tables(edges(("x", "hub"), ("new", "y")), onto=from_files(first))
+    assert found.encoding == first.encoding
+    place = {name: i for i, name in enumerate(found.graph.ids.tolist())}
+    assert list(place)[: first.graph.num_nodes] == first.graph.ids.tolist()
+    centre, scale = first.encoding.structure.centre[0], first.encoding.structure.scale[0]
+    degrees = {"hub": 6, "x": 2, "y": 2, "new": 1, "leaf0": 1}
+    for name, degree in degrees.items():
+        assert found.graph.features[place[name], 0] == pytest.approx((np.log1p(degree) - centre) / scale, abs=1e-5)
+    assert np.array_equal(found.graph.features[: first.graph.num_nodes, 4:], first.graph.features[:, 4:])
+    whole = read_tables(edges(*star, ("x", "y"), ("x", "hub"), ("new", "y")), encoding=first.encoding)
+    order = [whole.graph.ids.tolist().index(name) for name in place]
+    assert np.allclose(whole.graph.features[order], found.graph.features)
+
+
+def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
+    with pytest.raises(DataError, match="there is nothing to read"):
+        read_tables(None, onto=earlier)
+    with pytest.raises(DataError, match="there is nothing to read"):
+        read_tables(None, FIRST)
+    with pytest.raises(DataError, match="leave out either encoding or onto"):
+        read_tables(None, FIRST, onto=earlier, encoding=earlier.encoding)
+    wrong = earlier._replace(encoding=Encoding(earlier.encoding.parts[:1]))
+    with pytest.raises(DataError, match="has 3 features a node, but its encoding makes 1"):
+        read_tables(None, FIRST, onto=wrong)
+    with pytest.raises(DataError, match="has 3 nodes, but its table of columns 2 rows"):
+        read_tables(None, FIRST, onto=earlier._replace(columns=FIRST.slice(1)))
+    with pytest.raises(DataError, match="the encoding is of a table of nodes, and there is none"):
+        read_tables(edges(("a", "b")), encoding=earlier.encoding)
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=15)
+TABLE = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(-3, 3), st.sampled_from([None, "u", "v", "w"])), min_size=1)
+
+
+SCALED = Encoding((Part("x", "number", 1, centre=1.0, scale=2.0),))
+
+
+@hypothesis.settings(max_examples=25, deadline=None)
+@hypothesis.given(PAIRS, TABLE, PAIRS, TABLE, st.booleans())
+def test_two_tables_after_each_other_are_as_both_at_once(first, known, second, new, directed):
+    def table(rows):
+        return nodes(
+            pa.array(rows.keys(), pa.int64()),
+            x=pa.array([x for x, _ in rows.values()], pa.float64()),
+            label=pa.array([name for _, name in rows.values()], pa.string()),
+        )
+
+    hypothesis.assume({end for pair in first for end in pair} & known.keys())
+    hypothesis.assume({end for pair in second for end in pair} & (known | new).keys())
+    one = read_tables(edges(*first), table(known), directed=directed, encoding=SCALED)
+    two = read_tables(edges(*second), table(new), onto=one)
+    both = known | new
+    names = [*known, *(each for each in new if each not in known)]
+    assert two.graph.ids.tolist() == names
+    assert dense(two.graph)[:, 0].tolist() == [(both[each][0] - 1) / 2 for each in names]
+    assert [two.classes[label] if label >= 0 else None for label in two.graph.labels] == [both[each][1] for each in names]
+    # What led nowhere at first stays left out, as its nodes came later.
+    expected = {(a, b) for a, b in first if a in known and b in known} | {(a, b) for a, b in second if a in both and b in both}
+    expected = {(a, b) for a, b in expected | (set() if directed else {(b, a) for a, b in expected}) if a != b}
+    assert links(two.graph).keys() == expected
+    assert two.columns["x"].to_pylist() == [both[each][0] for each in names]
+    assert two.classes[: len(one.classes)] == one.classes

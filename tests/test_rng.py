@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import rng
+from tests import oracles
+
+COUNT = 200_000
+
+
+def correlation(a, b):
+    return float(np.corrcoef(np.asarray(a, float), np.asarray(b, float))[0, 1])
+
+
+def bits(rate=0.5, seed=0, stream="train", epoch=0, view=0, i=None, j=0):
+    i = torch.arange(COUNT) if i is None else i
+    return rng.keep(rng.key(seed, stream, epoch, view), rate, i, j).numpy()
+
+
+def test_mix_is_the_published_function_in_wrapping_arithmetic():
+    x = np.random.default_rng(0).integers(0, 2**32, 10_000)
+    np.testing.assert_array_equal(rng.mix(torch.from_numpy(x)).numpy(), oracles.lowbias32(x).astype(np.int64))
+    np.testing.assert_array_equal(rng.mix(x), oracles.lowbias32(x).astype(np.int64))
+    assert [rng.mix(int(value)) for value in x[:100]] == oracles.lowbias32(x[:100]).tolist()
+
+
+def test_draws_are_pinned():
+    """A change of these numbers changes every result ever recorded."""
+    key = rng.key(7, "train", 3, 1, "DropEdges")
+    assert key == (1442387001, 649168804, None)
+    assert [rng.draw(key, i, 5) for i in range(4)] == [4262289326, 2811785683, 1584431221, 2191824287]
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**32 - 1, 2**40 + 3])
+def test_keys_and_draws_equal_the_loop(seed):
+    key = rng.branch(rng.key(seed, "pairs", 12), "row")
+    assert key[:2] == oracles.key(seed, "pairs", 12, "row")
+    i, j = torch.arange(50), torch.arange(50) * 2**26 % 2**32
+    assert rng.draw(key, i, j).tolist() == [oracles.draw(key[:2], a, b) for a, b in zip(i.tolist(), j.tolist(), strict=True)]
+
+
+def test_keys_from_tensors_equal_keys_from_numbers():
+    epochs = torch.arange(50)
+    waiting = rng.key(3, "nodes", epochs)
+    assert waiting == (*rng.key(3, "nodes")[:2], epochs)
+    together = rng.settled(waiting)
+    for epoch in range(50):
+        assert (int(together.a[epoch]), int(together.b[epoch]), None) == rng.key(3, "nodes", epoch)
+    below, mixed = rng.branch(waiting, "row"), rng.branch(together, "row")
+    assert below.word is None
+    assert torch.equal(below.a, mixed.a)
+    assert torch.equal(below.b, mixed.b)
+
+
+def test_streams_differ_in_every_word_of_their_path():
+    keys = [rng.key(seed, s, e, v) for seed in (0, 1, 2**32, 2**40 + 1) for s in "ab" for e in range(50) for v in range(2)]
+    assert len(set(keys)) == len(keys)
+    assert len({key.a for key in keys}) > 0.99 * len(keys)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3, 0.5, 0.9, 1.0])
+def test_rates(rate):
+    kept = bits(rate).sum()
+    assert abs(kept - COUNT * (1 - rate)) <= 5 * math.sqrt(COUNT * rate * (1 - rate))
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3, 0.7, 1.0])
+def test_a_tensor_of_one_rate_is_that_rate(rate):
+    same = torch.full((COUNT,), rate, dtype=torch.float64)
+    np.testing.assert_array_equal(bits(same), bits(rate))
+
+
+def test_each_index_has_its_own_rate():
+    rates = torch.linspace(0, 1, 11, dtype=torch.float64)
+    kept = bits(rates.repeat(COUNT // 11 + 1)[:COUNT])
+    for k, rate in enumerate(rates.tolist()):
+        mine = kept[k::11]
+        assert abs(mine.sum() - len(mine) * (1 - rate)) <= 5 * math.sqrt(len(mine) * rate * (1 - rate))
+
+
+def test_rates_of_pairs_equal_the_loop():
+    rates = torch.rand(20, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    i, j = torch.arange(20)[:, None], torch.arange(30)[None, :]
+    key = rng.key(1, "x")
+    expected = [[oracles.kept(key, float(rates[a, b]), a, b) for b in range(30)] for a in range(20)]
+    assert rng.keep(key, rates, i, j).tolist() == expected
+
+
+def test_what_a_lower_rate_drops_a_higher_one_drops_too():
+    assert not (bits(0.6) & ~bits(0.2)).any()
+
+
+def test_words_are_uniform_and_so_is_each_bit():
+    words = rng.draw(rng.key(0, "x"), torch.arange(COUNT)).numpy()
+    for shift in (0, 8, 16, 24):
+        counts = np.bincount((words >> shift) & 255, minlength=256)
+        assert ((counts - COUNT / 256) ** 2 / (COUNT / 256)).sum() < 255 + 5 * math.sqrt(2 * 255)
+
+
+@pytest.mark.parametrize(
+    "other", [{"view": 1}, {"epoch": 1}, {"epoch": 2}, {"seed": 1}, {"seed": 2**32}, {"stream": "measure"}]
+)
+def test_views_epochs_seeds_and_streams_are_independent(other):
+    assert abs(correlation(bits(), bits(**other))) < 5 / math.sqrt(COUNT)
+
+
+def test_edges_are_independent_of_their_neighbours_and_their_reverse():
+    i, j = torch.arange(COUNT) % 401, torch.arange(COUNT) // 401
+    here = bits(i=i, j=j)
+    for near in (bits(i=i + 1, j=j), bits(i=i, j=j + 1), bits(i=j, j=i)):
+        apart = (i != j).numpy()
+        assert abs(correlation(here[apart], near[apart])) < 6 / math.sqrt(COUNT)
+
+
+def test_an_edge_is_dropped_independently_from_epoch_to_epoch():
+    """Over many epochs: single edges keep their rate, and pairs of edges are dropped together as often as chance has it."""
+    epochs, edges = 4000, 40
+    drawn = np.stack([bits(0.3, epoch=e, i=torch.arange(edges), j=torch.arange(edges) * 7) for e in range(epochs)])
+    assert np.abs(drawn.mean(0) - 0.7).max() < 5 * math.sqrt(0.21 / epochs)
+    together = np.corrcoef(drawn.T.astype(float)) - np.eye(edges)
+    assert np.abs(together).max() < 5.5 / math.sqrt(epochs)
+    assert abs(correlation(drawn[1:].ravel(), drawn[:-1].ravel())) < 5 / math.sqrt(drawn.size)
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 4, 5, 7, 10, 16, 17, 99, 100, 101, 997, 2708, 19_717])
+def test_permute_is_a_permutation(total):
+    image = rng.permute(rng.key(1, "p"), torch.arange(total), total)
+    assert sorted(image.tolist()) == list(range(total))
+
+
+def test_all_permutations_of_four_are_equally_likely():
+    trials = 24_000
+    key = rng.key(0, "p", torch.arange(trials)[:, None])
+    image = rng.permute(key, torch.arange(4)[None, :], 4)
+    code = (image * torch.tensor([64, 16, 4, 1])).sum(1)
+    counts = np.unique(code.numpy(), return_counts=True)[1]
+    assert len(counts) == 24
+    assert np.abs(counts / (trials / 24) - 1).max() < 0.2
+
+
+def test_sampled_nodes_are_distinct_and_every_node_is_as_likely():
+    total, count, epochs = 101, 20, 3000
+    drawn = torch.stack([rng.sample(0, epoch, epochs, total, count, torch.device("cpu")) for epoch in range(epochs)])
+    assert all(len(set(row)) == count for row in drawn.tolist())
+    hits = np.bincount(drawn.numpy().ravel(), minlength=total)
+    expected = epochs * count / total
+    assert ((hits - expected) ** 2 / expected).sum() < total + 5 * math.sqrt(2 * total)
+
+
+def test_samples_do_not_depend_on_what_was_asked_before():
+    one = rng.sample(5, 77, 100, 1000, 50, torch.device("cpu"))
+    rng._samples.cache_clear()
+    rng.sample(5, 3, 100, 1000, 50, torch.device("cpu"))
+    assert torch.equal(one, rng.sample(5, 77, 100, 1000, 50, torch.device("cpu")))
+    assert torch.equal(one, rng.permute(rng.key(5, "nodes", 77), torch.arange(50), 1000))
+    assert not torch.equal(one, rng.sample(5, 78, 100, 1000, 50, torch.device("cpu")))
+    assert not torch.equal(one, rng.sample(6, 77, 100, 1000, 50, torch.device("cpu")))
+
+
+@pytest.mark.parametrize("epoch", [0, 31, 32, 1000])
+def test_an_epoch_may_be_a_counter(epoch, monkeypatch):
+    counter = torch.tensor(epoch)
+    here = torch.device("cpu")
+    expected = rng.sample(5, epoch, 2000, 1000, 50, here)
+    assert torch.equal(rng.sample(5, counter, 2000, 1000, 50, here), expected)
+    monkeypatch.setattr(rng, "_TABLE", 0)
+    assert torch.equal(rng.sample(5, counter, 2000, 1000, 50, here), expected)
+    one, other = (rng.branch(rng.key(5, "x", count), "y") for count in (counter, epoch))
+    assert torch.equal(rng.keep(one, 0.3, torch.arange(100), 7), rng.keep(other, 0.3, torch.arange(100), 7))
+    assert torch.equal(rng.normal(one, 100), rng.normal(other, 100))
+    assert torch.equal(rng.shuffle(one, 100), rng.shuffle(other, 100))
+
+
+def test_uniform_has_the_moments_of_the_uniform_distribution():
+    u = rng.uniform(rng.key(0, "u"), COUNT)
+    assert u.dtype == torch.float32
+    assert 0 <= u.min() < u.max() < 1
+    assert abs(u.double().mean() - 1 / 2) < 5 * math.sqrt(1 / 12 / COUNT)
+    assert abs(u.double().var() - 1 / 12) < 5 * math.sqrt(1 / 180 / COUNT)
+
+
+def test_normal_has_the_moments_of_the_normal_law():
+    x = rng.normal(rng.key(0, "n"), COUNT)
+    assert x.dtype == torch.float32
+    x = x.double()
+    for power, moment, spread in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs((x**power).mean() - moment) < 5 * math.sqrt(spread / COUNT)
+
+
+def test_normal_has_the_quantiles_of_the_normal_law():
+    x = rng.normal(rng.key(1, "n"), COUNT).double()
+    for bound in (-3, -2, -1, -0.5, 0, 0.5, 1, 2, 3):
+        below = (1 + math.erf(bound / math.sqrt(2))) / 2
+        assert abs((x < bound).double().mean() - below) < 5 * math.sqrt(below * (1 - below) / COUNT)
+    assert 4 < x.abs().max() < 5.8
+
+
+def test_normal_is_a_function_of_its_key_and_its_numbers_are_independent():
+    one, other = (rng.normal(rng.key(seed, "n"), COUNT) for seed in (0, 1))
+    assert torch.equal(one, rng.normal(rng.key(0, "n"), COUNT))
+    assert torch.equal(one[:100], rng.normal(rng.key(0, "n"), 100))
+    for a, b in ((one, other), (one[1:], one[:-1]), (one.square(), other.square()), (one[1:].abs(), one[:-1].abs())):
+        assert abs(correlation(a, b)) < 5 / math.sqrt(COUNT)
+
+
+@pytest.mark.parametrize("total", [0, 1, 2, 5, 997])
+def test_shuffle_is_a_permutation_in_the_order_of_draws(total):
+    key = rng.key(4, "s")
+    order = rng.shuffle(key, total).tolist()
+    assert order == sorted(range(total), key=lambda i: oracles.draw(key, i))
+
+
+def test_shuffle_puts_everything_anywhere_alike():
+    total, trials = 7, 4200
+    where = np.stack([rng.shuffle(rng.key(0, "s", trial), total).numpy() for trial in range(trials)])
+    for position in range(total):
+        counts = np.bincount(where[:, position], minlength=total)
+        assert ((counts - trials / total) ** 2 / (trials / total)).sum() < 6 + 5 * math.sqrt(12)
+
+
+def test_shuffles_differ_by_key():
+    one, same, other = (rng.shuffle(rng.key(seed, "s"), 100) for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert (one == other).sum() < 10
+    assert abs(correlation(rng.shuffle(rng.key(0, "s"), COUNT), np.arange(COUNT))) < 5 / math.sqrt(COUNT)
+
+
+@pytest.mark.gpu
+def test_cpu_and_gpu_agree_to_the_bit(cuda):
+    index = torch.arange(1_000_003)
+    key = rng.key(11, "train", 5, 1)
+    assert torch.equal(rng.draw(key, index, index * 3), rng.draw(key, index.to(cuda), index.to(cuda) * 3).cpu())
+    assert torch.equal(rng.keep(key, 0.3, index), rng.keep(key, 0.3, index.to(cuda)).cpu())
+    rates = torch.rand(1_000_003, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(rng.keep(key, rates, index), rng.keep(key, rates.to(cuda), index.to(cuda)).cpu())
+    assert torch.equal(rng.uniform(key, 100_001), rng.uniform(key, 100_001, cuda).cpu())
+    assert torch.equal(rng.shuffle(key, 100_001), rng.shuffle(key, 100_001, cuda).cpu())
+    torch.testing.assert_close(rng.normal(key, 100_001), rng.normal(key, 100_001, cuda).cpu(), rtol=1e-5, atol=1e-6)
+    for epoch in (0, 31, 32, 100):
+        here, there = (rng.sample(1, epoch, 100, 169_343, 1024, device) for device in (torch.device("cpu"), cuda))
+        assert torch.equal(here, there.cpu())

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.engine import cpu, gpu
+from clnr.errors import DataError
+from clnr.experiments.run import shelf
+from clnr.methods import METHODS
+from clnr.nn.objectives import Lesson
+from clnr.training.checkpoint import Checkpoint, _digest, check_checkpoint, remove_checkpoint
+from clnr.training.loop import fit
+from tests.conftest import tiny
+
+OLD = Path(__file__).parent / "old"
+ABOUT = {"graph": "tiny", "recipe": {"epochs": 9, "learning_rate": 1e-3}}
+LABELS = torch.arange(40) % 3
+
+
+class Killed(BaseException):
+    """As by kill -9: nothing that training does may catch it."""
+
+
+class Mortal(Checkpoint):
+    """Dies right after a state was kept."""
+
+    def save(self, done, state):
+        super().save(done, state)
+        raise Killed
+
+
+def trained(method, recipe, keeper=None, engine=None):
+    engine = engine or cpu()
+    parts = (torch.arange(10), LABELS[:10], torch.arange(10, 20), LABELS[10:20])
+    lesson = Lesson(*(part.to(engine.device) for part in parts)) if method.supervised else None
+    return fit(method.build(recipe), engine, engine.place(tiny()), recipe, 3, lesson=lesson, keeper=keeper)
+
+
+def same(a, b):
+    assert a.losses.tolist() == b.losses.tolist()
+    assert a.parameters.keys() == b.parameters.keys()
+    for name in a.parameters:
+        assert torch.equal(a.parameters[name], b.parameters[name]), name
+
+
+def recipe_of(method):
+    return shelf(method, None).recipe.but(hidden=16, dimension=3 if method.supervised else 8, epochs=9, head_width=0)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_training_that_died_goes_on_bit_for_bit(name, tmp_path):
+    method = METHODS[name]
+    recipe = recipe_of(method)
+    whole = trained(method, recipe)
+    if not len(whole.losses):
+        return
+    path = tmp_path / "state"
+    for every in (4, 4):  # Twice: after epoch 4, and gone on from there, after epoch 8.
+        with pytest.raises(Killed):
+            trained(method, recipe, Mortal(path, every, ABOUT, resume=True))
+    same(trained(method, recipe, Checkpoint(path, 100, ABOUT, resume=True)), whole)
+
+
+@pytest.mark.parametrize("died", range(1, 10))
+def test_it_goes_on_from_any_epoch(died, tmp_path):
+    recipe = recipe_of(METHODS["CLNR"]).but(schedule="cosine", warmup=0.3)
+    whole = trained(METHODS["CLNR"], recipe)
+    with pytest.raises(Killed):
+        trained(METHODS["CLNR"], recipe, Mortal(tmp_path / "state", died, ABOUT, resume=False))
+    same(trained(METHODS["CLNR"], recipe, Checkpoint(tmp_path / "state", 100, ABOUT, resume=True)), whole)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["CLNR", "BGRL", "GCN"])
+def test_on_a_gpu_it_goes_on_as_well(name, tmp_path, cuda):
+    method, engine = METHODS[name], gpu(torch.float32)
+    recipe = recipe_of(method).but(epochs=30)
+    with pytest.raises(Killed):
+        trained(method, recipe, Mortal(tmp_path / "state", 12, ABOUT, resume=True), engine)
+    resumed = trained(method, recipe, Checkpoint(tmp_path / "state", 100, ABOUT, resume=True), engine)
+    torch.testing.assert_close(resumed.losses, trained(method, recipe, None, engine).losses, rtol=1e-4, atol=1e-4)
+
+
+def test_without_a_file_it_starts_afresh(tmp_path):
+    recipe = recipe_of(METHODS["CLNR"])
+    same(
+        trained(METHODS["CLNR"], recipe, Checkpoint(tmp_path / "state", 4, ABOUT, resume=True)),
+        trained(METHODS["CLNR"], recipe),
+    )
+
+
+def test_what_is_kept_can_be_left_aside(tmp_path):
+    recipe = recipe_of(METHODS["CLNR"])
+    path = tmp_path / "state"
+    Checkpoint(path, 1, {"graph": "another"}, resume=True).save(1, {"written": torch.ones(2, 3)})
+    same(trained(METHODS["CLNR"], recipe, Checkpoint(path, 4, ABOUT, resume=False)), trained(METHODS["CLNR"], recipe))
+    assert Checkpoint(path, 4, ABOUT, resume=True).load()[0] == 8
+
+
+def test_a_state_of_another_training_is_refused_by_what_differs(tmp_path):
+    path = tmp_path / "state"
+    Checkpoint(path, 1, ABOUT, resume=True).save(1, {"written": torch.ones(2, 3)})
+    other = {**ABOUT, "graph": "another"}
+    with pytest.raises(DataError, match=r"graph was tiny and is another.*without --resume"):
+        Checkpoint(path, 1, other, resume=True).load()
+
+
+def test_a_damaged_state_is_refused(tmp_path):
+    path = tmp_path / "state"
+    Checkpoint(path, 1, ABOUT, resume=True).save(1, {"written": torch.ones(2, 3)})
+    whole = path.read_bytes()
+    random = np.random.default_rng(0)
+    for cut in (0, 1, 8, 60, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(DataError, match="no checkpoint"):
+            Checkpoint(path, 1, ABOUT, resume=True).load()
+    for _ in range(50):
+        damaged = bytearray(whole)
+        damaged[random.integers(0, 60)] = random.integers(0, 256)
+        path.write_bytes(damaged)
+        try:
+            done, _ = Checkpoint(path, 1, ABOUT, resume=True).load()
+        except DataError:
+            continue
+        assert done == 1
+
+
+def kept(tmp_path, done=4):
+    """A state as a training has left it, with what is told of it, to be changed and written again."""
+    import safetensors.torch
+
+    path = tmp_path / "state"
+    recipe = recipe_of(METHODS["CLNR"]).but(patience=5)
+    with pytest.raises(Killed):
+        trained(METHODS["CLNR"], recipe, Mortal(path, done, ABOUT, resume=False))
+
+    def written(state, **changes):
+        now = {name: value for name, value in (told | changes).items() if value is not None}
+        path.write_bytes(safetensors.torch.save(state, {"clnr": json.dumps(now)}))
+        return lambda: trained(METHODS["CLNR"], recipe, Checkpoint(path, 100, ABOUT, resume=True))
+
+    with safetensors.safe_open(path, "pt") as file:
+        told = json.loads(file.metadata()["clnr"])
+    return safetensors.torch.load(path.read_bytes()), written
+
+
+@pytest.mark.parametrize("digest", [True, False], ids=["with a digest", "without"])
+def test_a_state_that_lacks_a_tensor_or_has_another_is_refused(digest, tmp_path):
+    state, written = kept(tmp_path)
+    assert len(state) > 12
+
+    def again(changed):
+        return written(changed, digest=_digest(4, ABOUT, changed) if digest else None)
+
+    for name, value in state.items():
+        others = [value[None], value.repeat(2, *[1] * max(0, value.dim() - 1)), value.double(), value.to(torch.bool)]
+        for other in [None, *others]:
+            changed = {**state, name: other} if other is not None else {key: state[key] for key in state if key != name}
+            with pytest.raises(
+                DataError, match=f"does not fit this training: '{name}' is (not there|of another shape or type)"
+            ):
+                again(changed)()
+    with pytest.raises(DataError, match="'more' is not of this model"):
+        again({**state, "more": torch.ones(3)})()
+    again(state)()
+
+
+@pytest.mark.parametrize("done", [-1, 10, 10**30, 1.5, "4", None, True, [4]])
+def test_a_state_of_no_epoch_is_refused(done, tmp_path):
+    state, written = kept(tmp_path)
+    with pytest.raises(DataError, match=r"of epoch|no number of epochs|'done'"):
+        written(state, done=done, digest=_digest(done, ABOUT, state))()
+
+
+def test_a_flipped_bit_is_noticed(tmp_path):
+    path = tmp_path / "state"
+    state = {"written": torch.ones(2, 3), "parameters.x": torch.arange(12.0).reshape(3, 4), "waited": torch.tensor(3)}
+    Checkpoint(path, 1, ABOUT, resume=True).save(1, state)
+    whole = path.read_bytes()
+    back = Checkpoint(path, 1, ABOUT, resume=True).load()
+    assert back[0] == 1
+    assert all(torch.equal(back[1][name], value) for name, value in state.items())
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            done, other = Checkpoint(path, 1, ABOUT, resume=True).load()
+        except DataError:
+            continue
+        # A blank of the header, or a name in it that means nothing.
+        assert (done, other.keys()) == (1, state.keys())
+        assert all(torch.equal(other[name], value) for name, value in state.items())
+
+
+def test_a_checkpoint_of_before_there_were_digests_loads():
+    done, state = Checkpoint(OLD / "state.checkpoint", 1, {"graph": "tiny"}, resume=True).load()
+    assert done == 4
+    assert state["parameters.encoder.0.weight"].shape == (12, 6)
+    assert state["written"].shape == (2, 9)
+    assert (state["written"][0] != 0).sum() == 4
+
+
+def test_a_file_of_somebody_elses_is_neither_overwritten_nor_removed(tmp_path):
+    path = tmp_path / "thesis.checkpoint"
+    path.write_bytes(b"years of work")
+    for call in (
+        lambda: check_checkpoint(path),
+        lambda: Checkpoint(path, 1, ABOUT, resume=False).save(1, {"written": torch.ones(2, 3)}),
+    ):
+        with pytest.raises(DataError, match="no checkpoint of clnr's"):
+            call()
+    remove_checkpoint(path)
+    assert path.read_bytes() == b"years of work"
+    path.unlink()
+    Checkpoint(path, 1, ABOUT, resume=False).save(1, {"written": torch.ones(2, 3)})
+    check_checkpoint(path)
+    remove_checkpoint(path)
+    assert not any(tmp_path.glob("*thesis*"))
+    remove_checkpoint(path)
+
+
+def test_a_newer_form_is_refused(tmp_path):
+    import safetensors.torch
+
+    told = {"form": 99, "done": 1, "about": ABOUT}
+    (tmp_path / "state").write_bytes(safetensors.torch.save({"written": torch.ones(2, 3)}, {"clnr": json.dumps(told)}))
+    with pytest.raises(DataError, match="form 99"):
+        Checkpoint(tmp_path / "state", 1, ABOUT, resume=True).load()
+
+
+def test_a_loss_that_is_not_finite_is_not_kept(tmp_path):
+    path = tmp_path / "state"
+    keeper = Checkpoint(path, 1, ABOUT, resume=False)
+    keeper.save(1, {"written": torch.ones(2, 3)})
+    keeper.save(2, {"written": torch.tensor([[1.0, torch.nan, 1.0]] * 2)})
+    assert Checkpoint(path, 1, ABOUT, resume=True).load()[0] == 1

@@ -1,0 +1,545 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.engine import View, cpu, gpu
+from clnr.errors import TrainingError
+from clnr.methods import CLNR, METHODS
+from clnr.methods.model import Model
+from clnr.methods.recipe import Recipe
+from clnr.nn.encoders import Features
+from clnr.nn.objectives import Lesson, Moment, NTXent, Objective
+from clnr.training import loop
+from clnr.training.loop import Player, ended, fit, fit_all
+from clnr.training.metric_buffer import Ledger
+from clnr.training.train_state import Best, learning_rate
+from tests.conftest import tiny
+
+SMALL = Recipe(hidden=16, dimension=8, epochs=25)
+LABELS = torch.arange(40) % 3
+LESSON = Lesson(torch.arange(10), LABELS[:10], torch.arange(10, 20), LABELS[10:20])
+
+
+def training(recipe=SMALL, method=CLNR, engine=None, watch=None, seed=0):
+    engine = engine or cpu()
+    lesson = Lesson(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
+    return fit(method.build(recipe), engine, engine.place(tiny()), recipe, seed, watch, lesson)
+
+
+def by_hand(recipe, method, seed=0):
+    """The same training, written out with torch's own pieces and the model's loss: all losses, and parameters at the end."""
+    engine = cpu()
+    model, placed = method.build(recipe), engine.place(tiny())
+    parameters = {name: value.requires_grad_() for name, value in model.init(12, seed).items()}
+    adam = {"l2": torch.optim.Adam, "decoupled": torch.optim.AdamW}[recipe.decay]
+    optimiser = adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
+    losses, best, kept, waited = [], math.inf, None, 0
+    for epoch in range(recipe.epochs):
+        optimiser.param_groups[0]["lr"] = learning_rate(recipe, epoch)
+        loss = model.loss(parameters, Moment(engine, placed, seed, epoch, recipe.epochs, LESSON if method.supervised else None))
+        watched = loss.item()
+        if method.supervised:
+            with torch.no_grad():
+                z = model.embed(parameters, engine, View(placed))
+            watched = torch.nn.functional.cross_entropy(z[10:20], LABELS[10:20]).item()
+        losses.append(loss.item())
+        if watched < best:
+            best, waited = watched, 0
+            kept = {name: value.detach().clone() for name, value in parameters.items()}
+        else:
+            waited += 1
+        if recipe.patience and waited >= recipe.patience:
+            break
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        model.advance(parameters, epoch, recipe.epochs)
+    return losses, kept if recipe.patience else parameters
+
+
+def assert_same(fitted, expected):
+    losses, parameters = expected
+    assert fitted.losses.tolist() == losses
+    assert all(torch.equal(fitted.parameters[name], value) for name, value in parameters.items())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"weight_decay": 0.1},
+        {"weight_decay": 0.1, "decay": "decoupled"},
+        {"warmup": 0.3, "schedule": "cosine"},
+        {"learning_rate": 0.05, "patience": 3},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["CLNR", "BGRL", "DGI", "GCN"])
+def test_it_is_adam_on_the_models_loss(name, change):
+    recipe = Recipe(hidden=16, dimension=8, epochs=20, **change)
+    assert_same(training(recipe, METHODS[name], seed=3), by_hand(recipe, METHODS[name], 3))
+
+
+def test_decoupled_decay_is_not_in_the_gradient():
+    """Adam divides a gradient by its size, AdamW does not so with the decay: w becomes (1 - rate * decay) w, then a step."""
+    numbers = {"weight_decay": 0.5, "learning_rate": 0.01, "epochs": 1}
+    plain = training(SMALL.but(**numbers | {"weight_decay": 0.0})).parameters
+    start = CLNR.build(SMALL).init(12, 0)
+    apart = training(SMALL.but(**numbers, decay="decoupled")).parameters
+    for name, value in apart.items():
+        torch.testing.assert_close(value, plain[name] - 0.005 * start[name], rtol=1e-4, atol=1e-6)
+    together = training(SMALL.but(**numbers)).parameters
+    assert not torch.allclose(together["encoder.0.weight"], apart["encoder.0.weight"], atol=1e-4)
+
+
+# -- the learning rate -----------------------------------------------------------------------------------------------------
+
+
+def test_without_warm_up_and_schedule_the_rate_is_constant():
+    assert {learning_rate(SMALL, epoch) for epoch in range(25)} == {1e-3}
+
+
+def test_the_warm_up_is_a_straight_line_from_zero_and_then_a_cosine_falls_towards_zero():
+    recipe = Recipe(epochs=100, learning_rate=0.5, warmup=0.2, schedule="cosine")
+    rates = [learning_rate(recipe, epoch) for epoch in range(100)]
+    np.testing.assert_allclose(rates[:20], 0.5 * np.arange(20) / 20)
+    np.testing.assert_allclose(rates[20:], 0.5 * np.cos(np.pi / 2 * np.arange(80) / 80) ** 2, atol=1e-12)
+    assert rates[20] == max(rates) == 0.5
+    steady = recipe.but(schedule="constant")
+    assert {learning_rate(steady, epoch) for epoch in range(20, 100)} == {0.5}
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 7, 10, 33])
+@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5, 0.999, 1.0])
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_any_number_of_epochs_has_rates_between_zero_and_the_recipes(epochs, warmup, schedule):
+    recipe = Recipe(epochs=epochs, learning_rate=2.0, warmup=warmup, schedule=schedule)
+    rates = [learning_rate(recipe, epoch) for epoch in range(epochs)]
+    assert all(0 <= rate <= 2 for rate in rates)
+    top = rates.index(max(rates))
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+
+
+# -- early stopping --------------------------------------------------------------------------------------------------------
+
+
+def ended_by_hand(criteria, patience):
+    lowest, waited = math.inf, 0
+    for epoch, value in enumerate(criteria):
+        if value < lowest:
+            lowest, waited = value, 0
+        else:
+            waited += 1
+        if patience and waited >= patience:
+            return epoch + 1
+    return None
+
+
+def sequences():
+    """Few values, so that there are many ties; some that are no number, or infinite, anywhere."""
+    random = np.random.default_rng(0)
+    values = [0.0, 1.0, 2.0, -1.0, math.nan, math.inf]
+    for chances in ([0.3, 0.3, 0.2, 0.2, 0, 0], [0.2, 0.2, 0.2, 0.1, 0.3, 0], [0.2, 0.2, 0.1, 0.1, 0.2, 0.2]):
+        for _ in range(100):
+            yield random.choice(values, random.integers(0, 12), p=chances).tolist()
+
+
+@pytest.mark.parametrize("patience", [0, 1, 2, 3, 5])
+def test_the_end_is_as_a_plain_loop_finds_it(patience):
+    wrong = [
+        criteria
+        for criteria in sequences()
+        if ended(torch.tensor(criteria, dtype=torch.float32), patience) != ended_by_hand(criteria, patience)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("patience", [1, 2, 3, 5])
+def test_what_is_kept_is_of_the_lowest_before_the_end_however_late_the_end_is_heard_of(patience):
+    for criteria in sequences():
+        parameters = {"w": torch.tensor(-1.0)}
+        best = Best(parameters, patience)
+        for epoch, value in enumerate(criteria):
+            parameters["w"] = torch.tensor(float(epoch))
+            best.offer(torch.tensor(value), parameters)
+        counted = criteria[: ended_by_hand(criteria, patience)]
+        known = [value for value in counted if value < math.inf]
+        expected = counted.index(min(known)) if known else -1
+        assert best.parameters["w"] == expected, criteria
+
+
+SCRIPT = [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0, 1.0, 0.5]
+
+
+def at_epoch(moment, values):
+    """What a list says for this epoch, which may be a counter on the device."""
+    placed = moment.placed
+    return placed.once(str(values), lambda: torch.tensor(values, device=placed.device))[moment.epoch]
+
+
+@dataclass(frozen=True)
+class Scripted(Objective):
+    """NT-Xent, lifted so that its value in each epoch is as written above."""
+
+    temperature: float
+    sampled_nodes: int
+
+    target: ClassVar[str] = "N-N"
+
+    def init(self, width, key):
+        return {}
+
+    def __call__(self, parameters, views, moment):
+        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, moment)
+        return loss - loss.detach() + at_epoch(moment, SCRIPT)
+
+
+# Without standardisation, whose biases have no gradient but rounding, which Adam would scale up.
+SCRIPTED = METHODS["nCLNR"].but("Scripted", "", objective=Scripted)
+
+
+@pytest.mark.parametrize(("patience", "epochs", "best"), [(1, 3, 1), (2, 4, 1), (3, 8, 4), (4, 10, 9), (99, 10, 9)])
+def test_parameters_are_those_with_which_the_lowest_loss_was_measured(patience, epochs, best):
+    fitted = training(SMALL.but(epochs=10, patience=patience), SCRIPTED)
+    assert len(fitted.losses) == epochs
+    until = training(SMALL.but(epochs=best), SCRIPTED)
+    assert all(torch.equal(value, until.parameters[name]) for name, value in fitted.parameters.items())
+
+
+def test_a_host_that_hears_of_the_end_late_gets_the_same(monkeypatch):
+    """A ledger that tells no news until it is closed, as on a slow device."""
+    recipe = SMALL.but(epochs=10, patience=3)
+    at_once, seen = training(recipe, SCRIPTED), []
+    look = Ledger.look
+
+    def late(self, done):
+        look(self, done)
+        seen.append(done)
+
+    monkeypatch.setattr(Ledger, "look", late)
+    in_vain = training(recipe, SCRIPTED)
+    assert seen == list(range(1, 11))
+    assert torch.equal(in_vain.losses, at_once.losses)
+    assert all(torch.equal(value, at_once.parameters[name]) for name, value in in_vain.parameters.items())
+
+
+@pytest.mark.parametrize("name", ["GCN", "GAT"])
+def test_supervised_training_stops_by_the_validation_nodes(name):
+    recipe = Recipe(hidden=8, heads=2, dimension=3, epochs=200, learning_rate=0.1, patience=5, dropout=0.2)
+    fitted = training(recipe, METHODS[name])
+    assert_same(fitted, by_hand(recipe, METHODS[name]))
+    assert 5 < len(fitted.losses) < 200
+
+
+def test_what_no_gradient_changes_is_advanced_after_every_step(monkeypatch):
+    seen = []
+    encoder = METHODS["BGRL"].encoder
+    monkeypatch.setattr(encoder, "advance", lambda self, parameters, epoch, epochs: seen.append((epoch, epochs)))
+    training(SMALL.but(epochs=4), METHODS["BGRL"])
+    assert seen == [(0, 4), (1, 4), (2, 4), (3, 4)]
+
+
+def test_a_method_without_parameters_has_nothing_to_train_with_any_patience():
+    bare = CLNR.but("bare", "", encoder=Features, postprocess=())
+    for patience in (0, 3):
+        fitted = training(SMALL.but(patience=patience), bare)
+        assert fitted.parameters == {}
+        assert not len(fitted.losses)
+
+
+# -- times, watching, failing ----------------------------------------------------------------------------------------------
+
+
+def test_the_watch_sees_every_epoch_on_the_cpu():
+    seen = []
+    fitted = training(watch=lambda done, loss: seen.append((done, loss)))
+    assert [done for done, _ in seen] == list(range(1, 26))
+    assert [loss for _, loss in seen] == fitted.losses.tolist()
+
+
+def test_times_are_positive_and_an_epoch_is_shorter_than_all():
+    fitted = training()
+    assert 0 < fitted.epoch_ms / 1e3 * 25 < 3 * fitted.seconds
+
+
+def test_the_first_epochs_do_not_count_in_the_median():
+    ledger = Ledger(30, 1, torch.device("cpu"))
+    ledger._marks = [0.0, 9.0, 18.0, 27.0] + [27.0 + i for i in range(1, 28)]
+    assert ledger.epoch_ms() == pytest.approx(1000)
+    assert Ledger(0, 1, torch.device("cpu")).epoch_ms() is None
+
+
+@pytest.mark.parametrize("patience", [0, 5])
+def test_no_epochs_leave_the_initial_weights(patience):
+    recipe = Recipe(hidden=16, dimension=8, epochs=0, patience=patience)
+    fitted = training(recipe)
+    start = CLNR.build(recipe).init(12, 0)
+    assert all(torch.equal(value, start[name]) for name, value in fitted.parameters.items())
+    assert fitted.epoch_ms is None
+
+
+@dataclass(frozen=True)
+class Breaks(Objective):
+    """NT-Xent until the seventh epoch, then not a number."""
+
+    temperature: float
+    sampled_nodes: int
+
+    target: ClassVar[str] = "N-N"
+
+    def init(self, width, key):
+        return {}
+
+    def __call__(self, parameters, views, moment):
+        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, moment)
+        return loss * at_epoch(moment, [1.0] * 6 + [math.nan] * 294)
+
+
+BREAKS = CLNR.but("Breaks", "", objective=Breaks)
+
+
+@pytest.mark.parametrize("patience", [0, 20])
+def test_a_loss_that_is_not_finite_stops_training_and_says_where(patience):
+    with pytest.raises(TrainingError, match=r"became nan at epoch 7 of 25.*smaller learning_rate than 0.001"):
+        training(SMALL.but(patience=patience), BREAKS)
+
+
+@dataclass(frozen=True)
+class BreaksAfterwards(Scripted):
+    """Ends by patience first, and is not a number later."""
+
+    def __call__(self, parameters, views, moment):
+        loss = super().__call__(parameters, views, moment)
+        return loss * at_epoch(moment, [1.0] * 8 + [math.nan] * 2)
+
+
+def test_what_happens_in_vain_breaks_nothing(monkeypatch):
+    """News that comes with the last epoch, of a loss that is no number, but only after the end."""
+    recipe, method = SMALL.but(epochs=10, patience=3), CLNR.but("BreaksAfterwards", "", objective=BreaksAfterwards)
+    look = Ledger.look
+
+    def late(self, done):
+        known = look(self, done)
+        return known if done == 10 else None
+
+    monkeypatch.setattr(Ledger, "look", late)
+    assert training(recipe, method).losses.tolist() == [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0]
+
+
+def test_ctrl_c_comes_through():
+    def stop(done, loss):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training(watch=stop)
+
+
+# -- several side by side ---------------------------------------------------------------------------------------------------
+
+
+def together(method, seeds, recipe=SMALL, engine=None):
+    engine = engine or cpu()
+    lesson = Lesson(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
+    placed = engine.place(tiny())
+    return fit_all(method.build(recipe), recipe, [Moment(engine, placed, seed, 0, recipe.epochs, lesson) for seed in seeds])
+
+
+@pytest.mark.parametrize("patience", [0, 4])
+@pytest.mark.parametrize(
+    "method", [CLNR, METHODS["BGRL"], METHODS["GCN"], METHODS["Untrained"]], ids=lambda method: method.name
+)
+def test_side_by_side_each_is_what_it_would_be_alone(method, patience):
+    recipe = SMALL.but(patience=patience, learning_rate=0.05)
+    for seed, fitted in zip((3, 0, 8), together(method, (3, 0, 8), recipe), strict=True):
+        alone = training(recipe, method, seed=seed)
+        assert torch.equal(fitted.losses, alone.losses)
+        assert all(torch.equal(value, alone.parameters[name]) for name, value in fitted.parameters.items())
+        assert (fitted.together, alone.together) == (3, 1)
+
+
+def test_what_fails_does_so_alone(monkeypatch):
+    """A loss that is not finite ends one training, not those beside it."""
+    whole = Model.loss
+
+    def loss(self, parameters, moment):
+        return whole(self, parameters, moment) * (math.nan if moment.seed == 1 and moment.epoch == 3 else 1)
+
+    monkeypatch.setattr(Model, "loss", loss)
+    one, broken, other = together(CLNR, (0, 1, 2))
+    assert isinstance(broken, TrainingError)
+    assert "epoch 4 of 25" in str(broken)
+    assert len(one.losses) == len(other.losses) == 25
+
+
+def test_all_failing_end_early(monkeypatch):
+    steps = []
+
+    def loss(self, parameters, moment):
+        steps.append(moment.seed)
+        return sum(value.sum() for value in parameters.values()) * math.nan
+
+    monkeypatch.setattr(Model, "loss", loss)
+    assert all(isinstance(each, TrainingError) for each in together(CLNR, (0, 1)))
+    assert steps == [0, 1]
+
+
+CHANGES = [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}, {"patience": 5}]
+
+
+# -- what waits for the device ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["loss", "criterion", "advance"])
+@pytest.mark.parametrize("name", ["BGRL", "GCN"])
+def test_a_step_that_was_broken_off_is_done_once(name, where, monkeypatch):
+    """Wherever in a step something waits for the device: in the epoch that finds out, nothing is updated twice."""
+    method, mode = METHODS[name], ["default"]
+    recipe = SMALL.but(heads=2, patience=9, epochs=6)
+    plain = training(recipe, method)
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: mode[0])
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda new: mode.__setitem__(0, new))
+    whole, broken = getattr(Model, where), []
+
+    def waits(self, *given):
+        out = whole(self, *given)
+        if mode[0] == "error":
+            broken.append(where)
+            raise RuntimeError("called a synchronizing CUDA operation")
+        return out
+
+    monkeypatch.setattr(Model, where, waits)
+    tried = Player.__init__
+    monkeypatch.setattr(Player, "__init__", lambda self, *given: tried(self, *given) or setattr(self, "_eager", 2))
+    fitted = training(recipe, method)
+    assert (broken, mode) == ([where], ["default"])
+    assert torch.equal(fitted.losses, plain.losses)
+    assert all(torch.equal(fitted.parameters[each], value) for each, value in plain.parameters.items())
+
+
+@pytest.mark.gpu
+class TestOnTheGPU:
+    @pytest.mark.parametrize("where", ["loss", "criterion", "advance"])
+    def test_a_step_that_waits_is_done_once(self, cuda, monkeypatch, where):
+        """As on the CPU above, with torch's own detection."""
+        recipe = SMALL.but(patience=9, epochs=6)
+        plain = training(recipe, METHODS["BGRL"], engine=gpu(torch.float32))
+        whole = getattr(Model, where)
+
+        def waits(self, *given):
+            out = whole(self, *given)
+            torch.ones((), device=cuda).item()
+            return out
+
+        monkeypatch.setattr(Model, where, waits)
+        fitted = training(recipe, METHODS["BGRL"], engine=gpu(torch.float32))
+        torch.testing.assert_close(fitted.losses, plain.losses, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(fitted.parameters, plain.parameters, rtol=1e-3, atol=1e-4)
+        assert torch.cuda.get_sync_debug_mode() == 0
+
+    def test_matmul_precision_is_put_back(self, cuda):
+        before = torch.get_float32_matmul_precision()
+        for precision in ("highest", "high"):
+            torch.set_float32_matmul_precision(precision)
+            try:
+                training(Recipe(hidden=16, dimension=8, epochs=4, sampled_nodes=10), engine=gpu())
+                assert torch.get_float32_matmul_precision() == precision
+            finally:
+                torch.set_float32_matmul_precision(before)
+
+    @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+    @pytest.mark.parametrize("eager", [3, 1000], ids=["played back", "eager"])
+    def test_the_loop_never_waits_for_the_device(self, cuda, monkeypatch, eager):
+        """torch raises at any synchronisation that it can detect, from the fifth epoch to the closing of the ledger."""
+        look, close = Ledger.look, Ledger.close
+
+        def strict_look(self, done):
+            if done == 5:
+                torch.cuda.set_sync_debug_mode("error")
+            return look(self, done)
+
+        def free_close(self):
+            torch.cuda.set_sync_debug_mode("default")
+            return close(self)
+
+        monkeypatch.setattr(loop, "_EAGER", eager)
+        monkeypatch.setattr(Ledger, "look", strict_look)
+        monkeypatch.setattr(Ledger, "close", free_close)
+        try:
+            for change in CHANGES:
+                training(Recipe(hidden=16, dimension=8, epochs=80, **change), engine=gpu())
+            for name in ("DGI", "BGRL", "GCN"):
+                for patience in (0, 7, 100):
+                    training(Recipe(hidden=16, dimension=8, epochs=80, patience=patience), METHODS[name], engine=gpu())
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    @pytest.mark.parametrize("patience", [0, 30])
+    @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+    def test_what_is_played_back_is_what_would_have_been_computed(self, cuda, monkeypatch, method, patience):
+        recipe = SMALL.but(heads=2, warmup=0.2, schedule="cosine", dropout=0.2, patience=patience)
+        played = training(recipe, method, engine=gpu(torch.float32))
+        monkeypatch.setattr(loop, "_EAGER", 1000)
+        computed = training(recipe, method, engine=gpu(torch.float32))
+        torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
+
+    @pytest.mark.parametrize("change", [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}])
+    def test_a_step_can_be_captured_so_that_no_operation_of_it_waits(self, cuda, change):
+        """Sparse products escape torch's detection, but nothing that waits for the device can be captured in a graph."""
+        engine, recipe = gpu(torch.float32), Recipe(hidden=16, dimension=8, **change)
+        model, placed = CLNR.build(recipe), engine.place(tiny(sparse=True))
+        parameters = {name: value.to(cuda).requires_grad_() for name, value in model.init(12, 0).items()}
+
+        def step():
+            loss = model.loss(parameters, Moment(engine, placed, 0, 3, 10))
+            return loss, torch.autograd.grad(loss, list(parameters.values()))
+
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            expected = step()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            loss, gradients = step()
+        graph.replay()
+        torch.cuda.synchronize()
+        torch.testing.assert_close(loss, expected[0])
+        torch.testing.assert_close(gradients, expected[1])
+
+    @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+    def test_it_learns_what_the_cpu_learns(self, cuda, method):
+        recipe = SMALL.but(heads=2)
+        here, there = training(recipe, method), training(recipe, method, engine=gpu(torch.float32))
+        torch.testing.assert_close(there.losses, here.losses, rtol=1e-3, atol=1e-3)
+
+    @pytest.mark.parametrize("patience", [1, 3])
+    def test_it_stops_where_the_cpu_stops(self, cuda, patience):
+        """On a loss that rounding cannot bring into another order."""
+        recipe = SMALL.but(epochs=10, patience=patience)
+        here, there = training(recipe, SCRIPTED), training(recipe, SCRIPTED, engine=gpu(torch.float32))
+        assert there.losses.tolist() == here.losses.tolist()
+        for name, value in here.parameters.items():
+            torch.testing.assert_close(there.parameters[name].cpu(), value, rtol=1e-3, atol=1e-4)
+
+    def test_the_watch_hears_of_it_and_a_broken_loss_is_found(self, cuda):
+        seen = []
+        fitted = training(Recipe(hidden=16, dimension=8, epochs=300), engine=gpu(), watch=lambda *news: seen.append(news))
+        assert seen
+        known = set(fitted.losses.tolist())
+        assert all(loss in known for _, loss in seen)
+        with pytest.raises(TrainingError, match="epoch 7 of 25"):
+            training(engine=gpu(), method=BREAKS)
+
+    @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+    def test_side_by_side_each_is_what_it_would_be_alone(self, cuda, method):
+        recipe = SMALL.but(heads=2)
+        for seed, fitted in zip((3, 0, 8), together(method, (3, 0, 8), recipe, gpu(torch.float32)), strict=True):
+            alone = training(recipe, method, engine=gpu(torch.float32), seed=seed)
+            torch.testing.assert_close(fitted.losses, alone.losses, rtol=1e-3, atol=1e-3)
