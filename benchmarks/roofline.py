@@ -47,8 +47,8 @@ def counted(graph: Graph, recipe: Recipe, engine: Engine) -> list[Work]:
     each = 2 if engine.precision == "bfloat16" else 4
     nodes, inputs, wide, views = graph.num_nodes, graph.num_features, recipe.hidden, 2
     kept = nodes + len(graph.edges()[0]) * (1 - recipe.edge_drop)
-    placed = engine.place(graph)
-    stored = None if isinstance(placed.features, torch.Tensor) else placed.features.values.numel()
+    device_graph = engine.to_device(graph)
+    stored = None if isinstance(device_graph.features, torch.Tensor) else device_graph.features.values.numel()
     shared = 1 if recipe.feature_mask == 0 else views
 
     def propagation(name: str, times: int, width: int) -> Work:

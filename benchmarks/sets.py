@@ -47,7 +47,7 @@ def main() -> None:
         }
         epoch = statistics.median(run.epoch_ms for run in made)
         seconds = time.perf_counter() - start
-        row = f"{name:12}{spread['strict']:>14}{spread['paper']:>14}{epoch:>13.3f}{made[0].together:>10}{seconds:>9.1f}"
+        row = f"{name:12}{spread['strict']:>14}{spread['paper']:>14}{epoch:>13.3f}{made[0].parallel_seeds:>10}{seconds:>9.1f}"
         print(row, flush=True)
     engine = choose(asked.device, asked.precision)
     where = f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"

@@ -24,7 +24,7 @@ import torch
 
 from benchmarks import command, positive
 from clnr import CLNR, datasets, recipe_for, rng
-from clnr.embedding.fitting import Outcome, Trained, learn_graph
+from clnr.embedding.fitting import EmbeddingResult, FittedModel, learn_graph
 from clnr.engine import Engine, choose
 from clnr.errors import DataError
 from clnr.evaluation import probe
@@ -32,7 +32,7 @@ from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods.recipe import Recipe
 from clnr.support import environment
-from clnr.tables import Read
+from clnr.tables import TableGraph
 
 
 def newcomers(graph: Graph, split: Split, share: float, seed: int) -> Array:
@@ -79,8 +79,8 @@ def change(old: Array, new: Array, left: Array, far: Array) -> tuple[int, float]
     return int(which.sum()), float(moved / np.abs(old).max())
 
 
-def taught(graph: Graph, recipe: Recipe, seed: int, engine: Engine) -> Outcome:
-    return learn_graph(Read(graph.without_labels(), None), CLNR, recipe, seed, engine, share=0)
+def taught(graph: Graph, recipe: Recipe, seed: int, engine: Engine) -> EmbeddingResult:
+    return learn_graph(TableGraph(graph.without_labels(), None), CLNR, recipe, seed, engine, share=0)
 
 
 def judged(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Recipe) -> tuple[float, float]:
@@ -112,7 +112,7 @@ def one(graph: Graph, recipe: Recipe, share: float, seed: int, engine: Engine) -
     return found | single(outcome.trained, graph, z, hidden[0], engine)
 
 
-def single(trained: Trained, graph: Graph, z: Array, newcomer: int, engine: Engine) -> dict[str, Any]:
+def single(trained: FittedModel, graph: Graph, z: Array, newcomer: int, engine: Engine) -> dict[str, Any]:
     """The same changes where one node comes."""
     seen, left = before(graph, np.array([newcomer]))
     far = beyond(graph, np.array([newcomer]), trained.recipe.layers + 1)

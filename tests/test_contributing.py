@@ -48,7 +48,7 @@ def test_a_wrong_part_would_not_pass_it(followed):
 
 def test_the_new_methods_train_and_are_no_part_of_the_package(followed):
     assert followed["GBT"].architecture() == Architecture("F-F", False, False, False, False)
-    assert followed["GBT"].lineage == ("G-BT", "CLNR")
+    assert followed["GBT"].ancestry == ("G-BT", "CLNR")
     assert followed["result"].method == "G-BT"
     assert followed["result"].strict > run("Raw", "embedded").strict
     assert not {"G-BT", "spared"} & set(METHODS)

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from clnr.datasets.synthetic import shaped
-from clnr.experiments.run import run, shelf
+from clnr.experiments.run import run
 from clnr.graph import Graph
 from clnr.methods import METHODS
+from clnr.methods.presets import preset
 
 NODES, PAIRS, FEATURES = 169_343, 1_157_799, 128
 LIMIT = 16e9
@@ -22,7 +23,7 @@ LIMIT = 16e9
 def graph() -> Graph:
     made = shaped(NODES, PAIRS, FEATURES)
     assert 0.97 < made.num_edges / (2 * PAIRS) < 1.04
-    assert 9000 < np.diff(made.incoming.start).max() < 15000
+    assert 9000 < np.diff(made.incoming.indptr).max() < 15000
     return made
 
 
@@ -39,7 +40,7 @@ def sixteen_gb(cuda):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_it_trains_on_arxivs_shape_in_16_gb(name, graph, sixteen_gb):
-    recipe = shelf(METHODS[name], "ogbn-arxiv").recipe
+    recipe = preset(METHODS[name], "ogbn-arxiv").recipe
     # All pairs of 169,343 nodes take seconds an epoch; the others are recorded after three epochs and played back.
     epochs = 1 if recipe.sampled_nodes == 0 else 6
     made = run(name, graph, recipe=dataclasses.replace(recipe, epochs=epochs, probe_steps=1), device="cuda")

@@ -47,10 +47,10 @@ def test_keys_from_tensors_equal_keys_from_numbers():
     epochs = torch.arange(50)
     waiting = rng.key(3, "nodes", epochs)
     assert waiting == (*rng.key(3, "nodes")[:2], epochs)
-    together = rng.settled(waiting)
+    parallel_seeds = rng.settled(waiting)
     for epoch in range(50):
-        assert (int(together.a[epoch]), int(together.b[epoch]), None) == rng.key(3, "nodes", epoch)
-    below, mixed = rng.branch(waiting, "row"), rng.branch(together, "row")
+        assert (int(parallel_seeds.a[epoch]), int(parallel_seeds.b[epoch]), None) == rng.key(3, "nodes", epoch)
+    below, mixed = rng.branch(waiting, "row"), rng.branch(parallel_seeds, "row")
     assert below.word is None
     assert torch.equal(below.a, mixed.a)
     assert torch.equal(below.b, mixed.b)
@@ -121,8 +121,8 @@ def test_an_edge_is_dropped_independently_from_epoch_to_epoch():
     epochs, edges = 4000, 40
     drawn = np.stack([bits(0.3, epoch=e, i=torch.arange(edges), j=torch.arange(edges) * 7) for e in range(epochs)])
     assert np.abs(drawn.mean(0) - 0.7).max() < 5 * math.sqrt(0.21 / epochs)
-    together = np.corrcoef(drawn.T.astype(float)) - np.eye(edges)
-    assert np.abs(together).max() < 5.5 / math.sqrt(epochs)
+    parallel_seeds = np.corrcoef(drawn.T.astype(float)) - np.eye(edges)
+    assert np.abs(parallel_seeds).max() < 5.5 / math.sqrt(epochs)
     assert abs(correlation(drawn[1:].ravel(), drawn[:-1].ravel())) < 5 / math.sqrt(drawn.size)
 
 

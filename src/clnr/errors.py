@@ -54,5 +54,5 @@ class OutOfMemory(TrainingError):
     """Memory that does not suffice."""
 
 
-class RecordError(ClnrError):
+class RunCacheError(ClnrError):
     """The record of runs cannot be read or written."""

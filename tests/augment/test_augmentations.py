@@ -9,12 +9,12 @@ import torch
 from clnr import rng
 from clnr.augment import augmentations, diffusion
 from clnr.augment.augmentations import (
+    AdaptiveDropEdges,
+    AdaptiveMaskFeatures,
     Diffuse,
     DropEdges,
-    DropOut,
-    DropUnimportantEdges,
+    EncoderDropout,
     MaskFeatures,
-    MaskUnimportantFeatures,
     ShuffleNodes,
 )
 from clnr.engine import View, cpu
@@ -25,18 +25,18 @@ from tests import oracles
 from tests.conftest import tiny
 
 ENGINE = cpu()
-PLACED = ENGINE.place(tiny(200, 900, 50))
+PLACED = ENGINE.to_device(tiny(200, 900, 50))
 KEY = rng.key(0, "x")
 
 
-def placed(source, target, features, **more):
-    return ENGINE.place(Graph.from_edges(source, target, features, **more))
+def device_graph(source, target, features, **more):
+    return ENGINE.to_device(Graph.from_edges(source, target, features, **more))
 
 
-def edge_rates(placed, rate, centrality="degree"):
+def edge_rates(device_graph, rate, centrality="degree"):
     """By (source, target)."""
-    drop = DropUnimportantEdges(rate, centrality)(View(placed), KEY).drop
-    ends = zip(placed.edges.columns.tolist(), placed.edges.rows.tolist(), strict=True)
+    drop = AdaptiveDropEdges(rate, centrality)(View(device_graph), KEY).drop
+    ends = zip(device_graph.edges.columns.tolist(), device_graph.edges.rows.tolist(), strict=True)
     return dict(zip(ends, drop.rate.tolist(), strict=True))
 
 
@@ -44,7 +44,7 @@ def test_rate_zero_changes_nothing():
     view = View(PLACED)
     assert DropEdges(0.0, "directions")(view, KEY) is view
     assert MaskFeatures(0.0, "columns")(view, KEY) is view
-    assert DropOut(0.0)(view, KEY) is view
+    assert EncoderDropout(0.0)(view, KEY) is view
 
 
 def test_words_choose_what_is_dropped_and_masked():
@@ -66,7 +66,7 @@ def test_a_view_is_a_function_of_seed_epoch_and_view():
     model = CLNR.build(Recipe())
 
     def kept(seed, epoch, view, stream="train"):
-        looked = model.look(PLACED, seed, stream, epoch)[view]
+        looked = model.augment(PLACED, seed, stream, epoch)[view]
         return torch.cat([looked.drop.keep(PLACED.edges), looked.mask.of_columns(50, torch.device("cpu"))])
 
     base = kept(0, 0, 0)
@@ -78,11 +78,11 @@ def test_a_view_is_a_function_of_seed_epoch_and_view():
 
 @pytest.mark.parametrize("method", [CLNR, GCA, DGI, MVGRL, SUPERVISED_GCN])
 def test_an_epoch_may_be_a_counter(method):
-    model, here = method.build(Recipe(dropout=0.5)), ENGINE.place(tiny())
+    model, here = method.build(Recipe(dropout=0.5)), ENGINE.to_device(tiny())
 
     def seen(epoch):
         weight, h = torch.ones(12, 3), torch.ones(40, 2)
-        operators = [ENGINE.operators(view) for view in model.look(here, 3, "train", epoch)]
+        operators = [ENGINE.operators(view) for view in model.augment(here, 3, "train", epoch)]
         return torch.cat(
             [part.ravel() for o in operators for part in (o.features, o.convolve(weight, weight[0]), o.dropout(h, "x"))]
         )
@@ -93,7 +93,7 @@ def test_an_epoch_may_be_a_counter(method):
 
 def test_edge_rates_of_a_path_by_hand():
     """Degrees 1, 2, 2, 1: two edges lead to an end, four to the middle, so that s_max - mean is a third of log 2."""
-    path = placed([0, 1, 2], [1, 2, 3], np.ones((4, 1)), undirected=True)
+    path = device_graph([0, 1, 2], [1, 2, 3], np.ones((4, 1)), undirected=True)
     expected = {(1, 0): 0.6, (2, 3): 0.6} | dict.fromkeys([(0, 1), (2, 1), (1, 2), (3, 2)], 0.0)
     got = edge_rates(path, 0.2)
     assert {ends: rate for ends, rate in got.items() if ends[0] != ends[1]} == pytest.approx(expected)
@@ -102,7 +102,7 @@ def test_edge_rates_of_a_path_by_hand():
 
 def test_edge_rates_of_a_star_by_hand():
     """As many edges lead to the middle as away from it: 0 and twice the rate."""
-    star = placed([0] * 5, range(1, 6), np.ones((6, 1)), undirected=True)
+    star = device_graph([0] * 5, range(1, 6), np.ones((6, 1)), undirected=True)
     got = edge_rates(star, 0.25)
     for leaf in range(1, 6):
         assert got[0, leaf] == pytest.approx(0.5)
@@ -112,7 +112,7 @@ def test_edge_rates_of_a_star_by_hand():
 
 def test_the_target_of_an_edge_decides_and_a_loop_of_the_graphs_own_has_no_say():
     """Degrees 0, 1 + 3, 2: the edges lead to nodes of importance 4, 2 and 2."""
-    graph = placed([0, 0, 1, 1], [1, 2, 2, 1], np.ones((3, 1)), weight=[1.0, 1.0, 1.0, 3.0])
+    graph = device_graph([0, 0, 1, 1], [1, 2, 2, 1], np.ones((3, 1)), weight=[1.0, 1.0, 1.0, 3.0])
     got = edge_rates(graph, 0.3)
     expected = oracles.rates([4, 2, 2], 0.3)
     assert [got[0, 1], got[0, 2], got[1, 2]] == pytest.approx(expected)
@@ -122,21 +122,21 @@ def test_the_target_of_an_edge_decides_and_a_loop_of_the_graphs_own_has_no_say()
 @pytest.mark.parametrize("centrality", ["degree", "pagerank", "eigenvector"])
 def test_rates_have_the_mean_that_was_asked_for_unless_the_ceiling_binds(centrality):
     edges = tiny(60, 400, 20)
-    here = ENGINE.place(edges)
+    here = ENGINE.to_device(edges)
     between = [rate for (i, j), rate in edge_rates(here, 0.1, centrality).items() if i != j]
     assert max(between) <= 0.7
     assert np.mean(between) == pytest.approx(0.1)
     assert max(rate for rate in edge_rates(here, 0.9, centrality).values()) == 0.7
-    columns = MaskUnimportantFeatures(0.1, centrality)(View(here), KEY).mask.rate
+    columns = AdaptiveMaskFeatures(0.1, centrality)(View(here), KEY).mask.rate
     assert columns.mean() == pytest.approx(0.1)
-    assert MaskUnimportantFeatures(0.9, centrality)(View(here), KEY).mask.rate.max() == 0.7
+    assert AdaptiveMaskFeatures(0.9, centrality)(View(here), KEY).mask.rate.max() == 0.7
 
 
 @pytest.mark.parametrize("centrality", ["degree", "pagerank", "eigenvector"])
 def test_all_edges_of_a_regular_graph_are_alike(centrality):
-    ring = placed(range(8), [*range(1, 8), 0], np.ones((8, 2)), undirected=True)
+    ring = device_graph(range(8), [*range(1, 8), 0], np.ones((8, 2)), undirected=True)
     assert all(rate == 0.4 for (i, j), rate in edge_rates(ring, 0.4, centrality).items() if i != j)
-    assert MaskUnimportantFeatures(0.4, centrality)(View(ring), KEY).mask.rate.tolist() == [0.4, 0.4]
+    assert AdaptiveMaskFeatures(0.4, centrality)(View(ring), KEY).mask.rate.tolist() == [0.4, 0.4]
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -145,44 +145,44 @@ def test_column_rates_equal_the_loop(sparse):
     x = oracles.dense(graph.features)
     degree = np.bincount(graph.edges()[1], minlength=40)
     importance = [sum(abs(x[i, k]) * degree[i] for i in range(40)) for k in range(x.shape[1])]
-    mask = MaskUnimportantFeatures(0.3, "degree")(View(ENGINE.place(graph)), KEY).mask
+    mask = AdaptiveMaskFeatures(0.3, "degree")(View(ENGINE.to_device(graph)), KEY).mask
     np.testing.assert_allclose(mask.rate.numpy(), oracles.rates(importance, 0.3), rtol=1e-6, atol=1e-7)
     assert not mask.elements
 
 
 def test_a_sign_does_not_make_a_column_less_important():
-    plus, minus = (placed([0, 1], [1, 2], x, undirected=True) for x in (np.eye(3), -np.eye(3)))
-    one, other = (MaskUnimportantFeatures(0.3, "degree")(View(here), KEY).mask.rate for here in (plus, minus))
+    plus, minus = (device_graph([0, 1], [1, 2], x, undirected=True) for x in (np.eye(3), -np.eye(3)))
+    one, other = (AdaptiveMaskFeatures(0.3, "degree")(View(here), KEY).mask.rate for here in (plus, minus))
     assert torch.equal(one, other)
 
 
 def test_a_graph_without_edges_has_none_to_drop():
-    bare = placed([], [], np.eye(3))
-    assert DropUnimportantEdges(0.3, "degree")(View(bare), KEY).drop.keep(bare.edges).all()
-    assert MaskUnimportantFeatures(0.3, "degree")(View(bare), KEY).mask.rate.tolist() == [0.3] * 3
+    bare = device_graph([], [], np.eye(3))
+    assert AdaptiveDropEdges(0.3, "degree")(View(bare), KEY).drop.keep(bare.edges).all()
+    assert AdaptiveMaskFeatures(0.3, "degree")(View(bare), KEY).mask.rate.tolist() == [0.3] * 3
 
 
 def test_rates_are_computed_once_per_placed_graph(monkeypatch):
-    here, calls = ENGINE.place(tiny()), []
+    here, calls = ENGINE.to_device(tiny()), []
 
     def count(graph):
         calls.append(graph)
         return np.arange(1.0, graph.num_nodes + 1)
 
     monkeypatch.setitem(augmentations.CENTRALITIES, "degree", count)
-    drop = DropUnimportantEdges(0.3, "degree")
+    drop = AdaptiveDropEdges(0.3, "degree")
     first = drop(View(here), KEY).drop.rate
     assert drop(View(here), rng.key(1)).drop.rate is first
-    assert not torch.equal(DropUnimportantEdges(0.4, "degree")(View(here), KEY).drop.rate, first)
-    assert len(MaskUnimportantFeatures(0.3, "degree")(View(here), KEY).mask.rate) == 12
+    assert not torch.equal(AdaptiveDropEdges(0.4, "degree")(View(here), KEY).drop.rate, first)
+    assert len(AdaptiveMaskFeatures(0.3, "degree")(View(here), KEY).mask.rate) == 12
     assert calls == [here.graph]
-    drop(View(ENGINE.place(tiny())), KEY)
+    drop(View(ENGINE.to_device(tiny())), KEY)
     assert len(calls) == 2
 
 
 def test_unimportant_edges_are_dropped_at_their_rates():
-    here, trials = ENGINE.place(tiny(20, 60)), 2000
-    part = DropUnimportantEdges(0.4, "degree")
+    here, trials = ENGINE.to_device(tiny(20, 60)), 2000
+    part = AdaptiveDropEdges(0.4, "degree")
     rate = part(View(here), KEY).drop.rate.numpy()
     kept = np.mean([part(View(here), rng.key(t)).drop.keep(here.edges).numpy() for t in range(trials)], 0)
     assert (np.abs(kept - (1 - rate)) <= 5 * np.sqrt(rate * (1 - rate) / trials)).all()
@@ -190,16 +190,16 @@ def test_unimportant_edges_are_dropped_at_their_rates():
 
 def test_shuffled_nodes_have_one_anothers_features():
     view = ShuffleNodes()(View(PLACED), KEY)
-    assert sorted(view.order.tolist()) == list(range(200))
-    assert (view.drop, view.mask, view.links, view.dropout) == (None,) * 4
+    assert sorted(view.node_permutation.tolist()) == list(range(200))
+    assert (view.drop, view.mask, view.propagation_matrix, view.dropout) == (None,) * 4
     x = PLACED.graph.features
-    np.testing.assert_array_equal(ENGINE.operators(view).features.numpy(), x[view.order.numpy()])
-    assert not torch.equal(view.order, ShuffleNodes()(View(PLACED), rng.key(1)).order)
+    np.testing.assert_array_equal(ENGINE.operators(view).features.numpy(), x[view.node_permutation.numpy()])
+    assert not torch.equal(view.node_permutation, ShuffleNodes()(View(PLACED), rng.key(1)).order)
 
 
 def test_diffusion_is_the_same_for_every_key_and_made_once(monkeypatch):
     graph = tiny()
-    here = ENGINE.place(graph)
+    here = ENGINE.to_device(graph)
     links = Diffuse(0.2, 1e-6, "none")(View(here), KEY).links
     exact, _ = oracles.diffusion(graph, 0.2)
     got = np.zeros((40, 40))
@@ -215,21 +215,21 @@ def test_diffusion_is_the_same_for_every_key_and_made_once(monkeypatch):
 
 
 def test_only_diffusion_is_steady():
-    assert Diffuse.steady
-    for part in (DropEdges, MaskFeatures, DropUnimportantEdges, MaskUnimportantFeatures, ShuffleNodes, DropOut):
-        assert not part.steady
+    assert Diffuse.deterministic
+    for part in (DropEdges, MaskFeatures, AdaptiveDropEdges, AdaptiveMaskFeatures, ShuffleNodes, EncoderDropout):
+        assert not part.deterministic
 
 
 def test_the_embedding_sees_what_is_steady_and_no_more():
-    here = ENGINE.place(tiny())
+    here = ENGINE.to_device(tiny())
     still = MVGRL.build(Recipe()).still(View(here))
-    assert [view.links is None for view in still] == [True, False]
-    assert [view.order for view in still] == [None, None]
+    assert [view.propagation_matrix is None for view in still] == [True, False]
+    assert [view.node_permutation for view in still] == [None, None]
 
 
 def test_dropout_keeps_the_mean_of_the_features():
     graph = Graph.from_edges([], [], np.ones((300, 100)))
-    view = DropOut(0.6)(View(ENGINE.place(graph)), KEY)
+    view = EncoderDropout(0.6)(View(ENGINE.to_device(graph)), KEY)
     x = ENGINE.operators(view).features
     assert sorted(set(x.ravel().tolist())) == pytest.approx([0, 2.5])
     assert abs(float(x.mean()) - 1) < 5 * math.sqrt(0.6 / 0.4 / x.numel())
@@ -238,6 +238,6 @@ def test_dropout_keeps_the_mean_of_the_features():
 
 def test_dropout_of_features_differs_from_that_inside():
     graph = Graph.from_edges([], [], np.ones((300, 100)))
-    operators = ENGINE.operators(DropOut(0.5)(View(ENGINE.place(graph)), KEY))
+    operators = ENGINE.operators(EncoderDropout(0.5)(View(ENGINE.to_device(graph)), KEY))
     outside, inside = operators.features, operators.dropout(torch.ones(300, 100), "layer 0")
     assert abs(np.corrcoef(outside.ravel(), inside.ravel())[0, 1]) < 5 / math.sqrt(30_000)

@@ -23,11 +23,11 @@ import torch
 from clnr import __version__, cli, run
 from clnr.bench import Measured
 from clnr.datasets import DATASETS, download
-from clnr.errors import RecordError, TrainingError
+from clnr.errors import RunCacheError, TrainingError
 from clnr.experiments import runner
-from clnr.experiments.run import shelf
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, METHODS
+from clnr.methods.presets import preset
 from clnr.methods.recipe import KEYS, Recipe
 
 QUICK = {"epochs": 2, "probe_steps": 20, "hidden": 16, "dimension": 16}
@@ -119,7 +119,7 @@ def test_one_seed_has_no_spread(clnr):
 
 def test_the_command_and_python_give_the_same_numbers(clnr):
     result = only_json(clnr(*RUN, "--seeds", "2", "--json"))
-    recipe = shelf(CLNR, "embedded").recipe.but(**QUICK)
+    recipe = preset(CLNR, "embedded").recipe.but(**QUICK)
     runs = [run("clnr", "embedded", seed, recipe=recipe, device="cpu") for seed in range(2)]
     assert result["recipe"] == recipe.to_dict()
     assert result["strict"]["runs"] == [each.strict for each in runs]
@@ -142,9 +142,9 @@ def test_a_second_call_comes_from_the_record_and_again_runs_anew(clnr):
     second = clnr(*RUN, "--json")
     assert second.out == first.out
     assert "1 of 1 from the record" in second.err
-    assert len(Record().runs()) == 1
+    assert len(RunCache().runs()) == 1
     third = only_json(clnr(*RUN, "--json", "--again"))
-    assert len(Record().runs()) == 2
+    assert len(RunCache().runs()) == 2
     assert third["strict"] == only_json(first)["strict"]
     assert third["train_seconds"] != only_json(first)["train_seconds"]
 
@@ -154,13 +154,13 @@ def test_more_seeds_run_only_those_that_are_new(clnr):
     more = clnr(*RUN, "--seeds", "3", "--json")
     assert "2 of 3 from the record" in more.err
     assert only_json(more)["strict"]["runs"][:2] == first["strict"]["runs"]
-    assert [each.seed for _, each in Record().runs()] == [0, 1, 2]
+    assert [each.seed for _, each in RunCache().runs()] == [0, 1, 2]
 
 
 def test_another_recipe_is_another_run(clnr):
     clnr(*RUN)
     clnr(*RUN, "--set", "edge_drop=0.25")
-    assert [each.recipe["edge_drop"] for _, each in Record().runs()] == [Recipe().edge_drop, 0.25]
+    assert [each.recipe["edge_drop"] for _, each in RunCache().runs()] == [Recipe().edge_drop, 0.25]
 
 
 def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
@@ -168,7 +168,7 @@ def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
     assert ended.code == 0
     names = [line.split()[0] for line in ended.out.splitlines() if line.split()[0] in METHODS]
     assert names == ["Raw", "Untrained", "CLNR"]
-    assert [each.method for _, each in Record().runs()] == names
+    assert [each.method for _, each in RunCache().runs()] == names
 
 
 def test_names_may_be_typed_in_any_case(clnr):
@@ -303,7 +303,7 @@ def test_training_that_stops_is_one_line_and_not_recorded(clnr, monkeypatch):
 
     monkeypatch.setattr(runner, "runs", stop)
     assert "the loss became nan" in assert_refused(clnr(*RUN, "--quiet"))
-    assert Record().runs() == []
+    assert RunCache().runs() == []
 
 
 def test_a_supervised_method_is_told_as_wide_as_it_ran(clnr):
@@ -355,8 +355,8 @@ def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
     with subprocess.Popen(
         [sys.executable, "-m", "clnr", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        record, deadline = Record(), time.monotonic() + 600
-        while not Path(record.path).exists() or [each.method for _, each in record.runs()] != ["Raw", "Untrained"]:
+        run_cache, deadline = RunCache(), time.monotonic() + 600
+        while not Path(run_cache.path).exists() or [each.method for _, each in run_cache.runs()] != ["Raw", "Untrained"]:
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -367,7 +367,7 @@ def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
     assert out == ""
     assert "Traceback" not in err
     assert re.fullmatch(r"clnr: [^\n]{1,120}", err.strip()), err
-    assert [each.method for _, each in record.runs()] == ["Raw", "Untrained"]
+    assert [each.method for _, each in run_cache.runs()] == ["Raw", "Untrained"]
 
 
 # The program as a shell starts it; when it begins to import a module, it says so or is stopped.
@@ -424,9 +424,9 @@ def test_an_empty_word_is_not_an_absent_one(clnr, words):
 
 def test_what_could_not_be_recorded_is_shown_all_the_same(clnr, monkeypatch):
     def full(self, key, run, again):
-        raise RecordError("the record is full")
+        raise RunCacheError("the record is full")
 
-    monkeypatch.setattr(Record, "add", full)
+    monkeypatch.setattr(RunCache, "add", full)
     ended = clnr(*RUN, "--quiet", "--json")
     assert json.loads(ended.out)["method"] == "CLNR"
     assert (ended.code, ended.err) == (2, "clnr: the record is full\n")

@@ -22,7 +22,7 @@ import pytest
 
 from clnr import NodeEmbedder, cli, read_tables
 from clnr.embedding import preflight
-from clnr.embedding.artifact import OURS, load_folder
+from clnr.embedding.artifact import OWNED_FILES, load_folder
 from clnr.methods.model import Model
 from clnr.support.atomic_io import reserved
 from tests.cli.test_cli import assert_refused, entry_point, only_json
@@ -379,7 +379,7 @@ def test_a_folder_with_tables_of_ones_own_is_not_overwritten(clnr, files):
 def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, files, quick, monkeypatch):
     words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet"]
     monkeypatch.setattr(cli.embedding, "read_tables", lambda *a, **b: pytest.fail("it should not have begun"))
-    with reserved(files / "mine", OURS):
+    with reserved(files / "mine", OWNED_FILES):
         assert "mine is being written by another process" in assert_refused(clnr(*words))
         assert "by another process" in assert_refused(clnr(*words, "--force", "--resume"))
     assert left(files) == set()
@@ -496,7 +496,7 @@ def test_similar_nodes(clnr, files):
     embedder = NodeEmbedder.load("mine")
     assert [(row["id"], pytest.approx(row["cosine"], abs=1e-5)) for row in found] == embedder.similar("paper:5", 4)
     graph = embedder._outcome.read.graph
-    joined = set(graph.outgoing.nodes[graph.outgoing.start[5] : graph.outgoing.start[6]].tolist())
+    joined = set(graph.outgoing.indices[graph.outgoing.indptr[5] : graph.outgoing.indptr[6]].tolist())
     assert [row["linked"] for row in found] == [int(row["id"].removeprefix("paper:")) in joined for row in found]
     assert all(row["label"].startswith("field ") for row in found)
     shown = clnr("similar", "mine", "paper:5", "-k", "4")

@@ -15,10 +15,9 @@ from clnr.datasets import DATASETS
 from clnr.experiments.comparison import Comparison
 from clnr.experiments.grid_search import Trial
 from clnr.experiments.results import Summary
-from clnr.experiments.run import shelf
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, METHODS
-from clnr.methods.presets import Published
+from clnr.methods.presets import Published, preset
 from clnr.methods.recipe import KEYS, Recipe
 from tests.cli.test_cli import QUICK, RUN, entry_point, only_json
 from tests.experiments.test_run_cache import made
@@ -149,7 +148,7 @@ def test_ls_datasets_lists_every_data_set_with_its_sizes(clnr):
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_show_gives_every_number_with_its_source(clnr, dataset):
     shown = only_json(clnr("show", "CLNR", dataset, "--json"))
-    assert Recipe.of(shown["recipe"]) == shelf(CLNR, dataset).recipe
+    assert Recipe.of(shown["recipe"]) == preset(CLNR, dataset).recipe
     assert tuple(shown["recipe"]) == tuple(shown["sources"]) == CLNR.keys
     text = clnr("show", "CLNR", dataset).out
     for key in CLNR.keys:
@@ -192,7 +191,7 @@ def test_show_says_what_was_published(clnr):
 def test_runs_lists_what_was_run_by_filters(clnr, filters, expected):
     changes = [{"method": "Raw", "epoch_ms": None}, {}, {"seed": 1}, {"seed": 2, "dataset": "photo", "device": "cuda"}]
     for each in changes:
-        Record().add("key", made(**each), again=True)
+        RunCache().add("key", made(**each), again=True)
     rows = only_json(clnr("runs", *filters, "--json"))
     assert [(row["method"], row["seed"]) for row in rows] == expected
     ended = clnr("runs", *filters)
@@ -245,16 +244,16 @@ def test_what_a_run_itself_decides_is_no_change_of_its_recipe(clnr):
 
 
 def test_runs_tell_no_change_that_has_no_say(clnr):
-    usual = shelf(CLNR, "cora").recipe
-    Record().add("key", made(recipe=usual.but(momentum=0.5, teleport=0.5, temperature=0.25).to_dict()))
+    usual = preset(CLNR, "cora").recipe
+    RunCache().add("key", made(recipe=usual.but(momentum=0.5, teleport=0.5, temperature=0.25).to_dict()))
     (line,) = (line.rstrip() for line in clnr("runs").out.splitlines() if re.match(r"\d{4}-", line))
     assert line.endswith("temperature=0.25")
     assert "=" not in line.removesuffix("temperature=0.25")
 
 
 def test_runs_of_an_older_recipe_or_an_unknown_method_are_listed(clnr):
-    Record().add("key", made(recipe={"epochs": 7, "gone": 1}))
-    Record().add("other", made(method="mine"))
+    RunCache().add("key", made(recipe={"epochs": 7, "gone": 1}))
+    RunCache().add("other", made(method="mine"))
     listed = clnr("runs").out
     assert "epochs=7, gone=1" in listed
     assert "mine" in listed

@@ -432,12 +432,12 @@ def test_the_target_is_never_seen_half_written(serve, target):
     seen = set()
     done = threading.Event()
 
-    def watch() -> None:
+    def progress() -> None:
         while not done.is_set():
             if target.exists():
                 seen.add(target.stat().st_size)
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=progress)
     watcher.start()
     fetch(serve("slow"), target)
     time.sleep(0.02)

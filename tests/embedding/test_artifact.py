@@ -15,7 +15,7 @@ from clnr.embedding.artifact import (
     METRICS,
     MODEL,
     NODES,
-    OURS,
+    OWNED_FILES,
     RECIPE,
     TABLES,
     VECTORS,
@@ -28,9 +28,9 @@ from clnr.embedding.fitting import learn_graph
 from clnr.embedding.report_data import story
 from clnr.engine import cpu
 from clnr.errors import DataError, MethodError
-from clnr.experiments.run import shelf
 from clnr.graph import Graph
 from clnr.methods import METHODS
+from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.tables import read_tables
 from tests.conftest import tiny
@@ -40,7 +40,7 @@ SMALL = {"hidden": 16, "dimension": 8, "epochs": 3, "probe_steps": 20, "head_wid
 
 
 def outcome_of(method="CLNR", read=None, **changes):
-    recipe = shelf(METHODS[method], None).recipe.but(**SMALL | changes)
+    recipe = preset(METHODS[method], None).recipe.but(**SMALL | changes)
     return learn_graph(as_read(tiny()) if read is None else read, METHODS[method], recipe, 1, cpu())
 
 
@@ -87,9 +87,9 @@ def test_tables_come_back_with_ids_encoding_and_columns(tmp_path):
     outcome = outcome_of(read=tables(tmp_path))
     back = load_folder(saved(outcome, tmp_path)).read
     assert back.graph.ids.tolist() == outcome.read.graph.ids.tolist() == [f"n{i}" for i in range(20)]
-    assert back.encoding == outcome.read.encoding
+    assert back.feature_encoder == outcome.read.feature_encoder
     assert back.classes == outcome.read.classes == ("x", "y", "z")
-    assert back.findings == outcome.read.findings
+    assert back.ingest_report == outcome.read.ingest_report
     assert back.columns.equals(outcome.read.columns)
 
 
@@ -102,7 +102,7 @@ def test_an_earlier_clnrs_folder_opens_and_its_nodes_can_be_given_names(tmp_path
     assert back.read.names_of(np.arange(20)) == []
     named = name_nodes(back, "Kind", folder).read
     assert named.names_of(np.arange(3)) == ["a", "b", "a"]
-    assert load_folder(folder).read.findings == named.findings
+    assert load_folder(folder).read.ingest_report == named.ingest_report
     assert (folder / DIGESTS).is_file()
     with pytest.raises(DataError, match=r"nodes\.parquet: there is no column 'king' for names; there are id, age, kind, label"):
         name_nodes(back, "king", folder)
@@ -290,7 +290,7 @@ def test_a_folder_of_before_there_were_digests_loads():
     assert back.losses[0] == pytest.approx(3.42286825)
     assert back.read.classes == ("x", "y", "z")
     assert back.read.columns.column_names == ["id", "age", "kind", "label"]
-    assert OURS.foreign(OLD / "folder") is None
+    assert OWNED_FILES.foreign(OLD / "folder") is None
 
 
 @pytest.mark.parametrize("made", ["from tables", "in Python"])
@@ -380,13 +380,13 @@ def test_features_of_any_number_take_no_memory_without_weights(tmp_path):
 
 
 def test_a_folder_is_ours_by_its_content(tmp_path):
-    assert OURS.foreign(saved(outcome_of(), tmp_path)) is None
+    assert OWNED_FILES.foreign(saved(outcome_of(), tmp_path)) is None
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / NODES).write_bytes(b"my own table")
-    assert OURS.foreign(mine) == NODES
+    assert OWNED_FILES.foreign(mine) == NODES
     (mine / RECIPE).write_text("[soup]\nwater = 1\n")
-    assert OURS.foreign(mine) == NODES
+    assert OWNED_FILES.foreign(mine) == NODES
 
 
 def test_a_pickle_is_refused_and_never_run(tmp_path):

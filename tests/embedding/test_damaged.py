@@ -17,9 +17,9 @@ from torch_geometric.data import Data
 
 from clnr.embedding.convert import as_read
 from clnr.graph import Graph, Split
-from clnr.graph.csr import Compressed
-from tests.apart import process_apart
+from clnr.graph.csr import CSR
 from tests.conftest import tiny
+from tests.negatives import process_apart
 
 NODES = 6
 X = np.eye(NODES, dtype=np.float32)
@@ -156,7 +156,7 @@ def graph(**changes: Callable[[Graph], Any]) -> Graph:
     return Graph(**{part: changes[part](sound) if part in changes else getattr(sound, part) for part in parts})
 
 
-def edges(**parts: Callable[[np.ndarray], Any]) -> Callable[[Graph], Compressed]:
+def edges(**parts: Callable[[np.ndarray], Any]) -> Callable[[Graph], CSR]:
     return lambda graph: graph.incoming._replace(
         **{name: change(getattr(graph.incoming, name)) for name, change in parts.items()}
     )

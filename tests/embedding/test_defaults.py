@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from clnr.embedding.defaults import choices, default_recipe
-from clnr.experiments.run import shelf
 from clnr.graph import Graph
 from clnr.methods import METHODS
+from clnr.methods.presets import preset
 from tests.conftest import tiny
 
 
@@ -42,7 +42,7 @@ def test_every_method_has_one_and_says_why(name):
 
 def test_what_a_methods_authors_have_set_stays():
     recipe, why = default_recipe(METHODS["DGI"], tiny())
-    own = shelf(METHODS["DGI"], None).recipe
+    own = preset(METHODS["DGI"], None).recipe
     assert (recipe.epochs, recipe.dimension) == (own.epochs, own.dimension)
     assert not {"epochs", "dimension"} & {each.key for each in why}
 
@@ -50,7 +50,7 @@ def test_what_a_methods_authors_have_set_stays():
 @pytest.mark.parametrize("method", [METHODS["CLNR"], METHODS["BGRL"]], ids=str)
 def test_a_data_set_of_the_catalogue_keeps_its_recipe_whole(method):
     graph = dataclasses.replace(tiny(), dataset="photo")
-    assert default_recipe(method, graph) == (shelf(method, "photo").recipe, [])
+    assert default_recipe(method, graph) == (preset(method, "photo").recipe, [])
 
 
 @pytest.mark.parametrize("name", METHODS)

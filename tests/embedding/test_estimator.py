@@ -113,7 +113,7 @@ def test_edges_that_lead_nowhere_are_warned_of():
     nodes = pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
     with pytest.warns(UserWarning, match="1 edge of 3 with an end that is no node, as 'ghost'"):
         made = embedder().fit((edges, nodes))
-    assert made.findings_.dangling == 1
+    assert made.ingest_report_.dangling == 1
 
 
 def test_tables_are_added_as_the_command_line_adds_them():

@@ -19,8 +19,8 @@ from clnr.embedding.artifact import DIGESTS, GRAPH, METRICS, MODEL, NODES, RECIP
 from clnr.embedding.report_data import html
 from clnr.engine import cpu
 from clnr.errors import ClnrError
-from clnr.experiments.run import shelf
 from clnr.methods import METHODS
+from clnr.methods.presets import preset
 from clnr.support import memory
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import fit
@@ -241,7 +241,7 @@ def test_a_folder_is_loaded_as_it_was_or_not_at_all(data, whole, sealed, folder)
     assert all(torch.equal(value, whole.trained.parameters[name]) for name, value in back.trained.parameters.items())
     assert back.read.graph.digest == whole.read.graph.digest
     assert back.read.columns.equals(whole.read.columns)
-    assert (back.read.classes, back.read.encoding) == (whole.read.classes, whole.read.encoding)
+    assert (back.read.classes, back.read.feature_encoder) == (whole.read.classes, whole.read.feature_encoder)
 
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------------
@@ -249,9 +249,9 @@ def test_a_folder_is_loaded_as_it_was_or_not_at_all(data, whole, sealed, folder)
 
 def resumed(path):
     method = METHODS["CLNR"]
-    recipe = shelf(method, "tiny").recipe.but(hidden=6, dimension=4, epochs=9)
+    recipe = preset(method, "tiny").recipe.but(hidden=6, dimension=4, epochs=9)
     keeper = Checkpoint(path, 100, ABOUT, resume=True)
-    return fit(method.build(recipe), cpu(), cpu().place(tiny()), recipe, 3, keeper=keeper)
+    return fit(method.build(recipe), cpu(), cpu().to_device(tiny()), recipe, 3, keeper=keeper)
 
 
 @pytest.fixture(scope="module")

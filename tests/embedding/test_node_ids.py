@@ -59,7 +59,7 @@ def test_a_node_is_found_by_its_id_before_and_after_saving(kind, tmp_path):
 def test_numbers_and_their_text_are_one_id():
     lookup = Lookup(np.array([5, 6, 7]))
     assert [lookup.place(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
-    assert Lookup(np.array(["5", "6"])).place(6) == 1
+    assert Lookup(np.array(["5", "6"])).to_device(6) == 1
     assert Lookup(graph([5, "5", "x"]).node_ids).places([5, "5"]).tolist() == [0, 1]
 
 
@@ -78,7 +78,7 @@ def test_numbers_may_come_in_a_column(names):
 @pytest.mark.parametrize("name", [{}, [0, 0], {1}, np.arange(2)])
 def test_what_can_be_no_id_is_said(name):
     with pytest.raises(DataError, match="hashable"):
-        Lookup(np.arange(3)).place(name)
+        Lookup(np.arange(3)).to_device(name)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_lists_that_earlier_versions_saved_are_tuples(tmp_path):
 
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(4, np.float32)), 2)
     pq.write_table(pa.table({"id": [[0, 0], [0, 1]], "vector": vectors}), tmp_path / "ids.parquet")
-    assert Lookup(vectors_of(tmp_path / "ids.parquet")[0]).place((0, 1)) == 1
+    assert Lookup(vectors_of(tmp_path / "ids.parquet")[0]).to_device((0, 1)) == 1
 
 
 def test_what_was_made_for_questions_is_made_once_and_not_pickled():

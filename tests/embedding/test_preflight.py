@@ -5,7 +5,7 @@ import pytest
 
 from clnr.embedding.convert import as_read
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.preflight import Outlook, done_about, facts_of
+from clnr.embedding.preflight import Preflight, done_about, facts_of
 from clnr.engine import cpu
 from clnr.errors import OutOfMemory
 from clnr.experiments.cost import Cost, Size, training
@@ -46,16 +46,16 @@ def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
 def test_choices_that_a_user_has_changed_are_not_explained():
     read = as_read(tiny())
     recipe, chosen = default_recipe(CLNR, read.graph)
-    outlook = Outlook.of(read, CLNR, recipe.but(epochs=7), chosen, cpu())
-    assert "epochs" not in {choice.key for choice in outlook.choices}
-    assert "edge_drop" in {choice.key for choice in outlook.choices}
+    preflight = Preflight.of(read, CLNR, recipe.but(epochs=7), chosen, cpu())
+    assert "epochs" not in {choice.key for choice in preflight.choices}
+    assert "edge_drop" in {choice.key for choice in preflight.choices}
 
 
 def test_what_will_not_fit_is_refused():
-    Outlook({}, (), (), Cost(1.0, 1e9), 0.0, None).check()
-    Outlook({}, (), (), Cost(1.0, 1e9), 0.0, 2 * 10**9).check()
+    Preflight({}, (), (), Cost(1.0, 1e9), 0.0, None).check()
+    Preflight({}, (), (), Cost(1.0, 1e9), 0.0, 2 * 10**9).check()
     with pytest.raises(OutOfMemory, match=r"about 9\.3 GiB, and 0\.9 GiB are free.*--anyway"):
-        Outlook({}, (), (), Cost(1.0, 1e10), 0.0, 10**9).check()
+        Preflight({}, (), (), Cost(1.0, 1e10), 0.0, 10**9).check()
 
 
 def test_more_of_anything_takes_more():

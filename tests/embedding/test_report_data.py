@@ -77,7 +77,7 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
 def test_names_are_told_and_their_column_is_no_colour():
     read = as_read(tiny())
     columns = pa.table({"title": [f" Node {i}" if i % 2 else None for i in range(40)], "kind": ["a", "b"] * 20})
-    read = read._replace(columns=columns, findings=replace(read.findings, names="title"))
+    read = read._replace(columns=columns, ingest_report=replace(read.ingest_report, names="title"))
     made = story(learn_graph(read, METHODS["CLNR"], SMALL, 0, cpu()), "mine")
     assert list(made.names) == [f"Node {i}" if i % 2 else "" for i in range(40)]
     assert [column.name for column in made.columns] == ["label", "kind", "number of edges"]

@@ -36,10 +36,10 @@ def attention(graph, rule, dtype=torch.float64, engine=None):
 def test_attention_equals_the_loop(engine, name, drop):
     graph = GRAPHS[name]
     inputs, expected, _ = attention(graph, DROPS[drop], engine=engine)
-    got = engine.operators(View(engine.place(graph), DROPS[drop])).attend(*inputs, "here")
+    got = engine.operators(View(engine.to_device(graph), DROPS[drop])).attend(*inputs, "here")
     np.testing.assert_allclose(got.detach().cpu().numpy(), expected, atol=1e-10)
     plain, _, _ = attention(graph, DROPS[drop], torch.float32, engine)
-    got = engine.operators(View(engine.place(graph), DROPS[drop])).attend(*plain, "here")
+    got = engine.operators(View(engine.to_device(graph), DROPS[drop])).attend(*plain, "here")
     np.testing.assert_allclose(got.detach().cpu().numpy(), expected, atol=1e-4)
 
 
@@ -47,12 +47,12 @@ def test_attention_equals_the_loop(engine, name, drop):
 @pytest.mark.parametrize("name", ["one node", "no edges", "star", "loops of its own"])
 def test_gradient_of_attention(name, drop):
     inputs, _, _ = attention(GRAPHS[name], DROPS[drop])
-    operators = cpu().operators(View(cpu().place(GRAPHS[name]), DROPS[drop]))
+    operators = cpu().operators(View(cpu().to_device(GRAPHS[name]), DROPS[drop]))
     assert torch.autograd.gradcheck(lambda *all: operators.attend(*all, "here"), inputs)
 
 
 def test_a_node_alone_attends_to_itself_and_large_scores_do_no_harm():
-    operators = cpu().operators(View(cpu().place(GRAPHS["usual"])))
+    operators = cpu().operators(View(cpu().to_device(GRAPHS["usual"])))
     h, far = torch.tensor(random(40, 1, 4), dtype=torch.float32), torch.linspace(-1e4, 1e4, 40)[:, None].requires_grad_()
     out = operators.attend(h, far, far, "here")
     torch.testing.assert_close(out[38:], h[38:])
@@ -65,18 +65,18 @@ def test_a_node_alone_attends_to_itself_and_large_scores_do_no_harm():
 
 
 def test_heads_do_not_see_each_other():
-    operators = cpu().operators(View(cpu().place(GRAPHS["usual"])))
+    operators = cpu().operators(View(cpu().to_device(GRAPHS["usual"])))
     inputs, _, _ = attention(GRAPHS["usual"], None)
-    together = operators.attend(*inputs, "here")
+    parallel_seeds = operators.attend(*inputs, "here")
     for k in range(HEADS):
-        torch.testing.assert_close(operators.attend(*(a[:, k : k + 1] for a in inputs), "here"), together[:, k : k + 1])
+        torch.testing.assert_close(operators.attend(*(a[:, k : k + 1] for a in inputs), "here"), parallel_seeds[:, k : k + 1])
 
 
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_dropout_thins_out_the_shares_of_attention(engine):
     graph, dropout = GRAPHS["usual"], Dropout(KEY, 0.5)
     (h, *scores), _, shares = attention(graph, None, engine=engine)
-    place = engine.place(graph)
+    place = engine.to_device(graph)
     got = engine.operators(View(place, dropout=dropout)).attend(h, *scores, "here")
     expected, own = np.zeros((40, HEADS, 4)), oracles.key(1, "train", 0, 0, "DropEdges", "here")
     for e, (i, j) in enumerate(torch.stack([place.edges.columns, place.edges.rows]).T.tolist()):

@@ -46,7 +46,7 @@ def test_a_failure_in_another_thread_is_not_lost():
 def test_what_is_no_number_stays_none():
     """A loss that breaks has to be noticed."""
     engine = cpu()
-    operators = engine.operators(View(engine.place(tiny())))
+    operators = engine.operators(View(engine.to_device(tiny())))
     h = torch.zeros(40, 3)
     h[0] = torch.nan
     assert operators.propagate(h, relu=True).isnan().any()

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 import torch
 
 from clnr import rng
-from clnr.engine import Drop, Dropout, Mask, View, choose, cpu, pattern
+from clnr.engine import Drop, Dropout, Mask, View, choose, cpu, to_sparse_matrix
 from clnr.engine.cuda import KernelEngine
 from clnr.errors import DeviceError, UnknownName
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
-from clnr.nn.objectives import Moment
+from clnr.nn.objectives import StepContext
 from tests import oracles
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, ENGINES, EVERY, FUSED, GRAPHS, KEY, MASKS, OTHER, random, reference
@@ -23,7 +23,7 @@ from tests.engine.conftest import DROPS, ENGINES, EVERY, FUSED, GRAPHS, KEY, MAS
 
 def reference_view(graph, drop="half", mask="columns"):
     engine = reference()
-    return engine.operators(View(engine.place(graph), DROPS[drop], MASKS[mask]))
+    return engine.operators(View(engine.to_device(graph), DROPS[drop], MASKS[mask]))
 
 
 def single(array, engine, **more):
@@ -96,8 +96,8 @@ def assert_equal_to_reference(engine, graph, drop, mask):
         outcomes = (convolved, projected, propagated, widened, operators.features, w.grad, v.grad, shift.grad, bias.grad)
         return [t.detach().cpu().numpy() for t in outcomes]
 
-    placed = engine.place(graph)
-    got = outcome(engine.operators(View(placed, DROPS[drop], MASKS[mask])), engine.device)
+    device_graph = engine.to_device(graph)
+    got = outcome(engine.operators(View(device_graph, DROPS[drop], MASKS[mask])), engine.device)
     expected = outcome(reference_view(graph, drop, mask), "cpu")
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
@@ -117,7 +117,7 @@ def propagated(engine, operators, matrix, h):
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_gradients_flow_through_the_transpose(engine, name):
     graph = GRAPHS[name]
-    operators = engine.operators(View(engine.place(graph)))
+    operators = engine.operators(View(engine.to_device(graph)))
     propagated(engine, operators, oracles.propagation(graph), random(graph.num_nodes, 3))
 
 
@@ -127,7 +127,7 @@ def test_gradients_flow_through_the_transpose(engine, name):
 def test_links_are_propagated_by_as_they_are(engine, name, drop):
     graph, rule = GRAPHS[name], DROPS[drop]
     dense = unlike(graph)
-    view = View(engine.place(graph), rule, links=pattern(sp.csr_array(dense), engine.device))
+    view = View(engine.to_device(graph), rule, links=to_sparse_matrix(sp.csr_array(dense), engine.device))
     for i, j in zip(*np.nonzero(dense), strict=True):
         ends = (min(i, j), max(i, j)) if rule and rule.pairs else (j, i)
         if i != j and rule and not oracles.kept(rule.key, rule.rate, *map(int, ends)):
@@ -139,29 +139,31 @@ def test_links_are_propagated_by_as_they_are(engine, name, drop):
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_each_edge_has_its_own_rate_and_a_self_loop_always_stays(engine, name):
     graph = GRAPHS[name]
-    placed = engine.place(graph)
+    device_graph = engine.to_device(graph)
 
     def rate(i, j):
         return 1.0 if i == j else (i * 7 + j * 3) % 10 / 10
 
-    ends = torch.stack([placed.edges.columns, placed.edges.rows]).T.tolist()
+    ends = torch.stack([device_graph.edges.columns, device_graph.edges.rows]).T.tolist()
     drop = Drop(KEY, torch.tensor([rate(i, j) for i, j in ends], dtype=torch.float64, device=engine.device))
     expected = [i == j or oracles.kept(KEY, rate(i, j), i, j) for i, j in ends]
-    assert drop.keep(placed.edges).tolist() == expected
+    assert drop.keep(device_graph.edges).tolist() == expected
     matrix = oracles.propagation(graph, lambda i, j: oracles.kept(KEY, rate(i, j), i, j))
-    propagated(engine, engine.operators(View(placed, drop)), matrix, random(graph.num_nodes, 3))
+    propagated(engine, engine.operators(View(device_graph, drop)), matrix, random(graph.num_nodes, 3))
 
 
 @pytest.mark.parametrize("links", [False, True], ids=["edges", "links"])
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_a_tensor_of_equal_rates_is_that_rate(engine, links):
     graph = GRAPHS["usual"]
-    placed = engine.place(graph)
-    own = pattern(sp.csr_array(unlike(graph)), engine.device) if links else None
-    count = len((own or placed.edges).rows)
+    device_graph = engine.to_device(graph)
+    own = to_sparse_matrix(sp.csr_array(unlike(graph)), engine.device) if links else None
+    count = len((own or device_graph.edges).rows)
     each = Drop(KEY, torch.full((count,), 0.3, dtype=torch.float64, device=engine.device))
     h = single(random(40, 3), engine)
-    one, other = (engine.operators(View(placed, drop, links=own)).propagate(h) for drop in (each, Drop(KEY, 0.3)))
+    one, other = (
+        engine.operators(View(device_graph, drop, propagation_matrix=own)).propagate(h) for drop in (each, Drop(KEY, 0.3))
+    )
     assert torch.equal(one, other)
 
 
@@ -193,7 +195,7 @@ def test_masks_scales_and_orders_of_features(engine, name, kind, order):
     x = x if masks[kind] is None else masked(x, masks[kind], rates.tolist())
     moved = torch.arange(nodes, device=engine.device).roll(1) if order else None
     x = x[np.roll(np.arange(nodes), 1)] if order else x
-    operators = engine.operators(View(engine.place(graph), None, masks[kind], moved))
+    operators = engine.operators(View(engine.to_device(graph), None, masks[kind], moved))
     np.testing.assert_allclose(operators.features.cpu().numpy(), x, rtol=1e-5, atol=1e-7)
     for width in (1, 30):
         w, back = random(count, width), random(nodes, width, seed=9)
@@ -209,7 +211,7 @@ def test_masks_scales_and_orders_of_features(engine, name, kind, order):
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_dropout_has_its_rate_and_keeps_the_mean(engine, rate):
-    operators = engine.operators(View(engine.place(GRAPHS["usual"]), dropout=Dropout(KEY, rate)))
+    operators = engine.operators(View(engine.to_device(GRAPHS["usual"]), dropout=Dropout(KEY, rate)))
     h = torch.ones(400, 50, device=engine.device, requires_grad=True)
     out = operators.dropout(h, "here")
     (gradient,) = torch.autograd.grad(out.sum(), h)
@@ -226,20 +228,20 @@ def test_dropout_has_its_rate_and_keeps_the_mean(engine, rate):
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_without_dropout_nothing_is_left_out(engine):
     h = single(random(40, 3), engine)
-    assert engine.operators(View(engine.place(GRAPHS["usual"]))).dropout(h, "here") is h
+    assert engine.operators(View(engine.to_device(GRAPHS["usual"]))).dropout(h, "here") is h
 
 
 def test_what_a_graph_gives_once_is_made_once():
-    placed, calls = cpu().place(GRAPHS["usual"]), []
+    device_graph, calls = cpu().to_device(GRAPHS["usual"]), []
     for _ in range(3):
-        assert placed.once("a", lambda: calls.append(1) or len(calls)) == 1
-    assert placed.once("b", lambda: 7) == 7
+        assert device_graph.once("a", lambda: calls.append(1) or len(calls)) == 1
+    assert device_graph.once("b", lambda: 7) == 7
     assert calls == [1]
 
 
 def test_a_pattern_and_its_transpose_are_the_matrix():
     matrix = sp.csr_array(np.where(random(5, 7) > 0.3, random(5, 7, seed=3), 0).astype(np.float32))
-    made = pattern(matrix, torch.device("cpu"))
+    made = to_sparse_matrix(matrix, torch.device("cpu"))
     forth = sp.csr_array((made.values, made.columns, made.start), shape=made.shape)
     back = sp.csr_array((made.values[made.order], made.transposed_columns, made.transposed_start), shape=made.shape[::-1])
     np.testing.assert_array_equal(forth.toarray(), matrix.toarray())
@@ -266,8 +268,8 @@ def test_choosing_a_precision():
 def test_an_engine_in_bfloat16_has_an_exact_one():
     pytest.importorskip("triton", reason="Triton is not installed")
     quick = KernelEngine(torch.device("cpu"), torch.bfloat16)
-    assert (quick.precision, quick.exact.precision) == ("bfloat16", "float32")
-    assert cpu().exact.precision == "float32"
+    assert (quick.precision, quick.float32.precision) == ("bfloat16", "float32")
+    assert cpu().float32.precision == "float32"
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul")
@@ -282,7 +284,7 @@ def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
         engine = KernelEngine(device, dtype)
         model = CLNR.build(Recipe(hidden=16, dimension=8, sampled_nodes=10))
         parameters = {key: value.to(device).requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
-        loss = model.loss(parameters, Moment(engine, engine.place(graph), 0, 0, 5))
+        loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
         gradients = torch.autograd.grad(loss, [parameters["encoder.0.weight"], parameters["encoder.1.weight"]])
         outcomes.append((loss.detach(), *gradients))
     for exact, quick in zip(*outcomes, strict=True):
@@ -301,9 +303,9 @@ def test_a_device_that_is_not_there():
 def test_products_are_those_of_the_weight_that_was_given_and_of_none_before(engine, sparse):
     """Also of weights that are freed at once, in whose place the next one may come to lie."""
     graph = tiny(sparse=sparse)
-    placed = engine.place(graph)
-    beside = engine.lanes(placed, 2)
-    operators = [engine.operators(View(placed), beside, index) for index in range(2)]
+    device_graph = engine.to_device(graph)
+    beside = engine.lanes(device_graph, 2)
+    operators = [engine.operators(View(device_graph), beside, index) for index in range(2)]
     x = torch.tensor(graph.features.toarray() if sparse else graph.features)
     for number in range(20):
         for each in operators:
@@ -313,10 +315,10 @@ def test_products_are_those_of_the_weight_that_was_given_and_of_none_before(engi
 
 @pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
 def test_a_view_propagates_by_its_own_links_and_by_none_before(engine):
-    placed = engine.place(tiny())
+    device_graph = engine.to_device(tiny())
     h = torch.ones(40, 3, device=engine.device)
     for number in range(1, 20):
-        links = pattern(sp.eye_array(40, format="csr") * number, engine.device)
-        out = engine.operators(View(placed).but(links=links)).propagate(h)
+        links = to_sparse_matrix(sp.eye_array(40, format="csr") * number, engine.device)
+        out = engine.operators(View(device_graph).but(propagation_matrix=links)).propagate(h)
         assert torch.equal(out, number * h)
         del links, out

@@ -21,18 +21,18 @@ def test_contrast_is_the_papers_loss(engine, shape, temperature, monkeypatch):
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     expected = oracles.nt_xent(u, v, temperature)
 
-    def outcome(contrast, dtype, device):
+    def outcome(nt_xent, dtype, device):
         r = torch.tensor(rows, dtype=dtype, device=device, requires_grad=True)
-        loss = contrast(r, temperature)
+        loss = nt_xent(r, temperature)
         (3 * loss).backward()
         return float(loss.detach()), r.grad.cpu().double().numpy()
 
-    oracle, slope = outcome(reference().contrast, torch.float64, "cpu")
+    oracle, slope = outcome(reference().nt_xent, torch.float64, "cpu")
     assert oracle == pytest.approx(expected, rel=1e-9, abs=1e-12)
     rel, slack = (1e-9, 1e-12) if engine.name != "gpu" else (1e-5, 1e-5)
     for similarities in (1 << 25, 40, 1):
         monkeypatch.setattr(torch_sparse, "_SIMILARITIES", similarities)
-        loss, gradient = outcome(engine.contrast, torch.float64, engine.device)
+        loss, gradient = outcome(engine.nt_xent, torch.float64, engine.device)
         assert loss == pytest.approx(expected, rel=rel, abs=slack)
         np.testing.assert_allclose(gradient, slope, rtol=10 * rel, atol=slack)
 
@@ -40,7 +40,7 @@ def test_contrast_is_the_papers_loss(engine, shape, temperature, monkeypatch):
 def test_contrast_survives_extreme_temperatures():
     rows = torch.nn.functional.normalize(torch.randn(20, 4, generator=torch.Generator().manual_seed(0))).requires_grad_()
     for temperature in (1e-3, 1e3):
-        loss = cpu().contrast(rows, temperature)
+        loss = cpu().nt_xent(rows, temperature)
         (gradient,) = torch.autograd.grad(loss, rows)
         assert loss.isfinite()
         assert gradient.isfinite().all()

@@ -106,12 +106,12 @@ def test_what_is_left_under_every_drop(name, drop):
     h = random(a.shape[1], 7)
     for transposed in (False, True):
         dense = a.toarray() * kept(a, rule, transposed)
-        thin, sums = kernels.thinned(compressed(a), rule, transposed)
+        thin, sums = kernels.drop_entries(compressed(a), rule, transposed)
         near(sums, dense.sum(1), scale=5)
         near(kernels.multiply(thin, put(h)), dense @ h, scale=5)
         assert int((thin.end - thin.begin).sum()) == np.count_nonzero(dense)
     ones = (a.toarray() != 0) * kept(a, rule)
-    thin, sums = kernels.thinned(compressed(a, weighted=False), rule)
+    thin, sums = kernels.drop_entries(compressed(a, weighted=False), rule)
     assert sums.tolist() == ones.sum(1).tolist()
     near(kernels.multiply(thin, put(h)), ones @ h, scale=5)
 
@@ -124,7 +124,7 @@ def test_products_of_every_width(name, width, dtype):
     rule = drops(a)["some"]
     h = rounded(random(a.shape[1], width), dtype)
     right = random(a.shape[1], seed=3)
-    got = kernels.multiply(kernels.thinned(compressed(a), rule)[0], put(h, dtype), right=put(right))
+    got = kernels.multiply(kernels.drop_entries(compressed(a), rule)[0], put(h, dtype), right=put(right))
     assert got.dtype == dtype
     near(got, (a.toarray() * kept(a, rule)) @ (right[:, None] * h), dtype, scale=5)
 
@@ -172,8 +172,8 @@ def test_the_transposed_product_is_the_adjoint(name, drop):
         order.sort_indices()
         turned = rule._replace(threshold=rule.threshold[put(order.data - 1, torch.int64)])
     h, g = random(a.shape[1], 3), random(a.shape[0], 3, seed=7)
-    forth = kernels.multiply(kernels.thinned(compressed(a), rule)[0], put(h)).cpu().double().numpy()
-    behind, sums = kernels.thinned(compressed(back), turned, transposed=True)
+    forth = kernels.multiply(kernels.drop_entries(compressed(a), rule)[0], put(h)).cpu().double().numpy()
+    behind, sums = kernels.drop_entries(compressed(back), turned, transposed=True)
     adjoint = kernels.multiply(behind, put(g)).cpu().double().numpy()
     assert (forth * g).sum() == pytest.approx((h * adjoint).sum(), rel=1e-4, abs=1e-4)
     near(sums, (a.toarray() * kept(a, rule)).sum(0), scale=5)
@@ -197,7 +197,7 @@ def test_long_rows_are_split_and_every_entry_has_one_item():
 def test_no_rows_or_no_columns_give_an_empty_product():
     nothing = kernels.prepare(put([0], torch.int64), put([], torch.int64), None, (0, 4))
     assert kernels.multiply(nothing, put(random(4, 3))).shape == (0, 3)
-    assert kernels.thinned(nothing, kernels.Dropped(KEY, 5))[1].shape == (0,)
+    assert kernels.drop_entries(nothing, kernels.Dropped(KEY, 5))[1].shape == (0,)
     assert kernels.multiply(compressed(MATRICES["usual"]), put(np.zeros((21, 0)))).shape == (21, 0)
 
 
@@ -208,7 +208,7 @@ def test_a_counter_on_the_device_is_read_when_the_kernel_runs():
     structure = compressed(a)
     seen = []
     for _ in range(3):
-        sums = kernels.thinned(structure, rule)[1]
+        sums = kernels.drop_entries(structure, rule)[1]
         near(sums, (a.toarray() * kept(a, rule)).sum(1))
         seen.append(sums.tolist())
         counter += 1
@@ -268,7 +268,7 @@ def test_contrast(shape, temperature, dtype):
     rows = rounded(unit(*shape), dtype)
     loss, gradient = nt_xent(rows, temperature)
     r = put(rows, dtype).requires_grad_()
-    got = kernels.contrast(r, temperature)
+    got = kernels.nt_xent(r, temperature)
     (3 * got).backward()
     assert got.shape == ()
     assert got.dtype == torch.float32
@@ -280,7 +280,7 @@ def test_contrast(shape, temperature, dtype):
 
 def test_contrast_is_the_papers_loss():
     u, v = unit(20, 5), unit(20, 5, seed=5)
-    assert float(kernels.contrast(put(np.concatenate([u, v])), 0.5)) == pytest.approx(oracles.nt_xent(u, v, 0.5), rel=1e-5)
+    assert float(kernels.nt_xent(put(np.concatenate([u, v])), 0.5)) == pytest.approx(oracles.nt_xent(u, v, 0.5), rel=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -334,9 +334,9 @@ def test_repeated_calls_are_bit_equal():
     rows = put(unit(70, 20)).requires_grad_()
 
     def outcome():
-        loss = kernels.contrast(rows, 0.2)
+        loss = kernels.nt_xent(rows, 0.2)
         (slope,) = torch.autograd.grad(loss, rows)
-        thin, sums = kernels.thinned(structure, drops(a)["some"])
+        thin, sums = kernels.drop_entries(structure, drops(a)["some"])
         return [kernels.multiply(thin, h), sums, kernels.column_sums(p, 1.0), loss, slope]
 
     for one, other in zip(outcome(), outcome(), strict=True):

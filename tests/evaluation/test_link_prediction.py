@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clnr.engine import unit_rows
-from clnr.evaluation import Held, hold_out, link_scores
+from clnr.evaluation import LinkSplit, hold_out, link_scores
 from clnr.graph import Graph
 from tests.conftest import tiny
 
@@ -20,7 +20,7 @@ def pairs(graph):
 def test_what_is_held_out_is_gone_both_ways_and_nothing_else(weighted, undirected):
     graph = tiny(weighted=weighted, undirected=undirected)
     held = hold_out(graph, 0.3, seed=1)
-    joined = set(zip(*held.joined.tolist(), strict=True))
+    joined = set(zip(*held.positives.tolist(), strict=True))
     assert len(joined) == int(0.3 * len(pairs(graph)))
     assert pairs(held.graph) == pairs(graph) - joined
     whole, left = graph.to_scipy().toarray(), held.graph.to_scipy().toarray()
@@ -34,8 +34,8 @@ def test_what_is_held_out_is_gone_both_ways_and_nothing_else(weighted, undirecte
 def test_pairs_that_are_apart_are_no_edges_of_the_whole_graph_and_differ():
     graph = tiny()
     held = hold_out(graph, 0.3, seed=1)
-    apart = set(zip(*held.apart.tolist(), strict=True))
-    assert len(apart) == held.joined.shape[1]
+    apart = set(zip(*held.negatives.tolist(), strict=True))
+    assert len(apart) == held.positives.shape[1]
     assert not apart & pairs(graph)
     assert all(a < b for a, b in apart)
 
@@ -43,8 +43,8 @@ def test_pairs_that_are_apart_are_no_edges_of_the_whole_graph_and_differ():
 def test_another_seed_holds_out_others_and_the_same_the_same():
     graph = tiny()
     one, two, again = (hold_out(graph, 0.2, seed) for seed in (0, 1, 0))
-    assert one.joined.tolist() != two.joined.tolist()
-    assert one.joined.tolist() == again.joined.tolist()
+    assert one.positives.tolist() != two.positives.tolist()
+    assert one.positives.tolist() == again.positives.tolist()
 
 
 def test_a_loop_stays():
@@ -62,9 +62,9 @@ def test_too_little_is_no_score(edges, nodes):
 
 def test_scores_are_those_of_all_comparisons():
     rows = unit_rows(torch.randn(30, 4, generator=torch.Generator().manual_seed(0)))
-    held = Held(tiny(30), np.arange(20).reshape(2, 10), np.arange(10, 30).reshape(2, 10))
+    held = LinkSplit(tiny(30), np.arange(20).reshape(2, 10), np.arange(10, 30).reshape(2, 10))
     cosine = (rows @ rows.T).numpy().astype(float)
-    yes, no = (np.array([cosine[a, b] for a, b in part.T]) for part in (held.joined, held.apart))
+    yes, no = (np.array([cosine[a, b] for a, b in part.T]) for part in (held.positives, held.negatives))
     auc = np.mean([(a > b) + 0.5 * (a == b) for a in yes for b in no])
     order = np.argsort(-np.concatenate([yes, no]))
     hits = np.concatenate([np.ones(10), np.zeros(10)])[order]

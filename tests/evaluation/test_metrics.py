@@ -17,17 +17,17 @@ QUICK = Recipe(hidden=16, dimension=2, epochs=3, probe_steps=5)
 
 
 def test_nothing_more_is_measured_unless_asked():
-    assert run(CLNR, tiny(), recipe=QUICK, device="cpu").more == {}
+    assert run(CLNR, tiny(), recipe=QUICK, device="cpu").extra_metrics == {}
 
 
 def test_further_measures_are_of_the_same_run():
     graph = tiny(60, 150)
     plain, made = (run(CLNR, graph, 4, recipe=QUICK, device="cpu", measures=names) for names in ((), MEASURES))
     assert (made.strict, made.alignment) == (plain.strict, plain.alignment)
-    assert made.more["clusters"] == clusters(embed(CLNR, graph, 4, recipe=QUICK, device="cpu"), graph.labels)
-    u, v = (torch.tensor(made.more["points"][name]) for name in "uv")
+    assert made.extra_metrics["clusters"] == clusters(embed(CLNR, graph, 4, recipe=QUICK, device="cpu"), graph.labels)
+    u, v = (torch.tensor(made.extra_metrics["points"][name]) for name in "uv")
     nodes = split_of(graph, 4).validation
-    assert made.more["points"]["classes"] == graph.labels[nodes].tolist()
+    assert made.extra_metrics["points"]["classes"] == graph.labels[nodes].tolist()
     assert u.shape == v.shape == (len(nodes), 2)
     assert np.allclose(u.norm(dim=1), 1, atol=1e-4)
     assert alignment(u, v) == pytest.approx(made.alignment, abs=1e-4)
@@ -41,5 +41,5 @@ def test_an_unknown_measure_is_named_before_the_work():
 @pytest.mark.parametrize(("asked", "expected"), [(None, [3, 3, 3, 1]), (1, [1] * 4), (2, [2] * 4), (9, [3, 3, 3, 1])])
 def test_no_more_side_by_side_than_asked_for(monkeypatch, asked, expected):
     monkeypatch.setattr(type(cpu()), "together", 3)
-    made = runs(CLNR, tiny(), range(4), recipe=QUICK, device="cpu", together=asked)
-    assert [each.together for each in made] == expected
+    made = runs(CLNR, tiny(), range(4), recipe=QUICK, device="cpu", parallel_seeds=asked)
+    assert [each.parallel_seeds for each in made] == expected

@@ -9,9 +9,9 @@ from scipy import stats
 from clnr import run
 from clnr.experiments.comparison import Comparison
 from clnr.experiments.results import Summary
-from clnr.experiments.run import shelf
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.methods import GRACE
+from clnr.methods.presets import preset
 from tests.cli.test_cli import assert_refused, entry_point, only_json
 from tests.experiments.test_run_cache import made
 
@@ -102,14 +102,14 @@ def test_compare_prints_one_object_with_every_method(clnr):
 
 def test_compare_gives_what_run_gives_and_both_use_one_record(clnr):
     compared = only_json(clnr(*COMPARE, "--json"))
-    recipe = shelf(GRACE, "embedded").recipe.but(**QUICK)
+    recipe = preset(GRACE, "embedded").recipe.but(**QUICK)
     scores = [run(GRACE, "embedded", seed, recipe=recipe, device="cpu").strict for seed in range(2)]
     assert compared["methods"][1]["strict"]["runs"] == scores
-    assert len(Record().runs()) == 6
+    assert len(RunCache().runs()) == 6
     alone = clnr("run", "GRACE", "embedded", "--seeds", "2", "--device", "cpu", *SET, "--json")
     assert "2 of 2 from the record" in alone.err
     assert only_json(alone)["strict"]["runs"] == scores
-    assert len(Record().runs()) == 6
+    assert len(RunCache().runs()) == 6
 
 
 def test_compare_prints_a_table_with_its_notes(clnr):

@@ -10,8 +10,8 @@ from clnr.datasets import load, split_of
 from clnr.engine import cpu
 from clnr.errors import DataError, RecipeError, TrainingError, UnknownName
 from clnr.experiments import grid_search
-from clnr.experiments.grid_search import Trial, best_first, blind, grid, try_all
-from clnr.experiments.run_cache import Record
+from clnr.experiments.grid_search import Trial, best_first, grid, hide_test_labels, try_all
+from clnr.experiments.run_cache import RunCache
 from clnr.experiments.runner import Session
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
@@ -24,7 +24,7 @@ QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
 
 def session(seeds=2):
-    return Session(seeds, cpu(), Record(), again=True, bar=Bar(None, quiet=True))
+    return Session(seeds, cpu(), RunCache(), again=True, bar=Bar(None, quiet=True))
 
 
 def tried(*given):
@@ -74,7 +74,7 @@ def test_bad_words(over, error, said):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("graph", [tiny(60, 150), load("embedded")], ids=["random split", "published split"])
 def test_no_test_label_survives_and_validation_nodes_stand_for_test_nodes(graph, seed):
-    split, seen = split_of(graph, seed), blind(graph, seed)
+    split, seen = split_of(graph, seed), hide_test_labels(graph, seed)
     known = np.union1d(split.train, split.validation)
     assert not np.intersect1d(known, split.test).size
     np.testing.assert_array_equal(np.flatnonzero(seen.labels >= 0), known)
@@ -110,12 +110,12 @@ def test_test_labels_change_nothing_in_a_search(method):
 
 def test_nothing_of_a_search_is_kept_in_the_record():
     tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
-    assert Record().runs() == []
+    assert RunCache().runs() == []
 
 
 def test_a_graph_without_labels_has_nothing_to_choose_by():
     with pytest.raises(DataError, match="no labels to choose a recipe by"):
-        blind(tiny().without_labels(), 0)
+        hide_test_labels(tiny().without_labels(), 0)
 
 
 # -- which is best ---------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_search_prints_the_trials_best_first(clnr):
         assert set(each) == {"changes", "validation", "failure", "epochs", "train_seconds", "recipe"}
         assert len(each["validation"]["runs"]) == 2
         assert each["recipe"] | each["changes"] | {"epochs": 2, "hidden": 16} == each["recipe"]
-    assert Record().runs() == []
+    assert RunCache().runs() == []
 
 
 def test_search_prints_a_table(clnr):

@@ -14,7 +14,7 @@ from clnr.engine import View, cpu, unit_rows
 from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import fresh_views
-from clnr.experiments.run import lesson_of
+from clnr.experiments.run import supervision_of
 from clnr.graph import Split
 from clnr.methods import METHODS, RAW
 from clnr.nn.objectives import NTXent
@@ -120,14 +120,14 @@ def test_a_supervised_method_learns_from_training_labels_and_stops_by_validation
 def test_a_lesson_holds_training_and_validation_nodes_and_never_a_test_node(seed):
     graph = tiny(100, 250)
     split = split_of(graph, seed)
-    lesson, classes = lesson_of(graph, seed, torch.device("cpu"))
-    assert lesson.train_nodes.tolist() == split.train.tolist()
-    assert set(lesson.validation_nodes.tolist()) <= set(split.validation.tolist())
-    assert not {*lesson.train_nodes.tolist(), *lesson.validation_nodes.tolist()} & set(split.test.tolist())
-    assert lesson.train_labels.tolist() == graph.labels[split.train].tolist()
-    assert lesson.validation_labels.tolist() == graph.labels[lesson.validation_nodes.numpy()].tolist()
-    assert classes == max(lesson.train_labels.tolist()) + 1
-    assert max(lesson.validation_labels.tolist()) < classes
+    supervision, classes = supervision_of(graph, seed, torch.device("cpu"))
+    assert supervision.train_nodes.tolist() == split.train.tolist()
+    assert set(supervision.validation_nodes.tolist()) <= set(split.validation.tolist())
+    assert not {*supervision.train_nodes.tolist(), *supervision.validation_nodes.tolist()} & set(split.test.tolist())
+    assert supervision.train_labels.tolist() == graph.labels[split.train].tolist()
+    assert supervision.validation_labels.tolist() == graph.labels[supervision.validation_nodes.numpy()].tolist()
+    assert classes == max(supervision.train_labels.tolist()) + 1
+    assert max(supervision.validation_labels.tolist()) < classes
 
 
 def test_a_supervised_method_needs_validation_nodes_of_a_class_that_it_learns():
@@ -162,18 +162,18 @@ def test_a_supervised_method_embeds_what_run_evaluates_and_needs_labels(method, 
 
 def learned(method, graph, recipe, seed):
     engine, model = cpu(), method.build(recipe)
-    placed = engine.place(graph.without_labels())
-    lesson = lesson_of(graph, seed, engine.device)[0] if method.supervised else None
-    return engine, model, placed, fit(model, engine, placed, recipe, seed, lesson=lesson).parameters
+    device_graph = engine.to_device(graph.without_labels())
+    supervision = supervision_of(graph, seed, engine.device)[0] if method.supervised else None
+    return engine, model, device_graph, fit(model, engine, device_graph, recipe, seed, supervision=supervision).parameters
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_geometry_is_that_of_fresh_views_of_the_validation_nodes(method):
     graph, recipe = tiny(80, 200), QUICK.but(dimension=3)
     result = run(method, graph, 2, recipe=recipe, device="cpu")
-    engine, _, placed, parameters = learned(method, graph, recipe, 2)
+    engine, _, device_graph, parameters = learned(method, graph, recipe, 2)
     nodes = torch.tensor(split_of(graph, 2).validation)
-    u, v = (unit_rows(rows) for rows in fresh_views(method, recipe, parameters, engine, placed, 2, nodes))
+    u, v = (unit_rows(rows) for rows in fresh_views(method, recipe, parameters, engine, device_graph, 2, nodes))
     assert result.alignment == geometry.alignment(u, v) > 0
     assert result.uniformity == pytest.approx((geometry.uniformity(u) + geometry.uniformity(v)) / 2)
 
@@ -181,13 +181,13 @@ def test_geometry_is_that_of_fresh_views_of_the_validation_nodes(method):
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_fresh_views_are_the_methods_own_where_it_has_twins_and_else_clnrs_embedded(method):
     graph, recipe = tiny(80, 200), QUICK.but(dimension=3, edge_drop=0.4, feature_mask=0.3, dropout=0.5)
-    engine, model, placed, parameters = learned(method, graph, recipe, 2)
+    engine, model, device_graph, parameters = learned(method, graph, recipe, 2)
     nodes = torch.tensor([3, 70, 4])
-    views = fresh_views(method, recipe, parameters, engine, placed, 2, nodes)
-    if method.twins:
-        expected = model.project(parameters, engine, model.look(placed, 2, "measure", 0))[:2]
+    views = fresh_views(method, recipe, parameters, engine, device_graph, 2, nodes)
+    if method.symmetric_views:
+        expected = model.project(parameters, engine, model.augment(device_graph, 2, "measure", 0))[:2]
     else:
-        expected = [model.embed(parameters, engine, view) for view in CLNR.build(recipe).look(placed, 2, "measure", 0)]
+        expected = [model.embed(parameters, engine, view) for view in CLNR.build(recipe).augment(device_graph, 2, "measure", 0)]
     assert len(views) == 2
     for rows, wanted in zip(views, expected, strict=True):
         torch.testing.assert_close(rows, wanted[nodes], rtol=1e-4, atol=1e-5)
@@ -195,10 +195,10 @@ def test_fresh_views_are_the_methods_own_where_it_has_twins_and_else_clnrs_embed
 
 
 def test_measured_views_are_none_of_trainings():
-    engine, model, placed, parameters = learned(CLNR, tiny(80, 200), QUICK, 0)
-    (u, _), trained = fresh_views(CLNR, QUICK, parameters, engine, placed, 0, torch.arange(80)), range(QUICK.epochs)
+    engine, model, device_graph, parameters = learned(CLNR, tiny(80, 200), QUICK, 0)
+    (u, _), trained = fresh_views(CLNR, QUICK, parameters, engine, device_graph, 0, torch.arange(80)), range(QUICK.epochs)
     for epoch in trained:
-        for rows in model.project(parameters, engine, model.look(placed, 0, "train", epoch)):
+        for rows in model.project(parameters, engine, model.augment(device_graph, 0, "train", epoch)):
             assert not torch.equal(rows, u)
 
 
@@ -262,10 +262,10 @@ def test_embed_gives_what_run_evaluates_and_needs_no_labels():
 class Peeks(NTXent):
     """An objective that would like to see labels."""
 
-    def __call__(self, parameters, views, moment):
-        assert moment.placed.graph.labels is None
-        assert moment.placed.graph.split is None
-        return super().__call__(parameters, views, moment)
+    def __call__(self, parameters, views, step):
+        assert step.device_graph.graph.labels is None
+        assert step.device_graph.graph.split is None
+        return super().__call__(parameters, views, step)
 
 
 def test_learning_is_shown_no_labels():
@@ -325,37 +325,37 @@ def test_many_seeds_are_refused_at_once_not_at_the_first_run():
 
 def test_noise_is_trained_with_and_not_embedded(monkeypatch):
     module = importlib.import_module("clnr.run")
-    grounds, whole = {}, module.fit_all
+    training_graphs, whole = {}, module.fit_all
 
-    def fit_all(model, recipe, starts, watch, keeper):
-        grounds.update({start.seed: start.placed.graph for start in starts})
-        return whole(model, recipe, starts, watch)
+    def fit_all(model, recipe, starts, progress, checkpoint):
+        training_graphs.update({start.seed: start.device_graph.graph for start in starts})
+        return whole(model, recipe, starts, progress)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
     monkeypatch.setattr(type(cpu()), "together", 2)
     graph = tiny()
     quick = recipe_for(CLNR, "embedded").but(epochs=2, hidden=8, dimension=4, edge_noise=0.5)
     z = embed(CLNR, graph, 1, recipe=quick, device="cpu")
-    (ground,) = grounds.values()
+    (ground,) = training_graphs.values()
     expected = with_noise(graph, 0.5, 1)
     assert ground.num_edges == expected.num_edges > graph.num_edges
     engine = cpu()
-    fitted = fit(CLNR.build(quick), engine, engine.place(expected), quick, 1)
-    again = CLNR.build(quick).embed(fitted.parameters, engine, View(engine.place(graph)))
+    fitted = fit(CLNR.build(quick), engine, engine.to_device(expected), quick, 1)
+    again = CLNR.build(quick).embed(fitted.parameters, engine, View(engine.to_device(graph)))
     assert np.array_equal(z, again.numpy())
     list(runs(CLNR, graph.named("tiny"), [0, 1], recipe=quick.but(probe_steps=2), device="cpu"))
-    assert not np.array_equal(grounds[0].incoming.nodes, grounds[1].incoming.nodes)
+    assert not np.array_equal(training_graphs[0].incoming.indices, training_graphs[1].incoming.indices)
 
 
 def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch):
     module = importlib.import_module("clnr.run")
     asked, whole = [], module.fit_all
 
-    def fit_all(model, recipe, starts, watch, keeper):
+    def fit_all(model, recipe, starts, progress, checkpoint):
         asked.append([start.seed for start in starts])
         if len(starts) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. More of it")
-        return whole(model, recipe, starts, watch)
+        return whole(model, recipe, starts, progress)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
     monkeypatch.setattr(type(cpu()), "together", 8)

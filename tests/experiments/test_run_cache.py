@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from clnr.errors import RecordError
+from clnr.errors import RunCacheError
 from clnr.experiments.results import Run
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 
 
 def made(seed: int = 0, **changes) -> Run:
@@ -37,7 +37,7 @@ def made(seed: int = 0, **changes) -> Run:
         "epochs": seed,
         "train_seconds": 1e-9 * seed,
         "epoch_ms": 3.5,
-        "together": 1,
+        "parallel_seeds": 1,
         "peak_memory_bytes": 2**40 + seed,
         "device": "cpu",
         "engine": "cpu",
@@ -52,8 +52,8 @@ def made(seed: int = 0, **changes) -> Run:
 
 
 @pytest.fixture
-def record(tmp_path) -> Record:
-    return Record(tmp_path / "place" / "runs.sqlite")
+def run_cache(tmp_path) -> RunCache:
+    return RunCache(tmp_path / "place" / "runs.sqlite")
 
 
 # -- what goes in comes out ------------------------------------------------------------------------------------------------
@@ -68,56 +68,56 @@ def test_every_field_of_run_is_in_these_tests():
     [made(), made(3), made(1, epoch_ms=None), made(2**63 - 1, peak_memory_bytes=0, alignment=float("inf"))],
     ids=["first", "third", "untrained", "extreme"],
 )
-def test_a_run_comes_back_equal(record, run):
-    record.add("key", run)
-    assert record.find("key") == run
-    assert [found for _, found in record.runs()] == [run]
+def test_a_run_comes_back_equal(run_cache, run):
+    run_cache.add("key", run)
+    assert run_cache.find("key") == run
+    assert [found for _, found in run_cache.runs()] == [run]
 
 
-def test_where_nothing_was_recorded_nothing_is_found_and_nothing_made(record):
-    assert record.find("key") is None
-    assert record.runs() == []
-    assert not record.path.parent.exists()
+def test_where_nothing_was_recorded_nothing_is_found_and_nothing_made(run_cache):
+    assert run_cache.find("key") is None
+    assert run_cache.runs() == []
+    assert not run_cache.path.parent.exists()
 
 
-def test_another_key_is_not_found(record):
-    record.add("key", made())
-    assert record.find("other") is None
+def test_another_key_is_not_found(run_cache):
+    run_cache.add("key", made())
+    assert run_cache.find("other") is None
 
 
-def test_of_runs_with_the_same_key_the_latest_counts_and_all_are_kept(record):
+def test_of_runs_with_the_same_key_the_latest_counts_and_all_are_kept(run_cache):
     for seed in range(3):
-        record.add("key", made(seed), again=True)
-    assert record.find("key") == made(2)
-    assert [run.seed for _, run in record.runs()] == [0, 1, 2]
+        run_cache.add("key", made(seed), again=True)
+    assert run_cache.find("key") == made(2)
+    assert [run.seed for _, run in run_cache.runs()] == [0, 1, 2]
 
 
-def test_a_run_that_is_there_is_not_written_twice_unless_it_has_more_or_was_to_be_run_again(record):
-    record.add("key", made())
-    record.add("key", made(seconds=7.0))
-    assert [run for _, run in record.runs()] == [made()]
-    record.add("key", made(more={"time": {}}))
-    record.add("key", made(more={"clusters": {}, "time": {}}))
-    record.add("key", made(more={"clusters": {}}))
-    assert [sorted(run.more) for _, run in record.runs()] == [[], ["time"], ["clusters", "time"]]
-    record.add("key", made(1), again=True)
-    assert record.find("key") == made(1)
+def test_a_run_that_is_there_is_not_written_twice_unless_it_has_more_or_was_to_be_run_again(run_cache):
+    run_cache.add("key", made())
+    run_cache.add("key", made(seconds=7.0))
+    assert [run for _, run in run_cache.runs()] == [made()]
+    run_cache.add("key", made(extra_metrics={"time": {}}))
+    run_cache.add("key", made(extra_metrics={"clusters": {}, "time": {}}))
+    run_cache.add("key", made(extra_metrics={"clusters": {}}))
+    assert [sorted(run.extra_metrics) for _, run in run_cache.runs()] == [[], ["time"], ["clusters", "time"]]
+    run_cache.add("key", made(1), again=True)
+    assert run_cache.find("key") == made(1)
 
 
-def test_the_time_of_a_run_is_recorded_in_utc(record):
-    record.add("key", made())
-    ((when, _),) = record.runs()
+def test_the_time_of_a_run_is_recorded_in_utc(run_cache):
+    run_cache.add("key", made())
+    ((when, _),) = run_cache.runs()
     assert abs(datetime.fromisoformat(when) - datetime.now(UTC)) < timedelta(seconds=30)
 
 
 @pytest.fixture
-def several(record) -> Record:
-    record.add("a", made(0))
-    record.add("b", made(1, dataset="photo"))
-    record.add("c", made(2, method="Raw", epoch_ms=None))
-    record.add("d", made(3, device="cuda", engine="cuda"))
-    record.add("e", made(4, method="Raw", dataset="photo", device="cuda"))
-    return record
+def several(run_cache) -> RunCache:
+    run_cache.add("a", made(0))
+    run_cache.add("b", made(1, dataset="photo"))
+    run_cache.add("c", made(2, method="Raw", epoch_ms=None))
+    run_cache.add("d", made(3, device="cuda", engine="cuda"))
+    run_cache.add("e", made(4, method="Raw", dataset="photo", device="cuda"))
+    return run_cache
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_preparing_keeps_what_is_there_and_does_not_grow_each_time(several):
     assert len(several.runs()) == 5
 
 
-def test_preparing_makes_an_empty_record(record):
-    record.prepare()
-    assert record.path.is_file()
-    assert record.runs() == []
+def test_preparing_makes_an_empty_record(run_cache):
+    run_cache.prepare()
+    assert run_cache.path.is_file()
+    assert run_cache.runs() == []
 
 
 def test_without_a_path_the_record_is_under_clnr_home(home):
-    Record().add("key", made())
+    RunCache().add("key", made())
     assert (home / "state" / "runs.sqlite").is_file()
 
 
@@ -177,11 +177,11 @@ OLD = [
 ]
 
 
-def earlier(record: Record, number: int = 1) -> Record:
+def earlier(run_cache: RunCache, number: int = 1) -> RunCache:
     """A record as an earlier form had it."""
     names = FORMS[number]
-    record.path.parent.mkdir(exist_ok=True)
-    with closing(sqlite3.connect(record.path)) as base, base:
+    run_cache.path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(run_cache.path)) as base, base:
         base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(names)})")
         base.execute("CREATE INDEX runs_key ON runs (key)")
         for run in OLD:
@@ -191,22 +191,23 @@ def earlier(record: Record, number: int = 1) -> Record:
             row = [f"key {run.seed}", "2026-01-01T00:00:00+00:00", *values]
             base.execute(f"INSERT INTO runs (key, made, {', '.join(names)}) VALUES ({marks})", row)
         base.execute(f"PRAGMA user_version = {number}")
-    return record
+    return run_cache
 
 
 @pytest.fixture(params=FORMS)
-def old(record, request) -> Record:
-    return earlier(record, request.param)
+def old(run_cache, request) -> RunCache:
+    return earlier(run_cache, request.param)
 
 
-def form(record):
-    with closing(sqlite3.connect(record.path)) as base:
+def form(run_cache):
+    with closing(sqlite3.connect(run_cache.path)) as base:
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         return base.execute("PRAGMA user_version").fetchone()[0]
 
 
 def test_earlier_forms_were_this_one_without_some_columns():
-    assert set(FORMS[3]) == {field.name for field in dataclasses.fields(Run)} - {"more"}
+    fields = {field.name for field in dataclasses.fields(Run)}
+    assert set(FORMS[3]) == fields - {"extra_metrics", "parallel_seeds"} | {"together"}
 
 
 def test_reading_an_older_record_changes_nothing(old):
@@ -216,7 +217,7 @@ def test_reading_an_older_record_changes_nothing(old):
     assert old.path.read_bytes() == before
 
 
-@pytest.mark.parametrize("first", [lambda record: record.prepare(), lambda record: record.add("new", made(9))])
+@pytest.mark.parametrize("first", [lambda run_cache: run_cache.prepare(), lambda run_cache: run_cache.add("new", made(9))])
 def test_an_older_record_is_brought_up_to_date_by_whoever_writes_first(old, first):
     first(old)
     assert form(old) == 4
@@ -227,47 +228,47 @@ def test_an_older_record_is_brought_up_to_date_by_whoever_writes_first(old, firs
     assert old.find("newer") == made(10)
 
 
-def test_an_older_record_without_runs(record):
-    record.path.parent.mkdir()
-    with closing(sqlite3.connect(record.path)) as base, base:
+def test_an_older_record_without_runs(run_cache):
+    run_cache.path.parent.mkdir()
+    with closing(sqlite3.connect(run_cache.path)) as base, base:
         base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(FORM_1)})")
         base.execute("PRAGMA user_version = 1")
-    assert record.runs() == []
-    record.add("key", made())
-    assert record.find("key") == made()
+    assert run_cache.runs() == []
+    run_cache.add("key", made())
+    assert run_cache.find("key") == made()
 
 
 # -- several writers, and kills --------------------------------------------------------------------------------------------
 
 
 def write_rows(path: Path, writer: int, count: int, barrier, old: Path) -> None:
-    record = Record(path)
+    run_cache = RunCache(path)
     barrier.wait(60)
     for seed in range(count):
-        record.add(f"{writer}-{seed}", made(seed, dataset=f"writer {writer}"))
-    record = Record(old)
+        run_cache.add(f"{writer}-{seed}", made(seed, dataset=f"writer {writer}"))
+    run_cache = RunCache(old)
     barrier.wait(60)
-    assert len(record.runs()) >= len(OLD)
-    record.add(f"{writer}", made(100 + writer))
+    assert len(run_cache.runs()) >= len(OLD)
+    run_cache.add(f"{writer}", made(100 + writer))
 
 
-def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(record, tmp_path):
-    earlier(Record(tmp_path / "old.sqlite"))
-    old = Record(tmp_path / "old.sqlite")
+def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(run_cache, tmp_path):
+    earlier(RunCache(tmp_path / "old.sqlite"))
+    old = RunCache(tmp_path / "old.sqlite")
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(2)
-    workers = [context.Process(target=write_rows, args=(record.path, i, 50, barrier, old.path)) for i in range(2)]
+    workers = [context.Process(target=write_rows, args=(run_cache.path, i, 50, barrier, old.path)) for i in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(120)
     assert [worker.exitcode for worker in workers] == [0, 0]
-    runs = [run for _, run in record.runs()]
+    runs = [run for _, run in run_cache.runs()]
     assert len(runs) == 100
     for writer in range(2):
         mine = [run for run in runs if run.dataset == f"writer {writer}"]
         assert mine == [made(seed, dataset=f"writer {writer}") for seed in range(50)]
-        assert record.find(f"{writer}-49") == mine[-1]
+        assert run_cache.find(f"{writer}-49") == mine[-1]
     assert form(old) == 4
     runs = [run for _, run in old.runs()]
     assert runs[:4] == OLD
@@ -277,11 +278,11 @@ def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(record
 def test_many_may_bring_an_older_record_up_to_date_at_once(tmp_path):
     with ThreadPoolExecutor(4) as pool:
         for number in range(10):
-            record = earlier(Record(tmp_path / f"{number}.sqlite"))
-            list(pool.map(Record.prepare, [record] * 4))
-            found = pool.map(lambda record: [run for _, run in record.runs()], [record] * 4)
+            run_cache = earlier(RunCache(tmp_path / f"{number}.sqlite"))
+            list(pool.map(RunCache.prepare, [run_cache] * 4))
+            found = pool.map(lambda run_cache: [run for _, run in run_cache.runs()], [run_cache] * 4)
             assert list(found) == [OLD] * 4
-            assert form(record) == 4
+            assert form(run_cache) == 4
 
 
 KILLED = """
@@ -313,56 +314,56 @@ print(json.dumps(told))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-def test_a_writer_killed_at_any_moment_leaves_whole_rows_and_loses_none_that_it_was_told_of(record):
+def test_a_writer_killed_at_any_moment_leaves_whole_rows_and_loses_none_that_it_was_told_of(run_cache):
     rounds = 30
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-W", "ignore", "-c", KILLED, str(record.path), str(rounds)]
+    command = [sys.executable, "-W", "ignore", "-c", KILLED, str(run_cache.path), str(rounds)]
     told = json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert sum(told) >= rounds // 2, "the writers must get somewhere, or the test shows nothing"
 
-    runs = [run for _, run in record.runs()]
+    runs = [run for _, run in run_cache.runs()]
     for number, count in enumerate(told):
         mine = [run for run in runs if run.dataset == f"round {number}"]
         assert mine == [made(seed, dataset=f"round {number}") for seed in range(len(mine))]
         assert count <= len(mine) <= count + 1
-    with closing(sqlite3.connect(record.path)) as base:
+    with closing(sqlite3.connect(run_cache.path)) as base:
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    record.add("after", made(5))
-    assert record.find("after") == made(5)
+    run_cache.add("after", made(5))
+    assert run_cache.find("after") == made(5)
 
 
-def test_a_file_left_empty_by_a_kill_is_an_empty_record(record):
-    record.path.parent.mkdir()
-    record.path.touch()
-    assert record.runs() == []
-    assert record.find("key") is None
-    record.add("key", made())
-    assert record.find("key") == made()
+def test_a_file_left_empty_by_a_kill_is_an_empty_record(run_cache):
+    run_cache.path.parent.mkdir()
+    run_cache.path.touch()
+    assert run_cache.runs() == []
+    assert run_cache.find("key") is None
+    run_cache.add("key", made())
+    assert run_cache.find("key") == made()
 
 
-def test_reading_waits_for_a_writer_instead_of_failing(record):
-    record.add("key", made())
-    with closing(sqlite3.connect(record.path, isolation_level=None)) as other:
+def test_reading_waits_for_a_writer_instead_of_failing(run_cache):
+    run_cache.add("key", made())
+    with closing(sqlite3.connect(run_cache.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert record.find("key") == made()
+        assert run_cache.find("key") == made()
         other.execute("ROLLBACK")
 
 
 # -- where it cannot be used -----------------------------------------------------------------------------------------------
 
 USES = {
-    "prepare": lambda record: record.prepare(),
-    "add": lambda record: record.add("key", made()),
-    "find": lambda record: record.find("key"),
-    "runs": lambda record: record.runs(),
+    "prepare": lambda run_cache: run_cache.prepare(),
+    "add": lambda run_cache: run_cache.add("key", made()),
+    "find": lambda run_cache: run_cache.find("key"),
+    "runs": lambda run_cache: run_cache.runs(),
 }
 USE = pytest.mark.parametrize("use", USES.values(), ids=USES)
 WRITE = pytest.mark.parametrize("use", [USES["prepare"], USES["add"]], ids=["prepare", "add"])
 
 
-def assert_unusable(record: Record, use) -> str:
-    with pytest.raises(RecordError, match=re.escape(str(record.path))) as caught:
-        use(record)
+def assert_unusable(run_cache: RunCache, use) -> str:
+    with pytest.raises(RunCacheError, match=re.escape(str(run_cache.path))) as caught:
+        use(run_cache)
     said = str(caught.value)
     assert "CLNR_HOME" in said
     assert "\n" not in said
@@ -372,62 +373,62 @@ def assert_unusable(record: Record, use) -> str:
 @WRITE
 def test_a_place_below_a_regular_file_is_a_record_error(tmp_path, use):
     (tmp_path / "file").write_text("")
-    assert_unusable(Record(tmp_path / "file" / "below" / "runs.sqlite"), use)
+    assert_unusable(RunCache(tmp_path / "file" / "below" / "runs.sqlite"), use)
 
 
 @WRITE
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for this user")
-def test_a_read_only_folder_is_a_record_error_but_can_be_read(record, use):
-    record.add("key", made())
-    record.path.chmod(0o444)
-    record.path.parent.chmod(0o555)
+def test_a_read_only_folder_is_a_record_error_but_can_be_read(run_cache, use):
+    run_cache.add("key", made())
+    run_cache.path.chmod(0o444)
+    run_cache.path.parent.chmod(0o555)
     try:
-        assert_unusable(record, use)
-        assert record.find("key") == made()
+        assert_unusable(run_cache, use)
+        assert run_cache.find("key") == made()
     finally:
-        record.path.parent.chmod(0o755)
+        run_cache.path.parent.chmod(0o755)
 
 
 @USE
-def test_a_folder_in_its_place_is_a_record_error(record, use):
-    record.path.mkdir(parents=True)
-    assert_unusable(record, use)
+def test_a_folder_in_its_place_is_a_record_error(run_cache, use):
+    run_cache.path.mkdir(parents=True)
+    assert_unusable(run_cache, use)
 
 
 @USE
 @pytest.mark.parametrize(
     "content", [b"garbage", b"SQLite format 3\0" + b"x" * 5000, b"\0" * 4096], ids=["text", "head", "zeros"]
 )
-def test_a_file_that_is_no_database_is_a_record_error_and_left_alone(record, use, content):
-    record.path.parent.mkdir()
-    record.path.write_bytes(content)
-    assert_unusable(record, use)
-    assert record.path.read_bytes() == content
+def test_a_file_that_is_no_database_is_a_record_error_and_left_alone(run_cache, use, content):
+    run_cache.path.parent.mkdir()
+    run_cache.path.write_bytes(content)
+    assert_unusable(run_cache, use)
+    assert run_cache.path.read_bytes() == content
 
 
 @USE
-def test_a_record_of_a_newer_form_is_refused(record, use):
-    record.add("key", made())
-    with closing(sqlite3.connect(record.path)) as base:
+def test_a_record_of_a_newer_form_is_refused(run_cache, use):
+    run_cache.add("key", made())
+    with closing(sqlite3.connect(run_cache.path)) as base:
         base.execute("PRAGMA user_version = 5")
-    assert "newer clnr" in assert_unusable(record, use)
+    assert "newer clnr" in assert_unusable(run_cache, use)
 
 
 @USE
-def test_a_truncated_record_is_a_record_error(record, use):
+def test_a_truncated_record_is_a_record_error(run_cache, use):
     for seed in range(40):
-        record.add(f"{seed}", made(seed))
-    content = record.path.read_bytes()
-    record.path.write_bytes(content[: len(content) // 2])
-    assert_unusable(record, use)
+        run_cache.add(f"{seed}", made(seed))
+    content = run_cache.path.read_bytes()
+    run_cache.path.write_bytes(content[: len(content) // 2])
+    assert_unusable(run_cache, use)
 
 
-def changed(record: Record, *statements: str, values: tuple = ()) -> bytes:
+def changed(run_cache: RunCache, *statements: str, values: tuple = ()) -> bytes:
     """What is in the file after somebody else has been at it."""
-    with closing(sqlite3.connect(record.path)) as base, base:
+    with closing(sqlite3.connect(run_cache.path)) as base, base:
         for statement in statements:
             base.execute(statement, values)
-    return record.path.read_bytes()
+    return run_cache.path.read_bytes()
 
 
 BY_OTHERS = {
@@ -444,20 +445,20 @@ BY_OTHERS = {
 
 @USE
 @pytest.mark.parametrize("statements", BY_OTHERS.values(), ids=BY_OTHERS)
-def test_a_database_that_is_no_record_is_an_error_and_left_alone(record, use, statements):
-    record.add("other", made())
-    before = changed(record, *statements)
-    assert_unusable(record, use)
-    assert record.path.read_bytes() == before
+def test_a_database_that_is_no_record_is_an_error_and_left_alone(run_cache, use, statements):
+    run_cache.add("other", made())
+    before = changed(run_cache, *statements)
+    assert_unusable(run_cache, use)
+    assert run_cache.path.read_bytes() == before
 
 
 @pytest.mark.parametrize("number", FORMS)
 @pytest.mark.parametrize("use", [USES["find"], USES["runs"]], ids=["find", "runs"])
-def test_an_older_record_with_a_damaged_row_is_left_as_it_is(record, use, number):
-    earlier(record, number)
-    before = changed(record, "UPDATE runs SET key = 'key', recipe = '{'")
-    assert_unusable(record, use)
-    assert record.path.read_bytes() == before
+def test_an_older_record_with_a_damaged_row_is_left_as_it_is(run_cache, use, number):
+    earlier(run_cache, number)
+    before = changed(run_cache, "UPDATE runs SET key = 'key', recipe = '{'")
+    assert_unusable(run_cache, use)
+    assert run_cache.path.read_bytes() == before
 
 
 NESTED = '{"a":' + "[" * 900 + "]" * 900 + "}"
@@ -475,28 +476,28 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("use", [USES["find"], USES["runs"]], ids=["find", "runs"])
-def test_a_row_that_someone_else_damaged_is_a_record_error(record, use):
-    record.add("key", made())
+def test_a_row_that_someone_else_damaged_is_a_record_error(run_cache, use):
+    run_cache.add("key", made())
     for name, value in DAMAGED:
-        before = changed(record, f"UPDATE runs SET {name} = ?", values=(value,))
-        said = assert_unusable(record, use)
+        before = changed(run_cache, f"UPDATE runs SET {name} = ?", values=(value,))
+        said = assert_unusable(run_cache, use)
         assert f"for its {name}" in said
-        assert len(said) < 300 + len(str(record.path))
-        assert record.path.read_bytes() == before
-        record.path.unlink()
-        record.add("key", made())
+        assert len(said) < 300 + len(str(run_cache.path))
+        assert run_cache.path.read_bytes() == before
+        run_cache.path.unlink()
+        run_cache.add("key", made())
 
 
 @pytest.mark.parametrize(
     "run",
-    [made(2**63), made(-1), made(strict=float("inf")), made(machine=None), made(more={"x": object()}), made(recipe=7)],
+    [made(2**63), made(-1), made(strict=float("inf")), made(machine=None), made(extra_metrics={"x": object()}), made(recipe=7)],
     ids=["huge", "negative", "infinite", "no text", "no document", "no recipe"],
 )
-def test_a_run_that_could_not_be_read_again_is_not_written(record, run):
-    record.add("key", made())
-    before = record.path.read_bytes()
-    assert_unusable(record, lambda record: record.add("other", run))
-    assert record.path.read_bytes() == before
+def test_a_run_that_could_not_be_read_again_is_not_written(run_cache, run):
+    run_cache.add("key", made())
+    before = run_cache.path.read_bytes()
+    assert_unusable(run_cache, lambda run_cache: run_cache.add("other", run))
+    assert run_cache.path.read_bytes() == before
 
 
 FULL = """
@@ -526,32 +527,32 @@ print(json.dumps(said))
 """
 
 
-def on_a_full_disk(record: Record, room: str, *steps: str) -> list[str]:
+def on_a_full_disk(run_cache: RunCache, room: str, *steps: str) -> list[str]:
     """What each step said where no file may grow beyond a size, as on a full disk."""
     pytest.importorskip("resource")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", FULL, str(record.path), room, *steps]
+    command = [sys.executable, "-c", FULL, str(run_cache.path), room, *steps]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
 
-def test_a_full_disk_is_a_record_error_before_any_work(record):
-    (said,) = on_a_full_disk(record, "8192", "prepare")
-    assert str(record.path) in said
-    assert record.runs() == []
-    assert list(record.path.parent.iterdir()) == []
+def test_a_full_disk_is_a_record_error_before_any_work(run_cache):
+    (said,) = on_a_full_disk(run_cache, "8192", "prepare")
+    assert str(run_cache.path) in said
+    assert run_cache.runs() == []
+    assert list(run_cache.path.parent.iterdir()) == []
 
 
-def test_after_preparing_a_run_can_be_written_though_the_disk_is_full_and_later_ones_fail_whole(record):
-    said = on_a_full_disk(record, "reserve", *["add"] * 200)
+def test_after_preparing_a_run_can_be_written_though_the_disk_is_full_and_later_ones_fail_whole(run_cache):
+    said = on_a_full_disk(run_cache, "reserve", *["add"] * 200)
     written = said.index(next(step for step in said if step != "done"))
     assert written >= 20
-    assert all(str(record.path) in step for step in said[written:])
-    assert [run for _, run in record.runs()] == [made()] * written
+    assert all(str(run_cache.path) in step for step in said[written:])
+    assert [run for _, run in run_cache.runs()] == [made()] * written
 
 
-class Small(Record):
+class Small(RunCache):
     """A record on a disk with room for so many pages."""
 
     pages = 2
@@ -563,9 +564,9 @@ class Small(Record):
 
 
 @WRITE
-def test_where_a_new_record_finds_no_room_nothing_is_left(record, use):
-    assert "full" in assert_unusable(Small(record.path), use)
-    assert list(record.path.parent.iterdir()) == []
+def test_where_a_new_record_finds_no_room_nothing_is_left(run_cache, use):
+    assert "full" in assert_unusable(Small(run_cache.path), use)
+    assert list(run_cache.path.parent.iterdir()) == []
 
 
 @WRITE
@@ -577,11 +578,11 @@ def test_where_an_older_record_cannot_be_brought_up_to_date_it_is_left_as_it_is(
     assert old.path.read_bytes() == before
 
 
-def test_a_record_that_is_made_while_it_is_read_is_no_stranger(record, tmp_path, monkeypatch):
+def test_a_record_that_is_made_while_it_is_read_is_no_stranger(run_cache, tmp_path, monkeypatch):
     """What is read is one state of the file: before another process has given it its form, or after."""
-    record.path.parent.mkdir(parents=True, exist_ok=True)
-    record.path.touch()
-    whole = Record(tmp_path / "whole.sqlite")
+    run_cache.path.parent.mkdir(parents=True, exist_ok=True)
+    run_cache.path.touch()
+    whole = RunCache(tmp_path / "whole.sqlite")
     whole.add("key", made())
     with closing(sqlite3.connect(whole.path)) as base:
         form = "\n".join([*base.iterdump(), "PRAGMA user_version = 4;"])
@@ -591,10 +592,10 @@ def test_a_record_that_is_made_while_it_is_read_is_no_stranger(record, tmp_path,
         def execute(self, sql, *given):
             if "sqlite_master" in sql:
                 tried.append(sql)
-                with suppress(sqlite3.OperationalError), closing(sqlite3.connect(record.path, timeout=0)) as other:
+                with suppress(sqlite3.OperationalError), closing(sqlite3.connect(run_cache.path, timeout=0)) as other:
                     other.executescript(form)
             return super().execute(sql, *given)
 
-    monkeypatch.setattr(record, "_connect", lambda: sqlite3.connect(record.path, factory=Meanwhile), raising=False)
-    assert len(record.runs()) in (0, 1)
+    monkeypatch.setattr(run_cache, "_connect", lambda: sqlite3.connect(run_cache.path, factory=Meanwhile), raising=False)
+    assert len(run_cache.runs()) in (0, 1)
     assert tried

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clnr.cli import console_tables
-from clnr.errors import RecordError
+from clnr.errors import RunCacheError
 from clnr.experiments.results import Run, without_nan
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from tests.experiments.test_run_cache import FORMS, USES, earlier, made
 from tests.fuzz import examples
 
@@ -44,57 +44,61 @@ STATEMENTS = st.sampled_from(
 )
 
 
-def assert_usable_or_refused(record: Record) -> None:
+def assert_usable_or_refused(run_cache: RunCache) -> None:
     """Every use of a file works, or is one line and leaves the file as it was."""
     for name in ("runs", "find", "prepare", "add", "runs"):
-        before, said = record.path.read_bytes(), None
+        before, said = run_cache.path.read_bytes(), None
         try:
-            found = USES[name](record)
-        except RecordError as error:
+            found = USES[name](run_cache)
+        except RunCacheError as error:
             said = str(error)
         if said is not None or name in ("runs", "find"):
-            assert record.path.read_bytes() == before
+            assert run_cache.path.read_bytes() == before
         if said is not None:
             assert "\n" not in said
         elif name == "runs":
             console_tables.runs(found)
             json.dumps([without_nan(vars(run)) for _, run in found], allow_nan=False)
-    assert [file.name for file in record.path.parent.iterdir()] == [record.path.name]
+    assert [file.name for file in run_cache.path.parent.iterdir()] == [run_cache.path.name]
 
 
-def three_runs(folder: str) -> Record:
-    record = Record(Path(folder) / "runs.sqlite")
-    for key, run in {"key": made(), "a": made(1, more={"time": {"train_seconds": 1.0}}), "b": made(2, method="Raw")}.items():
-        record.add(key, run)
-    record.prepare()
-    return record
+def three_runs(folder: str) -> RunCache:
+    run_cache = RunCache(Path(folder) / "runs.sqlite")
+    for key, run in {
+        "key": made(),
+        "a": made(1, extra_metrics={"time": {"train_seconds": 1.0}}),
+        "b": made(2, method="Raw"),
+    }.items():
+        run_cache.add(key, run)
+    run_cache.prepare()
+    return run_cache
 
 
 @settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(FIELDS), VALUES), min_size=1, max_size=3), st.sampled_from([*FORMS, 4]))
 def test_whatever_a_row_holds(cells, form):
     with tempfile.TemporaryDirectory() as folder:
-        record = three_runs(folder) if form == 4 else earlier(Record(Path(folder) / "runs.sqlite"), form)
-        with closing(sqlite3.connect(record.path)) as base, base:
+        run_cache = three_runs(folder) if form == 4 else earlier(RunCache(Path(folder) / "runs.sqlite"), form)
+        with closing(sqlite3.connect(run_cache.path)) as base, base:
             known = {row[1] for row in base.execute("PRAGMA table_info(runs)")}
             for name, value in cells:
                 if name in known:
                     base.execute(f"UPDATE OR IGNORE runs SET {name} = ?", [value])
-        assert_usable_or_refused(record)
+        assert_usable_or_refused(run_cache)
 
 
 @settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.lists(STATEMENTS, min_size=1, max_size=4))
 def test_whatever_has_become_of_the_schema(statements):
     with tempfile.TemporaryDirectory() as folder:
-        record = three_runs(folder)
-        with closing(sqlite3.connect(record.path, isolation_level=None)) as base:
+        run_cache = three_runs(folder)
+        with closing(sqlite3.connect(run_cache.path, isolation_level=None)) as base:
             for statement in statements:
                 try:
                     base.execute(statement)
                 except sqlite3.Error:
                     continue
-        assert_usable_or_refused(record)
+        assert_usable_or_refused(run_cache)
 
 
 @settings(max_examples=examples(60), deadline=None, derandomize=True)
@@ -103,10 +107,10 @@ def test_whatever_has_become_of_the_schema(statements):
 )
 def test_whatever_bytes_are_damaged(changes, end):
     with tempfile.TemporaryDirectory() as folder:
-        record = three_runs(folder)
-        content = bytearray(record.path.read_bytes())
+        run_cache = three_runs(folder)
+        content = bytearray(run_cache.path.read_bytes())
         for place, byte in changes:
             # The header, and the schema after it, are where most depends on a byte.
             content[place % (len(content) if place % 2 else 1200)] = byte
-        record.path.write_bytes(content if end is None else content[: end % len(content)])
-        assert_usable_or_refused(record)
+        run_cache.path.write_bytes(content if end is None else content[: end % len(content)])
+        assert_usable_or_refused(run_cache)

@@ -16,9 +16,9 @@ import torch
 from clnr import methods
 from clnr.engine import cpu
 from clnr.engine.cpu import CompiledEngine
-from clnr.errors import RecordError, TrainingError
+from clnr.errors import RunCacheError, TrainingError
 from clnr.experiments import runner as module
-from clnr.experiments.run_cache import Record, run_key
+from clnr.experiments.run_cache import RunCache, run_key
 from clnr.experiments.runner import Session
 from clnr.graph import Split
 from clnr.methods import CLNR, RAW
@@ -33,7 +33,7 @@ GRAPH = tiny(60, 150)
 
 
 def session(seeds=2, again=False, bar=None):
-    return Session(seeds, cpu(), Record(), again, bar or Bar(None, quiet=True))
+    return Session(seeds, cpu(), RunCache(), again, bar or Bar(None, quiet=True))
 
 
 class Remarks(Bar):
@@ -52,7 +52,7 @@ def test_runs_are_of_all_seeds_and_all_recorded():
     assert failure is None
     assert [run.seed for run in summary.runs] == [0, 1, 2]
     for run in summary.runs:
-        assert Record().find(run_key(GRAPH, CLNR, QUICK, run.seed, cpu())) == run
+        assert RunCache().find(run_key(GRAPH, CLNR, QUICK, run.seed, cpu())) == run
 
 
 def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
@@ -63,7 +63,7 @@ def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
     more, _ = session(3, bar=remarks).runs(CLNR, GRAPH, QUICK)
     assert ran == [2]
     assert more.runs[:2] == first.runs
-    assert remarks.said == [f"CLNR: 2 of 3 from the record ({Record().path}); --again runs them anew"]
+    assert remarks.said == [f"CLNR: 2 of 3 from the record ({RunCache().path}); --again runs them anew"]
     session(2, again=True).runs(CLNR, GRAPH, QUICK)
     assert ran == [2, 0, 1]
 
@@ -86,7 +86,7 @@ def test_another_recipe_or_method_is_run(compiled):
     for method, recipe in ((CLNR, QUICK), (CLNR, QUICK.but(epochs=2)), (RAW, QUICK)):
         session(1, bar=remarks).runs(method, GRAPH, recipe)
     assert remarks.said == []
-    assert [run.method for _, run in Record().runs()] == ["CLNR", "CLNR", "Raw"]
+    assert [run.method for _, run in RunCache().runs()] == ["CLNR", "CLNR", "Raw"]
 
 
 def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
@@ -96,7 +96,7 @@ def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
     monkeypatch.setattr(type(made.engine), "together", 2)
     summary, _ = made.runs(CLNR, GRAPH, QUICK)
     assert groups == [[0, 1], [2, 3], [4]]
-    assert [run.together for run in summary.runs] == [2, 2, 2, 2, 1]
+    assert [run.parallel_seeds for run in summary.runs] == [2, 2, 2, 2, 1]
     monkeypatch.undo()
     alone, _ = session(5, again=True).runs(CLNR, GRAPH, QUICK)
     assert [run.strict for run in alone.runs] == [run.strict for run in summary.runs]
@@ -105,22 +105,22 @@ def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
 def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
     whole = Model.loss
 
-    def loss(self, parameters, moment):
-        return whole(self, parameters, moment) * (float("nan") if moment.seed == 1 else 1)
+    def loss(self, parameters, step):
+        return whole(self, parameters, step) * (float("nan") if step.seed == 1 else 1)
 
     monkeypatch.setattr(Model, "loss", loss)
     made = session(3)
     monkeypatch.setattr(type(made.engine), "together", 3)
     with pytest.raises(TrainingError, match="nan at epoch 1"):
         made.runs(CLNR, GRAPH, QUICK)
-    assert [run.seed for _, run in Record().runs()] == [0, 2]
+    assert [run.seed for _, run in RunCache().runs()] == [0, 2]
 
 
 def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
     def full(self, key, run, again):
-        raise RecordError("the record is full")
+        raise RunCacheError("the record is full")
 
-    monkeypatch.setattr(Record, "add", full)
+    monkeypatch.setattr(RunCache, "add", full)
     summary, failure = session(2).runs(CLNR, GRAPH, QUICK)
     assert len(summary.runs) == 2
     assert str(failure) == "the record is full"
@@ -129,18 +129,18 @@ def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
 def test_a_single_run_is_kept_nowhere():
     result = session().run(CLNR, GRAPH, 5, QUICK)
     assert (result.seed, result.epochs) == (5, 3)
-    assert Record().runs() == []
+    assert RunCache().runs() == []
 
 
 def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):
     monkeypatch.setattr(module, "err", module.Console(stderr=True, force_terminal=True, width=100))
     with progress_bar(quiet=False) as bar:
-        with bar.training("something", 3) as watch:
+        with bar.training("something", 3) as progress:
             (task,) = bar._progress.tasks
             assert (task.total, task.completed) == (3, 0)
-            watch(2, 0.5)
+            progress(2, 0.5)
             assert (task.completed, task.fields["note"]) == (2, "loss 0.500")
-            watch(3, 0.25)
+            progress(3, 0.25)
             assert task.fields["note"] == "evaluating"
         assert bar._progress.tasks == []
         bar.fetched("file", 3, 10)
@@ -153,8 +153,8 @@ def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):
 def test_without_a_terminal_there_is_no_bar(capsys, quiet):
     with progress_bar(quiet) as bar:
         bar.fetched("file", 1, None)
-        with bar.training("something", 3) as watch:
-            assert watch is None
+        with bar.training("something", 3) as progress:
+            assert progress is None
         bar.remark("by the way")
     assert ("by the way" in capsys.readouterr().err) is not quiet
 
@@ -258,7 +258,7 @@ def test_the_same_runs_made_twice_at_once_are_recorded_once():
     looked = threading.Barrier(2)
 
     def after_both(again: bool) -> None:
-        class Late(Record):
+        class Late(RunCache):
             def find(self, key):
                 found = super().find(key)
                 looked.wait(60)
@@ -268,9 +268,9 @@ def test_the_same_runs_made_twice_at_once_are_recorded_once():
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(after_both, [False, False]))
-    assert sorted(run.seed for _, run in Record().runs()) == [0, 1]
+    assert sorted(run.seed for _, run in RunCache().runs()) == [0, 1]
     after_both(True)
-    assert sorted(run.seed for _, run in Record().runs()) == [0, 0, 1, 1]
+    assert sorted(run.seed for _, run in RunCache().runs()) == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(

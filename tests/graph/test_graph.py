@@ -30,10 +30,10 @@ def same(a, b):
 
 def test_edges_both_ways():
     graph = Graph.from_edges([0, 0, 3, 2], [1, 2, 1, 2], X)
-    assert graph.incoming.start.tolist() == [0, 0, 2, 4, 4]
-    assert graph.incoming.nodes.tolist() == [0, 3, 0, 2]
-    assert graph.outgoing.start.tolist() == [0, 2, 2, 3, 4]
-    assert graph.outgoing.nodes.tolist() == [1, 2, 2, 1]
+    assert graph.incoming.indptr.tolist() == [0, 0, 2, 4, 4]
+    assert graph.incoming.indices.tolist() == [0, 3, 0, 2]
+    assert graph.outgoing.indptr.tolist() == [0, 2, 2, 3, 4]
+    assert graph.outgoing.indices.tolist() == [1, 2, 2, 1]
     assert graph.directed
     assert graph.num_edges == 4
 
@@ -61,7 +61,7 @@ def test_nothing_can_be_changed():
     graph = tiny(sparse=True, weighted=True)
     with pytest.raises(dataclasses.FrozenInstanceError):
         graph.name = "other"
-    for array in (graph.features.data, graph.incoming.nodes, graph.outgoing.weight, graph.labels):
+    for array in (graph.features.data, graph.incoming.indices, graph.outgoing.weight, graph.labels):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 
@@ -139,7 +139,7 @@ def test_networkx_loops_and_tuples_for_names():
 def test_rows_summing_to_one():
     for form in FORMS[:2]:
         graph = tiny(**form)
-        before, after = dense(graph.features), dense(graph.with_rows_summing_to_one().features)
+        before, after = dense(graph.features), dense(graph.row_normalize().features)
         total = before.sum(1, keepdims=True)
         np.testing.assert_allclose(after, before / np.where(total == 0, 1, total), rtol=1e-6)
 

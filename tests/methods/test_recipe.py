@@ -7,10 +7,9 @@ import pytest
 
 from clnr.datasets import DATASETS
 from clnr.errors import RecipeError, UnknownName
-from clnr.experiments.run import shelf
 from clnr.methods import CLNR, METHODS, UNTRAINED
 from clnr.methods import recipe as recipe_module
-from clnr.methods.presets import ANY, Published, shelved
+from clnr.methods.presets import ANY, Published, preset, shelved
 from clnr.methods.recipe import KEYS, SECOND, SPECS, Recipe, parse
 
 # The paper's table of hyper-parameters, typed from its print.
@@ -79,7 +78,7 @@ ELSEWHERE = {
 @pytest.mark.parametrize("line", PAPER.strip().splitlines())
 def test_recipes_are_the_papers(line):
     dataset, *numbers = line.split()
-    values = shelf(CLNR, dataset).recipe.to_dict()
+    values = preset(CLNR, dataset).recipe.to_dict()
     assert [values[name] for name in COLUMNS.split()] == [float(number) for number in numbers]
     assert values["encoder"] == ("mlp" if dataset == "cs" else "gcn")
     assert (values["hidden"], values["mask"], values["sampled_nodes"], values["probe_steps"]) == (512, "columns", 1024, 2000)
@@ -91,7 +90,7 @@ def test_published_results_are_the_papers(method):
     numbers = [float(number) for number in lines.get(method.name, [])]
     printed = dict(zip(SETS, zip(numbers[::2], numbers[1::2], strict=True), strict=False))
     for dataset in DATASETS:
-        published = shelf(method, dataset).published
+        published = preset(method, dataset).published
         assert (published and published[:2]) == printed.get(dataset), dataset
 
 
@@ -100,26 +99,26 @@ def test_rivals_have_their_authors_numbers(name, table):
     for key, values in table.items():
         for dataset, value in zip(SETS, values, strict=False):
             if value is not None:
-                assert getattr(shelf(METHODS[name], dataset).recipe, key) == value, (dataset, key)
+                assert getattr(preset(METHODS[name], dataset).recipe, key) == value, (dataset, key)
 
 
 @pytest.mark.parametrize("dataset", SETS)
 def test_grace_differs_from_clnr_in_epochs_and_learning_rate_alone(dataset):
-    ours, theirs = (shelf(METHODS[name], dataset).recipe.to_dict() for name in ("CLNR", "GRACE"))
+    ours, theirs = (preset(METHODS[name], dataset).recipe.to_dict() for name in ("CLNR", "GRACE"))
     assert {key for key in KEYS if ours[key] != theirs[key]} <= {"epochs", "learning_rate"}
 
 
 @pytest.mark.parametrize("dataset", BGRL)
 def test_bgrls_rates_and_widths_are_its_authors(dataset):
     keys = ("hidden", "dimension", "edge_drop", "edge_drop_2", "feature_mask", "feature_mask_2", "learning_rate")
-    recipe = shelf(METHODS["BGRL"], dataset).recipe
+    recipe = preset(METHODS["BGRL"], dataset).recipe
     assert tuple(getattr(recipe, key) for key in keys) == BGRL[dataset]
     assert recipe.epochs == 10000
 
 
 @pytest.mark.parametrize("dataset", ["cora", "citeseer", "pubmed"])
 def test_where_bgrls_authors_have_no_rates_ours_are_said_to_be_ours(dataset):
-    sources = shelf(METHODS["BGRL"], dataset).sources
+    sources = preset(METHODS["BGRL"], dataset).sources
     for key in ("epochs", "learning_rate", "edge_drop", "edge_drop_2", "feature_mask", "feature_mask_2"):
         assert sources[key].startswith("ours")
 
@@ -127,15 +126,15 @@ def test_where_bgrls_authors_have_no_rates_ours_are_said_to_be_ours(dataset):
 @pytest.mark.parametrize("dataset", SETS[:3])
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_where_a_data_set_has_no_numbers_of_its_own_the_authors_hold(name, dataset):
-    recipe = shelf(METHODS[name], dataset).recipe.to_dict()
+    recipe = preset(METHODS[name], dataset).recipe.to_dict()
     assert recipe | ELSEWHERE[name] == recipe
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_every_method_has_a_recipe_for_every_data_set_with_its_sources(method, dataset):
-    found = shelf(method, dataset)
-    assert found.row in method.lineage
+    found = preset(method, dataset)
+    assert found.row in method.ancestry
     assert set(found.sources) == set(KEYS)
     assert all(found.sources.values())
     assert not [key for key, source in found.sources.items() if "TODO" in source]
@@ -154,8 +153,8 @@ def test_every_file_on_the_shelf_is_a_data_sets_and_every_row_a_methods():
 
 
 def test_a_variant_uses_its_parents_numbers_but_not_its_result():
-    found = shelf(UNTRAINED, "cora")
-    assert (found.row, found.recipe, found.published) == ("CLNR", shelf(CLNR, "cora").recipe, None)
+    found = preset(UNTRAINED, "cora")
+    assert (found.row, found.recipe, found.published) == ("CLNR", preset(CLNR, "cora").recipe, None)
 
 
 # -- how rows make a recipe ------------------------------------------------------------------------------------------------
@@ -201,7 +200,7 @@ def test_the_nearest_ancestor_with_numbers_names_the_row_and_a_result_is_nobody_
 
 
 def test_a_data_set_off_the_shelf_gets_the_defaults():
-    found = shelf(CLNR, None)
+    found = preset(CLNR, None)
     assert (found.row, found.recipe, found.published) == (None, Recipe(), None)
 
 

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.augment.augmentations import DropEdges, DropOut, DropUnimportantEdges, MaskFeatures
+from clnr.augment.augmentations import AdaptiveDropEdges, DropEdges, EncoderDropout, MaskFeatures
 from clnr.datasets import DATASETS
 from clnr.engine import Reference, View, cpu
 from clnr.engine.cuda import KernelEngine
 from clnr.errors import ClnrError, MethodError, UnknownName
-from clnr.experiments.run import lesson_of, run, shelf
+from clnr.experiments.run import run, supervision_of
 from clnr.graph import Graph, Split
-from clnr.methods import CLNR, DROP, GRACE, METHODS, RAW, UNTRAINED, Architecture, find
+from clnr.methods import CLNR, GRACE, METHODS, RAW, UNIFORM, UNTRAINED, Architecture, find
+from clnr.methods.presets import preset
 from clnr.methods.recipe import KEYS, PROBE, SPECS, Recipe
-from clnr.nn.encoders import Momentum
-from clnr.nn.objectives import Lesson, Moment, Objective
+from clnr.nn.encoders import MomentumEncoder
+from clnr.nn.objectives import Objective, StepContext, Supervision
 from clnr.nn.postprocess import Head, Postprocess, Standardize
 from clnr.training.loop import fit
 from tests.conftest import tiny
@@ -65,13 +66,13 @@ def lesson_in(method, graph):
         return None
     nodes, labels = torch.arange(graph.num_nodes), torch.tensor(graph.labels)
     train, validation = nodes[0::3], nodes[1::3]
-    return Lesson(train, labels[train], validation, labels[validation])
+    return Supervision(train, labels[train], validation, labels[validation])
 
 
 def trained(method, graph, recipe=SMALL, seed=0):
-    model, placed = method.build(recipe), ENGINE.place(graph)
-    fitted = fit(model, ENGINE, placed, recipe, seed, lesson=lesson_in(method, graph))
-    return fitted, model.embed(fitted.parameters, ENGINE, View(placed))
+    model, device_graph = method.build(recipe), ENGINE.to_device(graph)
+    fitted = fit(model, ENGINE, device_graph, recipe, seed, supervision=lesson_in(method, graph))
+    return fitted, model.embed(fitted.parameters, ENGINE, View(device_graph))
 
 
 def kinds():
@@ -143,7 +144,7 @@ class TestEveryRun:
     @pytest.mark.parametrize("epochs", [0, 1, 2, 3])
     def test_any_number_of_epochs_will_do(self, method, epochs):
         """With the method's own warm-up, schedule and patience."""
-        recipe = shelf(method, "embedded").recipe.but(hidden=16, dimension=8, heads=2, epochs=epochs, probe_steps=5)
+        recipe = preset(method, "embedded").recipe.but(hidden=16, dimension=8, heads=2, epochs=epochs, probe_steps=5)
         result = run(method, tiny(60, 150), recipe=recipe, device="cpu")
         assert result.epochs == (epochs if method.objective else 0)
         assert (result.epoch_ms is None) is (result.epochs == 0)
@@ -164,8 +165,8 @@ def test_grace_is_clnr_with_a_head_in_the_postprocess_place():
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("name", ["nCLNR", "dCLNR", "rCLNR", "GCLNR"])
 def test_the_papers_ablation_shares_clnrs_recipe(name, dataset):
-    found = shelf(METHODS[name], dataset)
-    assert (found.recipe, found.row, found.published) == (shelf(CLNR, dataset).recipe, "CLNR", None)
+    found = preset(METHODS[name], dataset)
+    assert (found.recipe, found.row, found.published) == (preset(CLNR, dataset).recipe, "CLNR", None)
 
 
 # -- keys ------------------------------------------------------------------------------------------------------------------
@@ -294,15 +295,15 @@ def test_but_changes_what_it_names_and_remembers_its_parent():
     assert plain.postprocess == ()
     assert CLNR.postprocess == (Standardize,)
     assert plain.encoder is CLNR.encoder
-    assert plain.but("plainer", "").lineage == ("plainer", "plain", "CLNR")
+    assert plain.but("plainer", "").ancestry == ("plainer", "plain", "CLNR")
     assert plain.parts() != CLNR.parts()
     assert CLNR.but("twin", "the same by another name").parts() == CLNR.parts()
 
 
 def test_twins_are_two_views_drawn_alike():
-    twins = {method.name for method in METHODS.values() if method.twins}
+    symmetric_views = {method.name for method in METHODS.values() if method.symmetric_views}
     pairs = {"CLNR", "nCLNR", "dCLNR", "rCLNR", "GCLNR", "GRACE", "GRACE-all", "GCA", "CCA-SSG", "BGRL"}
-    assert twins - {"Raw", "Untrained"} == pairs
+    assert symmetric_views - {"Raw", "Untrained"} == pairs
     assert {method.name for method in METHODS.values() if method.supervised} == {"GCN", "GAT"}
 
 
@@ -349,12 +350,12 @@ def test_what_follows_is_not_trained():
     """BGRL's target moves, but only as its momentum says: with a momentum of 1 it stays."""
     recipe = SMALL.but(momentum=1.0, epochs=4, weight_decay=0.1)
     method = METHODS["BGRL"]
-    assert method.encoder is Momentum
+    assert method.encoder is MomentumEncoder
     fitted, _ = trained(method, tiny(), recipe)
     start = method.build(recipe).init(12, 0)
-    still = [torch.equal(value, fitted.parameters[name]) for name, value in start.items() if ".target." in name]
+    eval_views = [torch.equal(value, fitted.parameters[name]) for name, value in start.items() if ".target." in name]
     moved = [not torch.equal(value, fitted.parameters[name]) for name, value in start.items() if ".online." in name]
-    assert all(still)
+    assert all(eval_views)
     assert all(moved)
 
 
@@ -372,7 +373,7 @@ def test_names_in_any_case():
 
 @dataclasses.dataclass(frozen=True)
 class Lacks(Objective):
-    def __call__(self, parameters, views, moment):
+    def __call__(self, parameters, views, step):
         return views[0].sum()
 
 
@@ -412,8 +413,8 @@ class Unfinished(Postprocess):
         ({"postprocess": (Shadowed,)}, "New, postprocess: Shadowed has a default for momentum, which the recipe fills in"),
         ({"postprocess": (Unfilled,)}, "New, postprocess: Unfilled asks for sharpness, which no recipe has; give it a default"),
         ({"postprocess": (Unfinished,)}, "New, postprocess: Unfinished does not define __call__"),
-        ({"views": DROP}, "New: views are a tuple of one tuple of parts for each view"),
-        ({"views": (DROP, (Standardize,))}, "New, views: Standardize is no subclass of Alter"),
+        ({"views": UNIFORM}, "New: views are a tuple of one tuple of parts for each view"),
+        ({"views": (UNIFORM, (Standardize,))}, "New, views: Standardize is no subclass of Alter"),
         ({"encoder": None}, "New, encoder: None is not a class"),
         ({"head": Bare}, "unknown place of a method 'head'; .*known: encoder, views, postprocess, objective"),
     ],
@@ -424,7 +425,7 @@ def test_a_mistake_in_a_declaration_is_told_where_it_was_made(changes, said):
         CLNR.but("New", "", **changes)
 
 
-@pytest.mark.parametrize("twice", [(DropEdges, DropUnimportantEdges), (MaskFeatures, DropOut)], ids=["edges", "features"])
+@pytest.mark.parametrize("twice", [(DropEdges, AdaptiveDropEdges), (MaskFeatures, EncoderDropout)], ids=["edges", "features"])
 def test_two_parts_that_change_the_same_thing_are_refused(twice):
     method = CLNR.but("New", "", views=(twice, twice))
     recipe = Recipe(hidden=4, dimension=3, epochs=1, dropout=0.5)
@@ -449,12 +450,12 @@ def test_what_is_not_formed_changes_nothing(monkeypatch, name, encoder):
     """The loss and its gradients, with few of many nodes sampled, as if all rows had been formed."""
     graph, method = tiny(80, 200), METHODS[name]
     model = method.build(Recipe(encoder=encoder, layers=3, hidden=8, dimension=8, sampled_nodes=9))
-    placed = ENGINE.place(graph)
-    moment = Moment(ENGINE, placed, 1, 4, 10)
+    device_graph = ENGINE.to_device(graph)
+    step = StepContext(ENGINE, device_graph, 1, 4, 10)
 
     def learned():
         parameters = {key: value.requires_grad_() for key, value in model.init(graph.num_features, 1).items()}
-        loss = model.loss(parameters, moment)
+        loss = model.loss(parameters, step)
         return loss, torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
 
     late = learned()
@@ -468,8 +469,8 @@ def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
     monkeypatch.setattr(Head, "__call__", lambda self, parameters, z: seen.append(len(z)) or call(self, parameters, z))
     for name in ("GRACE", "GCLNR"):
         model = METHODS[name].build(SMALL.but(sampled_nodes=9))
-        placed = ENGINE.place(tiny(80, 200))
-        model.loss(model.init(placed.graph.num_features, 0), Moment(ENGINE, placed, 0, 0, 1))
+        device_graph = ENGINE.to_device(tiny(80, 200))
+        model.loss(model.init(device_graph.graph.num_features, 0), StepContext(ENGINE, device_graph, 0, 0, 1))
     assert seen == [9, 9, 80, 80]
 
 
@@ -490,14 +491,14 @@ def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
     monkeypatch.setattr(KernelEngine, "dense_above", 1.0)
     graph = tiny(sparse=True)
     recipe = Recipe(hidden=16, dimension=3, epochs=1, sampled_nodes=10, dropout=0.2, heads=2)
-    lesson = lesson_of(graph, 0, device)[0] if method.supervised else None
+    supervision = supervision_of(graph, 0, device)[0] if method.supervised else None
     losses = []
     for engine in (Reference(device), KernelEngine(device), KernelEngine(device, torch.bfloat16)):
-        model, placed = method.build(recipe), engine.place(graph)
-        fitted = fit(model, engine, placed, recipe, 0, lesson=lesson)
+        model, device_graph = method.build(recipe), engine.to_device(graph)
+        fitted = fit(model, engine, device_graph, recipe, 0, supervision=supervision)
         losses.append(fitted.losses)
-        for each in (engine, engine.exact):
-            z = model.embed(fitted.parameters, each, View(placed))
+        for each in (engine, engine.float32):
+            z = model.embed(fitted.parameters, each, View(device_graph))
             assert z.dtype == torch.float32
             assert z.isfinite().all()
     torch.testing.assert_close(losses[0], losses[1], rtol=1e-4, atol=1e-5)
@@ -513,9 +514,9 @@ def test_the_reference_runs_no_kernel_that_it_is_the_oracle_of(name, monkeypatch
     engine = Reference(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     for sampled in (0, 9):
         recipe = SMALL.but(sampled_nodes=sampled, epochs=2)
-        model, placed = METHODS[name].build(recipe), engine.place(tiny(80, 200))
-        fitted = fit(model, engine, placed, recipe, 0)
-        assert model.embed(fitted.parameters, engine, View(placed)).isfinite().all()
+        model, device_graph = METHODS[name].build(recipe), engine.to_device(tiny(80, 200))
+        fitted = fit(model, engine, device_graph, recipe, 0)
+        assert model.embed(fitted.parameters, engine, View(device_graph)).isfinite().all()
 
 
 def drawn(method, recipe):

@@ -6,7 +6,7 @@ import torch
 
 from clnr import rng
 from clnr.nn.layers import (
-    at,
+    add_prefix,
     batch_norm,
     bilinear,
     convolution_layers,
@@ -16,8 +16,8 @@ from clnr.nn.layers import (
     perceptron,
     prelu,
     prelu_linear,
-    slopes,
-    under,
+    prelu_weights,
+    sub_dict,
 )
 from tests import oracles
 
@@ -30,16 +30,16 @@ def numbers(*shape, scale=1.0):
 
 def test_under_undoes_at_and_takes_only_its_own():
     own, other = {"0.weight": numbers(2), "a.b": numbers(1)}, {"x": numbers(1)}
-    everything = at("here", own) | at("here.too", other) | at("hereafter", other)
+    everything = add_prefix("here", own) | add_prefix("here.too", other) | add_prefix("hereafter", other)
     assert everything.keys() == {"here.0.weight", "here.a.b", "here.too.x", "hereafter.x"}
-    assert under(at("here", own) | at("hereafter", other), "here") == own
-    assert under(everything, "here.too") == other
-    assert under(everything, "her") == {}
+    assert sub_dict(add_prefix("here", own) | add_prefix("hereafter", other), "here") == own
+    assert sub_dict(everything, "here.too") == other
+    assert sub_dict(everything, "her") == {}
 
 
 def test_under_shares_the_tensors():
     parameters = {"a.x": torch.zeros(2)}
-    under(parameters, "a")["x"].add_(1)
+    sub_dict(parameters, "a")["x"].add_(1)
     assert parameters["a.x"].tolist() == [1, 1]
 
 
@@ -116,7 +116,7 @@ def test_a_layer_after_prelu_keeps_only_what_it_was_given():
 
 
 def test_slopes_begin_at_a_quarter():
-    assert {name: float(value) for name, value in slopes(2).items()} == {"0.slope": 0.25, "1.slope": 0.25}
+    assert {name: float(value) for name, value in prelu_weights(2).items()} == {"0.slope": 0.25, "1.slope": 0.25}
 
 
 @pytest.mark.parametrize("rows", [1, 2, 30])

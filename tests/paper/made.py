@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clnr.experiments.results import Run
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.paper.scope import Batch
 from clnr.support import code_digest, environment
 
@@ -41,9 +41,9 @@ def made(batch: Batch, seed: int = 0, **changes) -> Run:
     return Run(**(values | changes))
 
 
-def record_of(*runs: Run) -> Record:
+def record_of(*runs: Run) -> RunCache:
     """The test's own record, with some runs in it."""
-    record = Record()
+    run_cache = RunCache()
     for index, run in enumerate(runs):
-        record.add(f"{index}", run)
-    return record
+        run_cache.add(f"{index}", run)
+    return run_cache

@@ -160,11 +160,15 @@ def test_a_claim_fails_where_the_runs_speak_against_it(world, method, sets, shif
 
 def test_speed_sensitivity_and_clusters_can_fail_too(world):
     def slower(run):
-        return dataclasses.replace(run, more=run.more | {"time": {"train_seconds": 5.0}}) if run.method == "CLNR" else run
+        return (
+            dataclasses.replace(run, extra_metrics=run.extra_metrics | {"time": {"train_seconds": 5.0}})
+            if run.method == "CLNR"
+            else run
+        )
 
     def worse(run):
         scores = {"clusters": dict(zip(SCORES, (0.0, 3.0, 10.0), strict=True))}
-        return dataclasses.replace(run, more=run.more | scores) if run.method == "CLNR" else run
+        return dataclasses.replace(run, extra_metrics=run.extra_metrics | scores) if run.method == "CLNR" else run
 
     def touchy(run):
         narrow = run.method == "CLNR" and run.recipe["dimension"] == 64

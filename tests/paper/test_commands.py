@@ -9,7 +9,7 @@ import pytest
 
 from clnr import run
 from clnr.errors import TrainingError
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, GRACE
 from clnr.paper import scope
 from clnr.paper.claims import CLAIMS
@@ -49,10 +49,10 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
         recipe = scope.Scope(quick=True).batch(method, "embedded").recipe
         alone = run(method, "embedded", recipe=recipe, device="cpu")
         assert [table[line][2], table[line + 1][2]] == [f"{alone.strict:.2f}", f"{alone.paper:.2f}"]
-    count = len(Record().runs())
+    count = len(RunCache().runs())
     second = clnr("paper", *SMALL, "--out", tmp_path / "second")
     assert second.err.startswith("0 runs to do, ")
-    assert len(Record().runs()) == count
+    assert len(RunCache().runs()) == count
     for path in (tmp_path / "first").iterdir():
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
     alone = clnr("table", 2, *SMALL)
@@ -64,21 +64,21 @@ def test_a_table_that_needs_no_runs_is_printed_at_once(clnr):
     rows = list(csv.reader(io.StringIO(clnr("table", "5", "--format", "csv", "--datasets", "cora").out)))
     assert rows[1] == ["Cora", "50", "2", "512", "0.5", "0.001", "0", "0.2", "0.5", "0.005", "0.0001"]
     assert "\\toprule" in clnr("table", "5", "--format", "latex", "--datasets", "cora").out
-    assert not Record().path.exists()
+    assert not RunCache().path.exists()
 
 
 def test_a_plan_is_told_and_nothing_done(clnr):
     ended = clnr("table", "2", *SMALL, "--plan")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("2 runs to do, 0 in the record; about ")
-    assert not Record().path.exists()
+    assert not RunCache().path.exists()
 
 
 def test_as_is_shows_what_there_is_and_runs_nothing(clnr):
     ended = clnr("table", "2", *SMALL, "--as-is")
     assert ended.code == 0
     assert "| CLNR | strict | not run |" in ended.out
-    assert not Record().path.exists()
+    assert not RunCache().path.exists()
 
 
 def test_what_the_record_has_of_another_device_can_be_shown(clnr):
@@ -135,4 +135,4 @@ def test_a_folder_that_cannot_be_written_is_told(clnr, tmp_path):
     (tmp_path / "file").write_text("x")
     said = assert_refused(clnr("paper", *SMALL, "--out", tmp_path / "file"))
     assert "file cannot be made a folder" in said
-    assert not Record().path.exists()
+    assert not RunCache().path.exists()

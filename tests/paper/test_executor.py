@@ -11,7 +11,7 @@ import pytest
 
 from clnr.engine import cpu
 from clnr.errors import TrainingError
-from clnr.experiments.run_cache import Record, run_key
+from clnr.experiments.run_cache import RunCache, run_key
 from clnr.methods import CLNR, NCLNR
 from clnr.paper import executor
 from clnr.paper.executor import Site, do, do_all
@@ -29,7 +29,7 @@ def batch(method=CLNR, measures=(), **changes):
 
 
 def site():
-    return Site(Record().path, ON_CPU)
+    return Site(RunCache().path, ON_CPU)
 
 
 def test_a_job_is_made_and_recorded_under_its_key():
@@ -39,7 +39,7 @@ def test_a_job_is_made_and_recorded_under_its_key():
     assert told[-1] == 2
     graph = site().load("embedded")
     for seed in (0, 1):
-        assert Record().find(run_key(graph, CLNR, batch().recipe, seed, cpu())).seed == seed
+        assert RunCache().find(run_key(graph, CLNR, batch().recipe, seed, cpu())).seed == seed
 
 
 def test_what_another_process_has_made_by_now_is_not_made_again(monkeypatch):
@@ -54,7 +54,7 @@ def test_what_another_process_has_made_by_now_is_not_made_again(monkeypatch):
 def test_what_another_process_is_at_is_left_to_it_and_comes_last():
     fcntl = pytest.importorskip("fcntl")
     busy, free = Job(batch(), (0,)), Job(batch(NCLNR), (0,))
-    path = site().record.parent / "working" / busy.digest
+    path = site().run_cache.parent / "working" / busy.digest
     path.parent.mkdir(parents=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -62,18 +62,18 @@ def test_what_another_process_is_at_is_left_to_it_and_comes_last():
         all_of_it = do_all([busy, free], site(), 1)
         assert next(all_of_it).job is free
     assert [done.job for done in all_of_it] == [busy]
-    assert len(Record().runs()) == 2
+    assert len(RunCache().runs()) == 2
     assert not list(path.parent.iterdir())
 
 
 def test_measures_are_made_and_timed_runs_are_made_alone_after_a_warm_up(monkeypatch):
     monkeypatch.setattr(type(cpu()), "together", 8)
     do(Job(batch(measures=("clusters", "time")), (0, 1)), site())
-    found = Archive(Record(), ON_CPU).seeds(batch(measures=("clusters", "time")))
-    assert [run.together for run in found.values()] == [1, 1]
-    assert set(found[0].more) == {"clusters", "time"}
+    found = Archive(RunCache(), ON_CPU).seeds(batch(measures=("clusters", "time")))
+    assert [run.parallel_seeds for run in found.values()] == [1, 1]
+    assert set(found[0].extra_metrics) == {"clusters", "time"}
     # The warm-up is recorded nowhere.
-    assert len(Record().runs()) == 2
+    assert len(RunCache().runs()) == 2
 
 
 def test_a_training_that_fails_is_told_and_the_others_stay(monkeypatch):
@@ -85,17 +85,17 @@ def test_a_training_that_fails_is_told_and_the_others_stay(monkeypatch):
     monkeypatch.setattr(executor, "runs", broken)
     done = do(Job(batch(), (0, 1)), site())
     assert (done.runs, done.failure) == (1, "the loss became nan")
-    assert len(Record().runs()) == 1
+    assert len(RunCache().runs()) == 1
 
 
 def test_several_processes_make_all_and_the_timed_last():
     batches = [batch(measures=("time",), temperature=0.7), batch(), batch(NCLNR)]
-    ahead = plan(batches, Archive(Record(), ON_CPU), cpu(), {})
+    ahead = plan(batches, Archive(RunCache(), ON_CPU), cpu(), {})
     done = list(do_all(ahead.jobs, site(), 2))
     assert sum(each.runs for each in done) == ahead.runs == 6
     assert [each.job.batch.timed for each in done[-2:]] == [True, True]
     assert not any(each.job.batch.timed for each in done[:-2])
-    again = plan(batches, Archive(Record(), ON_CPU), cpu(), {})
+    again = plan(batches, Archive(RunCache(), ON_CPU), cpu(), {})
     assert (again.jobs, again.recorded) == ((), 6)
 
 
@@ -139,9 +139,9 @@ def alive(pid: int) -> bool:
 )
 def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how):
     process = start(tmp_path / "stopped", "--jobs", "2")
-    record = Record(tmp_path / "stopped" / "state" / "runs.sqlite")
+    run_cache = RunCache(tmp_path / "stopped" / "state" / "runs.sqlite")
     deadline = time.monotonic() + 600
-    while not record.runs() and time.monotonic() < deadline:
+    while not run_cache.runs() and time.monotonic() < deadline:
         time.sleep(0.05)
     children = workers(process.pid)
     assert children
@@ -154,7 +154,7 @@ def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how
     while any(map(alive, children)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(alive, children))
-    kept = len(record.runs())
+    kept = len(run_cache.runs())
     assert kept
     second, whole = start(tmp_path / "stopped"), start(tmp_path / "whole", "--jobs", "2")
     table, told = second.communicate(timeout=600)
@@ -169,8 +169,8 @@ def test_two_commands_at_once_share_the_work_and_give_the_same_table(tmp_path):
     (first, _), (second, _) = (each.communicate(timeout=600) for each in pair)
     assert first == second
     assert "not run" not in first
-    record = Record(tmp_path / "shared" / "state" / "runs.sqlite")
-    made = [(run.method, run.seed) for _, run in record.runs()]
+    run_cache = RunCache(tmp_path / "shared" / "state" / "runs.sqlite")
+    made = [(run.method, run.seed) for _, run in run_cache.runs()]
     # Where the system has no locks, both may make the same run, which does no harm.
     assert len(set(made)) == 4
     assert len(made) == 4 or not sys.platform.startswith(("linux", "darwin"))

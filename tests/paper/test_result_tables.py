@@ -5,8 +5,8 @@ import statistics
 
 import pytest
 
-from clnr.experiments.run import shelf
 from clnr.methods import CLNR, GRACE, METHODS
+from clnr.methods.presets import preset
 from clnr.paper import published, result_tables
 from clnr.paper.result_set import Holdings
 from clnr.paper.run_index import Archive, Terms
@@ -51,7 +51,7 @@ def test_accuracies_of_both_protocols_stand_beside_what_was_published():
     assert f"82.00 ± {spread:.2f}" in [cell.text for row in rule for cell in row]
     lines = [[cell.text for cell in row] for row in sheet.rows]
     clnr = next(i for i, line in enumerate(lines) if line[:2] == ["CLNR", "strict"])
-    result = shelf(CLNR, "cora").published
+    result = preset(CLNR, "cora").published
     assert lines[clnr + 2][:3] == ["", "published", f"{result.accuracy:.1f} ± {result.spread:.1f}"]
 
 
@@ -98,7 +98,7 @@ def test_fewer_seeds_than_usual_are_told():
 
 def timed(method, dataset, seed, seconds):
     batch = result_tables.time_batch(SCOPE, method, dataset)
-    return made(batch, seed, more={"time": {"train_seconds": seconds, "together": 1}})
+    return made(batch, seed, extra_metrics={"time": {"train_seconds": seconds, "together": 1}})
 
 
 def test_times_are_medians_of_timed_runs_and_their_ratio():
@@ -151,7 +151,11 @@ def test_settings_are_the_recipes_and_the_papers(monkeypatch):
 def test_clusters_are_means_over_seeds_beside_the_papers():
     batch = SCOPE.batch(CLNR, "cora", measures=("clusters",))
     runs = [
-        made(batch, seed, more={"clusters": {"silhouette": 0.1 * seed, "davies_bouldin": 2.0, "calinski_harabasz": 60.0}})
+        made(
+            batch,
+            seed,
+            extra_metrics={"clusters": {"silhouette": 0.1 * seed, "davies_bouldin": 2.0, "calinski_harabasz": 60.0}},
+        )
         for seed in range(3)
     ]
     sheet = result_tables.clusters(SCOPE, holdings(*runs))

@@ -28,18 +28,18 @@ def test_runs_are_found_by_what_they_are_of():
 def test_of_several_runs_of_a_seed_the_latest_counts_but_those_of_this_code_first():
     old = {"versions": made(BATCH).versions | {"code": "another"}}
     runs = [made(BATCH, 0, strict=1.0), made(BATCH, 0, strict=2.0), made(BATCH, 0, strict=3.0, **old)]
-    record = record_of(*runs)
-    assert Archive(record, Terms()).find(BATCH).mean("strict") == 2.0
-    assert Archive(record, Terms(older=True)).find(BATCH).mean("strict") == 2.0
+    run_cache = record_of(*runs)
+    assert Archive(run_cache, Terms()).find(BATCH).mean("strict") == 2.0
+    assert Archive(run_cache, Terms(older=True)).find(BATCH).mean("strict") == 2.0
     assert Archive(record_of(runs[-1]), Terms(older=True), of=BATCH).find(BATCH).runs[0].strict == 2.0
 
 
 @pytest.mark.parametrize("other", [{"code": "another"}, {"torch": "2.0.1"}], ids=["code", "torch"])
 def test_runs_of_other_code_or_torch_count_only_where_that_was_asked_for(other):
     run = made(BATCH, versions=made(BATCH).versions | other)
-    record = record_of(run)
-    assert Archive(record, Terms()).find(BATCH) is None
-    assert Archive(record, Terms(older=True)).find(BATCH).runs == (run,)
+    run_cache = record_of(run)
+    assert Archive(run_cache, Terms()).find(BATCH) is None
+    assert Archive(run_cache, Terms(older=True)).find(BATCH).runs == (run,)
 
 
 def test_the_same_torch_built_for_another_machine_counts():
@@ -59,7 +59,7 @@ def test_machines_count_alike_unless_one_is_asked_for(terms, count):
 
 def test_what_must_have_been_measured_must_have_been():
     wanted = Scope().batch(CLNR, "cora", measures=("clusters",))
-    archive = Archive(record_of(made(BATCH, 0), made(BATCH, 1, more={"clusters": {}, "points": {}})), Terms())
+    archive = Archive(record_of(made(BATCH, 0), made(BATCH, 1, extra_metrics={"clusters": {}, "points": {}})), Terms())
     assert list(archive.seeds(wanted)) == [1]
     assert sorted(archive.seeds(BATCH)) == [0, 1]
 
@@ -77,11 +77,11 @@ def test_a_recipe_from_before_a_key_was_known_has_its_default():
 
 
 def test_what_others_write_is_seen_after_reading_anew():
-    record = record_of()
-    archive = Archive(record, Terms())
-    record.add("new", made(BATCH))
+    run_cache = record_of()
+    archive = Archive(run_cache, Terms())
+    run_cache.add("new", made(BATCH))
     assert archive.find(BATCH) is None
     archive.read()
     found = archive.find(BATCH)
-    assert archive.made(found.runs) == [record.runs()[0][0][:10]]
+    assert archive.made(found.runs) == [run_cache.runs()[0][0][:10]]
     assert code_digest.code_version() == found.runs[0].versions["code"]

@@ -4,8 +4,8 @@ import pytest
 
 from clnr import methods
 from clnr.errors import ClnrError, UnknownName
-from clnr.experiments.run import shelf
 from clnr.methods import CLNR, METHODS
+from clnr.methods.presets import preset
 from clnr.paper.scope import SETS, Scope
 
 
@@ -14,7 +14,7 @@ def test_without_words_it_is_the_paper():
     assert scope.sets(SETS) == list(SETS)
     assert scope.lineup(METHODS.values()) == list(METHODS.values())
     batch = scope.batch(CLNR, "cora")
-    assert (batch.seeds, batch.recipe) == (20, shelf(CLNR, "cora").recipe)
+    assert (batch.seeds, batch.recipe) == (20, preset(CLNR, "cora").recipe)
     assert scope.words == ""
     assert scope.caution is None
 

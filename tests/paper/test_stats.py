@@ -144,6 +144,6 @@ def test_a_contrast_of_batches_is_of_their_runs():
     scope = Scope(seeds=2)
     first, second = scope.batch(CLNR, "cora"), scope.batch(GRACE, "cora")
     nan = made(second, 0, strict=float("nan"))
-    record = record_of(*(made(first, seed, strict=90.0 + seed) for seed in range(3)), made(second, 1, strict=80.0), nan)
-    pair = contrast(Holdings(Archive(record, Terms())), "Cora", first, second, lambda run: run.strict)
+    run_cache = record_of(*(made(first, seed, strict=90.0 + seed) for seed in range(3)), made(second, 1, strict=80.0), nan)
+    pair = contrast(Holdings(Archive(run_cache, Terms())), "Cora", first, second, lambda run: run.strict)
     assert (pair.larger, pair.smaller) == ({0: 90.0, 1: 91.0}, {1: 80.0})

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.report import Column, Curve, Story
+from clnr.report import Column, Curve, ReportData
 
 # What a stranger may have for an id.
 HOSTILE = (
@@ -27,7 +27,7 @@ HOSTILE = (
 )
 
 
-def story(n: int = 60, near: int = 4, seed: int = 0, **changes) -> Story:
+def story(n: int = 60, near: int = 4, seed: int = 0, **changes) -> ReportData:
     """Three clusters; node 0 is linked to nearly all, the last node to none; some values are missing."""
     random = np.random.default_rng(seed)
     code = (np.arange(n) % 3).astype(np.int32)
@@ -47,7 +47,7 @@ def story(n: int = 60, near: int = 4, seed: int = 0, **changes) -> Story:
     year[::7] = np.nan
     kind = code.copy()
     kind[::10] = -1
-    made = Story(
+    made = ReportData(
         title="A small graph",
         sections=[
             ("The graph", [("nodes", f"{n:,}"), ("edges", f"{matrix.nnz // 2:,}")]),
@@ -71,7 +71,7 @@ def story(n: int = 60, near: int = 4, seed: int = 0, **changes) -> Story:
     return replace(made, **changes)
 
 
-def bare(n: int, **changes) -> Story:
+def bare(n: int, **changes) -> ReportData:
     """As little as a story can be: nodes at one place, with nothing known about them."""
     parts = {
         "title": "Bare",
@@ -86,10 +86,10 @@ def bare(n: int, **changes) -> Story:
         "start": np.zeros(n + 1, np.int64),
         "links": np.zeros(0, np.int32),
     }
-    return Story(**{**parts, **changes})
+    return ReportData(**{**parts, **changes})
 
 
-def large(n: int = 100_000, near: int = 10, links: int = 4) -> Story:
+def large(n: int = 100_000, near: int = 10, links: int = 4) -> ReportData:
     """Many nodes in clusters, neighbours at random."""
     random = np.random.default_rng(0)
     code = random.integers(0, 8, n).astype(np.int32)

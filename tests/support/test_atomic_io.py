@@ -14,14 +14,14 @@ from clnr.support import atomic_io
 from clnr.support.atomic_io import Ours, check_folder, locked, reserved, tidy, whole_folder, write_whole
 from tests.kills import Killed, killed
 
-OURS = Ours(frozenset("abc"), lambda folder: True)
+OWNED_FILES = Ours(frozenset("abc"), lambda folder: True)
 
 
 def there(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def write(path, force=False, ours=OURS, **files):
+def write(path, force=False, ours=OWNED_FILES, **files):
     with reserved(path, ours):
         check_folder(path, force, ours)
         with whole_folder(path, force, ours) as part:
@@ -74,7 +74,7 @@ def test_a_file_outlasts_a_kill_at_any_moment(clear, tmp_path, monkeypatch):
 
 
 def test_a_folder_appears_whole(tmp_path):
-    with reserved(tmp_path / "new", OURS), whole_folder(tmp_path / "new", False, OURS) as part:
+    with reserved(tmp_path / "new", OWNED_FILES), whole_folder(tmp_path / "new", False, OWNED_FILES) as part:
         (part / "a").write_text("1")
         assert not (tmp_path / "new").exists()
     assert there(tmp_path) == ["new"]
@@ -107,7 +107,7 @@ def test_on_an_error_the_old_folder_stays_and_nothing_else(tmp_path, error):
     write(tmp_path / "new", a="1")
 
     def broken():
-        with reserved(tmp_path / "new", OURS), whole_folder(tmp_path / "new", True, OURS) as part:
+        with reserved(tmp_path / "new", OWNED_FILES), whole_folder(tmp_path / "new", True, OWNED_FILES) as part:
             (part / "b").write_text("2")
             raise error
 
@@ -122,9 +122,9 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
     full = tmp_path / "full"
     full.mkdir()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    check_folder(full, False, OURS)
+    check_folder(full, False, OWNED_FILES)
     (full / "a").write_text("")
-    check_folder(full, True, OURS)
+    check_folder(full, True, OWNED_FILES)
     for path, said in (
         (tmp_path / "file", "is a file"),
         (full, "--force"),
@@ -142,7 +142,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
 
 def test_folders_above_are_made_and_go_again_if_nothing_comes_of_it(tmp_path):
     deep = tmp_path / "some" / "where"
-    with reserved(deep / "new", OURS):
+    with reserved(deep / "new", OWNED_FILES):
         assert there(deep) == [".new.clnr.lock"]
     assert there(tmp_path) == []
     write(deep / "new", a="1")
@@ -153,14 +153,14 @@ def test_what_did_not_come_from_here_is_never_overwritten(tmp_path, monkeypatch)
     (tmp_path / "a").write_text("")
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(ClnrError, match=r"holds 'thesis\.tex', which did not come from here"):
-        check_folder(tmp_path, True, OURS)
+        check_folder(tmp_path, True, OWNED_FILES)
     (tmp_path / "thesis.tex").unlink()
     # By name it could be ours, by content it is not.
     with pytest.raises(ClnrError, match="holds 'a', which did not come from here"):
-        check_folder(tmp_path, True, Ours(OURS.names, lambda folder: False))
+        check_folder(tmp_path, True, Ours(OWNED_FILES.names, lambda folder: False))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ClnrError, match="while one is in it"):
-        check_folder(tmp_path, True, OURS)
+        check_folder(tmp_path, True, OWNED_FILES)
 
 
 @pytest.mark.parametrize(("force", "name"), [(False, "notes.txt"), (True, "notes.txt"), (False, "a")])
@@ -171,9 +171,9 @@ def test_what_comes_while_the_folder_is_written_is_not_lost_nor_is_the_folder(fo
     (tmp_path / "new-2").mkdir()
 
     def work():
-        with reserved(new, OURS):
-            check_folder(new, force, OURS)
-            with whole_folder(new, force, OURS) as part:
+        with reserved(new, OWNED_FILES):
+            check_folder(new, force, OWNED_FILES)
+            with whole_folder(new, force, OWNED_FILES) as part:
                 (part / "b").write_text("result")
                 new.mkdir(exist_ok=True)
                 (new / name).write_text("dear")
@@ -191,7 +191,7 @@ def test_only_what_is_ours_is_removed(tmp_path):
     for name in ("a", "notes.txt"):
         (folder / name).write_text("")
     with pytest.raises(ClnrError, match=r"holds 'notes\.txt'"):
-        OURS.remove(folder)
+        OWNED_FILES.remove(folder)
     assert there(folder) == ["notes.txt"]
 
 
@@ -231,7 +231,7 @@ def test_a_folder_outlasts_a_kill_at_any_moment(next_one, before, exchange, tmp_
             if exchange is None:
                 assert content(here / "new") in (before, after), passed
             if next_one == "looks":
-                with reserved(here / "new", OURS):
+                with reserved(here / "new", OWNED_FILES):
                     assert content(here / "new") in (before, after), passed
                 assert not here.exists() or there(here) in (["new"], [])
             else:
@@ -248,7 +248,7 @@ def test_a_folder_outlasts_a_kill_at_any_moment(next_one, before, exchange, tmp_
 
 
 def test_a_second_one_is_refused_at_once(tmp_path):
-    with reserved(tmp_path / "new", OURS), pytest.raises(ClnrError, match="being written by another process"):
+    with reserved(tmp_path / "new", OWNED_FILES), pytest.raises(ClnrError, match="being written by another process"):
         write(tmp_path / "new", a="1")
     write(tmp_path / "new", a="1")
     assert there(tmp_path) == ["new"]

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from clnr.errors import UnknownName
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.support.console import Console, Table
 from clnr.support.humanize import shortened, visible
 from tests.cli.test_cli import assert_refused, entry_point
@@ -118,8 +118,8 @@ def test_wrong_words_are_repeated_visibly_and_in_part(clnr, words, tmp_path, mon
 
 
 def test_a_record_that_somebody_else_wrote_is_shown_visibly(clnr):
-    Record().add("key", made(method=EVIL, machine=EVIL, recipe={"a\x1b": "\x1b"}, versions={"code": "\x1b[31m"}))
-    Record().add("other", made(recipe={"a\x1b": "\x1b"}))
+    RunCache().add("key", made(method=EVIL, machine=EVIL, recipe={"a\x1b": "\x1b"}, versions={"code": "\x1b[31m"}))
+    RunCache().add("other", made(recipe={"a\x1b": "\x1b"}))
     ended = clnr("runs")
     assert ended.code == 0
     assert "\\x1b[2J" in ended.out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.support.paths import cache_folder, state_folder
 
 
@@ -74,5 +74,5 @@ def test_clnr_home_may_be_relative_or_begin_with_a_tilde(user, monkeypatch, valu
 def test_asking_for_a_place_makes_nothing(user):
     cache_folder()
     state_folder()
-    assert Record().path == state_folder() / "runs.sqlite"
+    assert RunCache().path == state_folder() / "runs.sqlite"
     assert list(user.iterdir()) == []

@@ -118,7 +118,7 @@ def test_features_labels_and_columns_are_those_of_their_rows(tmp_path, form):
     named = [name.strip() for name in names] if form == "csv" else names
     assert list(kept) == ["who", "kind", *named]
     assert [[float(each) for each in kept[name]] for name in named] == [numbers[name] for name in names]
-    again = read_tables(edges, made, id="who", label="kind", encoding=found.encoding)
+    again = read_tables(edges, made, id="who", label="kind", feature_encoder=found.feature_encoder)
     assert np.array_equal(again.graph.features, found.graph.features)
 
 
@@ -202,7 +202,7 @@ def test_names_of_nested_columns_do_not_matter(tmp_path):
     people = pa.table({"id": ["a", "b", "c"], "deep": [{"x": 1, "X": {"id": 2}, "ID": 3}] * 3, "x": [1, 2, 4]})
     pq.write_table(people, tmp_path / "n.parquet")
     found = read_tables(saved(tmp_path, "e.csv", EDGES), tmp_path / "n.parquet")
-    assert [part.column for part in found.encoding.parts] == ["x"]
+    assert [part.column for part in found.feature_encoder.parts] == ["x"]
     rows = "".join(json.dumps(row) + "\n" for row in people.drop_columns("deep").to_pylist())
     assert read_tables(tmp_path / "e.csv", saved(tmp_path, "n.jsonl", rows)).graph.num_features == 1
 
@@ -221,5 +221,5 @@ def test_json_objects_with_many_keys_are_rows(tmp_path):
     rng = np.random.default_rng(2)
     rows = [{"id": i} | {f"x{k}": float(value) for k, value in enumerate(rng.normal(size=210))} for i in range(3)]
     people = saved(tmp_path, "n.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    found = read_tables(pa.table({"source": [0, 1], "target": [1, 2]}), people, encoding=None)
+    found = read_tables(pa.table({"source": [0, 1], "target": [1, 2]}), people, feature_encoder=None)
     assert found.columns.num_columns == 211

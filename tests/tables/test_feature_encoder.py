@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from clnr.errors import ClnrError, DataError
-from clnr.tables import Encoding, Structure
+from clnr.tables import FeatureEncoder, StructuralFeatures
 from clnr.tables.column_encoders import Part
 from clnr.tables.source import described, stored
 from clnr.tables.sql import connect
@@ -27,10 +27,10 @@ def base():
 
 
 def learned(base, sql, columns=("x",)):
-    """The encoding of a query's columns, and its features."""
+    """The feature_encoder of a query's columns, and its features."""
     people = kept(base, f"({sql})")
-    encoding = Encoding.fit(base, people, columns)
-    return encoding, dense(encoding.transform(base, people))
+    feature_encoder = FeatureEncoder.fit(base, people, columns)
+    return feature_encoder, dense(feature_encoder.transform(base, people))
 
 
 def kept(base, sql):
@@ -49,15 +49,15 @@ def values(*texts, kind="VARCHAR"):
 
 @pytest.mark.parametrize("kind", ["VARCHAR", "DOUBLE", "INTEGER", "DECIMAL(8, 2)", "UTINYINT", "HUGEINT", "BIGINT", "FLOAT"])
 def test_numbers_are_scaled_whatever_they_are_written_as(base, kind):
-    encoding, x = learned(base, values("1", "2", "6", kind=kind))
+    feature_encoder, x = learned(base, values("1", "2", "6", kind=kind))
     expected = (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6])
     assert np.allclose(x[:, 0], expected, atol=1e-6)
-    assert (encoding.parts[0].kind, encoding.width) == ("number", 1)
+    assert (feature_encoder.parts[0].kind, feature_encoder.width) == ("number", 1)
 
 
 def test_what_is_no_finite_number_is_missing_and_marked(base):
-    encoding, x = learned(base, values("1", None, "nan", "-inf", "3"))
-    assert encoding.parts[0].missing
+    feature_encoder, x = learned(base, values("1", None, "nan", "-inf", "3"))
+    assert feature_encoder.parts[0].missing
     assert x.tolist() == [[-1, 0], [0, 1], [0, 1], [0, 1], [1, 0]]
 
 
@@ -70,42 +70,42 @@ def test_what_is_no_finite_number_is_missing_and_marked(base):
     ],
 )
 def test_flags(base, sql, expected):
-    encoding, x = learned(base, sql)
-    assert encoding.parts[0].kind == "flag"
+    feature_encoder, x = learned(base, sql)
+    assert feature_encoder.parts[0].kind == "flag"
     assert x.tolist() == expected
 
 
 def test_days_are_numbers(base):
-    encoding, x = learned(base, values("2026-01-01", "2026-01-03", "2026-01-02", kind="DATE"))
-    assert encoding.parts[0].kind == "moment"
+    feature_encoder, x = learned(base, values("2026-01-01", "2026-01-03", "2026-01-02", kind="DATE"))
+    assert feature_encoder.parts[0].kind == "moment"
     assert np.allclose(x[:, 0], np.array([-1, 1, 0]) / np.std([-1, 1, 0]), atol=1e-5)
 
 
 def test_times_of_day_and_other_types_are_taken_as_text(base):
-    encoding, x = learned(base, values("10:00:00", "11:30:00", "10:00:00", kind="TIME"))
-    assert (encoding.parts[0].kind, x.shape) == ("category", (3, 2))
-    assert encoding.parts[0].values == ("10:00:00", "11:30:00")
+    feature_encoder, x = learned(base, values("10:00:00", "11:30:00", "10:00:00", kind="TIME"))
+    assert (feature_encoder.parts[0].kind, x.shape) == ("category", (3, 2))
+    assert feature_encoder.parts[0].values == ("10:00:00", "11:30:00")
 
 
 def test_few_categories_have_a_feature_each_and_an_unseen_one_none(base):
-    encoding, x = learned(base, values("red", "blue", " red ", None))
-    assert encoding.parts[0].values == ("blue", "red")
+    feature_encoder, x = learned(base, values("red", "blue", " red ", None))
+    assert feature_encoder.parts[0].values == ("blue", "red")
     assert x.tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
     other = kept(base, f"({values('green', 'blue')})")
-    assert dense(encoding.transform(base, other)).tolist() == [[0, 0, 0], [1, 0, 0]]
+    assert dense(feature_encoder.transform(base, other)).tolist() == [[0, 0, 0], [1, 0, 0]]
 
 
 def test_many_categories_are_hashed(base):
-    encoding, x = learned(base, values(*(f"code{i}" for i in range(200))))
-    assert (encoding.parts[0].kind, encoding.width) == ("hashed", 256)
+    feature_encoder, x = learned(base, values(*(f"code{i}" for i in range(200))))
+    assert (feature_encoder.parts[0].kind, feature_encoder.width) == ("hashed", 256)
     assert (x.sum(1) == 1).all()
     assert 60 < (x.sum(0) > 0).sum() < 200
 
 
 def test_words_are_hashed_without_case_and_long_texts_weigh_as_short_ones(base):
     texts = [f"graph number {i} of many more" for i in range(60)]
-    encoding, x = learned(base, values(*texts, "Graph, GRAPH!", None))
-    assert encoding.parts[0].kind == "words"
+    feature_encoder, x = learned(base, values(*texts, "Graph, GRAPH!", None))
+    assert feature_encoder.parts[0].kind == "words"
     norms = np.linalg.norm(x[:, :-1], axis=1)
     assert np.allclose(norms[:-1], 1, atol=1e-6)
     # One word, whatever its case: it is among those of each text.
@@ -115,8 +115,8 @@ def test_words_are_hashed_without_case_and_long_texts_weigh_as_short_ones(base):
 
 
 def test_vectors_are_scaled_by_one_number(base):
-    encoding, x = learned(base, "SELECT * FROM (VALUES ([3.0, 4.0]), ([0.0, 0.0]), (NULL)) v(x)")
-    assert (encoding.parts[0].kind, encoding.parts[0].width) == ("vector", 2)
+    feature_encoder, x = learned(base, "SELECT * FROM (VALUES ([3.0, 4.0]), ([0.0, 0.0]), (NULL)) v(x)")
+    assert (feature_encoder.parts[0].kind, feature_encoder.parts[0].width) == ("vector", 2)
     scale = math.sqrt(25 / 4)
     assert np.allclose(x, [[3 / scale, 4 / scale, 0], [0, 0, 0], [0, 0, 1]])
     fixed, _ = learned(base, "SELECT CAST([1, i] AS FLOAT[2]) AS x FROM range(3) r(i)")
@@ -133,9 +133,9 @@ def test_what_cannot_be_a_feature_is_left_out_and_said(base):
         "SELECT i, NULL AS nothing, 'same' AS same, 7 AS seven, true AS yes, {'a': i} AS nested, ['a'] AS words "
         "FROM range(3) r(i)"
     )
-    encoding, _ = learned(base, sql, ("i", "nothing", "same", "seven", "yes", "nested", "words"))
-    assert [part.column for part in encoding.parts] == ["i"]
-    assert encoding.dropped == {
+    feature_encoder, _ = learned(base, sql, ("i", "nothing", "same", "seven", "yes", "nested", "words"))
+    assert [part.column for part in feature_encoder.parts] == ["i"]
+    assert feature_encoder.dropped == {
         "nothing": "it is empty",
         "same": "it is the same everywhere",
         "seven": "it is the same everywhere",
@@ -148,18 +148,18 @@ def test_what_cannot_be_a_feature_is_left_out_and_said(base):
 def test_columns_of_any_name(base):
     name = "a \"quoted\" 'name'; DROP TABLE t; --"
     quoted = name.replace('"', '""')
-    encoding, x = learned(base, f'SELECT i AS "{quoted}" FROM range(3) r(i)', (name,))
-    assert encoding.parts[0].column == name
+    feature_encoder, x = learned(base, f'SELECT i AS "{quoted}" FROM range(3) r(i)', (name,))
+    assert feature_encoder.parts[0].column == name
     assert len(x) == 3
 
 
 def test_an_encoding_is_the_same_after_a_file(base):
     sql = "SELECT i AS a, 'c' || (i % 3) AS b, [i, 2 * i] AS v, i % 2 = 0 AS f FROM range(9) r(i)"
-    encoding, x = learned(base, sql, "abvf")
-    again = Encoding.from_json(encoding.to_json())
-    assert again == encoding
+    feature_encoder, x = learned(base, sql, "abvf")
+    again = FeatureEncoder.from_json(feature_encoder.to_json())
+    assert again == feature_encoder
     assert np.array_equal(dense(again.transform(base, kept(base, f"({sql})"))), x)
-    assert encoding.width == x.shape[1]
+    assert feature_encoder.width == x.shape[1]
 
 
 @pytest.mark.parametrize(
@@ -187,31 +187,33 @@ def test_an_encoding_is_the_same_after_a_file(base):
     ],
 )
 def test_what_is_no_encoding_is_refused(base, change):
-    encoding, _ = learned(base, values("1", "2"))
+    feature_encoder, _ = learned(base, values("1", "2"))
     with pytest.raises(ClnrError):
-        Encoding.from_json(json.dumps(change(json.loads(encoding.to_json()))))
+        FeatureEncoder.from_json(json.dumps(change(json.loads(feature_encoder.to_json()))))
     with pytest.raises(DataError):
-        Encoding.from_json("{")
+        FeatureEncoder.from_json("{")
 
 
 def test_encodings_of_the_first_form_still_load(base):
-    encoding, _ = learned(base, values("1", "2"))
-    given = json.loads(encoding.to_json())
+    feature_encoder, _ = learned(base, values("1", "2"))
+    given = json.loads(feature_encoder.to_json())
     del given["structure"]
-    assert Encoding.from_json(json.dumps(given | {"form": 1})) == encoding
+    assert FeatureEncoder.from_json(json.dumps(given | {"form": 1})) == feature_encoder
 
 
 def test_an_encoding_of_structure_is_the_same_after_a_file():
-    encoding = Encoding(structure=Structure((0.1, 1 / 3, 0.0, 2.0), (1.0, 0.7, 1e-3, 1.0)), dropped={"x": "it is empty"})
-    assert Encoding.from_json(encoding.to_json()) == encoding
-    assert encoding.width == 132
+    feature_encoder = FeatureEncoder(
+        structure=StructuralFeatures((0.1, 1 / 3, 0.0, 2.0), (1.0, 0.7, 1e-3, 1.0)), dropped={"x": "it is empty"}
+    )
+    assert FeatureEncoder.from_json(feature_encoder.to_json()) == feature_encoder
+    assert feature_encoder.width == 132
 
 
 def test_numbers_so_large_that_their_squares_are_not(base):
     for unit in (1e300, 1e-200, 1.0):
-        encoding, x = learned(base, values(*(repr(each * unit) for each in (1.0, 2.0, 6.0)), kind="DOUBLE"))
+        feature_encoder, x = learned(base, values(*(repr(each * unit) for each in (1.0, 2.0, 6.0)), kind="DOUBLE"))
         assert np.allclose(x[:, 0], (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6]), atol=1e-6)
-    assert encoding.transform(base, kept(base, f"({values('1', '1e300', kind='DOUBLE')})"))[1, 0] == 0
+    assert feature_encoder.transform(base, kept(base, f"({values('1', '1e300', kind='DOUBLE')})"))[1, 0] == 0
 
 
 @pytest.mark.parametrize("number", [1e30, 0.1, 1e16 / 3, -1e300, 1e-300, 0.0])
@@ -219,16 +221,16 @@ def test_equal_numbers_are_equal_whatever_their_mean_is_rounded_to(base, number)
     rows = [repr(number)] * 3
     _, x = learned(base, values(*rows, None))
     assert x.tolist() == [[0, 0]] * 3 + [[0, 1]]
-    assert Encoding.fit(base, kept(base, f"({values(*rows)})"), ["x"]).dropped == {"x": "it is the same everywhere"}
+    assert FeatureEncoder.fit(base, kept(base, f"({values(*rows)})"), ["x"]).dropped == {"x": "it is the same everywhere"}
 
 
 def test_vectors_with_numbers_that_are_none(base):
     rows = "([1.0, NULL]), (['nan'::DOUBLE, 1e300]), ([-1.0, 1.0]), ([1.0, 'inf'::DOUBLE])"
-    encoding, x = learned(base, f"SELECT * FROM (VALUES {rows}) v(x)")
-    assert (encoding.parts[0].scale, encoding.parts[0].missing) == (1.0, False)
+    feature_encoder, x = learned(base, f"SELECT * FROM (VALUES {rows}) v(x)")
+    assert (feature_encoder.parts[0].scale, feature_encoder.parts[0].missing) == (1.0, False)
     assert x.tolist() == [[1, 0], [0, 0], [-1, 1], [1, 0]]
     other = kept(base, "(SELECT * FROM (VALUES ([1.0]), ([1.0, 2.0]), (NULL)) v(x))")
-    assert encoding.transform(base, other).tolist() == [[0, 0], [1, 2], [0, 0]]
+    assert feature_encoder.transform(base, other).tolist() == [[0, 0], [1, 2], [0, 0]]
     dropped, _ = learned(base, "SELECT i, [[i]] AS x FROM range(3) r(i)", ("i", "x"))
     assert dropped.dropped == {"x": "a list of lists is no feature"}
 
@@ -252,9 +254,9 @@ def test_vectors_with_numbers_that_are_none(base):
 )
 def test_tomorrow_a_column_may_be_of_any_type(base, kind, sql):
     people = kept(base, f"({sql})")
-    encoding = Encoding((Part("x", kind, 2 if kind in ("vector", "category") else 1, True, values=("a", "b")),))
-    x = dense(encoding.transform(base, people))
-    assert x.shape == (0 if "false" in sql else 1, encoding.width)
+    feature_encoder = FeatureEncoder((Part("x", kind, 2 if kind in ("vector", "category") else 1, True, values=("a", "b")),))
+    x = dense(feature_encoder.transform(base, people))
+    assert x.shape == (0 if "false" in sql else 1, feature_encoder.width)
     assert np.isfinite(x).all()
 
 
@@ -302,9 +304,9 @@ def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together
     }
     base.register("given", pa.table(given))
     people = kept(base, "given")
-    encoding = Encoding.fit(base, people, list(given))
-    assert [part.kind for part in encoding.parts] == list(given)
-    expected = [[x for part in encoding.parts for x in slow(part, given[part.column][i])] for i in range(200)]
-    assert np.allclose(dense(encoding.transform(base, people)), expected, atol=1e-6)
-    numbers = Encoding(encoding.parts[:2])
+    feature_encoder = FeatureEncoder.fit(base, people, list(given))
+    assert [part.kind for part in feature_encoder.parts] == list(given)
+    expected = [[x for part in feature_encoder.parts for x in slow(part, given[part.column][i])] for i in range(200)]
+    assert np.allclose(dense(feature_encoder.transform(base, people)), expected, atol=1e-6)
+    numbers = FeatureEncoder(feature_encoder.parts[:2])
     assert np.allclose(numbers.transform(base, people), np.array(expected)[:, :4], atol=1e-6)

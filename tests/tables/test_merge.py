@@ -9,7 +9,7 @@ import pytest
 
 from clnr import Graph
 from clnr.errors import DataError
-from clnr.tables import Encoding, Findings, Read, read_tables
+from clnr.tables import FeatureEncoder, IngestReport, TableGraph, read_tables
 from clnr.tables.column_encoders import Part
 
 pytest.importorskip("duckdb")
@@ -49,8 +49,8 @@ def from_files(read):
         with pa.ipc.new_stream(written, read.columns.schema) as stream:
             stream.write_table(read.columns)
         columns = pa.ipc.open_stream(written.getvalue()).read_all()
-    told = Findings(directed=read.findings.directed)
-    return Read(again, Encoding.from_json(read.encoding.to_json()), read.classes, told, columns)
+    told = IngestReport(directed=read.ingest_report.directed)
+    return TableGraph(again, FeatureEncoder.from_json(read.feature_encoder.to_json()), read.classes, told, columns)
 
 
 FIRST = nodes(["a", "b", "c"], x=[1.0, 2.0, 6.0], kind=["u", "v", "u"], label=["no", "yes", None])
@@ -68,8 +68,8 @@ def test_nodes_keep_their_order_and_new_ones_follow(earlier):
     assert found.graph.ids.tolist() == ["a", "b", "c", "z", "d"]
     ends = {("a", "b"), ("b", "c"), ("z", "a"), ("d", "z")}
     assert links(found.graph).keys() == ends | {(b, a) for a, b in ends}
-    assert (found.findings.rows, found.findings.dangling, found.findings.first_dangling) == (3, 1, "nobody")
-    assert found.encoding == earlier.encoding
+    assert (found.ingest_report.rows, found.ingest_report.dangling, found.ingest_report.first_dangling) == (3, 1, "nobody")
+    assert found.feature_encoder == earlier.feature_encoder
     x, before = dense(found.graph), dense(earlier.graph)
     assert np.array_equal(x[[0, 2]], before[[0, 2]])
     scaled = (np.array([1, 5, 6, 3, 3]) - 3) / np.std([1, 2, 6])
@@ -88,14 +88,14 @@ def test_nodes_keep_their_order_and_new_ones_follow(earlier):
 def test_nodes_alone_and_edges_alone(earlier):
     only = read_tables(None, nodes(["d"], x=[3.0]), onto=earlier)
     assert links(only.graph) == links(earlier.graph)
-    assert (only.findings.rows, only.findings.isolated) == (0, 1)
-    assert only.findings.remarks[-1].endswith("it lacks 'kind'; all values are missing")
+    assert (only.ingest_report.rows, only.ingest_report.isolated) == (0, 1)
+    assert only.ingest_report.remarks[-1].endswith("it lacks 'kind'; all values are missing")
     assert only.graph.labels.tolist() == [0, 1, -1, -1]
     assert only.columns["kind"].to_pylist() == ["u", "v", "u", None]
     more = read_tables(edges(("c", "y"), ("k", "y"), ("a", "b")), onto=earlier)
     assert more.graph.ids.tolist() == ["a", "b", "c", "k", "y"]
     assert dense(more.graph)[3:].tolist() == [[0, 0, 0], [0, 0, 0]]
-    assert more.findings.remarks[-1] == "known from edges alone, with all values missing: 2 new nodes"
+    assert more.ingest_report.remarks[-1] == "known from edges alone, with all values missing: 2 new nodes"
     assert more.columns["id"].to_pylist() == ["a", "b", "c", None, None]
     assert len(links(more.graph)) == 8
 
@@ -113,17 +113,17 @@ def test_a_weight_replaces_the_earlier_one_and_duplicates_add_up():
     assert found.graph.ids.dtype.kind == "i"
     gone = read_tables(edges((1, 2, 0.0)), onto=first)
     assert links(gone.graph) == {(2, 3): 7, (3, 2): 7}
-    assert gone.findings.isolated == 1
+    assert gone.ingest_report.isolated == 1
 
 
 def test_edges_without_weights_weigh_one_and_leave_those_that_are_there():
     weighted, plain = edges((1, 2, 5.0)), edges((1, 2), (2, 3))
     found = read_tables(plain, onto=read_tables(weighted))
     assert links(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
-    assert found.findings.remarks == ("the new edges have no weights, as the others have: they weigh 1",)
+    assert found.ingest_report.remarks == ("the new edges have no weights, as the others have: they weigh 1",)
     found = read_tables(weighted, onto=read_tables(plain))
     assert links(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
-    assert found.findings.remarks == ("the earlier edges have no weights, as the others have: they weigh 1",)
+    assert found.ingest_report.remarks == ("the earlier edges have no weights, as the others have: they weigh 1",)
 
 
 @pytest.mark.parametrize("rebuilt", [False, True])
@@ -133,7 +133,7 @@ def test_directed_stays_so(rebuilt):
     first = from_files(first) if rebuilt else first
     found = read_tables(edges((2, 3)), onto=first)
     assert links(found.graph).keys() == {(1, 2), (2, 1), (2, 3)}
-    assert found.findings.directed
+    assert found.ingest_report.directed
     assert links(read_tables(edges((2, 3)), onto=first, directed=True).graph) == links(found.graph)
     with pytest.raises(DataError, match="the earlier graph is directed, so directed=False"):
         read_tables(edges((2, 3)), onto=first, directed=False)
@@ -167,15 +167,15 @@ def test_structure_is_computed_anew_with_the_earlier_scale():
     star = [("hub", f"leaf{i}") for i in range(5)]
     first = read_tables(edges(*star, ("x", "y")))
     found = read_tables(edges(("x", "hub"), ("new", "y")), onto=from_files(first))
-    assert found.encoding == first.encoding
+    assert found.feature_encoder == first.feature_encoder
     place = {name: i for i, name in enumerate(found.graph.ids.tolist())}
     assert list(place)[: first.graph.num_nodes] == first.graph.ids.tolist()
-    centre, scale = first.encoding.structure.centre[0], first.encoding.structure.scale[0]
+    centre, scale = first.feature_encoder.structure.centre[0], first.feature_encoder.structure.scale[0]
     degrees = {"hub": 6, "x": 2, "y": 2, "new": 1, "leaf0": 1}
     for name, degree in degrees.items():
         assert found.graph.features[place[name], 0] == pytest.approx((np.log1p(degree) - centre) / scale, abs=1e-5)
     assert np.array_equal(found.graph.features[: first.graph.num_nodes, 4:], first.graph.features[:, 4:])
-    whole = read_tables(edges(*star, ("x", "y"), ("x", "hub"), ("new", "y")), encoding=first.encoding)
+    whole = read_tables(edges(*star, ("x", "y"), ("x", "hub"), ("new", "y")), feature_encoder=first.feature_encoder)
     order = [whole.graph.ids.tolist().index(name) for name in place]
     assert np.allclose(whole.graph.features[order], found.graph.features)
 
@@ -185,22 +185,22 @@ def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
         read_tables(None, onto=earlier)
     with pytest.raises(DataError, match="there is nothing to read"):
         read_tables(None, FIRST)
-    with pytest.raises(DataError, match="leave out either encoding or onto"):
-        read_tables(None, FIRST, onto=earlier, encoding=earlier.encoding)
-    wrong = earlier._replace(encoding=Encoding(earlier.encoding.parts[:1]))
-    with pytest.raises(DataError, match="has 3 features a node, but its encoding makes 1"):
+    with pytest.raises(DataError, match="leave out either feature_encoder or onto"):
+        read_tables(None, FIRST, onto=earlier, feature_encoder=earlier.feature_encoder)
+    wrong = earlier._replace(feature_encoder=FeatureEncoder(earlier.feature_encoder.parts[:1]))
+    with pytest.raises(DataError, match="has 3 features a node, but its feature_encoder makes 1"):
         read_tables(None, FIRST, onto=wrong)
     with pytest.raises(DataError, match="has 3 nodes, but its table of columns 2 rows"):
         read_tables(None, FIRST, onto=earlier._replace(columns=FIRST.slice(1)))
-    with pytest.raises(DataError, match="the encoding is of a table of nodes, and there is none"):
-        read_tables(edges(("a", "b")), encoding=earlier.encoding)
+    with pytest.raises(DataError, match="the feature_encoder is of a table of nodes, and there is none"):
+        read_tables(edges(("a", "b")), feature_encoder=earlier.feature_encoder)
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=15)
 TABLE = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(-3, 3), st.sampled_from([None, "u", "v", "w"])), min_size=1)
 
 
-SCALED = Encoding((Part("x", "number", 1, centre=1.0, scale=2.0),))
+SCALED = FeatureEncoder((Part("x", "number", 1, centre=1.0, scale=2.0),))
 
 
 @hypothesis.settings(max_examples=25, deadline=None)
@@ -215,7 +215,7 @@ def test_two_tables_after_each_other_are_as_both_at_once(first, known, second, n
 
     hypothesis.assume({end for pair in first for end in pair} & known.keys())
     hypothesis.assume({end for pair in second for end in pair} & (known | new).keys())
-    one = read_tables(edges(*first), table(known), directed=directed, encoding=SCALED)
+    one = read_tables(edges(*first), table(known), directed=directed, feature_encoder=SCALED)
     two = read_tables(edges(*second), table(new), onto=one)
     both = known | new
     names = [*known, *(each for each in new if each not in known)]

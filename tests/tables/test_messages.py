@@ -10,7 +10,7 @@ import pytest
 from clnr.embedding.preflight import done_about, left_out
 from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.support.humanize import one_line
-from clnr.tables import Encoding, read_tables
+from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.column_encoders import Part
 from clnr.tables.columns import check_columns
 from clnr.tables.sql import fetched, run
@@ -64,11 +64,11 @@ def test_a_message_about_something_long_is_cut(tmp_path, edges, nodes, asked):
 def test_a_remark_about_something_long_is_cut(tmp_path):
     nodes = saved(tmp_path, "n.csv", f"id,{LONG},same\na,1,1\nb,2,1\nc,{LONG},1\n")
     found = read_tables(saved(tmp_path, "e.csv", f"source,target\na,b\nc,{LONG}\n"), nodes)
-    assert found.findings.first_dangling == LONG
-    assert found.encoding.dropped == {"same": "it is the same everywhere"}
+    assert found.ingest_report.first_dangling == LONG
+    assert found.feature_encoder.dropped == {"same": "it is the same everywhere"}
     lines = done_about(found)
     assert len(lines) == 4
-    assert all(len(line) <= 300 for line in (*lines, left_out(found.findings)))
+    assert all(len(line) <= 300 for line in (*lines, left_out(found.ingest_report)))
 
 
 @pytest.mark.parametrize("size", [200_000, 1_000_000, 3_000_000])
@@ -109,8 +109,8 @@ def test_numbers_out_of_range_are_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = read_tables(edges, pa.table(people | vectors))
-        spread = Encoding((Part("v", "vector", 1, scale=1e300), Part("w", "vector", 1, scale=1e-300)))
-        again = read_tables(edges, pa.table({"id": [0, 1, 2], "v": [[1.0]] * 3, "w": [[1.0]] * 3}), encoding=spread)
+        spread = FeatureEncoder((Part("v", "vector", 1, scale=1e300), Part("w", "vector", 1, scale=1e-300)))
+        again = read_tables(edges, pa.table({"id": [0, 1, 2], "v": [[1.0]] * 3, "w": [[1.0]] * 3}), feature_encoder=spread)
     assert np.isfinite(found.graph.features).all()
     small = found.graph.features[:, 2]
     assert np.allclose(small, np.array([1, 2, -3]) / np.sqrt(14 / 3), atol=1e-5)

@@ -155,7 +155,7 @@ def test_a_parquet_file_that_is_damaged(tmp_path):
         ("e.json", "", "there are no rows with named columns in it"),
         ("e.json", "[1, 2]", "there are no rows with named columns in it"),
         ("e.csv.gz", b"no gzip", "it cannot be read: Not a gzipped file"),
-        ("e.csv.gz", gzip.compress(EDGES.encode() * 99, mtime=0)[:40], "it cannot be read: Compressed file ended"),
+        ("e.csv.gz", gzip.compress(EDGES.encode() * 99, mtime=0)[:40], "it cannot be read: CSR file ended"),
         ("e.csv.zst", b"no zstd", "it cannot be read: "),
         ("e.csv.gz", gzip.compress(b"", mtime=0), "there is nothing in it"),
     ],
@@ -189,7 +189,7 @@ def test_of_several_files_the_one_that_is_wrong_is_named(tmp_path):
 def test_several_files_have_the_same_columns(tmp_path):
     for name, text in (("a", EDGES), ("b", ""), ("c", "# more\n" + EDGES)):
         saved(tmp_path, f"{name}.csv", text)
-    assert read_tables(tmp_path / "*.csv").findings.rows == 4
+    assert read_tables(tmp_path / "*.csv").ingest_report.rows == 4
     saved(tmp_path, "d.csv", "target,source\na,b\n")
     with pytest.raises(DataError) as caught:
         read_tables(tmp_path / "*.csv")
@@ -241,7 +241,7 @@ def test_texts_in_json_stay_as_they_are_written(tmp_path, ids, array):
     found = read_tables(tmp_path / "e.json", saved(tmp_path, "n.jsonl", people))
     assert found.graph.ids.tolist() == found.columns["id"].to_pylist() == ids
     assert found.classes == tuple(sorted(ids))
-    assert [part.kind for part in found.encoding.parts] == ["moment"]
+    assert [part.kind for part in found.feature_encoder.parts] == ["moment"]
 
 
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT", "DECIMAL(9, 2)", "HUGEINT", "UBIGINT", "INTEGER"])
@@ -263,12 +263,12 @@ def test_a_column_that_is_almost_numbers_is_told(tmp_path):
     nodes = saved(tmp_path, "n.csv", "id,x\na,1\nb,n/a\nc,3\n")
     found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes)
     said = "'x' is taken for text, though 2 of 3 values are numbers: 'n/a' in row 2 is none"
-    assert found.findings.remarks == (f"{nodes}: {said}",)
+    assert found.ingest_report.remarks == (f"{nodes}: {said}",)
 
 
 def test_a_first_line_of_nodes_without_known_names_is_told(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "a,1\nb,2\n"))
-    assert "taken for a node" in found.findings.remarks[0]
+    assert "taken for a node" in found.ingest_report.remarks[0]
 
 
 @hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))

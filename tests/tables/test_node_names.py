@@ -18,7 +18,7 @@ def frame(**columns):
 
 
 def names(nodes, **asked):
-    return read_tables(EDGES, nodes, **asked).findings.names
+    return read_tables(EDGES, nodes, **asked).ingest_report.names
 
 
 @pytest.mark.parametrize("column", ["name", "title", "page_name", "Full Name", "jobTitle", " Title "])
@@ -64,7 +64,7 @@ def test_a_name_that_is_asked_for_is_taken_whatever_it_is():
 def test_it_is_a_feature_or_not_as_it_was():
     nodes = frame(name=FOUR)
     with_names, without = read_tables(EDGES, nodes), read_tables(EDGES, nodes, names="id")
-    assert (with_names.findings.names, without.findings.names) == ("name", None)
+    assert (with_names.ingest_report.names, without.ingest_report.names) == ("name", None)
     assert with_names.graph.digest == without.graph.digest
 
 

@@ -147,7 +147,7 @@ def test_a_query_is_run_once():
     """Else the ids of edges and what was found out about them could be of two draws."""
     query = "SELECT CASE WHEN random() < 0.5 THEN 'a' || i ELSE i::VARCHAR END AS source, i + 1 AS target FROM range(20) r(i)"
     for _ in range(5):
-        assert read_tables(edges_query=query).findings.rows == 20
+        assert read_tables(edges_query=query).ingest_report.rows == 20
 
 
 def test_nothing_in_a_connection_can_be_unlocked():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clnr.errors import DataError
-from clnr.tables import Encoding, read_tables
+from clnr.tables import FeatureEncoder, read_tables
 from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")
@@ -58,7 +58,7 @@ def weights(graph):
 def test_text_of_many_forms(tmp_path, name, text):
     found = read_tables(saved(tmp_path, name, text))
     assert pairs(found.graph) == {("a", "b"), ("b", "c")}
-    assert found.findings.rows == 2
+    assert found.ingest_report.rows == 2
 
 
 def test_parquet_globs_queries_and_frames(tmp_path):
@@ -81,7 +81,7 @@ def test_columns_can_be_named(tmp_path):
     path = saved(tmp_path, "e.csv", "who,whom,how much\na,b,2\nb,c,3\n")
     found = read_tables(path, source="who", target="WHOM", weight="how much")
     assert weights(found.graph)["a", "b"] == 2
-    assert found.findings.remarks == ()
+    assert found.ingest_report.remarks == ()
 
 
 def test_a_column_that_is_asked_for_is_not_taken_for_another_by_its_name(tmp_path):
@@ -91,15 +91,15 @@ def test_a_column_that_is_asked_for_is_not_taken_for_another_by_its_name(tmp_pat
     people = saved(tmp_path, "n.csv", "label,id,y\na,1,p\nb,2,q\nc,4,p\n")
     found = read_tables(edges, people, source="from", target="w", id="label")
     assert found.graph.ids.tolist() == ["a", "b", "c"]
-    assert (found.classes, [part.column for part in found.encoding.parts]) == (("p", "q"), ["id"])
+    assert (found.classes, [part.column for part in found.feature_encoder.parts]) == (("p", "q"), ["id"])
     found = read_tables(edges, people, source="from", target="w", id="label", time="y")
-    assert (found.graph.labels, [part.column for part in found.encoding.parts]) == (None, ["id"])
+    assert (found.graph.labels, [part.column for part in found.feature_encoder.parts]) == (None, ["id"])
 
 
 def test_a_first_line_without_known_names_is_an_edge_and_that_is_said(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", "x,y\ny,z\n"))
     assert pairs(found.graph) == {("x", "y"), ("y", "z")}
-    assert "taken for an edge" in found.findings.remarks[0]
+    assert "taken for an edge" in found.ingest_report.remarks[0]
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------
@@ -131,14 +131,14 @@ def test_ids_that_are_numbers_here_and_texts_there_meet(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", "source,target\n1,2\nb,3\n"), nodes)
     assert found.graph.ids.tolist() == ["1", "2", "3"]
     assert pairs(found.graph) == {("1", "2")}
-    assert (found.findings.dangling, found.findings.first_dangling) == (1, "b")
+    assert (found.ingest_report.dangling, found.ingest_report.first_dangling) == (1, "b")
 
 
 def test_nodes_stand_in_the_order_of_their_table(tmp_path):
     nodes = saved(tmp_path, "n.csv", "id,x\nzebra,1\nape,2\nlone,4\n")
     found = read_tables(saved(tmp_path, "e.csv", "source,target\nape,zebra\n"), nodes)
     assert found.graph.ids.tolist() == ["zebra", "ape", "lone"]
-    assert found.findings.isolated == 1
+    assert found.ingest_report.isolated == 1
 
 
 # -- edges ------------------------------------------------------------------------------------------------------------------
@@ -149,11 +149,11 @@ def test_duplicates_loops_and_both_directions_are_counted_and_cleaned(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", text))
     # Rows of one direction add up, 1 + 2; of the two directions the larger counts.
     assert weights(found.graph) == {("a", "b"): 4, ("b", "a"): 4, ("b", "c"): 5, ("c", "b"): 5}
-    told = found.findings
+    told = found.ingest_report
     assert (told.rows, told.loops, told.duplicates, told.dangling) == (6, 1, 1, 0)
     directed = read_tables(tmp_path / "e.csv", directed=True)
     assert weights(directed.graph) == {("a", "b"): 3, ("b", "a"): 4, ("b", "c"): 5, ("c", "b"): 5}
-    assert directed.findings.duplicates == 1
+    assert directed.ingest_report.duplicates == 1
 
 
 def test_the_same_tables_give_the_same_graph_in_any_order_of_rows(tmp_path):
@@ -172,14 +172,14 @@ def test_labels_are_classes_and_no_feature(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes, time="Day")
     assert found.classes == ("9", "10")
     assert found.graph.labels.tolist() == [1, 0, -1]
-    assert [part.column for part in found.encoding.parts] == ["x"]
+    assert [part.column for part in found.feature_encoder.parts] == ["x"]
 
 
 def test_without_nodes_features_are_of_structure_and_follow_ids(tmp_path):
     star = "source,target\n" + "\n".join(f"hub,leaf{i}" for i in range(5)) + "\nx,y\n"
     found = read_tables(saved(tmp_path, "e.csv", star))
-    assert found.encoding.parts == ()
-    assert found.encoding.width == found.graph.num_features == 132
+    assert found.feature_encoder.parts == ()
+    assert found.feature_encoder.width == found.graph.num_features == 132
     assert found.columns is None
     features = found.graph.features
     place = {name: i for i, name in enumerate(found.graph.ids.tolist())}
@@ -206,20 +206,20 @@ def test_nodes_without_a_feature_have_those_of_structure_and_that_is_said(tmp_pa
     edges, people = saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", nodes)
     found = read_tables(edges, people)
     said = "no column of it can be a feature, so features come from the structure of the graph"
-    assert found.findings.remarks == (f"{people}: {said}: {why}",)
+    assert found.ingest_report.remarks == (f"{people}: {said}: {why}",)
     assert np.array_equal(found.graph.features, read_tables(edges).graph.features)
-    assert found.encoding.dropped.keys() == set(found.columns.column_names) - {"id", "label"}
+    assert found.feature_encoder.dropped.keys() == set(found.columns.column_names) - {"id", "label"}
     assert found.columns["id"].to_pylist() == ["a", "b", "c"]
-    again = read_tables(edges, people, encoding=Encoding.from_json(found.encoding.to_json()))
+    again = read_tables(edges, people, feature_encoder=FeatureEncoder.from_json(found.feature_encoder.to_json()))
     assert np.array_equal(found.graph.features, again.graph.features)
 
 
 def test_structure_of_tomorrow_is_scaled_as_today(tmp_path):
     first = read_tables(saved(tmp_path, "e.csv", EDGES + "c,d\nd,e\nd,f\n"))
-    second = read_tables(saved(tmp_path, "t.csv", EDGES), encoding=first.encoding)
-    centre, scale = first.encoding.structure.centre[0], first.encoding.structure.scale[0]
+    second = read_tables(saved(tmp_path, "t.csv", EDGES), feature_encoder=first.feature_encoder)
+    centre, scale = first.feature_encoder.structure.centre[0], first.feature_encoder.structure.scale[0]
     assert np.allclose(second.graph.features[:, 0], (np.log1p([1, 2, 1]) - centre) / scale, atol=1e-5)
-    assert second.encoding == first.encoding
+    assert second.feature_encoder == first.feature_encoder
 
 
 def test_columns_of_nodes_are_kept_as_they_were(tmp_path):
@@ -263,17 +263,17 @@ def test_any_ids_survive_the_way_through_csv(tmp_path_factory, rows):
     assert sorted(map(str, found.graph.ids.tolist())) == names
     expected = {tuple(sorted(pair)) for pair in rows if pair[0] != pair[1]}
     assert {tuple(sorted(map(str, pair))) for pair in pairs(found.graph)} == expected
-    assert found.findings.rows == len(rows)
-    assert found.findings.loops == sum(a == b for a, b in rows)
+    assert found.ingest_report.rows == len(rows)
+    assert found.ingest_report.loops == sum(a == b for a, b in rows)
 
 
 def test_an_encoding_is_used_again(tmp_path):
     nodes = saved(tmp_path, "n.csv", "id,x,kind\na,1,red\nb,3,blue\nc,5,red\n")
     edges = saved(tmp_path, "e.csv", EDGES)
     first = read_tables(edges, nodes)
-    again = Encoding.from_json(first.encoding.to_json())
+    again = FeatureEncoder.from_json(first.feature_encoder.to_json())
     tomorrow = saved(tmp_path, "t.csv", "id,kind\nb,blue\nc,green\na,red\n")
-    second = read_tables(edges, tomorrow, encoding=again)
+    second = read_tables(edges, tomorrow, feature_encoder=again)
     x = second.graph.features.toarray()
     # No x any more, and no green before: both are as if they were not known.
     assert second.graph.num_features == first.graph.num_features
@@ -295,7 +295,7 @@ def test_edges_that_all_lead_nowhere_are_refused_with_how_ids_differ(tmp_path):
 def test_edges_given_both_ways_and_without_weight_are_told(tmp_path):
     edges = tmp_path / "e.csv"
     edges.write_text("source,target,weight\na,b,1\nb,a,1\nb,c,0\nc,a,2\n")
-    said = " ".join(read_tables(edges).findings.remarks)
+    said = " ".join(read_tables(edges).ingest_report.remarks)
     assert "1 rows give an edge the other way round" in said
     assert "1 edges have weight 0" in said
 
@@ -304,7 +304,7 @@ def test_dates_in_text_are_dates(tmp_path):
     edges, nodes = tmp_path / "e.csv", tmp_path / "n.csv"
     edges.write_text("source,target\na,b\nb,c\n")
     nodes.write_text("id,when,year\na,2022-04-08,2022-1\nb,2023-01-01,2023-1\nc,,2024-1\n")
-    parts = {part.column: part.kind for part in read_tables(edges, nodes).encoding.parts}
+    parts = {part.column: part.kind for part in read_tables(edges, nodes).feature_encoder.parts}
     assert parts == {"when": "moment", "year": "category"}
 
 

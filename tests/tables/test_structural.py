@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from clnr.tables.structural import MARKS, Structure, shape
+from clnr.tables.structural import MARKS, StructuralFeatures, shape
 
 
 def slow(pairs, count):
@@ -35,7 +35,7 @@ def test_columns_are_those_of_the_definition_with_isolated_nodes_anywhere(pairs,
     columns = shape(source, target, count)
     expected = slow(pairs, count)
     assert np.allclose(columns, expected, atol=1e-6)
-    found = Structure.fit(columns).features(columns, np.arange(count))
+    found = StructuralFeatures.fit(columns).features(columns, np.arange(count))
     spread = expected.std(0)
     expected = (expected - expected.mean(0)) / np.where(spread > 0, spread, 1)
     assert found.shape == (count, 4 + MARKS)
@@ -44,7 +44,7 @@ def test_columns_are_those_of_the_definition_with_isolated_nodes_anywhere(pairs,
 
 def marked(ids):
     columns = shape(np.empty(0, np.int64), np.empty(0, np.int64), len(ids))
-    return Structure.fit(columns).features(columns, ids)[:, 4:] * math.sqrt(MARKS)
+    return StructuralFeatures.fit(columns).features(columns, ids)[:, 4:] * math.sqrt(MARKS)
 
 
 def test_marks_are_normal_numbers_that_follow_from_the_id():
@@ -68,7 +68,7 @@ def test_an_id_has_its_mark_whether_it_is_a_number_or_a_text():
 def test_a_later_graph_is_scaled_as_the_first():
     tree, star = ([(0, 1), (1, 2), (1, 3), (3, 4), (4, 5)], 6), ([(0, i) for i in range(1, 8)], 8)
     (first, later) = (shape(*np.array(pairs).T, count) for pairs, count in (tree, star))
-    kept = Structure.fit(first)
+    kept = StructuralFeatures.fit(first)
     rows = slow(*tree)
     expected = (slow(*star) - rows.mean(0)) / rows.std(0)
     assert np.allclose(kept.features(later, np.arange(8))[:, :4], expected, atol=1e-4)
@@ -76,4 +76,4 @@ def test_a_later_graph_is_scaled_as_the_first():
 
 def test_rounding_is_no_spread():
     ring = np.arange(999)
-    assert Structure.fit(shape(ring, np.roll(ring, 1), 999)).scale == (1, 1, 1, 1)
+    assert StructuralFeatures.fit(shape(ring, np.roll(ring, 1), 999)).scale == (1, 1, 1, 1)

@@ -9,9 +9,9 @@ import torch
 
 from clnr.engine import cpu, gpu
 from clnr.errors import DataError
-from clnr.experiments.run import shelf
 from clnr.methods import METHODS
-from clnr.nn.objectives import Lesson
+from clnr.methods.presets import preset
+from clnr.nn.objectives import Supervision
 from clnr.training.checkpoint import Checkpoint, _digest, check_checkpoint, remove_checkpoint
 from clnr.training.loop import fit
 from tests.conftest import tiny
@@ -33,11 +33,13 @@ class Mortal(Checkpoint):
         raise Killed
 
 
-def trained(method, recipe, keeper=None, engine=None):
+def trained(method, recipe, checkpoint=None, engine=None):
     engine = engine or cpu()
     parts = (torch.arange(10), LABELS[:10], torch.arange(10, 20), LABELS[10:20])
-    lesson = Lesson(*(part.to(engine.device) for part in parts)) if method.supervised else None
-    return fit(method.build(recipe), engine, engine.place(tiny()), recipe, 3, lesson=lesson, keeper=keeper)
+    supervision = Supervision(*(part.to(engine.device) for part in parts)) if method.supervised else None
+    return fit(
+        method.build(recipe), engine, engine.to_device(tiny()), recipe, 3, supervision=supervision, checkpoint=checkpoint
+    )
 
 
 def same(a, b):
@@ -48,7 +50,7 @@ def same(a, b):
 
 
 def recipe_of(method):
-    return shelf(method, None).recipe.but(hidden=16, dimension=3 if method.supervised else 8, epochs=9, head_width=0)
+    return preset(method, None).recipe.but(hidden=16, dimension=3 if method.supervised else 8, epochs=9, head_width=0)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -235,7 +237,7 @@ def test_a_newer_form_is_refused(tmp_path):
 
 def test_a_loss_that_is_not_finite_is_not_kept(tmp_path):
     path = tmp_path / "state"
-    keeper = Checkpoint(path, 1, ABOUT, resume=False)
-    keeper.save(1, {"written": torch.ones(2, 3)})
-    keeper.save(2, {"written": torch.tensor([[1.0, torch.nan, 1.0]] * 2)})
+    checkpoint = Checkpoint(path, 1, ABOUT, resume=False)
+    checkpoint.save(1, {"written": torch.ones(2, 3)})
+    checkpoint.save(2, {"written": torch.tensor([[1.0, torch.nan, 1.0]] * 2)})
     assert Checkpoint(path, 1, ABOUT, resume=True).load()[0] == 1

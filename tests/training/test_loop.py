@@ -14,39 +14,41 @@ from clnr.methods import CLNR, METHODS
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.encoders import Features
-from clnr.nn.objectives import Lesson, Moment, NTXent, Objective
+from clnr.nn.objectives import NTXent, Objective, StepContext, Supervision
 from clnr.training import loop
-from clnr.training.loop import Player, ended, fit, fit_all
-from clnr.training.metric_buffer import Ledger
-from clnr.training.train_state import Best, learning_rate
+from clnr.training.loop import CudaGraphStep, ended, fit, fit_all
+from clnr.training.metric_buffer import MetricBuffer
+from clnr.training.train_state import EarlyStopping, learning_rate
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=25)
 LABELS = torch.arange(40) % 3
-LESSON = Lesson(torch.arange(10), LABELS[:10], torch.arange(10, 20), LABELS[10:20])
+LESSON = Supervision(torch.arange(10), LABELS[:10], torch.arange(10, 20), LABELS[10:20])
 
 
-def training(recipe=SMALL, method=CLNR, engine=None, watch=None, seed=0):
+def training(recipe=SMALL, method=CLNR, engine=None, progress=None, seed=0):
     engine = engine or cpu()
-    lesson = Lesson(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
-    return fit(method.build(recipe), engine, engine.place(tiny()), recipe, seed, watch, lesson)
+    supervision = Supervision(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
+    return fit(method.build(recipe), engine, engine.to_device(tiny()), recipe, seed, progress, supervision)
 
 
 def by_hand(recipe, method, seed=0):
     """The same training, written out with torch's own pieces and the model's loss: all losses, and parameters at the end."""
     engine = cpu()
-    model, placed = method.build(recipe), engine.place(tiny())
+    model, device_graph = method.build(recipe), engine.to_device(tiny())
     parameters = {name: value.requires_grad_() for name, value in model.init(12, seed).items()}
     adam = {"l2": torch.optim.Adam, "decoupled": torch.optim.AdamW}[recipe.decay]
     optimiser = adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     losses, best, kept, waited = [], math.inf, None, 0
     for epoch in range(recipe.epochs):
         optimiser.param_groups[0]["lr"] = learning_rate(recipe, epoch)
-        loss = model.loss(parameters, Moment(engine, placed, seed, epoch, recipe.epochs, LESSON if method.supervised else None))
+        loss = model.loss(
+            parameters, StepContext(engine, device_graph, seed, epoch, recipe.epochs, LESSON if method.supervised else None)
+        )
         watched = loss.item()
         if method.supervised:
             with torch.no_grad():
-                z = model.embed(parameters, engine, View(placed))
+                z = model.embed(parameters, engine, View(device_graph))
             watched = torch.nn.functional.cross_entropy(z[10:20], LABELS[10:20]).item()
         losses.append(loss.item())
         if watched < best:
@@ -59,7 +61,7 @@ def by_hand(recipe, method, seed=0):
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-        model.advance(parameters, epoch, recipe.epochs)
+        model.update_ema(parameters, epoch, recipe.epochs)
     return losses, kept if recipe.patience else parameters
 
 
@@ -94,8 +96,8 @@ def test_decoupled_decay_is_not_in_the_gradient():
     apart = training(SMALL.but(**numbers, decay="decoupled")).parameters
     for name, value in apart.items():
         torch.testing.assert_close(value, plain[name] - 0.005 * start[name], rtol=1e-4, atol=1e-6)
-    together = training(SMALL.but(**numbers)).parameters
-    assert not torch.allclose(together["encoder.0.weight"], apart["encoder.0.weight"], atol=1e-4)
+    parallel_seeds = training(SMALL.but(**numbers)).parameters
+    assert not torch.allclose(parallel_seeds["encoder.0.weight"], apart["encoder.0.weight"], atol=1e-4)
 
 
 # -- the learning rate -----------------------------------------------------------------------------------------------------
@@ -111,8 +113,8 @@ def test_the_warm_up_is_a_straight_line_from_zero_and_then_a_cosine_falls_toward
     np.testing.assert_allclose(rates[:20], 0.5 * np.arange(20) / 20)
     np.testing.assert_allclose(rates[20:], 0.5 * np.cos(np.pi / 2 * np.arange(80) / 80) ** 2, atol=1e-12)
     assert rates[20] == max(rates) == 0.5
-    steady = recipe.but(schedule="constant")
-    assert {learning_rate(steady, epoch) for epoch in range(20, 100)} == {0.5}
+    deterministic = recipe.but(schedule="constant")
+    assert {learning_rate(deterministic, epoch) for epoch in range(20, 100)} == {0.5}
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 7, 10, 33])
@@ -165,10 +167,10 @@ def test_the_end_is_as_a_plain_loop_finds_it(patience):
 def test_what_is_kept_is_of_the_lowest_before_the_end_however_late_the_end_is_heard_of(patience):
     for criteria in sequences():
         parameters = {"w": torch.tensor(-1.0)}
-        best = Best(parameters, patience)
+        best = EarlyStopping(parameters, patience)
         for epoch, value in enumerate(criteria):
             parameters["w"] = torch.tensor(float(epoch))
-            best.offer(torch.tensor(value), parameters)
+            best.update(torch.tensor(value), parameters)
         counted = criteria[: ended_by_hand(criteria, patience)]
         known = [value for value in counted if value < math.inf]
         expected = counted.index(min(known)) if known else -1
@@ -178,10 +180,10 @@ def test_what_is_kept_is_of_the_lowest_before_the_end_however_late_the_end_is_he
 SCRIPT = [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0, 1.0, 0.5]
 
 
-def at_epoch(moment, values):
+def at_epoch(step, values):
     """What a list says for this epoch, which may be a counter on the device."""
-    placed = moment.placed
-    return placed.once(str(values), lambda: torch.tensor(values, device=placed.device))[moment.epoch]
+    device_graph = step.device_graph
+    return device_graph.once(str(values), lambda: torch.tensor(values, device=device_graph.device))[step.epoch]
 
 
 @dataclass(frozen=True)
@@ -196,9 +198,9 @@ class Scripted(Objective):
     def init(self, width, key):
         return {}
 
-    def __call__(self, parameters, views, moment):
-        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, moment)
-        return loss - loss.detach() + at_epoch(moment, SCRIPT)
+    def __call__(self, parameters, views, step):
+        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, step)
+        return loss - loss.detach() + at_epoch(step, SCRIPT)
 
 
 # Without standardisation, whose biases have no gradient but rounding, which Adam would scale up.
@@ -217,13 +219,13 @@ def test_a_host_that_hears_of_the_end_late_gets_the_same(monkeypatch):
     """A ledger that tells no news until it is closed, as on a slow device."""
     recipe = SMALL.but(epochs=10, patience=3)
     at_once, seen = training(recipe, SCRIPTED), []
-    look = Ledger.look
+    look = MetricBuffer.augment
 
     def late(self, done):
         look(self, done)
         seen.append(done)
 
-    monkeypatch.setattr(Ledger, "look", late)
+    monkeypatch.setattr(MetricBuffer, "look", late)
     in_vain = training(recipe, SCRIPTED)
     assert seen == list(range(1, 11))
     assert torch.equal(in_vain.losses, at_once.losses)
@@ -259,7 +261,7 @@ def test_a_method_without_parameters_has_nothing_to_train_with_any_patience():
 
 def test_the_watch_sees_every_epoch_on_the_cpu():
     seen = []
-    fitted = training(watch=lambda done, loss: seen.append((done, loss)))
+    fitted = training(progress=lambda done, loss: seen.append((done, loss)))
     assert [done for done, _ in seen] == list(range(1, 26))
     assert [loss for _, loss in seen] == fitted.losses.tolist()
 
@@ -270,10 +272,10 @@ def test_times_are_positive_and_an_epoch_is_shorter_than_all():
 
 
 def test_the_first_epochs_do_not_count_in_the_median():
-    ledger = Ledger(30, 1, torch.device("cpu"))
-    ledger._marks = [0.0, 9.0, 18.0, 27.0] + [27.0 + i for i in range(1, 28)]
-    assert ledger.epoch_ms() == pytest.approx(1000)
-    assert Ledger(0, 1, torch.device("cpu")).epoch_ms() is None
+    buffer = MetricBuffer(30, 1, torch.device("cpu"))
+    buffer._marks = [0.0, 9.0, 18.0, 27.0] + [27.0 + i for i in range(1, 28)]
+    assert buffer.epoch_ms() == pytest.approx(1000)
+    assert MetricBuffer(0, 1, torch.device("cpu")).epoch_ms() is None
 
 
 @pytest.mark.parametrize("patience", [0, 5])
@@ -297,9 +299,9 @@ class Breaks(Objective):
     def init(self, width, key):
         return {}
 
-    def __call__(self, parameters, views, moment):
-        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, moment)
-        return loss * at_epoch(moment, [1.0] * 6 + [math.nan] * 294)
+    def __call__(self, parameters, views, step):
+        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, step)
+        return loss * at_epoch(step, [1.0] * 6 + [math.nan] * 294)
 
 
 BREAKS = CLNR.but("Breaks", "", objective=Breaks)
@@ -315,21 +317,21 @@ def test_a_loss_that_is_not_finite_stops_training_and_says_where(patience):
 class BreaksAfterwards(Scripted):
     """Ends by patience first, and is not a number later."""
 
-    def __call__(self, parameters, views, moment):
-        loss = super().__call__(parameters, views, moment)
-        return loss * at_epoch(moment, [1.0] * 8 + [math.nan] * 2)
+    def __call__(self, parameters, views, step):
+        loss = super().__call__(parameters, views, step)
+        return loss * at_epoch(step, [1.0] * 8 + [math.nan] * 2)
 
 
 def test_what_happens_in_vain_breaks_nothing(monkeypatch):
     """News that comes with the last epoch, of a loss that is no number, but only after the end."""
     recipe, method = SMALL.but(epochs=10, patience=3), CLNR.but("BreaksAfterwards", "", objective=BreaksAfterwards)
-    look = Ledger.look
+    look = MetricBuffer.augment
 
     def late(self, done):
         known = look(self, done)
         return known if done == 10 else None
 
-    monkeypatch.setattr(Ledger, "look", late)
+    monkeypatch.setattr(MetricBuffer, "look", late)
     assert training(recipe, method).losses.tolist() == [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0]
 
 
@@ -338,17 +340,19 @@ def test_ctrl_c_comes_through():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        training(watch=stop)
+        training(progress=stop)
 
 
 # -- several side by side ---------------------------------------------------------------------------------------------------
 
 
-def together(method, seeds, recipe=SMALL, engine=None):
+def parallel_seeds(method, seeds, recipe=SMALL, engine=None):
     engine = engine or cpu()
-    lesson = Lesson(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
-    placed = engine.place(tiny())
-    return fit_all(method.build(recipe), recipe, [Moment(engine, placed, seed, 0, recipe.epochs, lesson) for seed in seeds])
+    supervision = Supervision(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
+    device_graph = engine.to_device(tiny())
+    return fit_all(
+        method.build(recipe), recipe, [StepContext(engine, device_graph, seed, 0, recipe.epochs, supervision) for seed in seeds]
+    )
 
 
 @pytest.mark.parametrize("patience", [0, 4])
@@ -357,22 +361,22 @@ def together(method, seeds, recipe=SMALL, engine=None):
 )
 def test_side_by_side_each_is_what_it_would_be_alone(method, patience):
     recipe = SMALL.but(patience=patience, learning_rate=0.05)
-    for seed, fitted in zip((3, 0, 8), together(method, (3, 0, 8), recipe), strict=True):
+    for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe), strict=True):
         alone = training(recipe, method, seed=seed)
         assert torch.equal(fitted.losses, alone.losses)
         assert all(torch.equal(value, alone.parameters[name]) for name, value in fitted.parameters.items())
-        assert (fitted.together, alone.together) == (3, 1)
+        assert (fitted.parallel_seeds, alone.parallel_seeds) == (3, 1)
 
 
 def test_what_fails_does_so_alone(monkeypatch):
     """A loss that is not finite ends one training, not those beside it."""
     whole = Model.loss
 
-    def loss(self, parameters, moment):
-        return whole(self, parameters, moment) * (math.nan if moment.seed == 1 and moment.epoch == 3 else 1)
+    def loss(self, parameters, step):
+        return whole(self, parameters, step) * (math.nan if step.seed == 1 and step.epoch == 3 else 1)
 
     monkeypatch.setattr(Model, "loss", loss)
-    one, broken, other = together(CLNR, (0, 1, 2))
+    one, broken, other = parallel_seeds(CLNR, (0, 1, 2))
     assert isinstance(broken, TrainingError)
     assert "epoch 4 of 25" in str(broken)
     assert len(one.losses) == len(other.losses) == 25
@@ -381,12 +385,12 @@ def test_what_fails_does_so_alone(monkeypatch):
 def test_all_failing_end_early(monkeypatch):
     steps = []
 
-    def loss(self, parameters, moment):
-        steps.append(moment.seed)
+    def loss(self, parameters, step):
+        steps.append(step.seed)
         return sum(value.sum() for value in parameters.values()) * math.nan
 
     monkeypatch.setattr(Model, "loss", loss)
-    assert all(isinstance(each, TrainingError) for each in together(CLNR, (0, 1)))
+    assert all(isinstance(each, TrainingError) for each in parallel_seeds(CLNR, (0, 1)))
     assert steps == [0, 1]
 
 
@@ -415,8 +419,8 @@ def test_a_step_that_was_broken_off_is_done_once(name, where, monkeypatch):
         return out
 
     monkeypatch.setattr(Model, where, waits)
-    tried = Player.__init__
-    monkeypatch.setattr(Player, "__init__", lambda self, *given: tried(self, *given) or setattr(self, "_eager", 2))
+    tried = CudaGraphStep.__init__
+    monkeypatch.setattr(CudaGraphStep, "__init__", lambda self, *given: tried(self, *given) or setattr(self, "_eager", 2))
     fitted = training(recipe, method)
     assert (broken, mode) == ([where], ["default"])
     assert torch.equal(fitted.losses, plain.losses)
@@ -457,7 +461,7 @@ class TestOnTheGPU:
     @pytest.mark.parametrize("eager", [3, 1000], ids=["played back", "eager"])
     def test_the_loop_never_waits_for_the_device(self, cuda, monkeypatch, eager):
         """torch raises at any synchronisation that it can detect, from the fifth epoch to the closing of the ledger."""
-        look, close = Ledger.look, Ledger.close
+        look, close = MetricBuffer.augment, MetricBuffer.close
 
         def strict_look(self, done):
             if done == 5:
@@ -469,8 +473,8 @@ class TestOnTheGPU:
             return close(self)
 
         monkeypatch.setattr(loop, "_EAGER", eager)
-        monkeypatch.setattr(Ledger, "look", strict_look)
-        monkeypatch.setattr(Ledger, "close", free_close)
+        monkeypatch.setattr(MetricBuffer, "look", strict_look)
+        monkeypatch.setattr(MetricBuffer, "close", free_close)
         try:
             for change in CHANGES:
                 training(Recipe(hidden=16, dimension=8, epochs=80, **change), engine=gpu())
@@ -494,11 +498,11 @@ class TestOnTheGPU:
     def test_a_step_can_be_captured_so_that_no_operation_of_it_waits(self, cuda, change):
         """Sparse products escape torch's detection, but nothing that waits for the device can be captured in a graph."""
         engine, recipe = gpu(torch.float32), Recipe(hidden=16, dimension=8, **change)
-        model, placed = CLNR.build(recipe), engine.place(tiny(sparse=True))
+        model, device_graph = CLNR.build(recipe), engine.to_device(tiny(sparse=True))
         parameters = {name: value.to(cuda).requires_grad_() for name, value in model.init(12, 0).items()}
 
         def step():
-            loss = model.loss(parameters, Moment(engine, placed, 0, 3, 10))
+            loss = model.loss(parameters, StepContext(engine, device_graph, 0, 3, 10))
             return loss, torch.autograd.grad(loss, list(parameters.values()))
 
         stream = torch.cuda.Stream()
@@ -530,7 +534,7 @@ class TestOnTheGPU:
 
     def test_the_watch_hears_of_it_and_a_broken_loss_is_found(self, cuda):
         seen = []
-        fitted = training(Recipe(hidden=16, dimension=8, epochs=300), engine=gpu(), watch=lambda *news: seen.append(news))
+        fitted = training(Recipe(hidden=16, dimension=8, epochs=300), engine=gpu(), progress=lambda *news: seen.append(news))
         assert seen
         known = set(fitted.losses.tolist())
         assert all(loss in known for _, loss in seen)
@@ -540,6 +544,6 @@ class TestOnTheGPU:
     @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
     def test_side_by_side_each_is_what_it_would_be_alone(self, cuda, method):
         recipe = SMALL.but(heads=2)
-        for seed, fitted in zip((3, 0, 8), together(method, (3, 0, 8), recipe, gpu(torch.float32)), strict=True):
+        for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe, gpu(torch.float32)), strict=True):
             alone = training(recipe, method, engine=gpu(torch.float32), seed=seed)
             torch.testing.assert_close(fitted.losses, alone.losses, rtol=1e-3, atol=1e-3)

@@ -14,12 +14,12 @@ from torch import Tensor
 from clnr import rng
 from clnr.augment.centrality import CENTRALITIES, rates
 from clnr.augment.diffusion import columns_to_one, personalised_pagerank
-from clnr.engine import Drop, Dropout, Mask, Placed, View, pattern
+from clnr.engine import DeviceGraph, Drop, Dropout, Mask, View, to_sparse_matrix
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 
 
-class Alter(ABC):
+class Augmentation(ABC):
     """One change to a view.
 
     Attributes:
@@ -28,14 +28,14 @@ class Alter(ABC):
     """
 
     stream: ClassVar[str]
-    steady: ClassVar[bool] = False
+    deterministic: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, view: View, key: rng.Key) -> View: ...
 
 
 @dataclass(frozen=True)
-class DropEdges(Alter):
+class DropEdges(Augmentation):
     """Drop each edge with probability ``edge_drop``; self-loops of the encoder stay (paper, section 2.1)."""
 
     edge_drop: float
@@ -48,7 +48,7 @@ class DropEdges(Alter):
 
 
 @dataclass(frozen=True)
-class MaskFeatures(Alter):
+class MaskFeatures(Augmentation):
     """Set features to zero with probability ``feature_mask``, by columns or by single elements (paper, section 2.1)."""
 
     feature_mask: float
@@ -63,7 +63,7 @@ class MaskFeatures(Alter):
 
 
 @dataclass(frozen=True)
-class DropUnimportantEdges(Alter):
+class AdaptiveDropEdges(Augmentation):
     """Drop edges to nodes of low centrality more often than others, with mean ``edge_drop`` (``centrality.rates``)."""
 
     edge_drop: float
@@ -72,18 +72,18 @@ class DropUnimportantEdges(Alter):
     stream: ClassVar[str] = "DropUnimportantEdges"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view.but(drop=Drop(key, view.placed.once(self, lambda: self._rates(view.placed))))
+        return view.but(drop=Drop(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
 
-    def _rates(self, placed: Placed) -> Tensor:
-        rows, columns = placed.edges.rows.cpu().numpy(), placed.edges.columns.cpu().numpy()
+    def _rates(self, device_graph: DeviceGraph) -> Tensor:
+        rows, columns = device_graph.edges.rows.cpu().numpy(), device_graph.edges.columns.cpu().numpy()
         between = rows != columns
         each = np.zeros(len(rows))
-        each[between] = rates(_centrality(placed, self.centrality)[rows[between]], self.edge_drop)
-        return torch.tensor(each, device=placed.device)
+        each[between] = rates(_centrality(device_graph, self.centrality)[rows[between]], self.edge_drop)
+        return torch.tensor(each, device=device_graph.device)
 
 
 @dataclass(frozen=True)
-class MaskUnimportantFeatures(Alter):
+class AdaptiveMaskFeatures(Augmentation):
     """Mask columns that nodes of low centrality have more often than others, with mean ``feature_mask``.
 
     A column's importance is the sum of its absolute values, each weighed by its node's centrality.
@@ -95,30 +95,30 @@ class MaskUnimportantFeatures(Alter):
     stream: ClassVar[str] = "MaskUnimportantFeatures"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view.but(mask=Mask(key, view.placed.once(self, lambda: self._rates(view.placed))))
+        return view.but(mask=Mask(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
 
-    def _rates(self, placed: Placed) -> Tensor:
-        importance = abs(placed.graph.features).T @ _centrality(placed, self.centrality)
-        return torch.tensor(rates(importance, self.feature_mask), device=placed.device)
+    def _rates(self, device_graph: DeviceGraph) -> Tensor:
+        importance = abs(device_graph.graph.features).T @ _centrality(device_graph, self.centrality)
+        return torch.tensor(rates(importance, self.feature_mask), device=device_graph.device)
 
 
-def _centrality(placed: Placed, name: str) -> Array:
+def _centrality(device_graph: DeviceGraph, name: str) -> Array:
     measure = CENTRALITIES[name]
-    return placed.once(measure, lambda: measure(placed.graph))
+    return device_graph.once(measure, lambda: measure(device_graph.graph))
 
 
 @dataclass(frozen=True)
-class ShuffleNodes(Alter):
+class ShuffleNodes(Augmentation):
     """Give each node the features of another: a corruption that keeps edges and features, but not who has which."""
 
     stream: ClassVar[str] = "ShuffleNodes"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view.but(order=rng.shuffle(key, view.placed.graph.num_nodes, view.placed.device))
+        return view.but(node_permutation=rng.shuffle(key, view.device_graph.graph.num_nodes, view.device_graph.device))
 
 
 @dataclass(frozen=True)
-class Diffuse(Alter):
+class Diffuse(Augmentation):
     """Propagate by ``personalised_pagerank``, computed once per graph, in place of the edges."""
 
     teleport: float
@@ -126,11 +126,15 @@ class Diffuse(Alter):
     diffusion_scale: str
 
     stream: ClassVar[str] = "Diffuse"
-    steady: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        placed = view.placed
-        return view.but(links=placed.once(self, lambda: pattern(self._matrix(placed.graph), placed.device)))
+        device_graph = view.device_graph
+        return view.but(
+            propagation_matrix=device_graph.once(
+                self, lambda: to_sparse_matrix(self._matrix(device_graph.graph), device_graph.device)
+            )
+        )
 
     def _matrix(self, graph: Graph) -> sp.csr_array:
         plain = personalised_pagerank(graph, self.teleport, self.diffusion_error)
@@ -138,7 +142,7 @@ class Diffuse(Alter):
 
 
 @dataclass(frozen=True)
-class DropOut(Alter):
+class EncoderDropout(Augmentation):
     """Dropout of the features and inside the encoder (Srivastava et al., 2014)."""
 
     dropout: float

@@ -16,7 +16,7 @@ _CLOSE = 1e-10
 
 def degree(graph: Graph) -> Array:
     """The weight that a node receives."""
-    return np.asarray(_listening(graph).sum(1), dtype=np.float64).reshape(-1)
+    return np.asarray(_in_neighbours(graph).sum(1), dtype=np.float64).reshape(-1)
 
 
 def pagerank(graph: Graph, damping: float = 0.85) -> Array:
@@ -25,7 +25,7 @@ def pagerank(graph: Graph, damping: float = 0.85) -> Array:
     From a node without an outgoing edge the walker starts afresh as well.
     """
     count = graph.num_nodes
-    to = _listening(graph)
+    to = _in_neighbours(graph)
     leaving = np.asarray(to.sum(0)).reshape(-1)
     share = np.divide(1.0, leaving, out=np.zeros(count), where=leaving > 0)
 
@@ -41,7 +41,7 @@ def eigenvector(graph: Graph) -> Array:
 
     By at most 1,000 rounds of iteration, which a long, thin graph does not settle in; what is left of it then is smoother.
     """
-    to = _listening(graph) + sp.eye_array(graph.num_nodes, format="csr")
+    to = _in_neighbours(graph) + sp.eye_array(graph.num_nodes, format="csr")
 
     def step(x: Array) -> Array:
         y = to @ x
@@ -50,7 +50,7 @@ def eigenvector(graph: Graph) -> Array:
     return _settle(step, graph.num_nodes)
 
 
-def _listening(graph: Graph) -> sp.csr_array:
+def _in_neighbours(graph: Graph) -> sp.csr_array:
     return graph.to_scipy().T.tocsr().astype(np.float64)
 
 

@@ -48,7 +48,7 @@ class Measured:
 
 def ours(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
     """The median epoch of clnr's own training."""
-    fitted = fit(CLNR.build(recipe), engine, engine.place(graph.without_labels()), recipe.but(epochs=epochs), seed=0)
+    fitted = fit(CLNR.build(recipe), engine, engine.to_device(graph.without_labels()), recipe.but(epochs=epochs), seed=0)
     assert fitted.epoch_ms is not None
     return fitted.epoch_ms
 

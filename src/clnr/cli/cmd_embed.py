@@ -13,11 +13,11 @@ import typer
 from clnr import methods
 from clnr.cli.app import Json, app, out, say, tell
 from clnr.cli.cmd_run import Assign, Device, Precision, Quiet, used
-from clnr.embedding.artifact import OURS, RECIPE, REPORT, differences, load_folder, save_folder
+from clnr.embedding.artifact import OWNED_FILES, RECIPE, REPORT, differences, load_folder, save_folder
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.export import FORMS, check_forms, chosen_forms
-from clnr.embedding.fitting import SHARE, Outcome, grown, learn_graph
-from clnr.embedding.preflight import Outlook, done_about, facts_of, in_a_line
+from clnr.embedding.fitting import SHARE, EmbeddingResult, grown, learn_graph
+from clnr.embedding.preflight import Preflight, done_about, facts_of, in_a_line
 from clnr.embedding.report_data import html, told
 from clnr.embedding.tuning import tune
 from clnr.engine import Engine, choose
@@ -32,7 +32,7 @@ from clnr.support.atomic_io import check_folder, reserved, resolved, whole_folde
 from clnr.support.console import Table
 from clnr.support.humanize import counted, duration
 from clnr.support.progress import Bar, progress_bar
-from clnr.tables import Read, read_tables
+from clnr.tables import TableGraph, read_tables
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, checkpoint_of, remove_checkpoint
 
 
@@ -99,10 +99,10 @@ def embed(
     if folder is None:
         raise ClnrError("--out FOLDER says where to write; see: clnr embed --help")
     began = time.perf_counter()
-    with reserved(folder, OURS), progress_bar(quiet) as bar:
+    with reserved(folder, OWNED_FILES), progress_bar(quiet) as bar:
         finished = resume and (folder / RECIPE).is_file()
         if force or not finished:
-            check_folder(folder, force, OURS)
+            check_folder(folder, force, OWNED_FILES)
         checkpoint = checkpoint_of(folder)
         if every or resume:
             check_checkpoint(checkpoint)
@@ -110,16 +110,16 @@ def embed(
             outcome = _with_model(load_folder(model), tables, alone, engine, bar)
         else:
             read = read_tables(**tables)
-            recipe, outlook = _prepared(read, chosen, changes, engine)
+            recipe, preflight = _prepared(read, chosen, changes, engine)
             if finished and _is_finished(folder, read, chosen, None if trials else recipe, seed, name, force):
                 remove_checkpoint(checkpoint)
                 say(f"{folder} is finished: there is nothing to resume")
                 return
             check_forms(forms, read.graph)
-            for line in outlook.told:
+            for line in preflight.told:
                 bar.remark(line)
             if not anyway:
-                outlook.check()
+                preflight.check()
             if trials:
                 recipe = tune(read, chosen, recipe, seed, engine, trials, hold_out, changes, bar.remark)
             outcome = _train(read, chosen, recipe, seed, engine, hold_out, checkpoint, every, resume, bar)
@@ -130,13 +130,13 @@ def embed(
     _tell_outcome(outcome, folder, time.perf_counter() - began, as_json, trained=model is None)
 
 
-def _prepared(read: Read, method: Method, changes: Mapping[str, Any], engine: Engine) -> tuple[Recipe, Outlook]:
+def _prepared(read: TableGraph, method: Method, changes: Mapping[str, Any], engine: Engine) -> tuple[Recipe, Preflight]:
     """The recipe, and what is to be expected of it."""
     if method.supervised and read.graph.labels is None:
         raise _untaught(method)
     recipe, choices = default_recipe(method, read.graph)
     recipe = recipe.but(**changes)
-    return recipe, Outlook.of(read, method, recipe, choices, engine)
+    return recipe, Preflight.of(read, method, recipe, choices, engine)
 
 
 def _untaught(method: Method) -> DataError:
@@ -146,29 +146,29 @@ def _untaught(method: Method) -> DataError:
     )
 
 
-def _plan(read: Read, method: Method, changes: Mapping[str, Any], engine: Engine, as_json: bool) -> None:
-    _, outlook = _prepared(read, method, changes, engine)
-    tell(json.dumps(outlook.to_dict()) if as_json else "\n".join(outlook.told))
+def _plan(read: TableGraph, method: Method, changes: Mapping[str, Any], engine: Engine, as_json: bool) -> None:
+    _, preflight = _prepared(read, method, changes, engine)
+    tell(json.dumps(preflight.to_dict()) if as_json else "\n".join(preflight.told))
 
 
 def _is_finished(
-    folder: Path, read: Read, method: Method, recipe: Recipe | None, seed: int, name: str | None, force: bool
+    folder: Path, read: TableGraph, method: Method, recipe: Recipe | None, seed: int, name: str | None, force: bool
 ) -> bool:
     """Whether a folder is what was asked for, so that there is nothing to do; if it is not, it must be free to overwrite."""
     kept = load_folder(folder)
     differs = differences(kept, read, method, recipe, seed)
-    if name is not None and read.findings.names != kept.read.findings.names:
+    if name is not None and read.ingest_report.names != kept.read.ingest_report.names:
         differs.append(f"its nodes are called otherwise, which clnr report {folder} --name {name} changes")
     if differs and not force:
         raise DataError(f"{folder} is finished, but of something else: {'; '.join(differs)}; overwrite it with --force")
     return not differs
 
 
-def _with_model(kept: Outcome, tables: dict[str, Any], alone: bool, engine: Engine, bar: Bar) -> Outcome:
+def _with_model(kept: EmbeddingResult, tables: dict[str, Any], alone: bool, engine: Engine, bar: Bar) -> EmbeddingResult:
     """New tables embedded with what was learned: as a part of the graph of before, or alone."""
-    if kept.read.encoding is None:
+    if kept.read.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
-    earlier = {"encoding": kept.read.encoding} if alone else {"onto": kept.read}
+    earlier = {"encoding": kept.read.feature_encoder} if alone else {"onto": kept.read}
     read = read_tables(**tables, **earlier)
     bar.remark(in_a_line(facts_of(read.graph)))
     if not alone:
@@ -179,7 +179,7 @@ def _with_model(kept: Outcome, tables: dict[str, Any], alone: bool, engine: Engi
 
 
 def _train(
-    read: Read,
+    read: TableGraph,
     method: Method,
     recipe: Recipe,
     seed: int,
@@ -189,7 +189,7 @@ def _train(
     every: int,
     resume: bool,
     bar: Bar,
-) -> Outcome:
+) -> EmbeddingResult:
     keeper = None
     if every or resume:
         about = {
@@ -207,17 +207,17 @@ def _train(
             bar.remark(f"going on from {path}" if path.is_file() else f"there is no {path}, so that it starts afresh")
     epochs = recipe.epochs if method.objective else 0
     try:
-        with first_use(engine, bar), bar.training(f"{method.name} on {read.graph.num_nodes:,} nodes", epochs) as watch:
-            return learn_graph(read, method, recipe, seed, engine, share=share, watch=watch, keeper=keeper)
+        with first_use(engine, bar), bar.training(f"{method.name} on {read.graph.num_nodes:,} nodes", epochs) as progress:
+            return learn_graph(read, method, recipe, seed, engine, share=share, progress=progress, checkpoint=keeper)
     except KeyboardInterrupt:
         kept = f"what {path} holds is kept: the same command with --resume goes on from there" if path.is_file() else None
         say(f"stopped; {kept or 'nothing was kept: --checkpoint-every N keeps the state every N epochs'}")
         raise typer.Exit(130) from None
 
 
-def _write(outcome: Outcome, folder: Path, force: bool, forms: list[str], report: bool) -> None:
+def _write(outcome: EmbeddingResult, folder: Path, force: bool, forms: list[str], report: bool) -> None:
     page = html(outcome, resolved(folder).name) if report else None
-    with whole_folder(folder, force, OURS) as part:
+    with whole_folder(folder, force, OWNED_FILES) as part:
         save_folder(outcome, part)
         for form in forms:
             name, write = FORMS[form]
@@ -226,7 +226,7 @@ def _write(outcome: Outcome, folder: Path, force: bool, forms: list[str], report
             (part / REPORT).write_bytes(page)
 
 
-def _tell_outcome(outcome: Outcome, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
+def _tell_outcome(outcome: EmbeddingResult, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
     files = sorted(path.name for path in folder.iterdir())
     graph = outcome.read.graph
     remarks = [*done_about(outcome.read), *outcome.remarks]

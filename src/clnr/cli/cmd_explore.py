@@ -11,11 +11,11 @@ import typer
 
 from clnr.cli.app import Json, app, out, say, tell
 from clnr.embedding.artifact import REPORT, load_folder, name_nodes
-from clnr.embedding.fitting import Outcome
+from clnr.embedding.fitting import EmbeddingResult
 from clnr.embedding.neighbors import Neighbours
 from clnr.embedding.report_data import html
 from clnr.errors import ClnrError, DataError
-from clnr.graph.csr import Compressed
+from clnr.graph.csr import CSR
 from clnr.support.atomic_io import resolved, write_whole
 from clnr.support.console import Table
 
@@ -63,11 +63,11 @@ def similar(
     out.print(table)
 
 
-def _joined(edges: Compressed, i: int) -> list[int]:
-    return edges.nodes[edges.start[i] : edges.start[i + 1]].tolist()
+def _joined(edges: CSR, i: int) -> list[int]:
+    return edges.indices[edges.indptr[i] : edges.indptr[i + 1]].tolist()
 
 
-def _label(outcome: Outcome, j: int) -> dict[str, Any]:
+def _label(outcome: EmbeddingResult, j: int) -> dict[str, Any]:
     labels = outcome.read.graph.labels
     if labels is None:
         return {}

@@ -17,8 +17,8 @@ from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_
 from clnr.engine import DEVICES
 from clnr.errors import RecipeError, UnknownName
 from clnr.experiments.results import without_nan
-from clnr.experiments.run import shelf
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
+from clnr.methods.presets import preset
 from clnr.support import environment, paths
 from clnr.support.code_digest import code_version
 from clnr.support.memory import total_memory
@@ -44,7 +44,7 @@ def list_command(
 def show(method: MethodName = None, dataset: DatasetName = None, as_json: Json = False) -> None:
     """Show a recipe: every number, what it means, and where it comes from."""
     chosen, name = choose_pair(method, dataset)
-    found = shelf(chosen, name)
+    found = preset(chosen, name)
     if as_json:
         published = None if found.published is None else found.published._asdict()
         recipe, sources = ({name: of[name] for name in chosen.keys} for of in (found.recipe.to_dict(), found.sources))
@@ -75,15 +75,15 @@ def runs(
         dataset = datasets.find(dataset).name
     if device is not None and device not in DEVICES:
         raise UnknownName("device", device, DEVICES)
-    record = Record()
-    rows = record.runs(method, dataset, device, last)
+    run_cache = RunCache()
+    rows = run_cache.runs(method, dataset, device, last)
     if as_json:
         print(json.dumps([without_nan({"made": made, **vars(each)}) for made, each in rows]))
     elif rows:
         out.print(console_tables.runs(rows))
         out.print(OPTIMISTIC, style="dim")
     else:
-        say(f"no such run in {record.path} yet; make one with: clnr run")
+        say(f"no such run in {run_cache.path} yet; make one with: clnr run")
 
 
 @app.command()
@@ -113,7 +113,7 @@ def _environment() -> dict[str, str]:
             facts[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             facts[package] = "not installed"
-    facts |= {"record": str(Record().path), "cache": str(paths.cache_folder())}
+    facts |= {"record": str(RunCache().path), "cache": str(paths.cache_folder())}
     facts |= {name: os.environ.get(name, "not set") for name in ("CLNR_DATA", "CLNR_HOME")}
     return facts
 

@@ -18,7 +18,7 @@ from clnr.cli.cmd_run import DataRoot, Device, Precision, Quiet, stoppable
 from clnr.datasets.download import download
 from clnr.engine import DEVICES, PRECISIONS, choose
 from clnr.errors import ClnrError, DataError, UnknownName
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.paper import claims as claiming
 from clnr.paper.executor import Site, do_all
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_runs, write_sheet
@@ -150,7 +150,7 @@ def paper(
 def claims(form: Form = "markdown", older: Older = False) -> None:
     """Put the paper's claims to the test, by the runs that the record has: clnr paper makes them."""
     _check(form)
-    tell(getattr(claiming.sheet(Scope(), Holdings(Archive(Record(), Terms(older=older)))), form)().rstrip("\n"))
+    tell(getattr(claiming.sheet(Scope(), Holdings(Archive(RunCache(), Terms(older=older)))), form)().rstrip("\n"))
 
 
 def _check(form: str) -> None:
@@ -168,10 +168,10 @@ def _numbered(kind: str, exhibits: tuple[Exhibit, ...], number: int) -> Exhibit:
 def _holdings(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> Holdings | None:
     """What some tables and figures are filled from, made now as far as it is missing; None where only a plan was asked for."""
     _check_folder(folder)
-    record, batches = Record(), needs(exhibits, asked.scope)
+    run_cache, batches = RunCache(), needs(exhibits, asked.scope)
     with stoppable(_KEPT), progress_bar(asked.quiet) as bar:
         fetch = _refuse if asked.as_is or asked.only_plan else partial(download, progress=bar.fetched)
-        holdings = Holdings(Archive(record, asked.terms), asked.data_root, fetch)
+        holdings = Holdings(Archive(run_cache, asked.terms), asked.data_root, fetch)
         for name in dict.fromkeys(batch.dataset for batch in batches):
             holdings.load(name)
         if asked.as_is and not asked.only_plan:
@@ -182,8 +182,8 @@ def _holdings(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) ->
             return None
         bar.remark(ahead.told(asked.jobs))
         if ahead.jobs:
-            record.prepare()
-            _work(ahead, Site(record.path, asked.terms, asked.data_root), asked.jobs, bar, holdings)
+            run_cache.prepare()
+            _work(ahead, Site(run_cache.path, asked.terms, asked.data_root), asked.jobs, bar, holdings)
             holdings.archive.read()
     return holdings
 

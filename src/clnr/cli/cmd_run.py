@@ -16,15 +16,14 @@ from clnr.cli import console_tables
 from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say
 from clnr.datasets.download import download
 from clnr.engine import Engine, choose
-from clnr.errors import ClnrError, RecipeError, RecordError
+from clnr.errors import ClnrError, RecipeError, RunCacheError
 from clnr.experiments.comparison import Comparison
 from clnr.experiments.grid_search import Trial, best_first, grid, try_all
 from clnr.experiments.results import Summary, without_nan
-from clnr.experiments.run import shelf
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.experiments.runner import Session
 from clnr.methods import Method
-from clnr.methods.presets import Published
+from clnr.methods.presets import Published, preset
 from clnr.methods.recipe import Recipe, parse
 from clnr.support import environment
 from clnr.support.progress import progress_bar
@@ -149,7 +148,7 @@ def search(
     try:
         with progress_bar(quiet) as bar:
             graph = datasets.load(name, data_root, partial(download, progress=bar.fetched))
-            for trial in try_all(Session(seeds, engine, Record(), again=True, bar=bar), chosen, graph, trials):
+            for trial in try_all(Session(seeds, engine, RunCache(), again=True, bar=bar), chosen, graph, trials):
                 found.append(trial)
     except KeyboardInterrupt:
         say(f"stopped after {len(found)} of {len(trials)} trials; a search keeps nothing")
@@ -170,7 +169,7 @@ def search(
 
 
 def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
-    return shelf(method, dataset).recipe.but(**used(method, changes))
+    return preset(method, dataset).recipe.but(**used(method, changes))
 
 
 def used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
@@ -204,16 +203,16 @@ def _all_runs(
     data_root: Path | None,
     again: bool,
     quiet: bool,
-) -> tuple[list[tuple[Summary, Published | None]], list[RecordError]]:
+) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
     """Runs of each method of a line-up, each with what was published of it, and what failed of recording them."""
-    record = Record()
+    run_cache = RunCache()
     _positive(seeds)
-    record.prepare()
+    run_cache.prepare()
     with stoppable(_KEPT), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
-        session = Session(seeds, engine, record, again, bar)
+        session = Session(seeds, engine, run_cache, again, bar)
         made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
-    shelves = [shelf(method, dataset) for method, _ in lineup]
+    shelves = [preset(method, dataset) for method, _ in lineup]
     # A published result says nothing about a recipe that was changed.
     published = [own.published if own.recipe == recipe else None for own, (_, recipe) in zip(shelves, lineup, strict=True)]
     return list(zip(made, published, strict=True)), [failure for failure in failures if failure is not None]

@@ -10,9 +10,8 @@ from clnr.datasets import DATASETS
 from clnr.experiments.comparison import Comparison
 from clnr.experiments.grid_search import Trial
 from clnr.experiments.results import Run, Summary
-from clnr.experiments.run import shelf
 from clnr.methods import METHODS, Method
-from clnr.methods.presets import ANY, Published
+from clnr.methods.presets import ANY, Published, preset
 from clnr.methods.recipe import SPECS
 from clnr.support.console import Table
 
@@ -74,7 +73,7 @@ def _changes(run: Run) -> str:
     if run.method not in METHODS:
         return ""
     method = METHODS[run.method]
-    usual = shelf(method, run.dataset if run.dataset in DATASETS else ANY).recipe.to_dict()
+    usual = preset(method, run.dataset if run.dataset in DATASETS else ANY).recipe.to_dict()
     has_a_say = {name: value for name, value in run.recipe.items() if name in method.keys or name not in usual}
     return ", ".join(f"{name}={value}" for name, value in has_a_say.items() if usual.get(name) != value)
 
@@ -158,7 +157,7 @@ def listed(what: str) -> list[dict[str, Any]]:
 
 def recipe(method: Method, dataset: str) -> Table:
     """Every number of a recipe that the method has a use for, what it means and where it comes from."""
-    found = shelf(method, dataset)
+    found = preset(method, dataset)
     table = _table("key", "value", "meaning", "comes from")
     for name in method.keys:
         value = getattr(found.recipe, name)

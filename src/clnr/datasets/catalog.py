@@ -52,7 +52,7 @@ class Dataset:
         """Read, verify and return the graph."""
         files = locate(self.name, self.layouts, self.urls, root, fetch) if self.layouts else []
         graph = replace(self.verify(formats.read(self.reader, files), files), name=self.name, dataset=self.name)
-        return graph.with_rows_summing_to_one() if self.rows_sum_to_one else graph
+        return graph.row_normalize() if self.rows_sum_to_one else graph
 
     def verify(self, graph: Graph, files: list[Path]) -> Graph:
         """The graph, if it is what this row says it must be."""

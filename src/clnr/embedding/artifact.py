@@ -29,7 +29,7 @@ import torch
 
 from clnr import methods
 from clnr.embedding.export import FORMS, table_of, vectors_of
-from clnr.embedding.fitting import Outcome, Trained
+from clnr.embedding.fitting import EmbeddingResult, FittedModel
 from clnr.engine import Reference
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.experiments.results import without_nan
@@ -42,13 +42,13 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.layers import misfit
 from clnr.support.atomic_io import Ours, beside, locked, resolved, write_whole
 from clnr.support.environment import versions
-from clnr.tables import Encoding, Findings, Read
+from clnr.tables import FeatureEncoder, IngestReport, TableGraph
 from clnr.tables.columns import check_columns, found
 from clnr.tables.node_names import can_name
 from clnr.tables.source import Column, Table
 
 _REFERENCE = Reference(torch.device("cpu"))
-FORM = 1
+FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 TABLES, NODES, VECTORS, METRICS = "tables.json", "nodes.parquet", "embeddings.parquet", "metrics.jsonl"
 REPORT, DIGESTS = "report.html", "digests.json"
@@ -65,11 +65,11 @@ def _marked(folder: Path) -> bool:
 
 
 _BEGIN = b"form = "
-OURS = Ours(_NAMES, _marked)
+OWNED_FILES = Ours(_NAMES, _marked)
 """What tells a folder that clnr wrote."""
 
 
-def save_folder(outcome: Outcome, folder: Path) -> None:
+def save_folder(outcome: EmbeddingResult, folder: Path) -> None:
     """Write all but the report into a folder that is there and empty."""
     import pyarrow.parquet as pq
     import safetensors.numpy
@@ -80,8 +80,10 @@ def save_folder(outcome: Outcome, folder: Path) -> None:
         raise MethodError(f"{trained.method.name} is a method of your own, which nothing could load again; keep its embedding")
     (folder / RECIPE).write_bytes(_recipe_text(trained).encode())
     parameters = {name: value.contiguous() for name, value in trained.parameters.items()}
-    (folder / MODEL).write_bytes(safetensors.torch.save(parameters, {"form": str(FORM), "method": trained.method.name}))
-    (folder / GRAPH).write_bytes(safetensors.numpy.save(_arrays(read.graph), {"form": str(FORM)}))
+    (folder / MODEL).write_bytes(
+        safetensors.torch.save(parameters, {"form": str(FORMAT_VERSION), "method": trained.method.name})
+    )
+    (folder / GRAPH).write_bytes(safetensors.numpy.save(_arrays(read.graph), {"form": str(FORMAT_VERSION)}))
     (folder / TABLES).write_bytes(_tables_text(read).encode())
     pq.write_table(table_of(read.graph, outcome.z), folder / VECTORS)
     if read.columns is not None:
@@ -92,10 +94,10 @@ def save_folder(outcome: Outcome, folder: Path) -> None:
 
 def _digests_text(folder: Path) -> bytes:
     digests = {name: _digest(folder / name) for name in _LOADED if (folder / name).is_file()}
-    return json.dumps({"form": FORM, "sha256": digests}, indent=1).encode()
+    return json.dumps({"form": FORMAT_VERSION, "sha256": digests}, indent=1).encode()
 
 
-def load_folder(folder: Path) -> Outcome:
+def load_folder(folder: Path) -> EmbeddingResult:
     """Read a folder back; what is not as it should be is refused, and nothing in it is ever run."""
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder")
@@ -114,17 +116,17 @@ def load_folder(folder: Path) -> Outcome:
             f"{folder / GRAPH}: nodes have {read.graph.num_features} features, and the model takes {trained.features}"
         )
     losses, scores, remarks = _metrics(files)
-    return Outcome(trained, read, z, losses, scores, remarks)
+    return EmbeddingResult(trained, read, z, losses, scores, remarks)
 
 
-def name_nodes(kept: Outcome, column: str, folder: Path) -> Outcome:
+def name_nodes(kept: EmbeddingResult, column: str, folder: Path) -> EmbeddingResult:
     """Call nodes by a column of their table, from now on: the folder remembers it."""
     columns = kept.read.columns
     if columns is None:
         raise DataError(f"{folder}: there is no table of nodes in it, and so no column '{column}' for names")
     plain = {field.name: Column("", str(field.type)) for field in columns.schema if can_name(field.type)}
     names = found(Table(str(folder / NODES), "", plain), column, (), "names")
-    read = kept.read._replace(findings=dataclasses.replace(kept.read.findings, names=names))
+    read = kept.read._replace(ingest_report=dataclasses.replace(kept.read.ingest_report, names=names))
     with locked(resolved(folder)):
         # Without digests in between: a folder that has none is read as well.
         (folder / DIGESTS).unlink(missing_ok=True)
@@ -133,7 +135,7 @@ def name_nodes(kept: Outcome, column: str, folder: Path) -> Outcome:
     return dataclasses.replace(kept, read=read)
 
 
-def differences(kept: Outcome, read: Read, method: Method, recipe: Recipe | None, seed: int) -> list[str]:
+def differences(kept: EmbeddingResult, read: TableGraph, method: Method, recipe: Recipe | None, seed: int) -> list[str]:
     """In what a training that was kept is not the one that is asked for; a recipe that is None does not matter."""
     trained = kept.trained
     differs = [] if kept.read.graph.digest == read.graph.digest else ["its tables were others"]
@@ -151,15 +153,16 @@ def differences(kept: Outcome, read: Read, method: Method, recipe: Recipe | None
 # -- the model --------------------------------------------------------------------------------------------------------------
 
 
-def _recipe_text(trained: Trained) -> str:
+def _recipe_text(trained: FittedModel) -> str:
     made = "\n".join(f"{name} = {json.dumps(value)}" for name, value in versions().items())
     return (
-        f"form = {FORM}\nmethod = {json.dumps(trained.method.name)}\nseed = {trained.seed}\nfeatures = {trained.features}\n\n"
+        f"form = {FORMAT_VERSION}\nmethod = {json.dumps(trained.method.name)}\n"
+        f"seed = {trained.seed}\nfeatures = {trained.features}\n\n"
         f"[recipe]\n{trained.recipe.to_toml()}\n[versions]\n{made}\n"
     )
 
 
-def _trained(files: _Files) -> Trained:
+def _trained(files: _Files) -> FittedModel:
     with files.reading(RECIPE) as path:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
         _form(given["form"])
@@ -174,12 +177,12 @@ def _trained(files: _Files) -> Trained:
             parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if of != method.name:
             raise DataError(f"it does not fit {RECIPE}: it was learned by {of!r:.40}, not by {method.name}")
-        trained = Trained(method, seed, recipe, parameters, features)
+        trained = FittedModel(method, seed, recipe, parameters, features)
         _check_parameters(trained)
         return trained
 
 
-def _check_parameters(trained: Trained) -> None:
+def _check_parameters(trained: FittedModel) -> None:
     """Names and shapes must be those that the method has with this recipe, which are found out without making its numbers."""
     model, given = trained.method.build(trained.recipe), trained.parameters
     with torch.device("meta"):
@@ -187,7 +190,7 @@ def _check_parameters(trained: Trained) -> None:
     wrong = misfit(fresh, {name: value for name, value in given.items() if name in fresh})
     if wrong is None:
         known = {name: given[name] for name in fresh}
-        wrong = misfit(model.settle(known, _REFERENCE, _REFERENCE.place(_bare(trained, 1))) if known else {}, given)
+        wrong = misfit(model.finalize(known, _REFERENCE, _REFERENCE.to_device(_bare(trained, 1))) if known else {}, given)
     if wrong is not None:
         raise DataError(f"it does not fit {RECIPE}: {wrong}")
     for name, value in given.items():
@@ -195,7 +198,7 @@ def _check_parameters(trained: Trained) -> None:
             raise DataError(f"'{name}' has a number that is not finite")
 
 
-def _bare(trained: Trained, nodes: int) -> Graph:
+def _bare(trained: FittedModel, nodes: int) -> Graph:
     """A graph of which nothing matters but its sizes."""
     return Graph.from_edges([], [], np.zeros((nodes, trained.features), np.float32))
 
@@ -207,7 +210,8 @@ def _arrays(graph: Graph) -> dict[str, Array]:
     x = graph.features
     features = {"x.start": x.indptr, "x.columns": x.indices, "x.values": x.data} if sp.issparse(x) else {"x": x}
     size = {"size": np.array(x.shape, np.int64)}
-    edges = {f"edges.{name}": part for name, part in graph.incoming._asdict().items() if part is not None}
+    incoming = {"start": graph.incoming.indptr, "nodes": graph.incoming.indices, "weight": graph.incoming.weight}
+    edges = {f"edges.{name}": part for name, part in incoming.items() if part is not None}
     labels = {} if graph.labels is None else {"labels": graph.labels}
     return {name: np.ascontiguousarray(part) for name, part in (size | features | edges | labels).items()}
 
@@ -228,25 +232,27 @@ def _graph(arrays: Mapping[str, Array], ids: Array) -> Graph:
     return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids)
 
 
-def _tables_text(read: Read) -> str:
-    encoding = None if read.encoding is None else json.loads(read.encoding.to_json())
-    findings = dataclasses.asdict(read.findings)
-    return json.dumps({"form": FORM, "encoding": encoding, "classes": read.classes, "findings": findings}, indent=1)
+def _tables_text(read: TableGraph) -> str:
+    feature_encoder = None if read.feature_encoder is None else json.loads(read.feature_encoder.to_json())
+    ingest_report = dataclasses.asdict(read.ingest_report)
+    return json.dumps(
+        {"form": FORMAT_VERSION, "encoding": feature_encoder, "classes": read.classes, "findings": ingest_report}, indent=1
+    )
 
 
-def _read(files: _Files, ids: Array) -> Read:
+def _read(files: _Files, ids: Array) -> TableGraph:
     with files.reading(TABLES) as path:
         given = _json(path.read_text(encoding="utf-8"))
         _form(given["form"])
-        encoding = None if given["encoding"] is None else Encoding.from_json(json.dumps(given["encoding"]))
+        feature_encoder = None if given["encoding"] is None else FeatureEncoder.from_json(json.dumps(given["encoding"]))
         classes = tuple(str(name) for name in given["classes"])
-        findings = _findings(given["findings"])
+        ingest_report = _findings(given["findings"])
     with files.reading(GRAPH) as path:
         import safetensors.numpy
 
         graph = _graph(safetensors.numpy.load(path.read_bytes()), ids)
         # Classes of tables have names; a graph from elsewhere has numbers of its own.
-        if encoding is not None and graph.num_classes > len(classes):
+        if feature_encoder is not None and graph.num_classes > len(classes):
             raise DataError(f"a node is of class {graph.num_classes - 1}, and {TABLES} has {len(classes):,} classes")
     columns = None
     if files.has(NODES):
@@ -259,15 +265,15 @@ def _read(files: _Files, ids: Array) -> Read:
             if columns.num_rows != graph.num_nodes:
                 raise DataError(f"it has {columns.num_rows:,} rows for {graph.num_nodes:,} nodes")
     there = [] if columns is None else [field.name for field in columns.schema if can_name(field.type)]
-    if findings.names is not None and there.count(findings.names) != 1:
-        raise DataError(f"{files.folder / TABLES}: names are to be in column '{findings.names}', which {NODES} lacks")
-    return Read(graph, encoding, classes, findings, columns)
+    if ingest_report.names is not None and there.count(ingest_report.names) != 1:
+        raise DataError(f"{files.folder / TABLES}: names are to be in column '{ingest_report.names}', which {NODES} lacks")
+    return TableGraph(graph, feature_encoder, classes, ingest_report, columns)
 
 
-def _findings(given: Mapping[str, Any]) -> Findings:
+def _findings(given: Mapping[str, Any]) -> IngestReport:
     first, names = given["first_dangling"], given.get("names")
     counts = {name: _count(given[name]) for name in ("rows", "dangling", "loops", "duplicates", "isolated")}
-    return Findings(
+    return IngestReport(
         **counts,
         first_dangling=None if first is None else str(first),
         remarks=tuple(str(each) for each in given["remarks"]),
@@ -279,7 +285,7 @@ def _findings(given: Mapping[str, Any]) -> Findings:
 # -- metrics ----------------------------------------------------------------------------------------------------------------
 
 
-def _metrics_text(outcome: Outcome) -> str:
+def _metrics_text(outcome: EmbeddingResult) -> str:
     lines: list[dict[str, Any]] = [{"epoch": i, "loss": loss} for i, loss in enumerate(outcome.losses, 1)]
     last = {"scores": without_nan(outcome.scores), "remarks": outcome.remarks}
     return "".join(json.dumps(line) + "\n" for line in [*lines, last])
@@ -344,8 +350,8 @@ def _json(text: str) -> Any:
 
 
 def _form(given: object) -> None:
-    if given != FORM:
-        raise DataError(f"it is of form {given!r:.40}; this clnr knows forms up to {FORM}: a newer one may read it")
+    if given != FORMAT_VERSION:
+        raise DataError(f"it is of form {given!r:.40}; this clnr knows forms up to {FORMAT_VERSION}: a newer one may read it")
 
 
 def _count(given: object) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clnr.experiments.run import shelf
 from clnr.graph import Graph
 from clnr.methods import Method
+from clnr.methods.presets import preset
 from clnr.methods.recipe import SPECS, Recipe
 
 _SMALL = 1_000
@@ -57,7 +57,7 @@ def default_recipe(method: Method, graph: Graph) -> tuple[Recipe, list[Choice]]:
     A data set of the catalogue has the recipe that is shipped for it, whole. For any other graph, numbers that a method's
     authors have set for all graphs stay theirs, and those that it has no use for are not chosen.
     """
-    recipe, _, sources, _ = shelf(method, graph.dataset)
+    recipe, _, sources, _ = preset(method, graph.dataset)
     if graph.dataset is not None:
         return recipe, []
     free = [

@@ -12,10 +12,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from clnr.embedding.artifact import OURS, load_folder, save_folder
+from clnr.embedding.artifact import OWNED_FILES, load_folder, save_folder
 from clnr.embedding.convert import as_read
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.fitting import SHARE, Outcome, grown, learn_graph
+from clnr.embedding.fitting import SHARE, EmbeddingResult, grown, learn_graph
 from clnr.embedding.neighbors import Neighbours
 from clnr.embedding.node_ids import Lookup
 from clnr.embedding.preflight import left_out
@@ -28,7 +28,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import of_kind, path_of, whole
 from clnr.support.atomic_io import check_folder, reserved, whole_folder
-from clnr.tables import Read, read_tables
+from clnr.tables import TableGraph, read_tables
 
 
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -127,7 +127,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         if self.graph is not None:
             return self.embedding_[self._lookup.places(X)]
-        graph = as_read(X, self._outcome.read.encoding).graph
+        graph = as_read(X, self._outcome.read.feature_encoder).graph
         if graph is self._outcome.read.graph:
             return self.embedding_.copy()
         return self._outcome.trained.embed(graph, choose(self.device, self.precision))
@@ -174,9 +174,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         path, force = path_of("folder", folder), of_kind("force", force, bool | np.bool_, "True or False")
-        with reserved(path, OURS):
-            check_folder(path, force, OURS)
-            with whole_folder(path, force, OURS) as part:
+        with reserved(path, OWNED_FILES):
+            check_folder(path, force, OWNED_FILES)
+            with whole_folder(path, force, OWNED_FILES) as part:
                 save_folder(self._outcome, part)
 
     @classmethod
@@ -188,7 +188,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         made._keep(outcome)
         return made
 
-    def _keep(self, outcome: Outcome) -> None:
+    def _keep(self, outcome: EmbeddingResult) -> None:
         self._outcome = outcome
         self.embedding_ = outcome.z
         self.ids_ = outcome.read.graph.node_ids
@@ -196,7 +196,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.recipe_ = outcome.trained.recipe
         self.losses_ = outcome.losses
         self.scores_ = outcome.scores
-        self.findings_ = outcome.read.findings
+        self.ingest_report_ = outcome.read.ingest_report
         self.n_features_in_ = outcome.trained.features
 
     @property
@@ -207,7 +207,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_outcome")
 
 
-def _warn_of(read: Read) -> None:
+def _warn_of(read: TableGraph) -> None:
     """Edges that lead nowhere are mostly a mistake, and nobody would see it."""
-    if said := left_out(read.findings):
+    if said := left_out(read.ingest_report):
         warnings.warn(said, UserWarning, stacklevel=3)

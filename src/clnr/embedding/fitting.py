@@ -11,8 +11,8 @@ import torch
 from clnr import datasets, rng
 from clnr.engine import Engine, View, unit_rows
 from clnr.errors import DataError
-from clnr.evaluation import Held, Task, geometry, hold_out, link_scores, predictions, probes
-from clnr.evaluation.metrics import Learned, shape
+from clnr.evaluation import LinkSplit, Task, geometry, hold_out, link_scores, predictions, probes
+from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
 from clnr.experiments.run import learn
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
@@ -20,9 +20,9 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.support.memory import enough_memory
-from clnr.tables import Read
+from clnr.tables import TableGraph
 from clnr.tables.structural import shape as shape_of
-from clnr.training.loop import Keeper, Watch
+from clnr.training.loop import CheckpointCallback, ProgressCallback
 
 SHARE = 0.05
 _MEASURED = 2048
@@ -30,7 +30,7 @@ _COLLAPSED = 1.5
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class FittedModel:
     """A method that has learned: all that it takes to embed a graph.
 
     Attributes:
@@ -52,14 +52,14 @@ class Trained:
         if graph.num_features != self.features:
             raise DataError(f"{graph.name} has {graph.num_features:,} features a node, and this model takes {self.features:,}")
         with enough_memory():
-            placed = engine.place(graph.without_labels())
+            device_graph = engine.to_device(graph.without_labels())
             own = {name: value.to(engine.device) for name, value in self.parameters.items()}
-            z = self.method.build(self.recipe).embed(own, engine.exact, View(placed))
+            z = self.method.build(self.recipe).embed(own, engine.float32, View(device_graph))
         return z.cpu().numpy()
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class EmbeddingResult:
     """What training on a user's graph came to.
 
     Attributes:
@@ -71,8 +71,8 @@ class Outcome:
         remarks: What a reader of the scores should know, a line each.
     """
 
-    trained: Trained
-    read: Read
+    trained: FittedModel
+    read: TableGraph
     z: Array
     losses: tuple[float, ...]
     scores: dict[str, float]
@@ -80,17 +80,17 @@ class Outcome:
 
 
 def learn_graph(
-    read: Read,
+    read: TableGraph,
     method: Method,
     recipe: Recipe,
     seed: int,
     engine: Engine,
     *,
     share: float = SHARE,
-    watch: Watch | None = None,
-    keeper: Keeper | None = None,
+    progress: ProgressCallback | None = None,
+    checkpoint: CheckpointCallback | None = None,
     evaluate: bool = True,
-) -> Outcome:
+) -> EmbeddingResult:
     """Train on a graph less some of its edges, score by those, and embed all of it.
 
     Args:
@@ -108,8 +108,8 @@ def learn_graph(
     held = hold_out(graph, share, seed) if share else None
     if share and held is None:
         remarks.append("there are too few edges, or too few pairs without one, to hold some out: no score by them")
-    learned = learn(method, graph if held is None else without(read, held.graph), seed, recipe, engine, watch, keeper)
-    trained = Trained(
+    learned = learn(method, graph if held is None else without(read, held.graph), seed, recipe, engine, progress, checkpoint)
+    trained = FittedModel(
         method=method,
         seed=seed,
         recipe=learned.recipe,
@@ -125,36 +125,38 @@ def learn_graph(
             scores |= _by_labels(method, graph, learned.recipe, seed, torch.tensor(z, device=engine.device))
         except DataError as error:
             remarks.append(f"no accuracy was measured: {error}")
-    return Outcome(trained, read, z, tuple(learned.fitted.losses.tolist()), scores, tuple(remarks))
+    return EmbeddingResult(trained, read, z, tuple(learned.fitted.losses.tolist()), scores, tuple(remarks))
 
 
-def grown(kept: Outcome, read: Read, engine: Engine) -> Outcome:
+def grown(kept: EmbeddingResult, read: TableGraph, engine: Engine) -> EmbeddingResult:
     """What was learned before, with another graph embedded by it."""
     remarks = dict.fromkeys([*kept.remarks, "loss and scores are of the training, from before these tables"])
     return dataclasses.replace(kept, read=read, z=kept.trained.embed(read.graph, engine), remarks=tuple(remarks))
 
 
-def without(read: Read, seen: Graph) -> Graph:
+def without(read: TableGraph, seen: Graph) -> Graph:
     """A graph less some edges, with features that do not tell of them: those from structure are made anew."""
-    structure = None if read.encoding is None else read.encoding.structure
+    structure = None if read.feature_encoder is None else read.feature_encoder.structure
     if structure is None:
         return seen
     source, target, _ = seen.edges()
     return dataclasses.replace(seen, features=structure.features(shape_of(source, target, seen.num_nodes), seen.node_ids))
 
 
-def _scores(method: Method, engine: Engine, learned: Learned, held: Held | None) -> dict[str, float]:
+def _scores(method: Method, engine: Engine, learned: TrainedEmbedding, held: LinkSplit | None) -> dict[str, float]:
     """What needs no labels, all of it measured without the held-out edges."""
     scores: dict[str, float] = {}
     if held is not None:
         of_links = link_scores(unit_rows(learned.z), held)
         scores |= {f"link_{name}": value for name, value in of_links.items()}
-        scores["links_held_out"] = float(held.joined.shape[1])
+        scores["links_held_out"] = float(held.positives.shape[1])
     count = learned.z.shape[0]
     if method.objective is None:
         return scores | {"effective_rank": geometry.effective_rank(learned.z)}
     some = rng.permute(rng.key(learned.seed, "measured"), torch.arange(min(count, _MEASURED)), count).numpy()
-    return scores | shape(method, engine.exact, learned, Split(np.empty(0, np.int64), np.sort(some), np.empty(0, np.int64)))
+    return scores | geometry_metrics(
+        method, engine.float32, learned, Split(np.empty(0, np.int64), np.sort(some), np.empty(0, np.int64))
+    )
 
 
 def _by_labels(method: Method, graph: Graph, recipe: Recipe, seed: int, z: torch.Tensor) -> dict[str, float]:

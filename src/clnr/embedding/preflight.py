@@ -20,14 +20,14 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
 from clnr.support.humanize import counted, duration, one_line
-from clnr.tables import Findings, Read
+from clnr.tables import IngestReport, TableGraph
 
 MOST = 100_000
 """Nodes on the map, at the most."""
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Preflight:
     """What is known before training.
 
     Attributes:
@@ -47,7 +47,7 @@ class Outlook:
     free: int | None
 
     @classmethod
-    def of(cls, read: Read, method: Method, recipe: Recipe, chosen: list[Choice], engine: Engine) -> Outlook:
+    def of(cls, read: TableGraph, method: Method, recipe: Recipe, chosen: list[Choice], engine: Engine) -> Preflight:
         kept = tuple(choice for choice in chosen if getattr(recipe, choice.key) == choice.value)
         graph = read.graph
         cost = training(method, recipe, size_of(graph), engine)
@@ -118,12 +118,12 @@ def in_a_line(facts: dict[str, str]) -> str:
 
 def degrees_of(graph: Graph) -> Array:
     """How many edges each node has, whichever way they go."""
-    return np.diff(graph.incoming.start) + (np.diff(graph.outgoing.start) if graph.directed else 0)
+    return np.diff(graph.incoming.indptr) + (np.diff(graph.outgoing.indptr) if graph.directed else 0)
 
 
-def done_about(read: Read) -> list[str]:
+def done_about(read: TableGraph) -> list[str]:
     """What was done about what is odd in tables, a line each."""
-    found = read.findings
+    found = read.ingest_report
     said: list[str] = []
     if lost := left_out(found):
         said.append(lost)
@@ -134,12 +134,12 @@ def done_about(read: Read) -> list[str]:
         said.append(f"counted once: {counted(found.duplicates, 'row')} with an edge that was there already{weighted}")
     if found.isolated:
         said.append(f"embedded by features alone: {counted(found.isolated, 'node')} without an edge")
-    if read.encoding is not None:
-        said += [f"column '{column}' is not used: {reason}" for column, reason in read.encoding.dropped.items()]
+    if read.feature_encoder is not None:
+        said += [f"column '{column}' is not used: {reason}" for column, reason in read.feature_encoder.dropped.items()]
     return [one_line(line) for line in (*said, *found.remarks)]
 
 
-def left_out(found: Findings) -> str | None:
+def left_out(found: IngestReport) -> str | None:
     """What is lost of the edges because their ends are no nodes, if any are."""
     if not found.dangling:
         return None

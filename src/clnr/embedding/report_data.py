@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from clnr import rng
-from clnr.embedding.fitting import Outcome
+from clnr.embedding.fitting import EmbeddingResult
 from clnr.embedding.neighbors import Neighbours
 from clnr.embedding.preflight import MOST, degrees_of, done_about, facts_of
 from clnr.embedding.projection import layout
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods.recipe import SPECS
-from clnr.report import Column, Curve, Story, page
+from clnr.report import Column, Curve, ReportData, page
 from clnr.support.environment import versions
 from clnr.tables.node_names import can_name
 
@@ -41,12 +41,12 @@ def told(scores: dict[str, float]) -> list[tuple[str, str]]:
     return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in known]
 
 
-def html(outcome: Outcome, title: str) -> bytes:
+def html(outcome: EmbeddingResult, title: str) -> bytes:
     """The report's page, as a file holds it."""
     return page(story(outcome, title)).encode()
 
 
-def story(outcome: Outcome, title: str) -> Story:
+def story(outcome: EmbeddingResult, title: str) -> ReportData:
     """All that the report's page shows."""
     graph, trained = outcome.read.graph, outcome.trained
     shown = _shown(graph.num_nodes)
@@ -54,7 +54,7 @@ def story(outcome: Outcome, title: str) -> Story:
     near = Neighbours(z).nearest(np.arange(len(shown)), _NEAR)
     start, links = _neighbours(graph, shown)
     names = [name[:_LONG] for name in outcome.read.names_of(shown)]
-    facts = [*facts_of(graph).items(), *([("names", f"column {outcome.read.findings.names}")] if any(names) else [])]
+    facts = [*facts_of(graph).items(), *([("names", f"column {outcome.read.ingest_report.names}")] if any(names) else [])]
     recipe = {key: getattr(trained.recipe, key) for key in SPECS if key in trained.method.keys}
     made = {"method": f"{trained.method.name}: {trained.method.summary}", "seed": str(trained.seed)}
     remarks = [*done_about(outcome.read), *outcome.remarks]
@@ -62,7 +62,7 @@ def story(outcome: Outcome, title: str) -> Story:
         remarks.append(
             f"{len(shown):,} of {graph.num_nodes:,} nodes, drawn at random, are on the map; neighbours are among those"
         )
-    return Story(
+    return ReportData(
         title=title,
         sections=[
             ("The graph", facts),
@@ -99,7 +99,7 @@ def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
     return both.indptr.astype(np.int64), both.indices.astype(np.int32)
 
 
-def _columns(outcome: Outcome, shown: Array) -> list[Column]:
+def _columns(outcome: EmbeddingResult, shown: Array) -> list[Column]:
     """What the map can be coloured by: classes, the table's columns but for names, degrees."""
     graph, table = outcome.read.graph, outcome.read.columns
     ids = [str(each) for each in graph.node_ids[shown].tolist()]
@@ -107,7 +107,7 @@ def _columns(outcome: Outcome, shown: Array) -> list[Column]:
     if graph.labels is not None:
         columns.append(_classes(graph.labels[shown], outcome.read.classes))
     if table is not None:
-        beside = [name for name in table.column_names if name != outcome.read.findings.names]
+        beside = [name for name in table.column_names if name != outcome.read.ingest_report.names]
         found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in beside)
         taken = {each.name for each in columns}
         more = [column for column in found if column is not None and column.name not in taken]

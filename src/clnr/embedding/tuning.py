@@ -15,12 +15,12 @@ from clnr.embedding.fitting import without
 from clnr.engine import Engine, unit_rows
 from clnr.errors import ClnrError, DataError, TrainingError
 from clnr.evaluation import hold_out, link_scores, probe
-from clnr.experiments.grid_search import blind
+from clnr.experiments.grid_search import hide_test_labels
 from clnr.experiments.run import learn
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.tables import Read
+from clnr.tables import TableGraph
 
 # What is worth trying, of what a method has: the range of each number, and whether it is by factors.
 _SPACE: Mapping[str, tuple[float, float, bool]] = {
@@ -34,7 +34,7 @@ _EPOCHS = (0.5, 1.0, 2.0, 4.0)
 
 
 def tune(
-    read: Read,
+    read: TableGraph,
     method: Method,
     recipe: Recipe,
     seed: int,
@@ -95,13 +95,13 @@ def _quiet(logging: ModuleType) -> Iterator[None]:
         logging.set_verbosity(before)
 
 
-def _judge(read: Read, method: Method, seed: int, engine: Engine, share: float) -> tuple[Callable[[Recipe], float], str]:
+def _judge(read: TableGraph, method: Method, seed: int, engine: Engine, share: float) -> tuple[Callable[[Recipe], float], str]:
     """What a recipe is worth, and what to call that."""
     graph = read.graph
     held = hold_out(graph, share, seed) if share else None
     seen = graph if held is None else without(read, held.graph)
     if graph.labels is not None:
-        labelled = blind(graph, seed)
+        labelled = hide_test_labels(graph, seed)
         labels, split = torch.tensor(labelled.labels, device=engine.device), datasets.split_of(labelled, seed)
 
         def by_labels(recipe: Recipe) -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from clnr.engine.base import Drop, Dropout, Engine, Mask, Operators, Placed, View, unit_rows
+from clnr.engine.base import DeviceGraph, Drop, Dropout, Engine, Mask, Operators, View, unit_rows
 from clnr.engine.cpu import cpu
 from clnr.engine.cuda import gpu
 from clnr.engine.dense import Dense
 from clnr.engine.reference import Reference
-from clnr.engine.sparse_matrix import Pattern, pattern
+from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import Lanes, own_stream, recorded
 from clnr.errors import DeviceError
 from clnr.support.arguments import known
@@ -21,22 +21,22 @@ __all__ = [
     "DEVICES",
     "PRECISIONS",
     "Dense",
+    "DeviceGraph",
     "Drop",
     "Dropout",
     "Engine",
     "Lanes",
     "Mask",
     "Operators",
-    "Pattern",
-    "Placed",
     "Reference",
+    "SparseMatrix",
     "View",
     "choose",
     "cpu",
     "gpu",
     "own_stream",
-    "pattern",
     "recorded",
+    "to_sparse_matrix",
     "unit_rows",
 ]
 

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.sparse_matrix import Pattern
+from clnr.engine.sparse_matrix import SparseMatrix
 
 _NUMBERS = 1 << 27
 
 
 def attend(
-    edges: Pattern, keep: Tensor | None, h: Tensor, source: Tensor, target: Tensor, dropout: Callable[[Tensor], Tensor]
+    edges: SparseMatrix, keep: Tensor | None, h: Tensor, source: Tensor, target: Tensor, dropout: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """What ``Operators.attend`` says; ``keep`` says which entries are there, and ``dropout`` thins out the shares."""
     score = torch.nn.functional.leaky_relu(_at_source(source, edges) + _at_target(target, edges), 0.2)
@@ -58,7 +58,7 @@ class _Mix(torch.autograd.Function):
     """Sources' rows, each times its edge's share, summed at the target; some heads at a time, and none of it kept."""
 
     @staticmethod
-    def forward(ctx: Any, share: Tensor, h: Tensor, edges: Pattern) -> Tensor:
+    def forward(ctx: Any, share: Tensor, h: Tensor, edges: SparseMatrix) -> Tensor:
         ctx.save_for_backward(share, h)
         ctx.edges = edges
         return torch.cat([_mix(share[:, k], h[:, k].index_select(0, edges.columns), edges.start) for k in _heads(share, h)], 1)
@@ -89,13 +89,13 @@ def _sums(values: Tensor, start: Tensor) -> Tensor:
     return torch.segment_reduce(values.contiguous(), "sum", offsets=start, unsafe=True)
 
 
-def _at_target(rows: Tensor, edges: Pattern) -> Tensor:
+def _at_target(rows: Tensor, edges: SparseMatrix) -> Tensor:
     return _Spread.apply(rows, edges.rows, edges.start, None)
 
 
-def _at_source(rows: Tensor, edges: Pattern) -> Tensor:
+def _at_source(rows: Tensor, edges: SparseMatrix) -> Tensor:
     return _Spread.apply(rows, edges.columns, edges.transposed_start, edges.order)
 
 
-def _collect(values: Tensor, edges: Pattern) -> Tensor:
+def _collect(values: Tensor, edges: SparseMatrix) -> Tensor:
     return _Collect.apply(values, edges.start, edges.rows)

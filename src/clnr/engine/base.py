@@ -15,7 +15,7 @@ from torch import Tensor
 from clnr import rng
 from clnr.engine.attention import attend
 from clnr.engine.dense import PLAIN, Dense
-from clnr.engine.sparse_matrix import Pattern, pattern
+from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import Lanes
 from clnr.errors import MethodError
 from clnr.graph import Graph
@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class DeviceGraph:
     """A graph on a device.
 
     Attributes:
@@ -35,8 +35,8 @@ class Placed:
     """
 
     graph: Graph
-    edges: Pattern
-    features: Tensor | Pattern
+    edges: SparseMatrix
+    features: Tensor | SparseMatrix
     made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -50,7 +50,7 @@ class Placed:
         return self.made[asker]
 
 
-def place(graph: Graph, device: torch.device, dense_above: float) -> Placed:
+def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceGraph:
     """Move a graph to a device; features become dense where more than ``dense_above`` of them are not zero."""
     source, target, weight = graph.edges()
     loops = np.setdiff1d(np.arange(graph.num_nodes), source[source == target])
@@ -63,12 +63,12 @@ def place(graph: Graph, device: torch.device, dense_above: float) -> Placed:
         ),
         shape=size,
     )
-    edges = pattern(with_loops, device)
+    edges = to_sparse_matrix(with_loops, device)
     x = graph.features
     if sp.issparse(x) and x.nnz > dense_above * x.shape[0] * x.shape[1]:
         x = x.toarray()
-    features = pattern(x, device) if sp.issparse(x) else torch.tensor(x, device=device)
-    return Placed(graph, edges, features)
+    features = to_sparse_matrix(x, device) if sp.issparse(x) else torch.tensor(x, device=device)
+    return DeviceGraph(graph, edges, features)
 
 
 class Drop(NamedTuple):
@@ -78,7 +78,7 @@ class Drop(NamedTuple):
     rate: float | Tensor
     pairs: bool = False
 
-    def keep(self, links: Pattern) -> Tensor:
+    def keep(self, links: SparseMatrix) -> Tensor:
         """Per entry: whether it stays. A node's link to itself always does."""
         i, j = links.columns, links.rows
         loop = i == j
@@ -106,7 +106,7 @@ class Mask(NamedTuple):
         """What each element is multiplied by."""
         return rng.keep(self.key, self.rate, rows, columns) * self.scale
 
-    def of_entries(self, x: Pattern) -> Tensor:
+    def of_entries(self, x: SparseMatrix) -> Tensor:
         """What each entry of sparse features is multiplied by."""
         if self.elements:
             return self.of_elements(x.rows, x.columns)
@@ -128,25 +128,25 @@ class View(NamedTuple):
     """A graph as seen in one epoch: described by keys and rates, so that an engine may draw it wherever it likes.
 
     Attributes:
-        placed: The graph.
+        device_graph: The graph.
         drop: Which links it is seen without.
         mask: Which features it is seen without.
-        order: Whose features each node is seen with; its own where None.
-        links: A matrix to propagate by as it is, in place of the graph's normalised edges.
+        node_permutation: Whose features each node is seen with; its own where None.
+        propagation_matrix: A matrix to propagate by as it is, in place of the graph's normalised edges.
         dropout: What an encoder leaves out inside.
     """
 
-    placed: Placed
+    device_graph: DeviceGraph
     drop: Drop | None = None
     mask: Mask | None = None
-    order: Tensor | None = None
-    links: Pattern | None = None
+    node_permutation: Tensor | None = None
+    propagation_matrix: SparseMatrix | None = None
     dropout: Dropout | None = None
 
     @property
-    def propagated(self) -> Pattern:
+    def propagation(self) -> SparseMatrix:
         """The links that it propagates along, before any are dropped."""
-        return self.placed.edges if self.links is None else self.links
+        return self.device_graph.edges if self.propagation_matrix is None else self.propagation_matrix
 
     def but(self, **changes: Any) -> View:
         """This view with one more change to it; nothing is changed twice."""
@@ -188,7 +188,7 @@ class Operators(ABC):
             target: The score of each node as a target, [N, H].
             place: What to call it for dropout, which thins out the shares.
         """
-        edges, drop = self.view.placed.edges, self.view.drop
+        edges, drop = self.view.device_graph.edges, self.view.drop
         keep = None if drop is None else drop.keep(edges)
         return attend(edges, keep, h, source, target, lambda share: self.dropout(share, place))
 
@@ -216,7 +216,7 @@ class Engine(ABC):
     name: str
     device: torch.device
     precision: str = "float32"
-    together: int = 1
+    parallel_seeds: int = 1
     """How many trainings side by side keep it busy."""
     dense: Dense = PLAIN
     """What it does with dense rows."""
@@ -224,12 +224,12 @@ class Engine(ABC):
     """Whether its first use on a machine takes longer, since what it runs is compiled then and kept."""
 
     @property
-    def exact(self) -> Engine:
+    def float32(self) -> Engine:
         """The same in float32, for what is done once."""
         return self
 
     @abstractmethod
-    def place(self, graph: Graph) -> Placed:
+    def to_device(self, graph: Graph) -> DeviceGraph:
         """Move a graph to this engine's device."""
 
     def prepare(self, view: View) -> None:  # noqa: B027
@@ -239,12 +239,12 @@ class Engine(ABC):
     def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
         """The view's linear maps; views of one epoch lie ``beside`` each other, each in its lane, and share what is made."""
 
-    def lanes(self, placed: Placed, count: int) -> Lanes:
+    def lanes(self, device_graph: DeviceGraph, count: int) -> Lanes:
         """Where so many views are computed."""
         return Lanes()
 
     @abstractmethod
-    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
+    def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
         """NT-Xent of rows scaled to length 1, the first half one view's and the second the other's, in the same order."""
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine.base import Drop, Engine, Mask, View, unit_rows
-from clnr.engine.sparse_matrix import Pattern
+from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
 from clnr.graph.csr import Array
 
@@ -51,8 +51,8 @@ def _empty(rows: int, columns: int) -> Tensor:
     return torch.from_numpy(np.empty((rows, columns), np.float32))
 
 
-class Thin(NamedTuple):
-    """Compressed rows without what a view leaves out."""
+class CSRArrays(NamedTuple):
+    """CSR rows without what a view leaves out."""
 
     start: Array
     columns: Array
@@ -73,13 +73,13 @@ def _bias(bias: Tensor | None, h: Tensor) -> Array:
 class CompiledMatrix(FusedMatrix, Features):
     """Rows thinned out for one view; their transpose only when a gradient asks for it."""
 
-    def __init__(self, thin: Callable[[bool], Thin], shape: tuple[int, int]):
+    def __init__(self, thin: Callable[[bool], CSRArrays], shape: tuple[int, int]):
         self._thin = thin
         self._shape = shape
         self._forth = thin(False)
 
     @cached_property
-    def _back(self) -> Thin:
+    def _back(self) -> CSRArrays:
         return self._thin(True)
 
     def multiply(
@@ -87,7 +87,7 @@ class CompiledMatrix(FusedMatrix, Features):
     ) -> Tensor:
         return self.side(back).multiply(h, relu, bias, mask)
 
-    def side(self, back: bool) -> Thin:
+    def side(self, back: bool) -> CSRArrays:
         """Its rows, or those of its transpose."""
         return self._back if back else self._forth
 
@@ -128,33 +128,33 @@ class CompiledEngine(SparseEngine):
     dense_above = _DENSE_ABOVE
 
     def propagation(self, view: View) -> Matrix:
-        links = view.propagated
+        links = view.propagation
         rule = _Rule(view.drop, links)
         counts, sums = rule.count(False)
-        scale = 1 / np.sqrt(sums) if view.links is None else np.ones(len(sums), np.float32)
+        scale = 1 / np.sqrt(sums) if view.propagation_matrix is None else np.ones(len(sums), np.float32)
         return CompiledMatrix(lambda back: rule.fill(back, rule.count(True)[0] if back else counts, scale), links.shape)
 
-    def features(self, x: Pattern, mask: Mask | None) -> Features:
+    def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
             return _features(x, x.values * mask.of_entries(x))
         whole = x.once("features", lambda: _features(x, x.values))
         return whole if mask is None else MaskedColumns(whole, mask.of_columns(x.shape[1], x.values.device).float())
 
-    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
+    def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
         # Unit rows have logits within 1 / tau, so that no maximum need be looked for; unless exp would reach its end.
-        if rows.shape[0] <= _Contrast.LARGEST and 2 / temperature < _RANGE_OF_EXP:
-            return _Contrast.apply(unit_rows(rows), temperature)
-        return super().contrast(rows, temperature)
+        if rows.shape[0] <= _NTXent.LARGEST and 2 / temperature < _RANGE_OF_EXP:
+            return _NTXent.apply(unit_rows(rows), temperature)
+        return super().nt_xent(rows, temperature)
 
 
-def _sides(x: Pattern) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+def _sides(x: SparseMatrix) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     return (x.start, x.columns), (x.transposed_start, x.transposed_columns)
 
 
 class _Rule:
     """Which links a view keeps, for the loops."""
 
-    def __init__(self, drop: Drop | None, links: Pattern):
+    def __init__(self, drop: Drop | None, links: SparseMatrix):
         self._links = links
         self._drop = drop
         self._rates = 0.0 if drop is None else drop.rate
@@ -179,34 +179,34 @@ class _Rule:
         loops().shared(entries[0], loops().count_kept, *entries, self._of(back), counts, sums)
         return counts, sums
 
-    def fill(self, back: bool, counts: Array, scale: Array) -> Thin:
+    def fill(self, back: bool, counts: Array, scale: Array) -> CSRArrays:
         entries = self._entries(back)
         begin = np.concatenate([[0], np.cumsum(counts)])
         columns, values = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32)
         loops().shared(entries[0], loops().fill_kept, *entries, self._of(back), scale, scale, begin, columns, values)
-        return Thin(begin, columns, values)
+        return CSRArrays(begin, columns, values)
 
 
-def _features(x: Pattern, values: Tensor) -> CompiledMatrix:
+def _features(x: SparseMatrix, values: Tensor) -> CompiledMatrix:
     """Features that are not zero."""
 
-    def thin(back: bool) -> Thin:
+    def thin(back: bool) -> CSRArrays:
         start, columns = _sides(x)[back]
         return _nonzero(start.numpy(), columns.numpy(), (values[x.order] if back else values).numpy())
 
     return CompiledMatrix(thin, x.shape)
 
 
-def _nonzero(start: Array, columns: Array, values: Array) -> Thin:
+def _nonzero(start: Array, columns: Array, values: Array) -> CSRArrays:
     counts = np.empty(len(start) - 1, np.int64)
     loops().shared(start, loops().count_nonzero, start, values, counts)
     begin = np.concatenate([[0], np.cumsum(counts)])
     to, weights = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32)
     loops().shared(start, loops().fill_nonzero, start, columns, values, begin, to, weights)
-    return Thin(begin, to, weights)
+    return CSRArrays(begin, to, weights)
 
 
-class _Contrast(torch.autograd.Function):
+class _NTXent(torch.autograd.Function):
     r"""NT-Xent of so few unit rows that their similarities can be kept, which are symmetric: half are computed, each once.
 
     With :math:`E = \exp((R R^T - 1) / \tau)` (diagonal zero) and row sums s, the loss is the mean of
@@ -220,7 +220,7 @@ class _Contrast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
         count = rows.shape[0]
-        blocks = [slice(i, i + _Contrast._BLOCK) for i in range(0, count, _Contrast._BLOCK)]
+        blocks = [slice(i, i + _NTXent._BLOCK) for i in range(0, count, _NTXent._BLOCK)]
         e = rows.new_empty(count, count)
         for i, one in enumerate(blocks):
             for other in blocks[i:]:

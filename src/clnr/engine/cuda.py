@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.base import Drop, Engine, Mask, Placed, View
-from clnr.engine.sparse_matrix import Pattern
+from clnr.engine.base import DeviceGraph, Drop, Engine, Mask, View
+from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Lanes
 from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
 from clnr.engine.triton_dense import KernelDense, kernels
@@ -60,7 +60,7 @@ class KernelMatrix(FusedMatrix):
 class KernelFeatures(Features):
     """Sparse features, whose masked columns are rows of the weight at zero."""
 
-    def __init__(self, matrix: KernelMatrix, engine: KernelEngine, x: Pattern, mask: Mask | None):
+    def __init__(self, matrix: KernelMatrix, engine: KernelEngine, x: SparseMatrix, mask: Mask | None):
         self._matrix, self._engine, self._x, self._mask = matrix, engine, x, mask
 
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
@@ -70,7 +70,7 @@ class KernelFeatures(Features):
         return _as_values(self._x, self._mask).to_dense()
 
 
-def _as_values(x: Pattern, mask: Mask | None) -> TorchMatrix:
+def _as_values(x: SparseMatrix, mask: Mask | None) -> TorchMatrix:
     """Features with what is masked of them at zero."""
     return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), _multiply)
 
@@ -85,7 +85,7 @@ class KernelEngine(SparseEngine):
 
     name = "gpu"
     dense_above = _DENSE_ABOVE
-    together = 32
+    parallel_seeds = 32
     compiles = True
 
     def __init__(self, device: torch.device, dtype: torch.dtype = torch.float32):
@@ -96,32 +96,32 @@ class KernelEngine(SparseEngine):
         self.precision = str(dtype).removeprefix("torch.")
 
     @property
-    def exact(self) -> Engine:
+    def float32(self) -> Engine:
         return self if self.dtype == torch.float32 else KernelEngine(self.device)
 
     def prepare(self, view: View) -> None:
         super().prepare(view)
-        links, x = view.propagated, view.placed.features
+        links, x = view.propagation, view.device_graph.features
         self._sides(links)
         _degrees(links)
-        if isinstance(x, Pattern):
+        if isinstance(x, SparseMatrix):
             self._sides(x)
 
     def propagation(self, view: View) -> Matrix:
-        drop, tools, links = view.drop, self.tools, view.propagated
+        drop, tools, links = view.drop, self.tools, view.propagation
         there, back = self._sides(links)
         if drop is None:
             sums = _degrees(links)
         else:
-            there, sums = tools.thinned(there, _rule(tools, drop, None))
-        scale = sums.rsqrt() if view.links is None else None
+            there, sums = tools.drop_entries(there, _rule(tools, drop, None))
+        scale = sums.rsqrt() if view.propagation_matrix is None else None
 
         def behind() -> Any:
-            return back if drop is None else tools.thinned(back, _rule(tools, drop, links.order), transposed=True)[0]
+            return back if drop is None else tools.drop_entries(back, _rule(tools, drop, links.order), transposed=True)[0]
 
         return KernelMatrix(self, there, behind, scale)
 
-    def _sides(self, links: Pattern) -> tuple[Any, Any]:
+    def _sides(self, links: SparseMatrix) -> tuple[Any, Any]:
         """The structure and its transpose, laid out for the kernels once a matrix."""
 
         def prepared() -> tuple[Any, Any]:
@@ -133,7 +133,7 @@ class KernelEngine(SparseEngine):
 
         return links.once("structure", prepared)
 
-    def features(self, x: Pattern, mask: Mask | None) -> Features:
+    def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
             return _as_values(x, mask)
         there, back = self._sides(x)
@@ -149,14 +149,14 @@ class KernelEngine(SparseEngine):
             return self.tools.masked_weight(weight, dtype=self.dtype, rows=rows)
         return self.tools.masked_weight(weight, mask.key, rng.threshold(mask.rate), mask.scale, self.dtype, rows)
 
-    def lanes(self, placed: Placed, count: int) -> Lanes:
-        return Lanes(self.device, count if placed.graph.num_nodes <= _FILLING else 1)
+    def lanes(self, device_graph: DeviceGraph, count: int) -> Lanes:
+        return Lanes(self.device, count if device_graph.graph.num_nodes <= _FILLING else 1)
 
-    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
-        return self.tools.contrast(self.tools.unit_rows(rows, self.dtype), temperature)
+    def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
+        return self.tools.nt_xent(self.tools.unit_rows(rows, self.dtype), temperature)
 
 
-def _degrees(links: Pattern) -> Tensor:
+def _degrees(links: SparseMatrix) -> Tensor:
     """The weight that each row receives of all entries."""
     zeros = torch.zeros(links.shape[0], device=links.values.device)
     return links.once("degrees", lambda: zeros.index_add(0, links.rows, links.values))

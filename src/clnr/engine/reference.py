@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Engine, Operators, Placed, View, place, unit_rows
+from clnr.engine.base import DeviceGraph, Engine, Operators, View, to_device, unit_rows
 from clnr.engine.streams import Lanes
 from clnr.graph import Graph
 
@@ -15,24 +15,26 @@ class ReferenceOperators(Operators):
 
     def __init__(self, view: View, beside: Lanes | None = None, index: int = 0):
         super().__init__(view, beside, index)
-        placed, mask = view.placed, view.mask
-        links = view.propagated
+        device_graph, mask = view.device_graph, view.mask
+        links = view.propagation
         self._source, self._target = links.columns, links.rows
         self._value = links.values
         if view.drop is not None:
             self._value = self._value * view.drop.keep(links)
-        if view.links is None:
-            degree = torch.zeros(placed.graph.num_nodes, device=placed.device).index_add(0, self._target, self._value)
+        if view.propagation_matrix is None:
+            degree = torch.zeros(device_graph.graph.num_nodes, device=device_graph.device).index_add(
+                0, self._target, self._value
+            )
             scale = degree.rsqrt()
             self._value = scale[self._target] * self._value * scale[self._source]
-        assert isinstance(placed.features, Tensor)
-        x = placed.features
+        assert isinstance(device_graph.features, Tensor)
+        x = device_graph.features
         if mask is not None and mask.elements:
             rows = torch.arange(x.shape[0], device=x.device)[:, None]
             x = x * mask.of_elements(rows, torch.arange(x.shape[1], device=x.device)[None, :])
         elif mask is not None:
             x = x * mask.of_columns(x.shape[1], x.device)
-        self._x = x if view.order is None else x[view.order]
+        self._x = x if view.node_permutation is None else x[view.node_permutation]
 
     @property
     def features(self) -> Tensor:
@@ -58,13 +60,13 @@ class Reference(Engine):
     def __init__(self, device: torch.device):
         self.device = device
 
-    def place(self, graph: Graph) -> Placed:
-        return place(graph, self.device, dense_above=-1.0)
+    def to_device(self, graph: Graph) -> DeviceGraph:
+        return to_device(graph, self.device, dense_above=-1.0)
 
     def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
         return ReferenceOperators(view, beside, index)
 
-    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
+    def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
         # Equations 2 and 3 of the paper: a row's own similarity is left out, its twin's is the positive.
         m, rows = rows.shape[0] // 2, unit_rows(rows)
         similarity = rows @ rows.T / temperature

@@ -17,7 +17,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
-class Pattern:
+class SparseMatrix:
     """A fixed sparse matrix on the device, in compressed rows, with its transpose.
 
     ``values`` are in the order of ``columns``; ``transposed_values``, equal to ``values[order]``, in that of
@@ -42,7 +42,7 @@ class Pattern:
         return self.made[name]
 
 
-def pattern(matrix: sp.csr_array, device: torch.device) -> Pattern:
+def to_sparse_matrix(matrix: sp.csr_array, device: torch.device) -> SparseMatrix:
     """A SciPy matrix on the device, with its transpose built once."""
     matrix = matrix.copy()
     matrix.sort_indices()
@@ -53,7 +53,7 @@ def pattern(matrix: sp.csr_array, device: torch.device) -> Pattern:
     def move(array: Array) -> Tensor:
         return torch.tensor(array.astype(np.int64), device=device)
 
-    return Pattern(
+    return SparseMatrix(
         start=move(matrix.indptr),
         columns=move(matrix.indices),
         rows=move(np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))),

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Engine, Mask, Operators, Placed, View, place, unit_rows
+from clnr.engine.base import DeviceGraph, Engine, Mask, Operators, View, to_device, unit_rows
 from clnr.engine.dense import PLAIN, Dense
-from clnr.engine.sparse_matrix import Pattern
+from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Lanes, Same
 from clnr.graph import Graph
 
@@ -86,10 +86,10 @@ class SparseOperators(Operators):
 
     def _seen(self) -> Tensor | Features:
         """X, as the view leaves it where it is sparse or single elements are masked; a column's mask is the weight's affair."""
-        placed, mask, x = self.view.placed, self.view.mask, self.view.placed.features
+        device_graph, mask, x = self.view.device_graph, self.view.mask, self.view.device_graph.features
         if not isinstance(x, Tensor):
             return self._engine.features(x, mask)
-        x = self._engine.whole(placed, x)
+        x = self._engine.whole(device_graph, x)
         if mask is None or not mask.elements:
             return x
         rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
@@ -100,11 +100,11 @@ class SparseOperators(Operators):
         mask = self.view.mask
         if isinstance(self._x, Features):
             return self._ordered(self._x.to_dense())
-        x = self._x[:, : self.view.placed.graph.num_features].float()
+        x = self._x[:, : self.view.device_graph.graph.num_features].float()
         return self._ordered(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
 
     def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        if self.view.mask is not None or self.view.order is not None:
+        if self.view.mask is not None or self.view.node_permutation is not None:
             return self._projected(weight, bias)
         # Views that see all features see the same product, whose gradients are then added up before they go back.
         return self.beside.once(Same(weight, bias), lambda: self._projected(weight, bias))
@@ -121,7 +121,7 @@ class SparseOperators(Operators):
         return self._engine.weight(weight, None if mask is None or mask.elements else mask, first=True)
 
     def _ordered(self, rows: Tensor) -> Tensor:
-        return rows if self.view.order is None else rows.index_select(0, self.view.order)
+        return rows if self.view.node_permutation is None else rows.index_select(0, self.view.node_permutation)
 
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
         return self._adjacency(h, relu)
@@ -153,12 +153,15 @@ class _Product(torch.autograd.Function):
 class TorchMatrix(Features):
     """A pattern with one view's values, multiplied by what torch has."""
 
-    def __init__(self, pattern: Pattern, values: Tensor, multiply: Multiply):
-        rows, columns = pattern.shape
+    def __init__(self, to_sparse_matrix: SparseMatrix, values: Tensor, multiply: Multiply):
+        rows, columns = to_sparse_matrix.shape
         self._multiply = multiply
-        self._matrix = torch.sparse_csr_tensor(pattern.start, pattern.columns, values, size=(rows, columns))
+        self._matrix = torch.sparse_csr_tensor(to_sparse_matrix.start, to_sparse_matrix.columns, values, size=(rows, columns))
         self._transposed = torch.sparse_csr_tensor(
-            pattern.transposed_start, pattern.transposed_columns, values[pattern.order], size=(columns, rows)
+            to_sparse_matrix.transposed_start,
+            to_sparse_matrix.transposed_columns,
+            values[to_sparse_matrix.order],
+            size=(columns, rows),
         )
 
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
@@ -170,7 +173,7 @@ class TorchMatrix(Features):
         return self._matrix.to_dense()
 
 
-class _Contrast(torch.autograd.Function):
+class _NTXent(torch.autograd.Function):
     r"""NT-Xent over all 2m rows, in blocks of rows: memory grows with m, never with m squared.
 
     With :math:`l = R R^T / \tau` (diagonal left out) and :math:`P_{ij} = \exp(l_{ij} - \mathrm{lse}_i)` the gradient is
@@ -228,16 +231,16 @@ class SparseEngine(Engine):
         """What the view propagates by."""
 
     @abstractmethod
-    def features(self, x: Pattern, mask: Mask | None) -> Features:
+    def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         """The features as the view leaves them."""
 
     def prepare(self, view: View) -> None:
-        if isinstance(view.placed.features, Tensor):
-            self.whole(view.placed, view.placed.features)
+        if isinstance(view.device_graph.features, Tensor):
+            self.whole(view.device_graph, view.device_graph.features)
 
-    def whole(self, placed: Placed, x: Tensor) -> Tensor:
+    def whole(self, device_graph: DeviceGraph, x: Tensor) -> Tensor:
         """Dense features as they are multiplied, made once a graph."""
-        return placed.once(("features", self.dtype), lambda: self.dense_features(x))
+        return device_graph.once(("features", self.dtype), lambda: self.dense_features(x))
 
     def dense_features(self, x: Tensor) -> Tensor:
         """Dense features as they are multiplied."""
@@ -249,14 +252,14 @@ class SparseEngine(Engine):
             weight = weight * mask.of_columns(weight.shape[0], weight.device)[:, None]
         return weight.to(self.dtype)
 
-    def place(self, graph: Graph) -> Placed:
-        return place(graph, self.device, self.dense_above)
+    def to_device(self, graph: Graph) -> DeviceGraph:
+        return to_device(graph, self.device, self.dense_above)
 
     def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
         return SparseOperators(view, self, beside, index)
 
-    def contrast(self, rows: Tensor, temperature: float) -> Tensor:
-        return _Contrast.apply(unit_rows(rows), temperature)
+    def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
+        return _NTXent.apply(unit_rows(rows), temperature)
 
 
 class TorchEngine(SparseEngine):
@@ -265,7 +268,7 @@ class TorchEngine(SparseEngine):
     Args:
         name: Of the engine, as recorded with a run.
         device: Where it computes.
-        multiply: Compressed rows times dense.
+        multiply: CSR rows times dense.
         dense_above: Share of non-zero features above which a dense first layer is faster.
     """
 
@@ -276,14 +279,14 @@ class TorchEngine(SparseEngine):
         self._multiply = multiply
 
     def propagation(self, view: View) -> Matrix:
-        links = view.propagated
+        links = view.propagation
         weight = links.values if view.drop is None else links.values * view.drop.keep(links)
-        if view.links is None:
+        if view.propagation_matrix is None:
             ones = torch.ones(links.shape[1], 1, device=self.device)
             structure = torch.sparse_csr_tensor(links.start, links.columns, weight, size=links.shape)
             scale = self._multiply(structure, ones)[:, 0].rsqrt()
             weight = scale[links.rows] * weight * scale[links.columns]
         return TorchMatrix(links, weight, self._multiply)
 
-    def features(self, x: Pattern, mask: Mask | None) -> Features:
+    def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), self._multiply)

@@ -18,21 +18,21 @@ _MOST = 100_000
 _BLOCK = 1 << 16
 
 
-class Held(NamedTuple):
+class LinkSplit(NamedTuple):
     """A graph without some of its edges.
 
     Attributes:
         graph: What is left of it: what may be trained on.
-        joined: The pairs held out, [2, n].
-        apart: As many pairs that no edge of the whole graph joins, [2, n].
+        positives: The pairs held out, [2, n].
+        negatives: As many pairs that no edge of the whole graph joins, [2, n].
     """
 
     graph: Graph
-    joined: Array
-    apart: Array
+    positives: Array
+    negatives: Array
 
 
-def hold_out(graph: Graph, share: float, seed: int) -> Held | None:
+def hold_out(graph: Graph, share: float, seed: int) -> LinkSplit | None:
     """Take away a share of the pairs that edges join, at most 100,000, in both directions; None where there is too little.
 
     Too little is less than one pair to take and one to leave, or no pair that is apart to compare with.
@@ -52,10 +52,10 @@ def hold_out(graph: Graph, share: float, seed: int) -> Held | None:
     incoming = compress(target[left], source[left], weights, count)
     none = unjoined(there, count, wanted, rng.key(seed, "apart"))
     seen = dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
-    return Held(seen, np.stack([out // count, out % count]), np.stack([none // count, none % count]))
+    return LinkSplit(seen, np.stack([out // count, out % count]), np.stack([none // count, none % count]))
 
 
-def link_scores(rows: Tensor, held: Held) -> dict[str, float]:
+def link_scores(rows: Tensor, held: LinkSplit) -> dict[str, float]:
     """How well the cosine of two nodes tells held-out edges from pairs that are apart.
 
     The area under the ROC curve (0.5 is chance) and average precision (likewise, for as many of each).
@@ -66,8 +66,8 @@ def link_scores(rows: Tensor, held: Held) -> dict[str, float]:
     """
     from sklearn import metrics
 
-    score = np.concatenate([_cosines(rows, pairs) for pairs in (held.joined, held.apart)])
-    truth = np.repeat([1, 0], [held.joined.shape[1], held.apart.shape[1]])
+    score = np.concatenate([_cosines(rows, pairs) for pairs in (held.positives, held.negatives)])
+    truth = np.repeat([1, 0], [held.positives.shape[1], held.negatives.shape[1]])
     return {
         "auc": float(metrics.roc_auc_score(truth, score)),
         "average_precision": float(metrics.average_precision_score(truth, score)),

@@ -7,28 +7,28 @@ from typing import Any, NamedTuple
 
 import torch
 
-from clnr.engine import Engine, Placed, unit_rows
+from clnr.engine import DeviceGraph, Engine, unit_rows
 from clnr.evaluation import clusters as clusters_of
 from clnr.evaluation import geometry
 from clnr.graph import Split
-from clnr.methods import DROP, Method
+from clnr.methods import UNIFORM, Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.support.arguments import known, several
-from clnr.training.loop import Fitted
+from clnr.training.loop import TrainingResult
 
 
-class Learned(NamedTuple):
+class TrainedEmbedding(NamedTuple):
     """What a training came to: parameters, and the embedding of the whole graph."""
 
     seed: int
     recipe: Recipe
-    placed: Placed
-    fitted: Fitted
+    device_graph: DeviceGraph
+    fitted: TrainingResult
     z: torch.Tensor
 
 
-def shape(method: Method, engine: Engine, learned: Learned, split: Split) -> dict[str, float]:
+def geometry_metrics(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> dict[str, float]:
     """Alignment, uniformity and effective rank."""
     u, v = _positive_pairs(method, engine, learned, split)
     return {
@@ -38,29 +38,29 @@ def shape(method: Method, engine: Engine, learned: Learned, split: Split) -> dic
     }
 
 
-def clusters(method: Method, engine: Engine, learned: Learned, split: Split, labels: torch.Tensor) -> dict[str, float]:
+def clusters(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, float]:
     """How well the classes are clusters of the embedding: three scores over all nodes that have a label."""
     known = labels >= 0
     return clusters_of(learned.z[known].cpu().numpy(), labels[known].cpu().numpy())
 
 
-def points(method: Method, engine: Engine, learned: Learned, split: Split, labels: torch.Tensor) -> dict[str, Any]:
+def points(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, Any]:
     """The validation nodes on the unit sphere, in two views that training never saw, and their classes."""
     u, v = _positive_pairs(method, engine, learned, split)
     classes = labels[torch.tensor(split.validation, device=labels.device)]
     return {"u": _rounded(u), "v": _rounded(v), "classes": classes.tolist()}
 
 
-def time(method: Method, engine: Engine, learned: Learned, split: Split, labels: torch.Tensor) -> dict[str, float]:
+def time(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, float]:
     """How long it trained: asked for where nothing else is run at the same time."""
-    return {"train_seconds": learned.fitted.seconds, "together": learned.fitted.together}
+    return {"train_seconds": learned.fitted.seconds, "together": learned.fitted.parallel_seeds}
 
 
 def _rounded(rows: torch.Tensor) -> list[list[float]]:
     return [[round(number, 5) for number in row] for row in rows.double().tolist()]
 
 
-Measures = dict[str, Callable[[Method, Engine, Learned, Split, torch.Tensor], Any]]
+Measures = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
 MEASURES: Measures = {"clusters": clusters, "points": points, "time": time}
 
 
@@ -69,16 +69,22 @@ def find_measures(names: Iterable[str]) -> Measures:
     return {known("measure", name, MEASURES): MEASURES[name] for name in several("measures", names, str, "names")}
 
 
-def _positive_pairs(method: Method, engine: Engine, learned: Learned, split: Split) -> list[torch.Tensor]:
+def _positive_pairs(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> list[torch.Tensor]:
     """Validation nodes in two fresh views, as unit rows."""
-    seed, recipe, placed, fitted, z = learned
+    seed, recipe, device_graph, fitted, z = learned
     nodes = torch.tensor(split.validation, device=z.device)
-    return [unit_rows(rows) for rows in fresh_views(method, recipe, fitted.parameters, engine, placed, seed, nodes)]
+    return [unit_rows(rows) for rows in fresh_views(method, recipe, fitted.parameters, engine, device_graph, seed, nodes)]
 
 
 @torch.no_grad()
 def fresh_views(
-    method: Method, recipe: Recipe, parameters: Parameters, engine: Engine, placed: Placed, seed: int, nodes: torch.Tensor
+    method: Method,
+    recipe: Recipe,
+    parameters: Parameters,
+    engine: Engine,
+    device_graph: DeviceGraph,
+    seed: int,
+    nodes: torch.Tensor,
 ) -> list[torch.Tensor]:
     """Rows of some nodes in two views that training never saw: what the geometry is measured on.
 
@@ -86,11 +92,11 @@ def fresh_views(
     at the recipe's rates.
     """
     model = method.build(recipe)
-    if method.twins:
-        return model.project(parameters, engine, model.look(placed, seed, "measure", 0), nodes)[:2]
+    if method.symmetric_views:
+        return model.project(parameters, engine, model.augment(device_graph, seed, "measure", 0), nodes)[:2]
     views = (
-        method.but(method.name, method.summary, views=(DROP, DROP), objective=None)
+        method.but(method.name, method.summary, views=(UNIFORM, UNIFORM), objective=None)
         .build(recipe)
-        .look(placed, seed, "measure", 0)
+        .augment(device_graph, seed, "measure", 0)
     )
     return [model.embed(parameters, engine, view)[nodes] for view in views]

@@ -61,7 +61,7 @@ def grid(over: list[str]) -> list[dict[str, Any]]:
     return [{name: value for each in combination for name, value in each.items()} for combination in itertools.product(*axes)]
 
 
-def blind(graph: Graph, seed: int) -> Graph:
+def hide_test_labels(graph: Graph, seed: int) -> Graph:
     """The graph with a seed's split, in which no test label can be read: validation nodes stand where test nodes stood."""
     if graph.labels is None:
         raise DataError(f"{graph.name} has no labels to choose a recipe by")
@@ -76,7 +76,10 @@ def try_all(session: Session, method: Method, graph: Graph, trials: list[Trial])
     """Every trial, each when it has been run on every seed."""
     for trial in trials:
         try:
-            runs = [session.run(method, blind(graph, seed), seed, trial.recipe, str(trial)) for seed in range(session.seeds)]
+            runs = [
+                session.run(method, hide_test_labels(graph, seed), seed, trial.recipe, str(trial))
+                for seed in range(session.seeds)
+            ]
             yield dataclasses.replace(trial, runs=tuple(runs))
         except TrainingError as error:
             yield dataclasses.replace(trial, failure=str(error))

@@ -18,8 +18,8 @@ class Run:
 
     ``epochs`` is how many were trained, which early stopping may make fewer than the recipe's; ``epoch_ms`` is None where
     there were none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` counts everything but the
-    loading of data. ``together`` is how many were trained side by side: times are then this one's share, and the peak of memory
-    is that of all. ``more`` holds what was measured beside the usual, by name.
+    loading of data. ``parallel_seeds`` is how many were trained side by side: times are then this one's share, and the peak of
+    memory is that of all. ``extra_metrics`` holds what was measured beside the usual, by name.
     """
 
     method: str
@@ -34,7 +34,7 @@ class Run:
     epochs: int
     train_seconds: float
     epoch_ms: float | None
-    together: int
+    parallel_seeds: int
     peak_memory_bytes: int
     device: str
     engine: str
@@ -44,7 +44,7 @@ class Run:
     versions: dict[str, str]
     machine: str
     seconds: float
-    more: dict[str, Any] = field(default_factory=dict)
+    extra_metrics: dict[str, Any] = field(default_factory=dict)
 
 
 _ACCURACIES = ("strict", "paper", "validation")
@@ -101,7 +101,7 @@ class Summary:
                 for measure in ("alignment", "uniformity", "effective_rank", "epochs", "train_seconds")
             },
             "epoch_ms": self.epoch_ms,
-            "together": max(run.together for run in self.runs),
+            "parallel_seeds": max(run.parallel_seeds for run in self.runs),
             "peak_memory_bytes": self.peak_memory_bytes,
             "device": first.device,
             "precision": first.precision,

@@ -14,21 +14,21 @@ from typing import Any
 import torch
 
 from clnr import datasets, methods
-from clnr.engine import Engine, Placed, View, choose
+from clnr.engine import DeviceGraph, Engine, View, choose
 from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import Task, predictions, probes
-from clnr.evaluation.metrics import Learned, Measures, find_measures, shape
+from clnr.evaluation.metrics import Measures, TrainedEmbedding, find_measures, geometry_metrics
 from clnr.experiments.results import Run
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.model import Model
-from clnr.methods.presets import Shelved, shelved
+from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
-from clnr.nn.objectives import Lesson, Moment
+from clnr.nn.objectives import StepContext, Supervision
 from clnr.support import environment, memory
 from clnr.support.arguments import of_kind, several, whole
-from clnr.training.loop import Fitted, Keeper, Watch, advice, fit_all
+from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all
 
 LARGEST_SEED = 2**63 - 1
 
@@ -42,7 +42,7 @@ def run(
     device: str = "auto",
     precision: str = "auto",
     data_root: str | Path | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback | None = None,
     measures: Iterable[str] = (),
 ) -> Run:
     """Train a method on a data set and evaluate what it learned.
@@ -62,10 +62,10 @@ def run(
         precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
         data_root: Folder with raw data, looked into first.
         watch: Told the number of epochs done and the latest loss known, now and then.
-        measures: What to measure beside the usual, kept in ``Run.more``: ``clusters``, ``points``, ``time``.
+        measures: What to measure beside the usual, kept in ``Run.extra_metrics``: ``clusters``, ``points``, ``time``.
     """
     where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root}
-    (made,) = runs(method, dataset, [seed], recipe=recipe, watch=watch, measures=measures, **where)
+    (made,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, measures=measures, **where)
     return made
 
 
@@ -78,9 +78,9 @@ def runs(
     device: str = "auto",
     precision: str = "auto",
     data_root: str | Path | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback | None = None,
     measures: Iterable[str] = (),
-    together: int | None = None,
+    parallel_seeds: int | None = None,
 ) -> Iterator[Run]:
     """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
 
@@ -97,27 +97,33 @@ def runs(
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
     engine, wanted, more = choose(device, precision), _seeds(seeds), find_measures(measures)
-    most = engine.together if together is None else max(1, whole("together", together))
-    count = min(most, engine.together)
+    most = engine.parallel_seeds if parallel_seeds is None else max(1, whole("together", parallel_seeds))
+    count = min(most, engine.parallel_seeds)
     groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
-    return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, watch, more))
+    return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, progress, more))
 
 
 def _as_memory_allows(
-    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None, more: Measures
+    method: Method,
+    graph: Graph,
+    seeds: list[int],
+    recipe: Recipe,
+    engine: Engine,
+    progress: ProgressCallback | None,
+    more: Measures,
 ) -> Iterator[Run]:
     """Runs of some seeds side by side; where memory is too short for all, of one half and then the other."""
     made: list[Run | TrainingError] = []
     try:
         with memory.enough_memory():
-            made = _runs(method, graph, seeds, recipe, engine, watch, more)
+            made = _runs(method, graph, seeds, recipe, engine, progress, more)
     except OutOfMemory:
         if len(seeds) == 1:
             raise
     if not made:
         half = len(seeds) // 2
         for part in (seeds[:half], seeds[half:]):
-            yield from _as_memory_allows(method, graph, part, recipe, engine, watch, more)
+            yield from _as_memory_allows(method, graph, part, recipe, engine, progress, more)
     yield from (each for each in made if isinstance(each, Run))
     for each in made:
         if isinstance(each, TrainingError):
@@ -133,7 +139,7 @@ def embed(
     device: str = "auto",
     precision: str = "auto",
     data_root: str | Path | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Array:
     """Train a method on a graph and return its embedding: one row per node, float32.
 
@@ -146,7 +152,7 @@ def embed(
     those of ``run``, which evaluates the same embedding.
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
-    return learn(method, graph, seed, recipe, choose(device, precision), watch).z.cpu().numpy()
+    return learn(method, graph, seed, recipe, choose(device, precision), progress).z.cpu().numpy()
 
 
 def learn(
@@ -155,12 +161,12 @@ def learn(
     seed: int,
     recipe: Recipe,
     engine: Engine,
-    watch: Watch | None = None,
-    keeper: Keeper | None = None,
-) -> Learned:
+    progress: ProgressCallback | None = None,
+    checkpoint: CheckpointCallback | None = None,
+) -> TrainedEmbedding:
     """Train a method on a graph: parameters, and the embedding that they give. A keeper lets it go on after a stop."""
     with memory.enough_memory():
-        (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, watch, keeper)
+        (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
@@ -174,7 +180,7 @@ def _resolve(
     if not isinstance(graph, Graph):
         raise DataError(f"a data set is a Graph or a name, not a {type(dataset).__name__}; the method comes first")
     if recipe is None:
-        recipe = shelf(method, graph.dataset).recipe
+        recipe = preset(method, graph.dataset).recipe
     if not isinstance(recipe, Recipe):
         raise RecipeError(f"a recipe is a Recipe, not a {type(recipe).__name__}; vary one with recipe_for(...).but(...)")
     return method, graph, recipe
@@ -209,43 +215,48 @@ def _learn(
     seeds: Sequence[int],
     recipe: Recipe,
     engine: Engine,
-    watch: Watch | None,
-    keeper: Keeper | None = None,
-) -> list[Learned | TrainingError]:
+    progress: ProgressCallback | None,
+    checkpoint: CheckpointCallback | None = None,
+) -> list[TrainedEmbedding | TrainingError]:
     """The part of runs that sees no label but those of a lesson, because no other is there to be seen."""
-    of_kind("watch", watch, Callable | None, "a function of the epochs done and the loss, or None")
-    taught: dict[Recipe, dict[int, Lesson | None]] = {}
+    of_kind("watch", progress, Callable | None, "a function of the epochs done and the loss, or None")
+    taught: dict[Recipe, dict[int, Supervision | None]] = {}
     for seed in seeds:
-        lesson, own = None, recipe
+        supervision, own = None, recipe
         if method.supervised:
-            lesson, classes = lesson_of(graph, seed, engine.device)
+            supervision, classes = supervision_of(graph, seed, engine.device)
             own = recipe.but(dimension=classes)
-        taught.setdefault(own, {})[seed] = lesson
+        taught.setdefault(own, {})[seed] = supervision
     seen = graph.without_labels()
-    placed = engine.place(seen)
-    learned: dict[int, Learned | TrainingError] = {}
-    for own, lessons in taught.items():
+    device_graph = engine.to_device(seen)
+    learned: dict[int, TrainedEmbedding | TrainingError] = {}
+    for own, supervisions in taught.items():
         model = method.build(own)
         noise = own.edge_noise
-        grounds = {seed: engine.place(datasets.with_noise(seen, noise, seed)) if noise else placed for seed in lessons}
-        starts = [Moment(engine, grounds[seed], seed, 0, own.epochs, lesson) for seed, lesson in lessons.items()]
-        for seed, fitted in zip(lessons, fit_all(model, own, starts, watch, keeper), strict=True):
-            learned[seed] = _embedded(model, engine, seed, own, placed, fitted)
+        training_graphs = {
+            seed: engine.to_device(datasets.with_noise(seen, noise, seed)) if noise else device_graph for seed in supervisions
+        }
+        starts = [
+            StepContext(engine, training_graphs[seed], seed, 0, own.epochs, supervision)
+            for seed, supervision in supervisions.items()
+        ]
+        for seed, fitted in zip(supervisions, fit_all(model, own, starts, progress, checkpoint), strict=True):
+            learned[seed] = _embedded(model, engine, seed, own, device_graph, fitted)
     return [learned[seed] for seed in seeds]
 
 
 def _embedded(
-    model: Model, engine: Engine, seed: int, recipe: Recipe, placed: Placed, fitted: Fitted | TrainingError
-) -> Learned | TrainingError:
+    model: Model, engine: Engine, seed: int, recipe: Recipe, device_graph: DeviceGraph, fitted: TrainingResult | TrainingError
+) -> TrainedEmbedding | TrainingError:
     if isinstance(fitted, TrainingError):
         return fitted
-    z = model.embed(fitted.parameters, engine.exact, View(placed))
+    z = model.embed(fitted.parameters, engine.float32, View(device_graph))
     if not z.isfinite().all():
         return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
-    return Learned(seed, recipe, placed, fitted, z)
+    return TrainedEmbedding(seed, recipe, device_graph, fitted, z)
 
 
-def lesson_of(graph: Graph, seed: int, device: torch.device) -> tuple[Lesson, int]:
+def supervision_of(graph: Graph, seed: int, device: torch.device) -> tuple[Supervision, int]:
     """What a supervised method may know, of training and validation nodes alone, and the number of classes in it.
 
     Classes are counted up to the largest of a training node; validation nodes of classes beyond can teach nothing.
@@ -258,27 +269,33 @@ def lesson_of(graph: Graph, seed: int, device: torch.device) -> tuple[Lesson, in
     if not len(validation):
         raise DataError(f"{graph.name} has no validation node of a class that is among the training nodes")
     arrays = (split.train, graph.labels[split.train], validation, graph.labels[validation])
-    return Lesson(*(torch.tensor(array, device=device) for array in arrays)), classes
+    return Supervision(*(torch.tensor(array, device=device) for array in arrays)), classes
 
 
 def _runs(
-    method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine, watch: Watch | None, more: Measures
+    method: Method,
+    graph: Graph,
+    seeds: list[int],
+    recipe: Recipe,
+    engine: Engine,
+    progress: ProgressCallback | None,
+    more: Measures,
 ) -> list[Run | TrainingError]:
     assert graph.labels is not None
     began = time.perf_counter()
     splits = {seed: datasets.split_of(graph, seed) for seed in seeds}
     meter = memory.MemoryMeter(engine.device)
-    learned = _learn(method, graph, seeds, recipe, engine, watch)
+    learned = _learn(method, graph, seeds, recipe, engine, progress)
     labels = torch.tensor(graph.labels, device=engine.device)
-    good = [own for own in learned if isinstance(own, Learned)]
+    good = [own for own in learned if isinstance(own, TrainedEmbedding)]
     if method.supervised:
         measured = [predictions(own.z, labels, splits[own.seed]) for own in good]
     else:
         rate, decay = recipe.probe_learning_rate, recipe.probe_weight_decay
         measured = probes([Task(own.z, splits[own.seed], rate, decay) for own in good], labels, recipe.probe_steps)
-    shapes = [shape(method, engine.exact, own, splits[own.seed]) for own in good]
+    shapes = [geometry_metrics(method, engine.float32, own, splits[own.seed]) for own in good]
     further = [
-        {name: measure(method, engine.exact, own, splits[own.seed], labels) for name, measure in more.items()} for own in good
+        {name: measure(method, engine.float32, own, splits[own.seed], labels) for name, measure in more.items()} for own in good
     ]
     peak, seconds = meter.peak(), (time.perf_counter() - began) / len(seeds)
     made = {
@@ -293,7 +310,7 @@ def _runs(
             epochs=len(own.fitted.losses),
             train_seconds=own.fitted.seconds,
             epoch_ms=own.fitted.epoch_ms,
-            together=own.fitted.together,
+            parallel_seeds=own.fitted.parallel_seeds,
             peak_memory_bytes=peak,
             device=engine.device.type,
             engine=engine.name,
@@ -303,11 +320,11 @@ def _runs(
             versions=environment.versions(),
             machine=environment.describe(engine.device),
             seconds=seconds,
-            more=other,
+            extra_metrics=other,
         )
         for own, accuracy, form, other in zip(good, measured, shapes, further, strict=True)
     }
-    return [made[own.seed] if isinstance(own, Learned) else own for own in learned]
+    return [made[own.seed] if isinstance(own, TrainedEmbedding) else own for own in learned]
 
 
 def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
@@ -315,9 +332,4 @@ def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
 
     For a graph of one's own, whatever its name, it is the method's for any graph.
     """
-    return shelf(method_of(method), dataset.dataset if isinstance(dataset, Graph) else datasets.find(dataset).name).recipe
-
-
-def shelf(method: Method, dataset: str | None) -> Shelved:
-    """The shipped recipe for a method on a data set, or on any where that is None, with its sources and what was published."""
-    return shelved(dataset, method.lineage)
+    return preset(method_of(method), dataset.dataset if isinstance(dataset, Graph) else datasets.find(dataset).name).recipe

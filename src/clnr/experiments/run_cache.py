@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clnr.engine import Engine
-from clnr.errors import RecordError
+from clnr.errors import RunCacheError
 from clnr.experiments.results import Run
 from clnr.graph import Graph
 from clnr.methods import Method
@@ -24,7 +24,10 @@ from clnr.support import code_digest, environment
 from clnr.support.humanize import shortened
 from clnr.support.paths import state_folder
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Run))
+# Columns keep the names that they were made with, also where a field has a better one by now.
+_NAMED = {"parallel_seeds": "together", "extra_metrics": "more"}
+_COLUMNS = {field.name: _NAMED.get(field.name, field.name) for field in dataclasses.fields(Run)}
+_FIELDS = tuple(_COLUMNS.values())
 _DOCUMENTS = ("recipe", "versions", "more")
 _OPTIONAL = ("epoch_ms",)
 _TEXTS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
@@ -60,7 +63,7 @@ def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Eng
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-class Record:
+class RunCache:
     """The runs made before. Reading changes nothing, and what is no record is left as it is.
 
     Args:
@@ -91,7 +94,7 @@ class Record:
             row = _row(run)
             _run(row)  # What could not be read is not written.
             others = [] if again else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
-            if any(run.more.keys() <= _document("more", more).keys() for (more,) in others):
+            if any(run.extra_metrics.keys() <= _document("more", more).keys() for (more,) in others):
                 return
             made = datetime.now(UTC).isoformat(timespec="seconds")
             marks = ", ".join("?" * (len(_FIELDS) + 2))
@@ -157,7 +160,7 @@ class Record:
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             said = f"cannot be used: {' '.join(reason.split())}; CLNR_HOME names another place for it"
-            raise RecordError(f"the record of runs, {self.path}, {said}") from None
+            raise RunCacheError(f"the record of runs, {self.path}, {said}") from None
 
 
 def _form(base: sqlite3.Connection) -> int:
@@ -191,13 +194,13 @@ def _update(base: sqlite3.Connection, form: int) -> None:
 
 def _row(run: Run) -> list[Any]:
     """A run as it is kept: SQLite has no NaN, and NULL stands for it."""
-    values = dataclasses.asdict(run)
+    values = {_COLUMNS[name]: value for name, value in dataclasses.asdict(run).items()}
     values |= {name: json.dumps(values[name]) for name in _DOCUMENTS}
     return [None if isinstance(value, float) and math.isnan(value) else value for value in values.values()]
 
 
 def _run(row: list[Any]) -> Run:
-    return Run(**{name: _value(name, value) for name, value in zip(_FIELDS, row, strict=True)})
+    return Run(**{name: _value(column, value) for (name, column), value in zip(_COLUMNS.items(), row, strict=True)})
 
 
 def _value(name: str, value: Any) -> Any:

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from clnr.engine import Engine
-from clnr.errors import RecordError
+from clnr.errors import RunCacheError
 from clnr.experiments.results import Run, Summary
 from clnr.experiments.run import runs
-from clnr.experiments.run_cache import Record, run_key
+from clnr.experiments.run_cache import RunCache, run_key
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
@@ -35,28 +35,28 @@ class Session:
 
     seeds: int
     engine: Engine
-    record: Record
+    run_cache: RunCache
     again: bool
     bar: Bar
 
-    def runs(self, method: Method, graph: Graph, recipe: Recipe) -> tuple[Summary, RecordError | None]:
+    def runs(self, method: Method, graph: Graph, recipe: Recipe) -> tuple[Summary, RunCacheError | None]:
         """Runs of all seeds: from the record where it has them, else made now and recorded.
 
         A run that cannot be recorded is still a run: it is returned with the rest, and the reason beside them.
         """
         keys = {seed: run_key(graph, method, recipe, seed, self.engine) for seed in range(self.seeds)}
-        made = {seed: found for seed, key in keys.items() if not self.again and (found := self.record.find(key))}
+        made = {seed: found for seed, key in keys.items() if not self.again and (found := self.run_cache.find(key))}
         if made:
-            said = f"{method.name}: {len(made)} of {self.seeds} from the record ({self.record.path}); --again runs them anew"
+            said = f"{method.name}: {len(made)} of {self.seeds} from the record ({self.run_cache.path}); --again runs them anew"
             self.bar.remark(said)
         missing = [seed for seed in keys if seed not in made]
-        failure: RecordError | None = None
-        for begin in range(0, len(missing), self.engine.together):
-            for run in self._now(method, graph, missing[begin : begin + self.engine.together], recipe):
+        failure: RunCacheError | None = None
+        for begin in range(0, len(missing), self.engine.parallel_seeds):
+            for run in self._now(method, graph, missing[begin : begin + self.engine.parallel_seeds], recipe):
                 made[run.seed] = run
                 try:
-                    self.record.add(keys[run.seed], run, self.again)
-                except RecordError as error:
+                    self.run_cache.add(keys[run.seed], run, self.again)
+                except RunCacheError as error:
                     failure = error
         return Summary.of(list(made.values())), failure
 
@@ -70,9 +70,9 @@ class Session:
         epochs = recipe.epochs if method.objective else 0
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
         what = [f"{method.name} on {graph.name}", *([remark] if remark else []), which]
-        with first_use(self.engine, self.bar), self.bar.training(", ".join(what), epochs) as watch:
+        with first_use(self.engine, self.bar), self.bar.training(", ".join(what), epochs) as progress:
             device, precision = self.engine.device.type, self.engine.precision
-            yield from runs(method, graph, seeds, recipe=recipe, device=device, precision=precision, watch=watch)
+            yield from runs(method, graph, seeds, recipe=recipe, device=device, precision=precision, progress=progress)
 
 
 @contextmanager

@@ -10,15 +10,15 @@ import scipy.sparse as sp
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Compressed(NamedTuple):
-    """Edges grouped by one end: those of node ``i`` are ``nodes[start[i] : start[i + 1]]``, sorted; weights may be None."""
+class CSR(NamedTuple):
+    """Edges grouped by one end: those of node ``i`` are ``indices[indptr[i] : indptr[i + 1]]``, sorted; weights may be None."""
 
-    start: Array
-    nodes: Array
+    indptr: Array
+    indices: Array
     weight: Array | None
 
 
-def compress(row: Array, column: Array, weight: Array | None, count: int) -> Compressed:
+def compress(row: Array, column: Array, weight: Array | None, count: int) -> CSR:
     """Group edges by their row end, sorted; duplicates become one, weights added, and weight 0 is no edge."""
     values = np.ones(len(row), np.float32) if weight is None else weight
     matrix = sp.coo_array((values, (row, column)), shape=(count, count)).tocsr()
@@ -27,15 +27,15 @@ def compress(row: Array, column: Array, weight: Array | None, count: int) -> Com
     return _form(matrix, weight is not None)
 
 
-def transpose(edges: Compressed) -> Compressed:
+def transpose(edges: CSR) -> CSR:
     """The same edges by their other end."""
-    start, nodes, weight = edges
-    values = np.ones(len(nodes), np.float32) if weight is None else weight
-    matrix = sp.csr_array((values, nodes, start), shape=(len(start) - 1,) * 2).T.tocsr()
+    indptr, indices, weight = edges
+    values = np.ones(len(indices), np.float32) if weight is None else weight
+    matrix = sp.csr_array((values, indices, indptr), shape=(len(indptr) - 1,) * 2).T.tocsr()
     matrix.sort_indices()
     return _form(matrix, weight is not None)
 
 
-def _form(matrix: sp.csr_array, weighted: bool) -> Compressed:
+def _form(matrix: sp.csr_array, weighted: bool) -> CSR:
     weight = matrix.data.astype(np.float32) if weighted else None
-    return Compressed(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), weight)
+    return CSR(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), weight)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import torch
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array, Compressed, compress, transpose
+from clnr.graph.csr import CSR, Array, compress, transpose
 from clnr.graph.validation import (
     Matrix,
     adjacency_of,
@@ -61,8 +61,8 @@ class Graph:
     """
 
     features: Matrix
-    incoming: Compressed
-    outgoing: Compressed
+    incoming: CSR
+    outgoing: CSR
     labels: Array | None = None
     ids: Array | None = None
     split: Split | None = None
@@ -149,8 +149,8 @@ class Graph:
         count = self.num_nodes
         check_edges(self.incoming, count, "incoming")
         check_edges(self.outgoing, count, "outgoing")
-        if self.num_edges != len(self.outgoing.nodes):
-            raise DataError(f"there are {self.num_edges} incoming edges but {len(self.outgoing.nodes)} outgoing")
+        if self.num_edges != len(self.outgoing.indices):
+            raise DataError(f"there are {self.num_edges} incoming edges but {len(self.outgoing.indices)} outgoing")
         for array in (self.labels, self.ids, *(self.split or ())):
             if not isinstance(array, np.ndarray | None):
                 raise DataError(f"labels, ids and the parts of a split must be arrays, not a {type(array).__name__}")
@@ -185,7 +185,7 @@ class Graph:
     @property
     def num_edges(self) -> int:
         """Directed edges; an undirected edge counts twice."""
-        return len(self.incoming.nodes)
+        return len(self.incoming.indices)
 
     @property
     def num_features(self) -> int:
@@ -228,7 +228,7 @@ class Graph:
         """The same graph with nothing in it that learning without labels must not see."""
         return replace(self, labels=None, split=None)
 
-    def with_rows_summing_to_one(self) -> Graph:
+    def row_normalize(self) -> Graph:
         """The same graph with each row of features scaled to sum 1; a row of zeros stays."""
         x = self.features
         total = np.asarray(x.sum(1, dtype=np.float64)).reshape(-1, 1)
@@ -238,8 +238,8 @@ class Graph:
 
     def edges(self) -> tuple[Array, Array, Array | None]:
         """Source, target and weight of each edge, ordered by target, then source."""
-        target = np.repeat(np.arange(self.num_nodes), np.diff(self.incoming.start))
-        return self.incoming.nodes, target, self.incoming.weight
+        target = np.repeat(np.arange(self.num_nodes), np.diff(self.incoming.indptr))
+        return self.incoming.indices, target, self.incoming.weight
 
     # -- SciPy, PyG, networkx ------------------------------------------------------------------------------------------
 
@@ -374,7 +374,7 @@ def _split(split: Split, count: int) -> Split:
     except (TypeError, ValueError):
         raise DataError(f"a split is three lists of nodes: train, validation and test, not {split!r:.80}") from None
     parts = Split(*(indices(part, count, "a member of the split") for part in (train, validation, test)))
-    together = np.concatenate(parts)
-    if len(np.unique(together)) != len(together):
+    parallel_seeds = np.concatenate(parts)
+    if len(np.unique(parallel_seeds)) != len(parallel_seeds):
         raise DataError("a split must not hold a node twice")
     return parts

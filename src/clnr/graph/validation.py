@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array, Compressed
+from clnr.graph.csr import CSR, Array
 
 Matrix = Any  # an Array or a scipy.sparse.csr_array; SciPy carries no types
 
@@ -190,7 +190,7 @@ def _check_within(index: Array, size: int, what: str) -> None:
 
 
 def checked_csr(data: Array, indices: Array, indptr: Array, shape: Any) -> sp.csr_array:
-    """Compressed rows of numbers, complete and consistent.
+    """CSR rows of numbers, complete and consistent.
 
     SciPy's own check will not do: where the last of ``indptr`` is 0 it looks at nothing else.
     """
@@ -333,7 +333,7 @@ def check_features(x: Any) -> None:
         raise DataError(f"features must be float32 of shape {shape}, not {values.dtype} of shape {values.shape}")
 
 
-def check_edges(edges: Compressed, count: int, what: str) -> None:
+def check_edges(edges: CSR, count: int, what: str) -> None:
     """That edges are grouped as they say, each group sorted and without duplicates."""
     try:
         start, nodes, weight = edges
@@ -341,7 +341,7 @@ def check_edges(edges: Compressed, count: int, what: str) -> None:
     except DataError as error:
         raise DataError(f"{what} edges: {error}") from None
     except (TypeError, ValueError, AttributeError):
-        raise DataError(f"{what} edges must be Compressed: start, nodes and weight, not {edges!r:.80}") from None
+        raise DataError(f"{what} edges must be CSR: start, nodes and weight, not {edges!r:.80}") from None
     if start.dtype != np.int64 or nodes.dtype != np.int64:
         raise DataError(f"{what} edges must have start and nodes of int64, not {start.dtype} and {nodes.dtype}")
     follows = np.ones(len(nodes) + 1, bool)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from clnr.methods.registry import (
-    ADAPT,
+    ADAPTIVE,
     BGRL,
     CCA_SSG,
     CLNR,
     DCLNR,
     DGI,
-    DROP,
     GAE,
     GCA,
     GCLNR,
@@ -25,6 +24,7 @@ from clnr.methods.registry import (
     SHUFFLE,
     SUPERVISED_GAT,
     SUPERVISED_GCN,
+    UNIFORM,
     UNTRAINED,
     VGAE,
     Architecture,
@@ -33,13 +33,12 @@ from clnr.methods.registry import (
 )
 
 __all__ = [
-    "ADAPT",
+    "ADAPTIVE",
     "BGRL",
     "CCA_SSG",
     "CLNR",
     "DCLNR",
     "DGI",
-    "DROP",
     "GAE",
     "GCA",
     "GCLNR",
@@ -55,6 +54,7 @@ __all__ = [
     "SHUFFLE",
     "SUPERVISED_GAT",
     "SUPERVISED_GCN",
+    "UNIFORM",
     "UNTRAINED",
     "VGAE",
     "Architecture",

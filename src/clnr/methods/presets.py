@@ -8,6 +8,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from clnr.methods.recipe import KEYS, SPECS, Recipe
+from clnr.methods.registry import Method
 
 ANY = "any"
 
@@ -20,8 +21,8 @@ class Published(NamedTuple):
     source: str
 
 
-class Shelved(NamedTuple):
-    """A recipe from the shelf: which row it is, where each number comes from, and the published result if any."""
+class RecipePreset(NamedTuple):
+    """A shipped recipe: which row it is, where each number comes from, and the published result if any."""
 
     recipe: Recipe
     row: str | None
@@ -29,8 +30,8 @@ class Shelved(NamedTuple):
     published: Published | None
 
 
-def shelved(dataset: str | None, lineage: tuple[str, ...]) -> Shelved:
-    """The shipped recipe of a data set, or of any where that is None, for a method: its name followed by its ancestors'.
+def preset(method: Method, dataset: str | None) -> RecipePreset:
+    """The shipped recipe for a method on a data set, or on any where that is None, with its sources and what was published.
 
     A method has its parent's numbers but for those that its own rows name: first its row for any data set, then that for this
     one. So nCLNR uses CLNR's (that is the paper's ablation), and GRACE says only in what it differs.
@@ -38,20 +39,20 @@ def shelved(dataset: str | None, lineage: tuple[str, ...]) -> Shelved:
     values: dict[str, Any] = {}
     sources = {name: SPECS[name].metadata["source"] for name in KEYS}
     row = None
-    for name in reversed(lineage):
-        for shelf in (_shelf(ANY), _shelf(dataset)):
-            own = dict(shelf.get(name, {}))
+    for name in reversed(method.ancestry):
+        for rows in (_presets(ANY), _presets(dataset)):
+            own = dict(rows.get(name, {}))
             source, special = own.pop("source", "default"), own.pop("sources", {})
             own.pop("published", None)
             values |= own
             sources |= dict.fromkeys(own, source) | special
             row = name if own else row
-    published = _shelf(dataset).get(lineage[0], {}).get("published")
-    return Shelved(Recipe.of(values), row, sources, None if published is None else Published(**published))
+    published = _presets(dataset).get(method.name, {}).get("published")
+    return RecipePreset(Recipe.of(values), row, sources, None if published is None else Published(**published))
 
 
 @functools.cache
-def _shelf(dataset: str | None) -> dict[str, dict[str, Any]]:
+def _presets(dataset: str | None) -> dict[str, dict[str, Any]]:
     if dataset is None:
         return {}
     file = resources.files("clnr.methods") / "recipes" / f"{dataset}.toml"

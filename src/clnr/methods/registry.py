@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from clnr.augment.augmentations import (
-    Alter,
+    AdaptiveDropEdges,
+    AdaptiveMaskFeatures,
+    Augmentation,
     Diffuse,
     DropEdges,
-    DropOut,
-    DropUnimportantEdges,
+    EncoderDropout,
     MaskFeatures,
-    MaskUnimportantFeatures,
     ShuffleNodes,
 )
 from clnr.errors import MethodError, UnknownName
 from clnr.methods.model import Model
 from clnr.methods.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
-from clnr.nn.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, Momentum, PerView, PReLUGCN
+from clnr.nn.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, MomentumEncoder, MultiViewEncoder, PReLUGCN
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.support.arguments import known, of_kind
@@ -46,7 +46,7 @@ class Method:
     name: str
     summary: str
     encoder: type[Encoder]
-    views: tuple[tuple[type[Alter], ...], ...]
+    views: tuple[tuple[type[Augmentation], ...], ...]
     postprocess: tuple[type[Postprocess], ...] = ()
     objective: type[Objective] | None = None
     parent: Method | None = None
@@ -59,7 +59,7 @@ class Method:
         if not isinstance(self.parent, Method | None):
             raise MethodError(f"{self.name}: parent is a Method or None, not {self.parent!r}")
         self._check("encoder", Encoder, self.encoder)
-        self._check("views", Alter, *(part for view in self.views for part in view))
+        self._check("views", Augmentation, *(part for view in self.views for part in view))
         self._check("postprocess", Postprocess, *self.postprocess)
         if self.objective is not None:
             self._check("objective", Objective, self.objective)
@@ -87,9 +87,9 @@ class Method:
         return dataclasses.replace(self, name=name, summary=summary, parent=self, **changes)
 
     @property
-    def lineage(self) -> tuple[str, ...]:
+    def ancestry(self) -> tuple[str, ...]:
         """Its name, then its ancestors'."""
-        return (self.name, *(self.parent.lineage if self.parent else ()))
+        return (self.name, *(self.parent.ancestry if self.parent else ()))
 
     def parts(self) -> dict[str, Any]:
         """The declaration by the parts' names: what tells two methods apart, whatever they are called."""
@@ -111,7 +111,7 @@ class Method:
     @property
     def measuring(self) -> tuple[str, ...]:
         """Those of its keys that training has no use for: the views on which its geometry is measured do."""
-        return () if self.twins else tuple(name for name in KEYS if name in _asked(DROP) - self._learning)
+        return () if self.symmetric_views else tuple(name for name in KEYS if name in _asked(UNIFORM) - self._learning)
 
     @property
     def _learning(self) -> set[str]:
@@ -119,7 +119,7 @@ class Method:
         return _asked(parts) | (_asked([self.objective]) | set(TRAINING) if self.objective else set())
 
     @property
-    def twins(self) -> bool:
+    def symmetric_views(self) -> bool:
         """Whether it draws two views alike, whose rows of one node are a positive pair."""
         return len(self.views) == 2 and self.views[0] == self.views[1]
 
@@ -168,7 +168,7 @@ def _mistake(part: Any, kind: type) -> str | None:
         return "is not declared with @dataclass(frozen=True)"
     if issubclass(part, Objective) and not hasattr(part, "target"):
         return "does not say its target, as in: target: ClassVar[str] = 'N-N'"
-    if issubclass(part, Alter) and not hasattr(part, "stream"):
+    if issubclass(part, Augmentation) and not hasattr(part, "stream"):
         return "does not name its random stream, as in: stream: ClassVar[str] = 'DropEdges'"
     for spec in dataclasses.fields(part):
         has_default = spec.default is not dataclasses.MISSING or spec.default_factory is not dataclasses.MISSING
@@ -201,28 +201,28 @@ def _fill(part: type[Part], recipe: Recipe) -> Part:
     return part(**{name: getattr(recipe, name) for name in names if name in KEYS})
 
 
-DROP = (DropEdges, MaskFeatures)
+UNIFORM = (DropEdges, MaskFeatures)
 MASK = (MaskFeatures,)
-ADAPT = (DropUnimportantEdges, MaskUnimportantFeatures)
+ADAPTIVE = (AdaptiveDropEdges, AdaptiveMaskFeatures)
 SHUFFLE = (ShuffleNodes,)
 
-CLNR = Method("CLNR", "contrast nodes of two views, columns standardised", Backbone, (DROP, DROP), (Standardize,), NTXent)
+CLNR = Method("CLNR", "contrast nodes of two views, columns standardised", Backbone, (UNIFORM, UNIFORM), (Standardize,), NTXent)
 NCLNR = CLNR.but("nCLNR", "CLNR without postprocessing", postprocess=())
 DCLNR = CLNR.but("dCLNR", "CLNR with columns decorrelated: whitening", postprocess=(Whiten,))
 RCLNR = CLNR.but("rCLNR", "CLNR with one scale for all columns: dCLNR as the paper ran it", postprocess=(Rescale,))
 GRACE = CLNR.but("GRACE", "contrast nodes through a learned head", postprocess=(Head,))
 GRACE_ALL = GRACE.but("GRACE-all", "GRACE with all nodes in the loss, as its own paper has it")
 GCLNR = CLNR.but("GCLNR", "GRACE's head, then CLNR's standardisation", postprocess=(Head, Standardize))
-GCA = GRACE.but("GCA", "GRACE with rates that spare what is central", views=(ADAPT, ADAPT))
+GCA = GRACE.but("GCA", "GRACE with rates that spare what is central", views=(ADAPTIVE, ADAPTIVE))
 CCA_SSG = CLNR.but("CCA-SSG", "correlate columns of two views, decorrelate them within", objective=CCA)
-BGRL = NCLNR.but("BGRL", "predict a slowly following copy of oneself", encoder=Momentum, objective=Bootstrap)
+BGRL = NCLNR.but("BGRL", "predict a slowly following copy of oneself", encoder=MomentumEncoder, objective=Bootstrap)
 DGI = NCLNR.but(
     "DGI", "tell nodes from corrupted ones by the graph's mean", encoder=PReLUGCN, views=((), SHUFFLE), objective=Infomax
 )
 MVGRL = DGI.but(
     "MVGRL",
     "DGI across two views: edges and their diffusion",
-    encoder=PerView,
+    encoder=MultiViewEncoder,
     views=((), (Diffuse,), SHUFFLE, (Diffuse, ShuffleNodes)),
     postprocess=(ShortcutHead,),
 )
@@ -230,7 +230,7 @@ MVGRL_PLAIN = MVGRL.but("MVGRL-plain", "MVGRL without a head, as its authors' pr
 GAE = NCLNR.but("GAE", "reconstruct edges from inner products", encoder=GCN, views=((),), objective=Reconstruct)
 VGAE = GAE.but("VGAE", "GAE with a normal law for each node", encoder=GaussianGCN, objective=Variational)
 SUPERVISED_GCN = NCLNR.but(
-    "GCN", "graph convolutions taught by labels", encoder=GCN, views=((DropOut,),), objective=CrossEntropy
+    "GCN", "graph convolutions taught by labels", encoder=GCN, views=((EncoderDropout,),), objective=CrossEntropy
 )
 SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "graph attention taught by labels", encoder=GAT)
 UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained", objective=None)

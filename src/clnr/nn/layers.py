@@ -17,12 +17,12 @@ Parameters = dict[str, Tensor]
 _EPSILON = 1e-5
 
 
-def under(parameters: Parameters, place: str) -> Parameters:
+def sub_dict(parameters: Parameters, place: str) -> Parameters:
     """The parameters of one place, without its name before theirs."""
     return {name[len(place) + 1 :]: value for name, value in parameters.items() if name.startswith(place + ".")}
 
 
-def at(place: str, parameters: Parameters) -> Parameters:
+def add_prefix(place: str, parameters: Parameters) -> Parameters:
     """Parameters with a place's name before theirs: what ``under`` undoes."""
     return {f"{place}.{name}": value for name, value in parameters.items()}
 
@@ -76,7 +76,7 @@ def linear_layers(widths: list[int], key: rng.Key) -> Parameters:
     return parameters
 
 
-def slopes(layers: int) -> Parameters:
+def prelu_weights(layers: int) -> Parameters:
     """The slope of each layer's ``prelu``, a quarter to begin with."""
     return {f"{layer}.slope": torch.tensor(0.25) for layer in range(layers)}
 

@@ -12,7 +12,7 @@ from torch.nn.functional import elu
 
 from clnr import rng
 from clnr.engine.dense import PLAIN, Dense, constant
-from clnr.nn.layers import Parameters, at, linear_layers, perceptron, prelu, prelu_linear, slopes, under
+from clnr.nn.layers import Parameters, add_prefix, linear_layers, perceptron, prelu, prelu_linear, prelu_weights, sub_dict
 from clnr.nn.lazy_linear import Known, known, rescale, standardize
 
 FLOOR = 1e-5
@@ -31,7 +31,7 @@ class Postprocess(ABC):
     columns: ClassVar[bool] = True
     of_moments: ClassVar[bool] = False
     head: ClassVar[bool] = False
-    captures: ClassVar[bool] = True
+    cuda_graph_safe: ClassVar[bool] = True
 
     def init(self, width: int, key: rng.Key) -> Parameters:
         """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""
@@ -120,7 +120,7 @@ class Rescale(Postprocess):
 class Whiten(Postprocess):
     """``whiten``: columns that are uncorrelated, too."""
 
-    captures: ClassVar[bool] = False
+    cuda_graph_safe: ClassVar[bool] = False
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         return whiten(z)
@@ -136,11 +136,11 @@ class ShortcutHead(Postprocess):
     _LAYERS: ClassVar[int] = 3
 
     def init(self, width: int, key: rng.Key) -> Parameters:
-        deep = linear_layers([width] * (self._LAYERS + 1), rng.branch(key, "deep")) | slopes(self._LAYERS)
-        return at("deep", deep) | at("shortcut", linear_layers([width, width], rng.branch(key, "shortcut")))
+        deep = linear_layers([width] * (self._LAYERS + 1), rng.branch(key, "deep")) | prelu_weights(self._LAYERS)
+        return add_prefix("deep", deep) | add_prefix("shortcut", linear_layers([width, width], rng.branch(key, "shortcut")))
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        deep, shortcut = under(parameters, "deep"), under(parameters, "shortcut")
+        deep, shortcut = sub_dict(parameters, "deep"), sub_dict(parameters, "shortcut")
         h = torch.addmm(deep["0.bias"], z, deep["0.weight"])
         for layer in range(1, self._LAYERS):
             h = prelu_linear(h, deep[f"{layer - 1}.slope"], deep[f"{layer}.weight"], deep[f"{layer}.bias"])

@@ -15,8 +15,8 @@ from clnr.paper.scope import SETS, Batch, Scope
 from clnr.paper.stats import (
     Bounds,
     Contrast,
+    EmbeddingResult,
     Measure,
-    Outcome,
     at_least,
     contrast,
     everywhere,
@@ -29,7 +29,7 @@ CLNR, NCLNR, GRACE, GCLNR, CCA_SSG = methods.CLNR, methods.NCLNR, methods.GRACE,
 MARGIN = 0.05
 _RIVALS = tuple(method for method in result_tables.SELF_SUPERVISED if method is not CLNR)
 
-Test = Callable[[Scope, Holdings], Outcome]
+Test = Callable[[Scope, Holdings], EmbeddingResult]
 
 
 def _strict(run: Run) -> float:
@@ -74,7 +74,7 @@ def above(sets: Iterable[str], better: Method, *others: Method) -> Test:
 def gain(goal: float) -> Test:
     """CLNR's strict accuracy less GRACE's, at most so large; what rounds to the goal reaches it."""
 
-    def test(scope: Scope, holdings: Holdings) -> Outcome:
+    def test(scope: Scope, holdings: Holdings) -> EmbeddingResult:
         pairs = {_data_set(each.what): each.differences for each in _against(scope, holdings, SETS, CLNR, (GRACE,))}
         bounds = {name: interval(each, len(pairs)) if len(each) > 1 else None for name, each in pairs.items()}
         return reaches(bounds, goal - 0.05, nothing=0)
@@ -90,7 +90,7 @@ def leads(count: int, sets: Iterable[str]) -> Test:
 def faster(goal: float, sets: Iterable[str]) -> Test:
     """How much longer GRACE trains than CLNR, at most so much; bounds are by the fastest and the slowest seeds."""
 
-    def test(scope: Scope, holdings: Holdings) -> Outcome:
+    def test(scope: Scope, holdings: Holdings) -> EmbeddingResult:
         ratios: dict[str, Bounds | None] = {}
         for name in scope.among(sets):
             found = [holdings.find(result_tables.time_batch(scope, method, name)) for method in (CLNR, GRACE)]
@@ -109,7 +109,7 @@ def _plane(scope: Scope, holdings: Holdings, name: str, better: Method, worse: M
     return contrast(holdings, _on(said, name), scope.batch(better, name), scope.batch(worse, name), measure)
 
 
-def rounder(scope: Scope, holdings: Holdings) -> Outcome:
+def rounder(scope: Scope, holdings: Holdings) -> EmbeddingResult:
     contrasts = []
     for name in scope.among(("cora",)):
         first, second = (figures.circle_batch(scope, method, name) for method in (CLNR, GRACE))
@@ -117,7 +117,7 @@ def rounder(scope: Scope, holdings: Holdings) -> Outcome:
     return everywhere(contrasts)
 
 
-def columns_help(scope: Scope, holdings: Holdings) -> Outcome:
+def columns_help(scope: Scope, holdings: Holdings) -> EmbeddingResult:
     contrasts = [
         _plane(scope, holdings, name, CLNR, NCLNR, measure, said)
         for name in scope.among(figures.SIX_SETS)
@@ -126,7 +126,7 @@ def columns_help(scope: Scope, holdings: Holdings) -> Outcome:
     return at_least(5, contrasts, _data_set)
 
 
-def rows_trade(scope: Scope, holdings: Holdings) -> Outcome:
+def rows_trade(scope: Scope, holdings: Holdings) -> EmbeddingResult:
     contrasts = []
     for name in scope.among(each for each in figures.SIX_SETS if each != "photo"):
         contrasts.append(_plane(scope, holdings, name, GRACE, NCLNR, _tightness, "alignment gained"))
@@ -134,7 +134,7 @@ def rows_trade(scope: Scope, holdings: Holdings) -> Outcome:
     return everywhere(contrasts)
 
 
-def rows_gain_on_photo(scope: Scope, holdings: Holdings) -> Outcome:
+def rows_gain_on_photo(scope: Scope, holdings: Holdings) -> EmbeddingResult:
     contrasts = [
         _plane(scope, holdings, name, GRACE, NCLNR, measure, said)
         for name in scope.among(("photo",))
@@ -143,7 +143,7 @@ def rows_gain_on_photo(scope: Scope, holdings: Holdings) -> Outcome:
     return everywhere(contrasts)
 
 
-def between(scope: Scope, holdings: Holdings) -> Outcome:
+def between(scope: Scope, holdings: Holdings) -> EmbeddingResult:
     contrasts = []
     for name in scope.among(figures.SIX_SETS):
         contrasts.append(_plane(scope, holdings, name, GCLNR, CLNR, _tightness, "alignment below CLNR's"))
@@ -156,7 +156,7 @@ def between(scope: Scope, holdings: Holdings) -> Outcome:
 def like_none(method: Method) -> Test:
     """A method's alignment and uniformity as without postprocessing."""
 
-    def test(scope: Scope, holdings: Holdings) -> Outcome:
+    def test(scope: Scope, holdings: Holdings) -> EmbeddingResult:
         apart = {}
         for name in scope.among(figures.SIX_SETS):
             for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity")):
@@ -175,7 +175,7 @@ def _ranges(holdings: Holdings, batches: Iterable[Batch]) -> dict[int, float]:
     return {seed: max(each) - min(each) for seed, each in values.items()}
 
 
-def steady(scope: Scope, holdings: Holdings) -> Outcome:
+def deterministic(scope: Scope, holdings: Holdings) -> EmbeddingResult:
     def sensitivity(method: Method, name: str) -> dict[int, float]:
         return _ranges(
             holdings, [figures.dimension_batch(scope, method, name, each) for each in scope.some(figures.DIMENSIONS)]
@@ -201,7 +201,7 @@ def _by_noise(scope: Scope, holdings: Holdings, method: Method, name: str, lost:
 def under_noise(lost: bool) -> Test:
     """CLNR above the others under edge noise; or losing less by it."""
 
-    def test(scope: Scope, holdings: Holdings) -> Outcome:
+    def test(scope: Scope, holdings: Holdings) -> EmbeddingResult:
         contrasts = []
         for name in scope.among(each for each in figures.FIVE_SETS if each != "citeseer"):
             for other in (NCLNR, GRACE, CCA_SSG):
@@ -212,9 +212,9 @@ def under_noise(lost: bool) -> Test:
     return test
 
 
-def clusters(scope: Scope, holdings: Holdings) -> Outcome:
+def clusters(scope: Scope, holdings: Holdings) -> EmbeddingResult:
     def score(name: str, sign: int) -> Measure:
-        return lambda run: sign * float(run.more["clusters"][name])
+        return lambda run: sign * float(run.extra_metrics["clusters"][name])
 
     orders = (
         ("silhouette", 1, (CLNR, CCA_SSG, GRACE)),

@@ -46,7 +46,7 @@ def circle(scope: Scope, holdings: Holdings) -> Figure | None:
         found = holdings.find(batch)
         assert isinstance(found, Summary)
         (first, *_) = found.runs
-        points = first.more["points"]
+        points = first.extra_metrics["points"]
         u, v, classes = (np.array(points[name]) for name in ("u", "v", "classes"))
         _distances(line[0], batch, np.linalg.norm(u - v, axis=1))
         _ring(line[1], u, f"all nodes\nuniformity {first.uniformity:.2f}", "#0072B2")

@@ -21,11 +21,11 @@ from clnr import datasets
 from clnr.engine import choose
 from clnr.errors import ClnrError, TrainingError
 from clnr.experiments.run import runs
-from clnr.experiments.run_cache import Record, run_key
+from clnr.experiments.run_cache import RunCache, run_key
 from clnr.graph import Graph
 from clnr.paper.plan import Job
 from clnr.paper.run_index import Archive, Terms
-from clnr.training.loop import Watch
+from clnr.training.loop import ProgressCallback
 
 _WARM_UP = 5
 
@@ -34,7 +34,7 @@ _WARM_UP = 5
 class Site:
     """Where runs are made and kept; small, so that it can be sent to another process."""
 
-    record: Path
+    run_cache: Path
     terms: Terms
     data_root: Path | None = None
 
@@ -60,18 +60,18 @@ def _graph(dataset: str, root: Path | None) -> Graph:
     return datasets.load(dataset, root)
 
 
-def do(job: Job, site: Site, watch: Watch | None = None, wait: bool = False) -> Done:
+def do(job: Job, site: Site, progress: ProgressCallback | None = None, wait: bool = False) -> Done:
     """Make a job's runs, but those that another process has made by now; each is recorded as soon as it is there.
 
     A job that another process is at is left to it, or waited for if so asked.
     """
-    with _alone(site.record.parent / "working" / job.digest, wait) as mine:
-        return _do(job, site, watch) if mine else Done(job, 0, busy=True)
+    with _alone(site.run_cache.parent / "working" / job.digest, wait) as mine:
+        return _do(job, site, progress) if mine else Done(job, 0, busy=True)
 
 
-def _do(job: Job, site: Site, watch: Watch | None) -> Done:
-    record, batch = Record(site.record), job.batch
-    there = Archive(record, site.terms, of=batch).seeds(batch)
+def _do(job: Job, site: Site, progress: ProgressCallback | None) -> Done:
+    run_cache, batch = RunCache(site.run_cache), job.batch
+    there = Archive(run_cache, site.terms, of=batch).seeds(batch)
     seeds = [seed for seed in job.seeds if seed not in there]
     engine = choose(site.terms.device, site.terms.precision)
     count = len(job.seeds) - len(seeds)
@@ -83,16 +83,18 @@ def _do(job: Job, site: Site, watch: Watch | None) -> Done:
         if batch.timed:
             # What is done once in a process, as the loading of kernels, is not to be on the first seed's bill.
             next(make([seeds[0]], recipe=batch.recipe.but(epochs=min(_WARM_UP, batch.recipe.epochs), probe_steps=1)))
-        together = 1 if batch.timed else None
-        for run in make(seeds, recipe=batch.recipe, watch=watch, measures=batch.measures, together=together):
-            record.add(run_key(graph, batch.method, batch.recipe, run.seed, engine), run)
+        parallel_seeds = 1 if batch.timed else None
+        for run in make(seeds, recipe=batch.recipe, progress=progress, measures=batch.measures, parallel_seeds=parallel_seeds):
+            run_cache.add(run_key(graph, batch.method, batch.recipe, run.seed, engine), run)
             count += 1
     except TrainingError as error:
         return Done(job, count, str(error))
     return Done(job, count)
 
 
-def do_all(jobs: Sequence[Job], site: Site, workers: int, watching: Callable[[Job], Watch] | None = None) -> Iterator[Done]:
+def do_all(
+    jobs: Sequence[Job], site: Site, workers: int, watching: Callable[[Job], ProgressCallback] | None = None
+) -> Iterator[Done]:
     """Make all jobs, in so many processes, those that are timed after the others and one at a time.
 
     What another command with the same record is busy with comes last: by then it will have been made.
@@ -110,12 +112,12 @@ def do_all(jobs: Sequence[Job], site: Site, workers: int, watching: Callable[[Jo
         shared, timed = [], left
 
 
-def _in_turn(jobs: Sequence[Job], site: Site, watching: Callable[[Job], Watch] | None, wait: bool) -> Iterator[Done]:
+def _in_turn(jobs: Sequence[Job], site: Site, watching: Callable[[Job], ProgressCallback] | None, wait: bool) -> Iterator[Done]:
     return (do(job, site, watching(job) if watching else None, wait) for job in jobs)
 
 
 def _side_by_side(
-    jobs: Sequence[Job], site: Site, workers: int, watching: Callable[[Job], Watch] | None, wait: bool
+    jobs: Sequence[Job], site: Site, workers: int, watching: Callable[[Job], ProgressCallback] | None, wait: bool
 ) -> Iterator[Done]:
     if workers == 1 or not jobs:
         yield from _in_turn(jobs, site, watching, wait)

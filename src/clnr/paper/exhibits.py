@@ -68,7 +68,7 @@ def write_sheet(sheet: Sheet, folder: Path, above: str = "") -> list[Path]:
 
 _OF_A_RUN = (
     *("method", "dataset", "seed", "strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
-    *("epochs", "train_seconds", "together", "seconds", "machine", "precision"),
+    *("epochs", "train_seconds", "parallel_seeds", "seconds", "machine", "precision"),
 )
 
 

@@ -98,7 +98,7 @@ def plan(batches: Iterable[Batch], archive: Archive, engine: Engine, without: di
     jobs = []
     for index in sorted(missing, key=lambda i: wanted[i].slow):
         batch, seeds = wanted[index], missing[index]
-        jobs += [Job(batch, tuple(seeds[i : i + engine.together])) for i in range(0, len(seeds), engine.together)]
+        jobs += [Job(batch, tuple(seeds[i : i + engine.parallel_seeds])) for i in range(0, len(seeds), engine.parallel_seeds)]
     costs = [_cost(job.batch, archive, engine) for job in jobs]
     return Plan(
         jobs=tuple(jobs),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from clnr import methods
 from clnr.experiments.results import Summary
-from clnr.experiments.run import shelf
 from clnr.methods import METHODS, Method
+from clnr.methods.presets import preset
 from clnr.paper import published
 from clnr.paper.result_set import Holdings, accuracy, mean, title_of
 from clnr.paper.scope import SETS, Batch, Scope
@@ -88,7 +88,7 @@ def _lines(scope: Scope, holdings: Holdings, method: Method, sets: list[str], be
 
 
 def _published(method: Method, dataset: str) -> str | None:
-    result = shelf(method, dataset).published
+    result = preset(method, dataset).published
     if result is None:
         return published.INSTEAD.get((method.name, dataset))
     return f"{result.accuracy:.1f} ± {result.spread:.1f}"
@@ -143,7 +143,7 @@ def _ratio(clnr: Summary | str, grace: Summary | str) -> str:
 
 def seconds(found: Summary) -> list[float]:
     """Training times of runs that were timed."""
-    return [run.more["time"]["train_seconds"] for run in found.runs]
+    return [run.extra_metrics["time"]["train_seconds"] for run in found.runs]
 
 
 def sizes(scope: Scope, holdings: Holdings) -> Sheet:
@@ -171,7 +171,7 @@ def settings(scope: Scope, holdings: Holdings) -> Sheet:
     """Table 5: CLNR's recipes."""
     rows, differing = [], []
     for name in scope.sets(SETS):
-        recipe, printed = shelf(CLNR, name).recipe, published.SETTINGS.get(name)
+        recipe, printed = preset(CLNR, name).recipe, published.SETTINGS.get(name)
         own = published.Settings(*(getattr(recipe, key) for key in published.Settings._fields))
         if printed is not None and own != printed:
             differing.append(title_of(name))
@@ -214,7 +214,7 @@ def clusters(scope: Scope, holdings: Holdings) -> Sheet:
 
 
 def scores(found: Summary, score: str) -> list[float]:
-    return [run.more["clusters"][score] for run in found.runs]
+    return [run.extra_metrics["clusters"][score] for run in found.runs]
 
 
 def _spread(values: list[float]) -> str:

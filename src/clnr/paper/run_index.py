@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from clnr.errors import ClnrError
 from clnr.experiments.results import Run, Summary
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.paper.scope import Batch
@@ -68,8 +68,8 @@ class Archive:
         of: Only runs of this batch's method and data set are looked for, which is quicker.
     """
 
-    def __init__(self, record: Record, terms: Terms, of: Batch | None = None):
-        self._record, self._terms = record, terms
+    def __init__(self, run_cache: RunCache, terms: Terms, of: Batch | None = None):
+        self._record, self._terms = run_cache, terms
         self._only = (None, None) if of is None else (of.method.name, of.dataset)
         self._runs: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
         self._dates: dict[int, str] = {}
@@ -100,7 +100,11 @@ class Archive:
 
     def seeds(self, batch: Batch) -> dict[int, Run]:
         """Its runs by their seeds."""
-        return {run.seed: run for run in self._runs[batch.kind] if run.seed < batch.seeds and batch.measures <= run.more.keys()}
+        return {
+            run.seed: run
+            for run in self._runs[batch.kind]
+            if run.seed < batch.seeds and batch.measures <= run.extra_metrics.keys()
+        }
 
     def like(self, batch: Batch) -> list[Run]:
         """Runs of the same method on the same data set, whatever their recipe: to guess from."""

@@ -9,8 +9,8 @@ from typing import Any
 from clnr import methods
 from clnr.datasets import find as find_dataset
 from clnr.errors import ClnrError
-from clnr.experiments.run import shelf
 from clnr.methods import Method
+from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 
 SETS = ("cora", "citeseer", "pubmed", "computers", "photo", "cs", "physics", "ogbn-arxiv")
@@ -60,7 +60,7 @@ class Batch:
     @property
     def changed(self) -> list[str]:
         """What its recipe has otherwise than the shelf's, as ``key=value``."""
-        usual = shelf(self.method, self.dataset).recipe
+        usual = preset(self.method, self.dataset).recipe
         values = {key: getattr(self.recipe, key) for key in self.method.keys}
         return [f"{key}={value}" for key, value in values.items() if value != getattr(usual, key)]
 
@@ -126,7 +126,7 @@ class Scope:
         **changes: Any,
     ) -> Batch:
         """A batch with the shelf's recipe but for some changes."""
-        recipe = shelf(method, dataset).recipe.but(**changes)
+        recipe = preset(method, dataset).recipe.but(**changes)
         few = min(seeds, _SLOW.get(method.name, seeds))
         if self.quick:
             recipe = recipe.but(**{key: min(getattr(recipe, key), most) for key, most in _QUICK.items()})

@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EmbeddingResult:
     """What came of a claim, and the numbers behind it."""
 
     verdict: Verdict
@@ -112,18 +112,18 @@ def judge(contrasts: Iterable[Contrast]) -> dict[str, Judged]:
     return found
 
 
-def everywhere(contrasts: Sequence[Contrast]) -> Outcome:
+def everywhere(contrasts: Sequence[Contrast]) -> EmbeddingResult:
     """A claim about all of some contrasts: it fails if one fails, and holds if all hold."""
     return at_least(len(contrasts), contrasts)
 
 
-def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], str] = str) -> Outcome:
+def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], str] = str) -> EmbeddingResult:
     """A claim that so many contrasts hold; or groups of them, each in all that it has.
 
     It fails where so many have failed that the others are too few.
     """
     if not contrasts:
-        return Outcome(Verdict.UNDECIDED, "not asked for")
+        return EmbeddingResult(Verdict.UNDECIDED, "not asked for")
     found = judge(contrasts)
     verdicts: dict[str, list[Verdict]] = {}
     for each in contrasts:
@@ -135,10 +135,10 @@ def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], s
     missing = [each.what for each in contrasts if each.what not in found]
     numbers = f"of {len(verdicts)}, {held} hold and {failed} fail: {_listed(told, missing)}"
     if len(verdicts) < count:
-        return Outcome(Verdict.UNDECIDED, numbers)
+        return EmbeddingResult(Verdict.UNDECIDED, numbers)
     if len(verdicts) - failed < count:
-        return Outcome(Verdict.FAILS, numbers)
-    return Outcome(Verdict.HOLDS if held >= count else Verdict.UNDECIDED, numbers)
+        return EmbeddingResult(Verdict.FAILS, numbers)
+    return EmbeddingResult(Verdict.HOLDS if held >= count else Verdict.UNDECIDED, numbers)
 
 
 def _listed(told: Sequence[str], missing: Sequence[str]) -> str:
@@ -148,7 +148,7 @@ def _listed(told: Sequence[str], missing: Sequence[str]) -> str:
 Bounds = tuple[float, float, float]
 
 
-def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> Outcome:
+def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> EmbeddingResult:
     """A claim that the largest of some values is so large, each given between its bounds, or None where it is not known.
 
     It holds where the goal lies within the bounds of one, or below, and these do not reach down to what would be nothing; it
@@ -162,7 +162,7 @@ def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) ->
         verdict = Verdict.HOLDS
     elif known and not missing and all(high < goal for _, _, high in known.values()):
         verdict = Verdict.FAILS
-    return Outcome(verdict, _listed(told, missing) or "not asked for")
+    return EmbeddingResult(verdict, _listed(told, missing) or "not asked for")
 
 
 def interval(values: Sequence[float], number: int) -> Bounds:
@@ -176,7 +176,7 @@ def interval(values: Sequence[float], number: int) -> Bounds:
     return middle - half, middle, middle + half
 
 
-def within(values: Mapping[str, Sequence[float]], margin: float) -> Outcome:
+def within(values: Mapping[str, Sequence[float]], margin: float) -> EmbeddingResult:
     """A claim that all of some means are zero to within a margin: their intervals lie inside it, or one lies outside."""
     known = {what: interval(each, len(values)) for what, each in values.items() if len(each) > 1}
     missing = [what for what in values if what not in known]
@@ -186,4 +186,4 @@ def within(values: Mapping[str, Sequence[float]], margin: float) -> Outcome:
         verdict = Verdict.FAILS
     elif known and not missing and all(-margin <= low and high <= margin for low, _, high in known.values()):
         verdict = Verdict.HOLDS
-    return Outcome(verdict, _listed(told, missing) or "not asked for")
+    return EmbeddingResult(verdict, _listed(told, missing) or "not asked for")

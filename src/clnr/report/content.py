@@ -39,7 +39,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Story:
+class ReportData:
     """All that the page shows; nodes are those on the map, known by their places among them.
 
     Attributes:
@@ -71,7 +71,7 @@ class Story:
     names: Sequence[str] = ()
 
 
-def check(story: Story) -> None:
+def check(story: ReportData) -> None:
     """Raise DataError where the parts of a story do not fit together."""
     count = len(story.ids)
     _require(story.points.shape == (count, 2), f"points must be {count} by 2, not of shape {story.points.shape}")

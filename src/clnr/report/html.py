@@ -15,13 +15,13 @@ from string import Template
 import numpy as np
 
 from clnr.graph.csr import Array
-from clnr.report.content import Curve, Story, check
+from clnr.report.content import Curve, ReportData, check
 
 _LONG = 40
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")
 
 
-def page(story: Story) -> str:
+def page(story: ReportData) -> str:
     """The whole HTML; the same story gives the same text.
 
     Ids and names may be a stranger's: they are text everywhere, and the page's policy runs no script but its own, loads
@@ -71,7 +71,7 @@ def _value(text: str) -> str:
     return f'<td dir="auto"{long}>{_text(text)}</td>'
 
 
-def _data(story: Story) -> Iterator[str]:
+def _data(story: ReportData) -> Iterator[str]:
     columns = [{"name": column.name, "number": column.is_number, "names": list(column.names)} for column in story.columns]
     curves = [_curve(curve) for curve in story.curves]
     words = {"ids": list(story.ids), "names": list(story.names), "columns": columns, "curves": curves}

@@ -21,7 +21,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class Findings:
+class IngestReport:
     """What was found in the tables, each counted, and what was done about it.
 
     Attributes:
@@ -47,7 +47,7 @@ class Findings:
     names: str | None = None
 
 
-class Ends(NamedTuple):
+class EdgeList(NamedTuple):
     """Distinct edges by their nodes' places; undirected ones once, the lower place first."""
 
     source: Array
@@ -55,7 +55,7 @@ class Ends(NamedTuple):
     weight: Array | None
 
     @classmethod
-    def none(cls) -> Ends:
+    def none(cls) -> EdgeList:
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), None)
 
 
@@ -87,7 +87,7 @@ def load_ends(base: DuckDBPyConnection, links: Table, a: str, b: str, w: str | N
         refuse(base, links, "ends", wrong, w, "is no weight: not a number from 0 on")
 
 
-def linked(base: DuckDBPyConnection, links: Table, w: str | None, directed: bool) -> tuple[Ends, Findings]:
+def linked(base: DuckDBPyConnection, links: Table, w: str | None, directed: bool) -> tuple[EdgeList, IngestReport]:
     """Distinct edges of ``ends`` between nodes of ``ids``, and what was found.
 
     Weights of rows that repeat an edge are added; of an undirected edge given both ways, the direction with more counts.
@@ -120,8 +120,8 @@ def linked(base: DuckDBPyConnection, links: Table, w: str | None, directed: bool
     if weight and (none := int((got["w"] == 0).sum())):
         remarks.append(f"{links.name}: {none:,} edges have weight 0, which is no edge")
     first = _dangling(base, links) if joined < rows else None
-    told = Findings(rows, rows - joined, loops, duplicates, first_dangling=first, remarks=tuple(remarks))
-    return Ends(got["a"], got["b"], got["w"].astype(np.float32) if weight else None), told
+    told = IngestReport(rows, rows - joined, loops, duplicates, first_dangling=first, remarks=tuple(remarks))
+    return EdgeList(got["a"], got["b"], got["w"].astype(np.float32) if weight else None), told
 
 
 def _of_either(measure: str, directed: bool) -> str:

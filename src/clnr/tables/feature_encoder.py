@@ -16,19 +16,19 @@ from clnr.tables.column_encoders import Part
 from clnr.tables.infer import learn
 from clnr.tables.source import Table
 from clnr.tables.sql import arrow, run
-from clnr.tables.structural import Structure
+from clnr.tables.structural import StructuralFeatures
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-FORM = 2
+FORMAT_VERSION = 2
 _ROWS = 1 << 18
 _NUMBERS = 1 << 23
 _LETTERS = 1 << 25
 
 
 @dataclass(frozen=True)
-class Encoding:
+class FeatureEncoder:
     """How nodes get their features: from the columns of their table, or from the structure of the graph.
 
     A value that was not known when it was learned is no value: an unseen category has no feature, and a column that is not
@@ -42,18 +42,20 @@ class Encoding:
 
     parts: tuple[Part, ...] = ()
     dropped: dict[str, str] = field(default_factory=dict)
-    structure: Structure | None = None
+    structure: StructuralFeatures | None = None
 
     def __post_init__(self) -> None:
         if self.parts and self.structure is not None:
-            raise DataError("this is no encoding of a table: features come from columns or from structure, not from both")
+            raise DataError(
+                "this is no feature encoder of a table: features come from columns or from structure, not from both"
+            )
 
     @property
     def width(self) -> int:
         return sum(part.width + part.missing for part in self.parts) + (0 if self.structure is None else self.structure.width)
 
     @classmethod
-    def fit(cls, base: DuckDBPyConnection, people: Table, columns: Sequence[str]) -> Encoding:
+    def fit(cls, base: DuckDBPyConnection, people: Table, columns: Sequence[str]) -> FeatureEncoder:
         """Learned from the columns of a stored table; without parts where none of them can be a feature."""
         found = {column: learn(base, people, column) for column in columns}
         parts = tuple(each for each in found.values() if isinstance(each, Part))
@@ -91,21 +93,23 @@ class Encoding:
     def to_json(self) -> str:
         structure = None if self.structure is None else asdict(self.structure)
         content = {"parts": [asdict(part) for part in self.parts], "dropped": self.dropped, "structure": structure}
-        return json.dumps({"form": FORM} | content, indent=1)
+        return json.dumps({"form": FORMAT_VERSION} | content, indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> Encoding:
+    def from_json(cls, text: str) -> FeatureEncoder:
         """As written by ``to_json``, also by earlier versions; anything else is refused, and nothing in it is ever run."""
         try:
             given = json.loads(text)
-            if given["form"] not in (1, FORM):
-                raise DataError(f"an encoding of form {given['form']!r} is not known here; this clnr writes form {FORM}")
+            if given["form"] not in (1, FORMAT_VERSION):
+                raise DataError(
+                    f"a feature encoder of form {given['form']!r} is not known here; this clnr writes form {FORMAT_VERSION}"
+                )
             parts = tuple(Part(**{**each, "values": tuple(each["values"])}) for each in given["parts"])
             dropped = {str(column): str(reason) for column, reason in given["dropped"].items()}
-            scaling = given["structure"] if given["form"] == FORM else None
-            structure = None if scaling is None else Structure(**{name: tuple(each) for name, each in scaling.items()})
+            scaling = given["structure"] if given["form"] == FORMAT_VERSION else None
+            structure = None if scaling is None else StructuralFeatures(**{name: tuple(each) for name, each in scaling.items()})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(f"this is no encoding of a table: {error}") from None
+            raise DataError(f"this is no feature encoder of a table: {error}") from None
         if not parts and structure is None:
-            raise DataError("this is no encoding of a table: it has no feature")
+            raise DataError("this is no feature encoder of a table: it has no feature")
         return cls(parts, dropped, structure)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.tables.edge_list import Ends
+from clnr.tables.edge_list import EdgeList
 
 
 def taken(before: int, place: Array, count: int) -> Array:
@@ -26,24 +26,24 @@ def joined_features(old: Any, new: Any, take: Array) -> Any:
     return np.concatenate([old, new])[take]
 
 
-def joined_ends(graph: Graph, new: Ends, directed: bool) -> tuple[Ends, list[str]]:
+def joined_ends(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList, list[str]]:
     """Edges of either, and what to say of them; of one that is in both, the new weight counts."""
     source, target, weight = graph.edges()
     kept = source != target if directed else source < target
-    old = Ends(source[kept], target[kept], None if weight is None else weight[kept])
+    old = EdgeList(source[kept], target[kept], None if weight is None else weight[kept])
     count = max(graph.num_nodes, *(int(end.max(initial=-1)) + 1 for end in new[:2]))
     before, after = (ends.source * count + ends.target for ends in (old, new))
     left = ~np.isin(before, after, assume_unique=True)
     source, target = np.concatenate([old.source[left], new.source]), np.concatenate([old.target[left], new.target])
     if old.weight is None and new.weight is None:
-        return Ends(source, target, None), []
+        return EdgeList(source, target, None), []
     first, added = (np.ones(len(ends.source), np.float32) if ends.weight is None else ends.weight for ends in (old, new))
     if new.weight is None:
         _, i, j = np.intersect1d(before, after, assume_unique=True, return_indices=True)
         added[j] = first[i]
     bare = [what for what, ends in (("earlier", old), ("new", new)) if ends.weight is None and len(ends.source)]
     said = [f"the {what} edges have no weights, as the others have: they weigh 1" for what in bare]
-    return Ends(source, target, np.concatenate([first[left], added])), said
+    return EdgeList(source, target, np.concatenate([first[left], added])), said
 
 
 def joined_labels(old: Array | None, new: Array | None, before: int, take: Array) -> Array | None:

@@ -14,34 +14,34 @@ from clnr.graph.csr import Array
 from clnr.support.humanize import counted
 from clnr.tables import merge
 from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, all_whole, columns_of, found, labels_of, load_nodes, plain
-from clnr.tables.edge_list import Ends, Findings, ends_of, linked, load_ends
-from clnr.tables.feature_encoder import Encoding
+from clnr.tables.edge_list import EdgeList, IngestReport, ends_of, linked, load_ends
+from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.infer import doubts
 from clnr.tables.node_names import guess_name, names_at
 from clnr.tables.query import query_table
 from clnr.tables.source import Table, table
 from clnr.tables.sql import connect, fetched, run
-from clnr.tables.structural import Structure, shape
+from clnr.tables.structural import StructuralFeatures, shape
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-class Read(NamedTuple):
+class TableGraph(NamedTuple):
     """A graph from tables, and what is needed to read more of the kind.
 
     Attributes:
         graph: The graph.
-        encoding: How its features were made; None where they were not read from tables.
+        feature_encoder: How its features were made; None where they were not read from tables.
         classes: Names of the labels 0, 1, 2 ...
         findings: What was found in the tables.
         columns: An Arrow table of the columns of nodes as they were read, a row a node; None where there was no table of nodes.
     """
 
     graph: Graph
-    encoding: Encoding | None
+    feature_encoder: FeatureEncoder | None
     classes: tuple[str, ...] = ()
-    findings: Findings = Findings()
+    ingest_report: IngestReport = IngestReport()
     columns: Any = None
 
     @property
@@ -55,10 +55,10 @@ class Read(NamedTuple):
 
     def names_of(self, nodes: Array) -> list[str]:
         """What some nodes are called, "" where one has no name beside its id; empty where no column holds names."""
-        if self.findings.names is None:
+        if self.ingest_report.names is None:
             return []
         ids = [str(each) for each in self.graph.node_ids[nodes].tolist()]
-        return names_at(self.columns, self.findings.names, nodes, ids)
+        return names_at(self.columns, self.ingest_report.names, nodes, ids)
 
 
 _Opened = Callable[["DuckDBPyConnection", Sequence[str]], Table]
@@ -71,8 +71,8 @@ class _Asked(NamedTuple):
     about: tuple[str | None, str | None, str | None]
     names: str | None
     directed: bool
-    encoding: Encoding | None
-    onto: Read | None
+    feature_encoder: FeatureEncoder | None
+    onto: TableGraph | None
     name: str
 
 
@@ -90,11 +90,11 @@ def read_tables(
     time: str | None = None,
     names: str | None = None,
     directed: bool | None = None,
-    encoding: Encoding | None = None,
-    onto: Read | None = None,
+    feature_encoder: FeatureEncoder | None = None,
+    onto: TableGraph | None = None,
     memory: str | None = None,
     name: str | None = None,
-) -> Read:
+) -> TableGraph:
     """A graph from a table of edges and one of nodes, or an earlier one with what these tables add to it.
 
     >>> import pyarrow
@@ -124,9 +124,9 @@ def read_tables(
             given, the first that ends in ``name`` or ``title`` with short texts of which most differ; naming the column of ids
             means none.
         directed: Whether an edge holds one way only; if not given, as in the earlier graph, else no.
-        encoding: How features were encoded before, to encode these alike; made anew if not given.
-        onto: What was read earlier and is to be added to: its nodes come first, in their order, and its encoding is used; rows
-            of nodes that it has replace the earlier ones, and so do weights of its edges.
+        feature_encoder: How features were encoded before, to encode these alike; made anew if not given.
+        onto: What was read earlier and is to be added to: its nodes come first, in their order, and its feature
+            encoder is used; rows of nodes that it has replace the earlier ones, and so do weights of its edges.
         memory: A bound on what DuckDB takes while reading, as ``4 GB``. The features, the edges and the columns of nodes come
             on top of it, and about half a gigabyte for rows that are being encoded.
         name: What to call the graph.
@@ -136,16 +136,16 @@ def read_tables(
     for argument, given in texts.items():
         _check_kind(argument, given, str, "a text")
     _check_kind("directed", directed, bool, "True or False")
-    _check_kind("encoding", encoding, Encoding, "an Encoding")
-    _check_kind("onto", onto, Read, "what read_tables returned")
+    _check_kind("feature_encoder", feature_encoder, FeatureEncoder, "a FeatureEncoder")
+    _check_kind("onto", onto, TableGraph, "what read_tables returned")
     tables = _given(edges, edges_query, "edges"), _given(nodes, nodes_query, "nodes")
     if tables[0] is None and (onto is None or tables[1] is None):
         raise DataError("there is nothing to read: name a table of edges, or one of nodes that come onto an earlier graph")
-    if onto is not None and encoding is not None:
-        raise DataError("nodes that come onto an earlier graph are encoded as it was; leave out either encoding or onto")
-    if onto is not None and onto.encoding is None:
+    if onto is not None and feature_encoder is not None:
+        raise DataError("nodes that come onto an earlier graph are encoded as it was; leave out either feature_encoder or onto")
+    if onto is not None and onto.feature_encoder is None:
         raise DataError("the earlier graph did not come from tables, so that nodes of a table cannot be encoded as its were")
-    was = onto is not None and (onto.findings.directed or onto.graph.directed)
+    was = onto is not None and (onto.ingest_report.directed or onto.graph.directed)
     if onto is not None and directed is not None and directed != was:
         kind = "directed" if was else "undirected"
         raise DataError(f"the earlier graph is {kind}, so directed={directed} cannot come onto it")
@@ -155,7 +155,7 @@ def read_tables(
         (id, label, time),
         names,
         was if directed is None else directed,
-        encoding,
+        feature_encoder,
         onto,
         name or about,
     )
@@ -180,7 +180,7 @@ def _given(plain: Any, query: str | None, what: str) -> _Opened | None:
     return None if plain is None else lambda base, names: table(base, plain, what, names)
 
 
-def _read(base: DuckDBPyConnection, edges: _Opened | None, nodes: _Opened | None, asked: _Asked) -> Read:
+def _read(base: DuckDBPyConnection, edges: _Opened | None, nodes: _Opened | None, asked: _Asked) -> TableGraph:
     links = None if edges is None else edges(base, _names(SOURCES, TARGETS, asked.ends))
     people = None if nodes is None else nodes(base, _names(IDS, LABELS, (*asked.about, asked.names)))
     remarks = [_headless(given, what) for given, what in ((links, "an edge"), (people, "a node")) if given and given.headless]
@@ -193,14 +193,14 @@ def _read(base: DuckDBPyConnection, edges: _Opened | None, nodes: _Opened | None
         and (links is None or all_whole(base, links, a, b))
         and (people is None or all_whole(base, people, key))
     )
-    ends, findings = Ends.none(), Findings()
+    ends, ingest_report = EdgeList.none(), IngestReport()
     if links is not None:
         load_ends(base, links, a, b, w, whole)
     if people is not None:
         people = load_nodes(base, people, key, whole)
     ids, place = _ids(base, earlier, whole, people is None)
     if links is not None:
-        ends, findings = linked(base, links, w, asked.directed)
+        ends, ingest_report = linked(base, links, w, asked.directed)
     if asked.onto is not None:
         ends, more = merge.joined_ends(asked.onto.graph, ends, asked.directed)
         remarks += more
@@ -215,18 +215,18 @@ def _read(base: DuckDBPyConnection, edges: _Opened | None, nodes: _Opened | None
         split=None if asked.onto is None else asked.onto.graph.split,
         name=asked.name,
     )
-    alone = (np.diff(graph.incoming.start) == 0) & (np.diff(graph.outgoing.start) == 0)
-    told = (*remarks, *findings.remarks, *more)
+    alone = (np.diff(graph.incoming.indptr) == 0) & (np.diff(graph.outgoing.indptr) == 0)
+    told = (*remarks, *ingest_report.remarks, *more)
     if asked.names is None and asked.onto is None and people is not None:
         called = guess_name(made.columns, (key, found(people, asked.about[1], LABELS, "label"), asked.about[2]))
-    findings = replace(findings, isolated=int(alone.sum()), remarks=told, directed=asked.directed, names=called)
-    return Read(graph, made.encoding, made.classes, findings, made.columns)
+    ingest_report = replace(ingest_report, isolated=int(alone.sum()), remarks=told, directed=asked.directed, names=called)
+    return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
 
 
 def _called(people: Table | None, key: str, asked: _Asked) -> str | None:
     """The column of names that was asked for, else the earlier graph's; that of ids is none."""
     if asked.names is None:
-        return None if asked.onto is None else asked.onto.findings.names
+        return None if asked.onto is None else asked.onto.ingest_report.names
     if people is None:
         raise DataError(f"column '{asked.names}' for names is to be one of the table of nodes, and there is none")
     column = found(replace(people, columns=plain(people)), asked.names, (), "names")
@@ -269,14 +269,14 @@ class _Nodes(NamedTuple):
     """All that is known of nodes, a row each."""
 
     features: Any
-    encoding: Encoding
+    feature_encoder: FeatureEncoder
     labels: Array | None
     classes: tuple[str, ...]
     columns: Any
 
 
 def _nodes(
-    base: DuckDBPyConnection, people: Table | None, key: str, ids: Array, place: Array, ends: Ends, asked: _Asked
+    base: DuckDBPyConnection, people: Table | None, key: str, ids: Array, place: Array, ends: EdgeList, asked: _Asked
 ) -> tuple[_Nodes, list[str]]:
     onto = asked.onto
     labels, columns, label = None, None, None
@@ -286,44 +286,46 @@ def _nodes(
         columns = columns_of(base, people)
         if label is not None:
             labels, classes = labels_of(base, people, label, classes)
-    encoding, remarks = _encoding(base, people, (key, label), asked)
+    feature_encoder, remarks = _encoding(base, people, (key, label), asked)
     features: Any
-    if encoding.parts:
-        features = encoding.unknown(len(place)) if people is None else encoding.transform(base, people)
+    if feature_encoder.parts:
+        features = feature_encoder.unknown(len(place)) if people is None else feature_encoder.transform(base, people)
     else:
         seen = shape(ends.source, ends.target, len(ids))
-        structure = encoding.structure or Structure.fit(seen)
-        encoding, features = replace(encoding, structure=structure), structure.features(seen, ids)
+        structure = feature_encoder.structure or StructuralFeatures.fit(seen)
+        feature_encoder, features = replace(feature_encoder, structure=structure), structure.features(seen, ids)
     if onto is not None:
         before = onto.graph.num_nodes
         take = merge.taken(before, place, len(ids))
         labels = merge.joined_labels(onto.graph.labels, labels, before, take)
         columns = merge.joined_columns(onto.columns, columns, before, take)
-        if encoding.parts:
+        if feature_encoder.parts:
             features = merge.joined_features(onto.graph.features, features, take)
             if people is None and len(place):
                 remarks.append(f"known from edges alone, with all values missing: {counted(len(place), 'new node')}")
-    return _Nodes(features, encoding, labels, classes, columns), remarks
+    return _Nodes(features, feature_encoder, labels, classes, columns), remarks
 
 
 def _encoding(
     base: DuckDBPyConnection, people: Table | None, left_out: tuple[str | None, ...], asked: _Asked
-) -> tuple[Encoding, list[str]]:
+) -> tuple[FeatureEncoder, list[str]]:
     """How features are made; one without parts means that they come from structure."""
-    given = asked.encoding if asked.onto is None else asked.onto.encoding
+    given = asked.feature_encoder if asked.onto is None else asked.onto.feature_encoder
     if given is not None:
         if asked.onto is not None and given.parts and given.width != asked.onto.graph.num_features:
             width = asked.onto.graph.num_features
-            raise DataError(f"the earlier graph has {width:,} features a node, but its encoding makes {given.width:,}")
+            raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
         if people is None and asked.onto is None and given.parts:
-            raise DataError("the encoding is of a table of nodes, and there is none; give one, or leave the encoding out")
+            raise DataError(
+                "the feature_encoder is of a table of nodes, and there is none; give one, or leave the feature_encoder out"
+            )
         gone = [] if people is None else [part.column for part in given.parts if part.column not in people.columns]
         told = [f"'{column}'" for column in gone]
         return given, [f"{people.name}: it lacks {', '.join(told)}; all values are missing"] if people and gone else []
     if people is None:
-        return Encoding(), []
+        return FeatureEncoder(), []
     unused = (*left_out, found(people, asked.about[2], (), "time"))
-    made = Encoding.fit(base, people, [column for column in people.columns if column not in unused])
+    made = FeatureEncoder.fit(base, people, [column for column in people.columns if column not in unused])
     if made.parts:
         return made, doubts(base, people, made.parts)
     why = "; ".join(f"{column}: {reason}" for column, reason in made.dropped.items())

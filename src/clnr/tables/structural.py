@@ -19,7 +19,7 @@ _ROWS = 1 << 13
 
 
 @dataclass(frozen=True)
-class Structure:
+class StructuralFeatures:
     """How the columns of ``shape`` are scaled, kept so that a later graph is scaled alike.
 
     Attributes:
@@ -34,14 +34,14 @@ class Structure:
         numbers = (*self.centre, *self.scale)
         right = len(self.centre) == len(self.scale) == SHAPE and all(isinstance(each, int | float) for each in numbers)
         if not (right and np.isfinite(numbers).all() and 0 not in self.scale):
-            raise DataError("this is no encoding of a table: the numbers of its structure are out of range")
+            raise DataError("this is no feature encoder of a table: the numbers of its structure are out of range")
 
     @property
     def width(self) -> int:
         return SHAPE + MARKS
 
     @classmethod
-    def fit(cls, columns: Array) -> Structure:
+    def fit(cls, columns: Array) -> StructuralFeatures:
         """To mean 0 and variance 1; what is the same everywhere is not scaled."""
         spread = columns.std(0, dtype=np.float64)
         # Less than this is rounding, as among the equal degrees of a ring.

@@ -15,7 +15,7 @@ from torch import Tensor
 from clnr.errors import DataError
 from clnr.support.atomic_io import resolved, tidy, write_whole
 
-FORM = 1
+FORMAT_VERSION = 1
 _LONG = 40
 _MARK = "clnr"
 
@@ -54,8 +54,8 @@ class Checkpoint:
         except Exception as error:
             said = " ".join(str(error).split())
             raise DataError(f"{self.path} is no checkpoint that can be gone on from: {said[:200]}") from None
-        if form != FORM:
-            raise DataError(f"{self.path} is a checkpoint of form {form!r:.40}; this clnr knows form {FORM}")
+        if form != FORMAT_VERSION:
+            raise DataError(f"{self.path} is a checkpoint of form {form!r:.40}; this clnr knows form {FORMAT_VERSION}")
         differs = _differences(about, self._about)
         if differs:
             raise DataError(f"{self.path} is of another training: {differs}; take that back, or begin anew without --resume")
@@ -68,7 +68,7 @@ class Checkpoint:
         if not losses.isfinite().all():
             return
         host = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-        told = {"form": FORM, "done": done, "about": self._about, "digest": _digest(done, self._about, host)}
+        told = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": _digest(done, self._about, host)}
         check_checkpoint(self.path)
         write_whole(self.path, safetensors.torch.save(host, {_MARK: json.dumps(told)}))
 

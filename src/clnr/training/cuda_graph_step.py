@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import torch
 
 from clnr.engine import Engine, Lanes, recorded
-from clnr.training.train_state import Trainee
+from clnr.training.train_state import TrainState
 
 _EAGER = 2
 
 
-class Player:
+class CudaGraphStep:
     """One epoch of all trainees at each call.
 
     On a GPU, after a few epochs the whole step is recorded once and from then on played back, which spares the launching of
@@ -21,9 +21,9 @@ class Player:
     waits for the GPU cannot be recorded: the last epoch before finds out, and all are then computed afresh each time.
     """
 
-    def __init__(self, trainees: Sequence[Trainee], engine: Engine, captures: bool):
-        self._trainees, self._device = trainees, engine.device
-        self._eager = _EAGER if captures and engine.device.type == "cuda" else None
+    def __init__(self, train_states: Sequence[TrainState], engine: Engine, cuda_graph_safe: bool):
+        self._train_states, self._device = train_states, engine.device
+        self._eager = _EAGER if cuda_graph_safe and engine.device.type == "cuda" else None
         self._play: Callable[[], None] | None = None
 
     def __call__(self) -> None:
@@ -37,23 +37,23 @@ class Player:
             done, self._eager = 1, 0
         elif self._eager is not None:
             self._eager = None if self._eager == 1 else self._eager - 1
-        for trainee in self._trainees[done:]:
-            trainee.step()
+        for train_state in self._train_states[done:]:
+            train_state.step()
 
     def _side_by_side(self) -> None:
-        with Lanes(self._device, len(self._trainees)) as lanes:
-            for index, trainee in enumerate(self._trainees):
+        with Lanes(self._device, len(self._train_states)) as lanes:
+            for index, train_state in enumerate(self._train_states):
                 with lanes.lane(index):
-                    trainee.step()
+                    train_state.step()
 
     def _without_waiting(self) -> bool:
         """A step in which torch objects to what waits for the GPU; False if something did, and all is as it was before it."""
-        undo, before = self._trainees[0].snapshot(), torch.cuda.get_sync_debug_mode()
+        undo, before = self._train_states[0].snapshot(), torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # That this mode is young.
             torch.cuda.set_sync_debug_mode("error")
         try:
-            self._trainees[0].step()
+            self._train_states[0].step()
             return True
         except RuntimeError as error:
             if "synchronizing" not in str(error):

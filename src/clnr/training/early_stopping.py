@@ -10,7 +10,7 @@ from torch import Tensor
 from clnr.nn.layers import Parameters
 
 
-class Best:
+class EarlyStopping:
     """The parameters of the lowest criterion, chosen on the device; nothing counts any more once patience has run out.
 
     The host hears of the end some epochs late, so that training may go on a little in vain; what is kept does not change.
@@ -28,7 +28,7 @@ class Best:
         return self.parameters | {" lowest": self._lowest, " waited": self._waited}
 
     @torch.no_grad()
-    def offer(self, criterion: Tensor, parameters: Parameters) -> None:
+    def update(self, criterion: Tensor, parameters: Parameters) -> None:
         """Note an epoch's criterion, with the parameters that it was measured with."""
         going = self._waited < self._patience
         better = (criterion < self._lowest) & going

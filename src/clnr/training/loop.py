@@ -11,23 +11,23 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from clnr.engine import Engine, Placed, own_stream
+from clnr.engine import DeviceGraph, Engine, own_stream
 from clnr.errors import TrainingError
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
-from clnr.nn.objectives import Lesson, Moment
-from clnr.training.cuda_graph_step import Player
+from clnr.nn.objectives import StepContext, Supervision
+from clnr.training.cuda_graph_step import CudaGraphStep
 from clnr.training.early_stopping import ended
-from clnr.training.metric_buffer import Ledger
-from clnr.training.train_state import Trainee
+from clnr.training.metric_buffer import MetricBuffer
+from clnr.training.train_state import TrainState
 
-Watch = Callable[[int, float], None]
+ProgressCallback = Callable[[int, float], None]
 
 _EAGER = 2
 
 
-class Keeper(Protocol):
+class CheckpointCallback(Protocol):
     """Keeps what a training has come to, so that another process can go on from there.
 
     Attributes:
@@ -44,7 +44,7 @@ class Keeper(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class TrainingResult:
     """What training leaves behind.
 
     Attributes:
@@ -59,19 +59,19 @@ class Fitted:
     losses: Tensor
     seconds: float
     epoch_ms: float | None
-    together: int = 1
+    parallel_seeds: int = 1
 
 
 def fit(
     model: Model,
     engine: Engine,
-    placed: Placed,
+    device_graph: DeviceGraph,
     recipe: Recipe,
     seed: int,
-    watch: Watch | None = None,
-    lesson: Lesson | None = None,
-    keeper: Keeper | None = None,
-) -> Fitted:
+    progress: ProgressCallback | None = None,
+    supervision: Supervision | None = None,
+    checkpoint: CheckpointCallback | None = None,
+) -> TrainingResult:
     """Train a model on a placed graph.
 
     The loop never waits for the device: losses stay there, and what ``watch`` is told arrives when it arrives.
@@ -89,15 +89,21 @@ def fit(
     Raises:
         TrainingError: A loss was not finite.
     """
-    (fitted,) = fit_all(model, recipe, [Moment(engine, placed, seed, 0, recipe.epochs, lesson)], watch, keeper)
+    (fitted,) = fit_all(
+        model, recipe, [StepContext(engine, device_graph, seed, 0, recipe.epochs, supervision)], progress, checkpoint
+    )
     if isinstance(fitted, TrainingError):
         raise fitted
     return fitted
 
 
 def fit_all(
-    model: Model, recipe: Recipe, starts: Sequence[Moment], watch: Watch | None = None, keeper: Keeper | None = None
-) -> list[Fitted | TrainingError]:
+    model: Model,
+    recipe: Recipe,
+    starts: Sequence[StepContext],
+    progress: ProgressCallback | None = None,
+    checkpoint: CheckpointCallback | None = None,
+) -> list[TrainingResult | TrainingError]:
     """``fit`` for several side by side, each as it would be alone: what failed is returned in its place, not raised.
 
     Args:
@@ -110,43 +116,45 @@ def fit_all(
     began = time.perf_counter()
     engine = starts[0].engine
     with torch.device(engine.device):
-        fresh = [model.init(start.placed.graph.num_features, start.seed) for start in starts]
+        fresh = [model.init(start.device_graph.graph.num_features, start.seed) for start in starts]
     learns = model.objective is not None and any(fresh)
-    begun, state = (keeper.load() if keeper is not None and learns else None) or (0, None)
-    ledger = Ledger(recipe.epochs if learns else 0, len(starts), engine.device, begun)
-    trainees = [Trainee(model, recipe, *each) for each in zip(fresh, starts, ledger.written, strict=True)]
+    begun, state = (checkpoint.load() if checkpoint is not None and learns else None) or (0, None)
+    buffer = MetricBuffer(recipe.epochs if learns else 0, len(starts), engine.device, begun)
+    train_states = [TrainState(model, recipe, *each) for each in zip(fresh, starts, buffer.history, strict=True)]
     if state is not None:
-        trainees[0].go_on(state, begun)
+        train_states[0].load_state(state, begun)
     if learns:
         with own_stream(engine.device):
-            for epochs in _train(Player(trainees, engine, model.captures), ledger, recipe, watch, begun):
-                if keeper is not None and epochs % keeper.every == 0:
-                    keeper.save(epochs, trainees[0].state)
-    written = ledger.close()
+            for epochs in _train(CudaGraphStep(train_states, engine, model.cuda_graph_safe), buffer, recipe, progress, begun):
+                if checkpoint is not None and epochs % checkpoint.every == 0:
+                    checkpoint.save(epochs, train_states[0].state)
+    history = buffer.close()
     share = len(starts)
-    seconds, epoch_ms = (time.perf_counter() - began) / share, ledger.epoch_ms()
-    done: list[Fitted | TrainingError] = []
-    for start, trainee, (losses, criteria) in zip(starts, trainees, written, strict=True):
+    seconds, epoch_ms = (time.perf_counter() - began) / share, buffer.epoch_ms()
+    done: list[TrainingResult | TrainingError] = []
+    for start, train_state, (losses, criteria) in zip(starts, train_states, history, strict=True):
         losses = losses[: ended(criteria, recipe.patience)]
         failure = _failure(losses, recipe)
         if failure is None:
-            settled = model.settle(trainee.final, engine, start.placed)
-            done.append(Fitted(settled, losses, seconds, None if epoch_ms is None else epoch_ms / share, share))
+            settled = model.finalize(train_state.final, engine, start.device_graph)
+            done.append(TrainingResult(settled, losses, seconds, None if epoch_ms is None else epoch_ms / share, share))
         else:
             done.append(failure)
     return done
 
 
-def _train(play: Player, ledger: Ledger, recipe: Recipe, watch: Watch | None, begun: int) -> Iterator[int]:
+def _train(
+    play: CudaGraphStep, buffer: MetricBuffer, recipe: Recipe, progress: ProgressCallback | None, begun: int
+) -> Iterator[int]:
     """All epochs from some on, or as many as patience lasts for and losses are finite; each yields how many are done."""
     for epoch in range(begun, recipe.epochs):
         play()
         yield epoch + 1
-        known = ledger.look(epoch + 1)
+        known = buffer.poll(epoch + 1)
         if known is None:
             continue
-        if watch is not None and known[0, 0, -1].isfinite():
-            watch(epoch + 1, float(known[0, 0, -1]))
+        if progress is not None and known[0, 0, -1].isfinite():
+            progress(epoch + 1, float(known[0, 0, -1]))
         if all(not math.isfinite(losses[-1]) or ended(criteria, recipe.patience) for losses, criteria in known):
             return
 

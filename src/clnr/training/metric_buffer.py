@@ -13,7 +13,7 @@ from torch import Tensor
 _LOOK_EVERY = 10
 
 
-class Ledger:
+class MetricBuffer:
     """Losses and criteria of several trainees' epochs, and the epochs' times.
 
     Attributes:
@@ -26,11 +26,11 @@ class Ledger:
         begun: Epochs that were done before, elsewhere.
     """
 
-    def __init__(self, epochs: int, trainees: int, device: torch.device, begun: int = 0):
+    def __init__(self, epochs: int, train_states: int, device: torch.device, begun: int = 0):
         self._begun = begun
-        self.written = torch.zeros(trainees, 2, epochs, device=device)
+        self.history = torch.zeros(train_states, 2, epochs, device=device)
         self._cuda = device.type == "cuda"
-        self._host = torch.zeros(trainees, 2, epochs, pin_memory=self._cuda)
+        self._host = torch.zeros(train_states, 2, epochs, pin_memory=self._cuda)
         self._arrived: tuple[int, torch.cuda.Event] | None = None
         self._marks: list[float | torch.cuda.Event] = []
         self._mark()
@@ -43,17 +43,17 @@ class Ledger:
         else:
             self._marks.append(time.perf_counter())
 
-    def look(self, done: int) -> Tensor | None:
+    def poll(self, done: int) -> Tensor | None:
         """After so many epochs: all losses and criteria known by now on the host, if there is news."""
         self._mark()
         if not self._cuda:
-            return self.written[..., :done]
+            return self.history[..., :done]
         known = None
         if self._arrived is not None and self._arrived[1].query():
             known = self._host[..., : self._arrived[0]].clone()
             self._arrived = None
         if self._arrived is None and done % _LOOK_EVERY == 0:
-            self._host.copy_(self.written, non_blocking=True)
+            self._host.copy_(self.history, non_blocking=True)
             event = torch.cuda.Event()
             event.record()
             self._arrived = (done, event)
@@ -61,7 +61,7 @@ class Ledger:
 
     def close(self) -> Tensor:
         """All that was written, after the last epoch; here, and only here, the device is waited for."""
-        return self.written[..., : self._begun + len(self._marks) - 1].cpu()
+        return self.history[..., : self._begun + len(self._marks) - 1].cpu()
 
     def epoch_ms(self) -> float | None:
         """Median time of an epoch, the first tenth (at least one, at most 20) left out as warm-up."""

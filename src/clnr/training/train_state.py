@@ -13,12 +13,12 @@ from clnr.errors import DataError
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters, misfit
-from clnr.nn.objectives import Moment
-from clnr.training.early_stopping import Best
+from clnr.nn.objectives import StepContext
+from clnr.training.early_stopping import EarlyStopping
 from clnr.training.optim import Adam
 
 
-class Trainee:
+class TrainState:
     """What learns, and how.
 
     On a GPU, the epoch is a counter there, as is the learning rate, and nothing in a step waits for it.
@@ -31,17 +31,17 @@ class Trainee:
         written: Where an epoch's loss and criterion go, [2, epochs].
     """
 
-    def __init__(self, model: Model, recipe: Recipe, fresh: Parameters, start: Moment, written: Tensor):
+    def __init__(self, model: Model, recipe: Recipe, fresh: Parameters, start: StepContext, history: Tensor):
         device = start.engine.device
         self._parameters = {name: value.to(device).requires_grad_() for name, value in fresh.items()}
-        self._model, self._moment, self._written = model, start, written
-        self._best = Best(self._parameters, recipe.patience) if recipe.patience and written.numel() else None
-        if not written.numel():
+        self._model, self._step, self._history = model, start, history
+        self._best = EarlyStopping(self._parameters, recipe.patience) if recipe.patience and history.numel() else None
+        if not history.numel():
             return
         rates = [learning_rate(recipe, epoch) for epoch in range(recipe.epochs)]
         self._rates: list[float] | Tensor = rates
         if device.type == "cuda":
-            self._moment = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
+            self._step = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
             self._rates = torch.tensor(rates, device=device)
         self._adam = Adam(self._parameters.values(), recipe.weight_decay, decoupled=recipe.decay == "decoupled")
 
@@ -58,15 +58,15 @@ class Trainee:
         state |= {f"adam.{i}": value for i, value in enumerate(self._adam.state)}
         if self._best is not None:
             state |= {f"best.{name}": value for name, value in self._best.state.items()}
-        return state | {"written": self._written}
+        return state | {"written": self._history}
 
-    def go_on(self, state: Mapping[str, Tensor], done: int) -> None:
+    def load_state(self, state: Mapping[str, Tensor], done: int) -> None:
         """Be as another was after so many epochs, whose state is given.
 
         Raises:
             DataError: The state is not of such a training.
         """
-        epochs = self._written.shape[1]
+        epochs = self._history.shape[1]
         if not 0 <= done <= epochs:
             raise DataError(f"the checkpoint does not fit this training: it is of epoch {done} of {epochs}")
         if wrong := misfit(self.state, state):
@@ -77,30 +77,30 @@ class Trainee:
     def _put(self, state: Mapping[str, Tensor], epoch: int | Tensor) -> None:
         for name, value in self.state.items():
             value.copy_(state[name])
-        if isinstance(self._moment.epoch, Tensor):
-            self._moment.epoch.copy_(torch.as_tensor(epoch))
+        if isinstance(self._step.epoch, Tensor):
+            self._step.epoch.copy_(torch.as_tensor(epoch))
         else:
-            self._moment = dataclasses.replace(self._moment, epoch=epoch)
+            self._step = dataclasses.replace(self._step, epoch=epoch)
 
     def snapshot(self) -> Callable[[], None]:
         """Copy all that an epoch changes; what is returned puts it back."""
         state = {name: value.clone() for name, value in self.state.items()}
-        epoch = self._moment.epoch.clone() if isinstance(self._moment.epoch, Tensor) else self._moment.epoch
+        epoch = self._step.epoch.clone() if isinstance(self._step.epoch, Tensor) else self._step.epoch
         return lambda: self._put(state, epoch)
 
     def step(self) -> None:
         """One epoch."""
-        model, parameters, moment = self._model, self._parameters, self._moment
-        loss = model.loss(parameters, moment)
+        model, parameters, step = self._model, self._parameters, self._step
+        loss = model.loss(parameters, step)
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         criterion = loss.detach()
         if self._best is not None:
-            criterion = model.criterion(parameters, criterion, moment)
-            self._best.offer(criterion, parameters)
-        self._adam.step(gradients, self._rate(moment.epoch))
-        model.advance(parameters, moment.epoch, moment.epochs)
-        self._write(moment.epoch, loss.detach(), criterion)
-        self._next(moment)
+            criterion = model.criterion(parameters, criterion, step)
+            self._best.update(criterion, parameters)
+        self._adam.step(gradients, self._rate(step.epoch))
+        model.update_ema(parameters, step.epoch, step.epochs)
+        self._write(step.epoch, loss.detach(), criterion)
+        self._next(step)
 
     def _rate(self, epoch: int | Tensor) -> float | Tensor:
         if isinstance(epoch, int):
@@ -109,14 +109,14 @@ class Trainee:
         return self._rates.index_select(0, epoch.reshape(1))[0]
 
     def _write(self, epoch: int | Tensor, loss: Tensor, criterion: Tensor) -> None:
-        place = torch.as_tensor(epoch, device=self._written.device).reshape(1)
-        self._written.index_copy_(1, place, torch.stack([loss, criterion])[:, None])
+        place = torch.as_tensor(epoch, device=self._history.device).reshape(1)
+        self._history.index_copy_(1, place, torch.stack([loss, criterion])[:, None])
 
-    def _next(self, moment: Moment) -> None:
-        if isinstance(moment.epoch, Tensor):
-            moment.epoch.add_(1)
+    def _next(self, step: StepContext) -> None:
+        if isinstance(step.epoch, Tensor):
+            step.epoch.add_(1)
         else:
-            self._moment = dataclasses.replace(moment, epoch=moment.epoch + 1)
+            self._step = dataclasses.replace(step, epoch=step.epoch + 1)
 
 
 def learning_rate(recipe: Recipe, epoch: int) -> float:

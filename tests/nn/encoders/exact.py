@@ -13,7 +13,7 @@ ENGINE = cpu()
 
 class Exact(Operators):
     def __init__(self, graph, **more):
-        super().__init__(View(ENGINE.place(graph), **more))
+        super().__init__(View(ENGINE.to_device(graph), **more))
         self.x = torch.tensor(oracles.dense(graph.features))
         self.a = torch.tensor(oracles.propagation(graph))
 
@@ -32,7 +32,7 @@ class Exact(Operators):
 
 
 def operators(graph, **more):
-    return ENGINE.operators(View(ENGINE.place(graph), **more))
+    return ENGINE.operators(View(ENGINE.to_device(graph), **more))
 
 
 def jittered(parameters, seed=0):

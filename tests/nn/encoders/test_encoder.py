@@ -6,7 +6,7 @@ import torch
 from clnr import rng
 from clnr.nn.encoders import Features
 from tests.conftest import tiny
-from tests.nn.encoders.exact import operators
+from tests.nn.encoders.float32 import operators
 from tests.oracles import dense
 
 
@@ -26,6 +26,6 @@ def test_a_plain_encoder_does_the_same_with_every_view_and_needs_nothing_else():
     rows = encoder.rows({}, [one, two, one])
     assert all(torch.equal(row, view.features) for row, view in zip(rows, (one, two, one), strict=True))
     parameters = {}
-    assert encoder.settle(parameters, [one]) is parameters
-    encoder.advance(parameters, 0, 2)
+    assert encoder.finalize(parameters, [one]) is parameters
+    encoder.update_ema(parameters, 0, 2)
     assert parameters == {}

@@ -9,7 +9,7 @@ from clnr.engine import Drop, Dropout
 from clnr.nn.encoders import GAT
 from tests import oracles
 from tests.conftest import tiny
-from tests.nn.encoders.exact import Exact, differentiable, jittered, operators, plain, single
+from tests.nn.encoders.float32 import Exact, differentiable, jittered, operators, plain, single
 
 KEY = rng.key(0, "encoder")
 FORMS = [{}, {"weighted": True}, {"undirected": False}, {"sparse": True}]
@@ -99,7 +99,7 @@ def test_dropout_is_on_the_shares_and_between_layers():
     parameters = jittered(encoder.init(graph.num_features, KEY))
     p, near = plain(parameters), oracles.listened_to(graph)
     view = Exact(graph, dropout=Dropout(rng.key(3, "d"), rate))
-    edges = torch.stack([view.view.placed.edges.columns, view.view.placed.edges.rows]).T.tolist()
+    edges = torch.stack([view.view.device_graph.edges.columns, view.view.device_graph.edges.rows]).T.tolist()
 
     def layer(h, index, heads, width):
         seen = []

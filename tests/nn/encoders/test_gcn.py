@@ -9,7 +9,7 @@ from clnr.engine import Dropout
 from clnr.nn.encoders import GCN, BatchGCN, GaussianGCN, PReLUGCN
 from tests import oracles
 from tests.conftest import tiny
-from tests.nn.encoders.exact import Exact, differentiable, jittered, operators, plain, single
+from tests.nn.encoders.float32 import Exact, differentiable, jittered, operators, plain, single
 
 KEY = rng.key(0, "encoder")
 SMALL = tiny(9, 14, 3)
@@ -141,7 +141,7 @@ def test_batch_gcn_trains_with_the_views_statistics_and_embeds_with_those_kept()
     graph, other = tiny(), tiny(seed=5)
     encoder = BatchGCN(2, 6, 4)
     parameters = jittered(encoder.init(graph.num_features, KEY))
-    settled = encoder.settle(parameters, [Exact(graph)])
+    settled = encoder.finalize(parameters, [Exact(graph)])
     assert settled.keys() - parameters.keys() == {f"{layer}.{name}" for layer in range(2) for name in ("mean", "variance")}
     torch.testing.assert_close(encoder.embed(settled, [Exact(graph)]), encoder(parameters, Exact(graph)))
     expected = convolved(other, plain(settled), 2, normed_prelu(plain(settled)), True)

@@ -8,7 +8,7 @@ from clnr import rng
 from clnr.nn.encoders import GCN, MLP, Backbone
 from tests import oracles
 from tests.conftest import tiny
-from tests.nn.encoders.exact import Exact, differentiable, jittered, operators, plain, single
+from tests.nn.encoders.float32 import Exact, differentiable, jittered, operators, plain, single
 
 KEY = rng.key(0, "encoder")
 
@@ -57,7 +57,7 @@ def test_mlp_trains_with_the_views_statistics_and_embeds_with_those_kept():
     norms = [torch.nn.BatchNorm1d(8, momentum=1.0) for _ in range(2)]
     expected = oracle(graph.features, True, norms)
     torch.testing.assert_close(encoder(parameters, operators(graph)), expected, rtol=1e-4, atol=1e-5)
-    settled = encoder.settle(parameters, [operators(graph)])
+    settled = encoder.finalize(parameters, [operators(graph)])
     torch.testing.assert_close(encoder(settled, operators(graph)), expected, rtol=1e-4, atol=1e-5)
     for norm in norms:
         norm.running_var *= 39 / 40  # torch keeps the unbiased variance
@@ -81,5 +81,5 @@ def test_backbone_is_the_encoder_that_it_names():
         parameters = chosen.init(graph.num_features, KEY)
         assert all(torch.equal(parameters[k], v) for k, v in encoder.init(graph.num_features, KEY).items())
         assert torch.equal(chosen(parameters, seen), encoder(parameters, seen))
-        assert chosen.settle(parameters, [seen]).keys() == encoder.settle(parameters, [seen]).keys()
+        assert chosen.finalize(parameters, [seen]).keys() == encoder.finalize(parameters, [seen]).keys()
         assert chosen.width(12) == 4

@@ -8,14 +8,17 @@ import torch
 
 from clnr import rng
 from clnr.engine import Mask
-from clnr.nn.encoders import BatchGCN, Momentum, PerView, PReLUGCN
+from clnr.nn.encoders import BatchGCN, MomentumEncoder, MultiViewEncoder, PReLUGCN
 from tests.conftest import tiny
-from tests.nn.encoders.exact import Exact, differentiable, jittered, operators
+from tests.nn.encoders.float32 import Exact, differentiable, jittered, operators
 
 KEY = rng.key(0, "encoder")
 GRAPH = tiny()
 VIEWS = [Exact(GRAPH), Exact(tiny(seed=3)), Exact(tiny(seed=4)), Exact(tiny(seed=5))]
-BOTH = {"momentum": (Momentum(2, 6, 4, 0.9), "online", "target"), "per view": (PerView(2, 6, 4), "edges", "diffusion")}
+BOTH = {
+    "momentum": (MomentumEncoder(2, 6, 4, 0.9), "online", "target"),
+    "per view": (MultiViewEncoder(2, 6, 4), "edges", "diffusion"),
+}
 
 
 def side(parameters, name):
@@ -55,7 +58,7 @@ def test_no_gradient_reaches_the_target():
 
 
 def test_gradients_of_the_learning_half_equal_differences():
-    encoder, graph = Momentum(2, 3, 2, 0.9), tiny(7, 10, 3)
+    encoder, graph = MomentumEncoder(2, 3, 2, 0.9), tiny(7, 10, 3)
     parameters = jittered(encoder.init(3, KEY))
     fixed = {name: value for name, value in parameters.items() if name.startswith("target.")}
     online = {name: value for name, value in parameters.items() if name.startswith("online.")}
@@ -67,10 +70,10 @@ def test_gradients_of_the_learning_half_equal_differences():
 @pytest.mark.parametrize(("epoch", "epochs", "share"), [(2, 6, 0.5), (0, 2, 0.5), (9, 10, 0.0), (3, 12, 0.75)])
 def test_the_target_follows_by_a_cosine(momentum, epoch, epochs, share, form):
     """Of what it lacks it takes 1 - momentum at the start, after half of the steps half of that, at the end nothing."""
-    encoder = Momentum(2, 6, 4, momentum)
+    encoder = MomentumEncoder(2, 6, 4, momentum)
     parameters = jittered(encoder.init(12, KEY))
     before = {name: value.clone() for name, value in parameters.items()}
-    encoder.advance(parameters, form(epoch), epochs)
+    encoder.update_ema(parameters, form(epoch), epochs)
     for name, value in side(before, "target").items():
         step = (1 - momentum) * share * (before[f"online.{name}"] - value)
         torch.testing.assert_close(parameters[f"target.{name}"], value + step)
@@ -78,12 +81,12 @@ def test_the_target_follows_by_a_cosine(momentum, epoch, epochs, share, form):
 
 
 def test_many_steps_of_following_in_closed_form():
-    encoder = Momentum(1, 1, 1, 0.8)
+    encoder = MomentumEncoder(1, 1, 1, 0.8)
     parameters = jittered(encoder.init(3, KEY))
     start = parameters["target.0.weight"].clone()
     left = 1.0
     for step in range(20):
-        encoder.advance(parameters, step, 20)
+        encoder.update_ema(parameters, step, 20)
         left *= 1 - 0.2 * math.cos(math.pi * (step + 1) / 40) ** 2
     expected = parameters["online.0.weight"] + left * (start - parameters["online.0.weight"])
     torch.testing.assert_close(parameters["target.0.weight"], expected)
@@ -94,7 +97,7 @@ def test_following_works_on_parameters_that_learn():
     parameters = {name: value.requires_grad_() for name, value in encoder.init(12, KEY).items()}
     target = parameters["target.0.weight"]
     before = target.detach().clone()
-    encoder.advance(parameters, 0, 9)
+    encoder.update_ema(parameters, 0, 9)
     assert parameters["target.0.weight"] is target
     assert target.is_leaf
     assert not torch.equal(target, before)
@@ -106,10 +109,10 @@ def test_momentum_embeds_with_the_learning_half_and_its_settled_statistics():
     one = BatchGCN(2, 6, 4)
     online = side(parameters, "online")
     assert torch.equal(encoder.embed(parameters, VIEWS[:1]), one(online, VIEWS[0]))
-    settled = encoder.settle(parameters, VIEWS[:1])
+    settled = encoder.finalize(parameters, VIEWS[:1])
     new = {f"online.{layer}.{name}" for layer in range(2) for name in ("mean", "variance")}
     assert settled.keys() - parameters.keys() == new
-    assert torch.equal(encoder.embed(settled, VIEWS[1:2]), one(one.settle(online, VIEWS[:1]), VIEWS[1]))
+    assert torch.equal(encoder.embed(settled, VIEWS[1:2]), one(one.finalize(online, VIEWS[:1]), VIEWS[1]))
     assert not torch.allclose(encoder.embed(settled, VIEWS[1:2]), one(online, VIEWS[1]))
 
 
@@ -130,7 +133,7 @@ def test_the_embedding_is_the_sum_over_both_sides():
 
 
 def test_gradients_of_both_sides_equal_differences():
-    encoder, graph = PerView(2, 3, 2), tiny(7, 10, 3)
+    encoder, graph = MultiViewEncoder(2, 3, 2), tiny(7, 10, 3)
     views = [Exact(graph), Exact(tiny(7, 12, 3, seed=1))]
     parameters = jittered(encoder.init(3, KEY))
     assert differentiable(lambda weights: torch.cat(encoder.rows(weights, views)), parameters)

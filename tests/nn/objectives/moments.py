@@ -6,15 +6,15 @@ import numpy as np
 import torch
 
 from clnr.engine import cpu
-from clnr.nn.objectives import Moment
+from clnr.nn.objectives import StepContext
 from tests.conftest import tiny
 
 ENGINE = cpu()
-TINY = ENGINE.place(tiny())
+TINY = ENGINE.to_device(tiny())
 
 
-def moment(epoch=0, seed=0, graph=None, lesson=None):
-    return Moment(ENGINE, TINY if graph is None else ENGINE.place(graph), seed, epoch, 1000, lesson)
+def step(epoch=0, seed=0, graph=None, supervision=None):
+    return StepContext(ENGINE, TINY if graph is None else ENGINE.to_device(graph), seed, epoch, 1000, supervision)
 
 
 def rows(count, *shape, seed=0):
@@ -24,7 +24,7 @@ def rows(count, *shape, seed=0):
 
 def value(objective, views, when=None, parameters=None):
     weights = {name: torch.as_tensor(weight) for name, weight in (parameters or {}).items()}
-    return float(objective(weights, [torch.tensor(view) for view in views], when or moment()))
+    return float(objective(weights, [torch.tensor(view) for view in views], when or step()))
 
 
 def differentiable(objective, views, when=None, parameters=None):
@@ -34,6 +34,6 @@ def differentiable(objective, views, when=None, parameters=None):
 
     def loss(*parts):
         weights = dict(zip(names, parts[len(views) :], strict=True))
-        return objective(weights, list(parts[: len(views)]), when or moment())
+        return objective(weights, list(parts[: len(views)]), when or step())
 
     return torch.autograd.gradcheck(loss, inputs)

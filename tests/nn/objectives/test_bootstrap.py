@@ -6,10 +6,10 @@ import torch
 
 from clnr import rng
 from clnr.engine import Mask, View
-from clnr.nn.encoders import Momentum
+from clnr.nn.encoders import MomentumEncoder
 from clnr.nn.objectives import Bootstrap
 from tests import oracles
-from tests.nn.objectives.moments import ENGINE, TINY, differentiable, moment, rows, value
+from tests.nn.objectives.moments import ENGINE, TINY, differentiable, rows, step, value
 
 KEY = rng.key(0, "objective")
 NAMES = ("0.weight", "0.bias", "1.weight", "1.bias")
@@ -56,7 +56,7 @@ def test_perfect_prediction_is_the_minimum_and_its_opposite_the_maximum():
     assert value(Bootstrap(0), [u, v, -v, -u], parameters=predict) == pytest.approx(4)
     inputs = [torch.tensor(z, requires_grad=True) for z in (u, v)]
     targets = [torch.tensor(z) for z in (v, u)]
-    Bootstrap(0)({name: torch.tensor(w) for name, w in predict.items()}, [*inputs, *targets], moment()).backward()
+    Bootstrap(0)({name: torch.tensor(w) for name, w in predict.items()}, [*inputs, *targets], step()).backward()
     assert max(float(z.grad.abs().max()) for z in inputs) < 1e-12
 
 
@@ -76,11 +76,11 @@ def test_the_length_of_targets_and_predictions_does_not_matter():
 
 
 def test_with_a_target_that_follows_no_gradient_reaches_it():
-    encoder, objective = Momentum(2, 6, 4, 0.9), Bootstrap(5)
+    encoder, objective = MomentumEncoder(2, 6, 4, 0.9), Bootstrap(5)
     online = {name: value.requires_grad_() for name, value in encoder.init(12, KEY).items()}
     predictor = {name: value.requires_grad_() for name, value in objective.init(4, KEY).items()}
     views = [ENGINE.operators(View(TINY, mask=Mask(rng.key(i), 0.5))) for i in range(2)]
-    objective(predictor, encoder.rows(online, views), moment()).backward()
+    objective(predictor, encoder.rows(online, views), step()).backward()
     assert all(value.grad.any() for value in predictor.values())
     assert all((value.grad is None) == name.startswith("target.") for name, value in online.items())
 

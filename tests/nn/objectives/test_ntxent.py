@@ -9,7 +9,7 @@ import torch
 from clnr import rng
 from clnr.nn.objectives import NTXent
 from tests import oracles
-from tests.nn.objectives.moments import differentiable, moment, rows, value
+from tests.nn.objectives.moments import differentiable, rows, step, value
 
 
 def loss(views, temperature=0.5, sampled=0, when=None):
@@ -25,7 +25,7 @@ def test_the_rows_that_it_is_given_are_all_contrasted():
 def test_sampled_nodes_are_those_of_chance_and_differ_by_epoch():
     seen = set()
     for epoch in (0, 1, 40, torch.tensor(40)):
-        nodes = NTXent(0.5, 9).nodes(40, moment(epoch, seed=3))
+        nodes = NTXent(0.5, 9).nodes(40, step(epoch, seed=3))
         assert torch.equal(nodes, rng.sample(3, int(epoch), 1000, 40, 9, torch.device("cpu")))
         seen.add(tuple(nodes.tolist()))
     assert len(seen) == 3
@@ -33,7 +33,7 @@ def test_sampled_nodes_are_those_of_chance_and_differ_by_epoch():
 
 @pytest.mark.parametrize("sampled", [0, 40, 1024])
 def test_all_nodes_are_none_in_particular(sampled):
-    assert NTXent(0.5, sampled).nodes(40, moment()) is None
+    assert NTXent(0.5, sampled).nodes(40, step()) is None
 
 
 def test_views_may_change_places_and_rows_their_length():

@@ -12,7 +12,7 @@ from clnr.graph import Graph
 from clnr.nn.objectives import Reconstruct, Variational, reconstruct
 from tests import oracles
 from tests.conftest import tiny
-from tests.nn.objectives.moments import differentiable, moment, rows, value
+from tests.nn.objectives.moments import differentiable, rows, step, value
 
 COMPLETE = Graph.from_edges(*np.nonzero(1 - np.eye(5)), np.ones((5, 1)))
 GRAPHS = {
@@ -42,7 +42,7 @@ def test_values_equal_the_loop_over_edges_and_drawn_pairs(name):
     for seed, epoch in ((0, 0), (0, 1), (3, 0)):
         expected = oracles.reconstruction(z, graph, drawn(graph, seed, epoch))
         seen.add(round(expected, 9))
-        assert value(Reconstruct(), [z], moment(epoch, seed, graph)) == pytest.approx(expected)
+        assert value(Reconstruct(), [z], step(epoch, seed, graph)) == pytest.approx(expected)
     if name in ("usual", "directed", "weighted"):
         assert len(seen) == 3
 
@@ -53,7 +53,7 @@ def test_drawn_pairs_are_neither_edges_nor_loops():
     graph = Graph.from_edges(*np.nonzero(group), np.ones((12, 1)))
     z = np.repeat(30 * np.eye(2), 6, axis=0) - 15
     for epoch in range(20):
-        assert value(Reconstruct(), [z], moment(epoch, 0, graph)) == pytest.approx(0)
+        assert value(Reconstruct(), [z], step(epoch, 0, graph)) == pytest.approx(0)
 
 
 def kipf_and_welling(z, graph):
@@ -79,7 +79,7 @@ def test_over_all_non_edges_it_is_kipf_and_wellings_loss(name):
 def test_over_many_epochs_it_is_kipf_and_wellings_loss():
     graph = tiny(12, 20)
     (z,) = rows(1, 12, 3)
-    first = moment(0, 0, graph)
+    first = step(0, 0, graph)
     losses = [value(Reconstruct(), [z], dataclasses.replace(first, epoch=epoch)) for epoch in range(1000)]
     assert np.std(losses) > 0
     assert abs(np.mean(losses) - kipf_and_welling(z, graph)) < 5 * np.std(losses) / math.sqrt(len(losses))
@@ -88,17 +88,17 @@ def test_over_many_epochs_it_is_kipf_and_wellings_loss():
 @pytest.mark.parametrize("name", ["directed", "loops of its own", "no edges", "one node", "complete"])
 def test_gradient(name):
     graph = GRAPHS[name]
-    assert differentiable(Reconstruct(), rows(1, graph.num_nodes, 2), moment(0, 0, graph))
+    assert differentiable(Reconstruct(), rows(1, graph.num_nodes, 2), step(0, 0, graph))
 
 
 def test_complete_graph_has_no_pairs_to_keep_apart():
     z = np.zeros((5, 2))
-    assert value(Reconstruct(), [z], moment(0, 0, COMPLETE)) == pytest.approx(math.log(2) / 2)
+    assert value(Reconstruct(), [z], step(0, 0, COMPLETE)) == pytest.approx(math.log(2) / 2)
 
 
 def test_one_node_has_nothing_to_reconstruct():
     z = torch.ones(1, 3, requires_grad=True)
-    loss = Reconstruct()({}, [z], moment(0, 0, GRAPHS["one node"]))
+    loss = Reconstruct()({}, [z], step(0, 0, GRAPHS["one node"]))
     loss.backward()
     assert float(loss.detach()) == 0
     assert not z.grad.any()
@@ -110,7 +110,7 @@ def test_rows_at_right_angles_know_nothing():
 
 def test_extreme_rows_stay_finite():
     z = torch.full((40, 3), 1e4, requires_grad=True)
-    loss = Reconstruct()({}, [z], moment())
+    loss = Reconstruct()({}, [z], step())
     loss.backward()
     assert loss.isfinite()
     assert z.grad.isfinite().all()
@@ -121,7 +121,7 @@ def test_blocks_do_not_matter(monkeypatch):
 
     def outcome():
         z = torch.tensor(rows(1, 40, 5)[0], requires_grad=True)
-        loss = Reconstruct()({}, [z], moment(2, 1, graph))
+        loss = Reconstruct()({}, [z], step(2, 1, graph))
         (3 * loss).backward()
         return float(loss.detach()), z.grad.numpy()
 
@@ -156,20 +156,20 @@ def test_variational_equals_the_loop(name):
     mean, log_deviation = rows(2, graph.num_nodes, 3)
     for seed, epoch in ((0, 0), (2, 5)):
         expected = variational(mean, log_deviation, graph, seed, epoch)
-        got = value(Variational(), [np.hstack([mean, log_deviation])], moment(epoch, seed, graph))
+        got = value(Variational(), [np.hstack([mean, log_deviation])], step(epoch, seed, graph))
         assert got == pytest.approx(expected, rel=1e-5)
 
 
 def test_gradient_of_variational():
     graph = GRAPHS["loops of its own"]
-    assert differentiable(Variational(), rows(1, 4, 6), moment(0, 0, graph))
+    assert differentiable(Variational(), rows(1, 4, 6), step(0, 0, graph))
 
 
 def test_a_standard_normal_law_costs_no_divergence():
     graph, zero = tiny(), np.zeros((40, 3))
     noise = normal(1, 2, 120).reshape(40, 3)
     expected = oracles.reconstruction(noise, graph, drawn(graph, 1, 2))
-    assert value(Variational(), [np.hstack([zero, zero])], moment(2, 1, graph)) == pytest.approx(expected, rel=1e-5)
+    assert value(Variational(), [np.hstack([zero, zero])], step(2, 1, graph)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_narrow_law_is_its_mean():
@@ -177,12 +177,12 @@ def test_a_narrow_law_is_its_mean():
     narrow = np.full((40, 3), -20.0)
     divergence = (np.sum(mean**2) / 2 + 120 * (20 - 1 / 2)) / 40**2
     expected = oracles.reconstruction(mean, graph, drawn(graph, 0, 0)) + divergence
-    assert value(Variational(), [np.hstack([mean, narrow])], moment(0, 0, graph)) == pytest.approx(expected, rel=1e-6)
+    assert value(Variational(), [np.hstack([mean, narrow])], step(0, 0, graph)) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_wide_law_is_finite():
     z = torch.cat([torch.zeros(40, 3), torch.full((40, 3), 200.0)], 1).requires_grad_()
-    loss = Variational()({}, [z], moment())
+    loss = Variational()({}, [z], step())
     loss.backward()
     assert loss.isfinite()
     assert z.grad.isfinite().all()

@@ -7,22 +7,22 @@ import pytest
 import torch
 
 from clnr import rng
-from clnr.nn.objectives import CrossEntropy, Lesson
+from clnr.nn.objectives import CrossEntropy, Supervision
 from tests import oracles
-from tests.nn.objectives.moments import differentiable, moment, rows, value
+from tests.nn.objectives.moments import differentiable, rows, step, value
 
 TRAIN, VALIDATION = [0, 3, 7, 8], [1, 2, 9]
 LABELS = np.arange(40) % 3
 
 
-def lesson():
+def supervision():
     nodes = (torch.tensor(part) for part in (TRAIN, VALIDATION))
     train, validation = ((part, torch.tensor(LABELS)[part]) for part in nodes)
-    return Lesson(*train, *validation)
+    return Supervision(*train, *validation)
 
 
 def taught():
-    return moment(lesson=lesson())
+    return step(supervision=supervision())
 
 
 def test_the_loss_is_that_of_the_training_nodes():

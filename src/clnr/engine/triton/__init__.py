@@ -13,8 +13,8 @@ from clnr.engine.triton.column_stats import (
 from clnr.engine.triton.counter_rng import Dropped
 from clnr.engine.triton.csr_layout import Structure, prepare
 from clnr.engine.triton.elementwise import masked_weight, unit_rows
-from clnr.engine.triton.fused_ntxent import contrast
-from clnr.engine.triton.spmm import multiply, thinned
+from clnr.engine.triton.fused_ntxent import nt_xent
+from clnr.engine.triton.spmm import drop_entries, multiply
 
 __all__ = [
     "Dropped",
@@ -23,12 +23,12 @@ __all__ = [
     "affine_moments",
     "centred",
     "column_sums",
-    "contrast",
+    "drop_entries",
     "masked_weight",
     "multiply",
+    "nt_xent",
     "prepare",
     "standardised",
     "standardised_back",
-    "thinned",
     "unit_rows",
 ]

@@ -16,9 +16,9 @@ PRECISION = "tf32x3"
 _MOST_SPLITS, _SPLITTING = 16, 0.02
 
 
-def contrast(rows: Tensor, temperature: float) -> Tensor:
+def nt_xent(rows: Tensor, temperature: float) -> Tensor:
     """NT-Xent of unit rows [2m, F], the first half one view's and the second half the other's, in the same order."""
-    return _Contrast.apply(rows, temperature)
+    return _NTXent.apply(rows, temperature)
 
 
 class _Plan(NamedTuple):
@@ -57,7 +57,7 @@ def _plan(rows: Tensor, backward: bool) -> _Plan:
     return _Plan(side, columns, depth, width, splits, 8 if width > 256 else 4, stages)
 
 
-class _Contrast(torch.autograd.Function):
+class _NTXent(torch.autograd.Function):
     r"""NT-Xent over all 2m rows.
 
     With :math:`l = R R^T / \tau` (diagonal left out) and :math:`P_{ij} = \exp(l_{ij} - \mathrm{lse}_i)` the gradient is

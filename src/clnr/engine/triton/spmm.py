@@ -83,7 +83,7 @@ def multiply(
     return out
 
 
-def thinned(structure: Structure, drop: Dropped, transposed: bool = False) -> tuple[Structure, Tensor]:
+def drop_entries(structure: Structure, drop: Dropped, transposed: bool = False) -> tuple[Structure, Tensor]:
     """The structure without what is dropped, and of each row the sum of the values that are left, float32 [R].
 
     Entries on the diagonal never are. What is kept of a row, or of a segment of it, moves to its beginning, so that products

@@ -6,7 +6,7 @@ from clnr.nn.encoders.encoder import Encoder, Features, PlainEncoder
 from clnr.nn.encoders.gat import GAT
 from clnr.nn.encoders.gcn import GCN, BatchGCN, GaussianGCN, PReLUGCN
 from clnr.nn.encoders.mlp import MLP, Backbone
-from clnr.nn.encoders.paired_encoders import Momentum, PerView
+from clnr.nn.encoders.paired_encoders import MomentumEncoder, MultiViewEncoder
 
 __all__ = [
     "GAT",
@@ -17,8 +17,8 @@ __all__ = [
     "Encoder",
     "Features",
     "GaussianGCN",
-    "Momentum",
+    "MomentumEncoder",
+    "MultiViewEncoder",
     "PReLUGCN",
-    "PerView",
     "PlainEncoder",
 ]

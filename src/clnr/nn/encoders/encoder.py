@@ -33,14 +33,14 @@ class Encoder(ABC):
         """What an objective sees of all views of an epoch, one row per node."""
 
     @abstractmethod
-    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
+    def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
         """The embedding, from the method's views with nothing random about them, each once."""
 
-    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
+    def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         """After training: parameters with what embedding needs to know of the unperturbed training graph, if anything."""
         return parameters
 
-    def advance(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:  # noqa: B027
+    def update_ema(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:  # noqa: B027
         """After one of so many steps of training: change in place what no gradient changes."""
 
 
@@ -62,11 +62,11 @@ class PlainEncoder(Encoder):
                 rows.append(self.unformed(parameters, view))
         return rows
 
-    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
-        return self(parameters, still[0])
+    def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
+        return self(parameters, eval_views[0])
 
 
-class NormedEncoder(PlainEncoder):
+class BatchNormEncoder(PlainEncoder):
     """A plain encoder with batch normalisation.
 
     While training, a batch is all nodes of the view. To embed, the statistics are those of the whole unperturbed training
@@ -80,9 +80,9 @@ class NormedEncoder(PlainEncoder):
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return self.forward(parameters, operators, None)
 
-    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
+    def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         statistics: Parameters = {}
-        self.forward(parameters, still[0], statistics)
+        self.forward(parameters, eval_views[0], statistics)
         return parameters | statistics
 
 

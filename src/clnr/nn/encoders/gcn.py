@@ -9,8 +9,8 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine import Operators
-from clnr.nn.encoders.encoder import NormedEncoder, PlainEncoder
-from clnr.nn.layers import Parameters, batch_norm, convolution_layers, norms, prelu, slopes
+from clnr.nn.encoders.encoder import BatchNormEncoder, PlainEncoder
+from clnr.nn.layers import Parameters, batch_norm, convolution_layers, norms, prelu, prelu_weights
 from clnr.nn.lazy_linear import Affine, Rows, formed
 
 
@@ -63,7 +63,7 @@ class PReLUGCN(PlainEncoder):
     dimension: int
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
-        return GCN(self.layers, self.hidden, self.dimension).init(inputs, key) | slopes(self.layers)
+        return GCN(self.layers, self.hidden, self.dimension).init(inputs, key) | prelu_weights(self.layers)
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         def after(h: Tensor, layer: int) -> Tensor:
@@ -76,7 +76,7 @@ class PReLUGCN(PlainEncoder):
 
 
 @dataclass(frozen=True)
-class BatchGCN(NormedEncoder):
+class BatchGCN(BatchNormEncoder):
     """Graph convolutions, each with batch normalisation and a PReLU after it (as in BGRL)."""
 
     layers: int
@@ -121,5 +121,5 @@ class GaussianGCN(PlainEncoder):
     def width(self, inputs: int) -> int:
         return 2 * self.dimension
 
-    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
-        return self(parameters, still[0])[:, : self.dimension]
+    def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
+        return self(parameters, eval_views[0])[:, : self.dimension]

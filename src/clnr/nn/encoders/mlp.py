@@ -9,14 +9,14 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine import Operators
-from clnr.nn.encoders.encoder import NormedEncoder, PlainEncoder
+from clnr.nn.encoders.encoder import BatchNormEncoder, PlainEncoder
 from clnr.nn.encoders.gcn import GCN
 from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
 from clnr.nn.lazy_linear import Affine, Rows, formed, multiplied
 
 
 @dataclass(frozen=True)
-class MLP(NormedEncoder):
+class MLP(BatchNormEncoder):
     """Linear layers with batch normalisation and ReLU between; edges are not looked at."""
 
     layers: int
@@ -77,5 +77,5 @@ class Backbone(PlainEncoder):
     def width(self, inputs: int) -> int:
         return self.dimension
 
-    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
-        return self._chosen.settle(parameters, still)
+    def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
+        return self._chosen.finalize(parameters, eval_views)

@@ -13,12 +13,12 @@ from clnr import rng
 from clnr.engine import Operators
 from clnr.nn.encoders.encoder import Encoder
 from clnr.nn.encoders.gcn import BatchGCN, PReLUGCN
-from clnr.nn.layers import Parameters, at, under
+from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.lazy_linear import Rows
 
 
 @dataclass(frozen=True)
-class Momentum(Encoder):
+class MomentumEncoder(Encoder):
     r"""An encoder that learns, and a target that follows it: :math:`\theta' \leftarrow m \theta' + (1 - m) \theta`.
 
     ``m`` rises from ``momentum`` to 1 by a cosine. An objective sees the learning encoder's rows of all views, then the
@@ -39,32 +39,32 @@ class Momentum(Encoder):
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         # The target starts from weights of its own, as in the authors' program.
-        online, target = (at(side, self._one.init(inputs, rng.branch(key, side))) for side in ("online", "target"))
+        online, target = (add_prefix(side, self._one.init(inputs, rng.branch(key, side))) for side in ("online", "target"))
         return online | target
 
     def width(self, inputs: int) -> int:
         return self.dimension
 
-    def settle(self, parameters: Parameters, still: list[Operators]) -> Parameters:
-        return parameters | at("online", self._one.settle(under(parameters, "online"), still))
+    def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
+        return parameters | add_prefix("online", self._one.finalize(sub_dict(parameters, "online"), eval_views))
 
     def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
-        online = self._one.rows(under(parameters, "online"), views)
+        online = self._one.rows(sub_dict(parameters, "online"), views)
         with torch.no_grad():
-            return online + self._one.rows(under(parameters, "target"), views)
+            return online + self._one.rows(sub_dict(parameters, "target"), views)
 
-    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
-        return self._one.embed(under(parameters, "online"), still)
+    def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
+        return self._one.embed(sub_dict(parameters, "online"), eval_views)
 
     @torch.no_grad()
-    def advance(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:
+    def update_ema(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:
         step = (1 - self.momentum) * (1 + torch.cos(math.pi * torch.as_tensor((epoch + 1) / epochs))) / 2
-        for name, value in under(parameters, "target").items():
+        for name, value in sub_dict(parameters, "target").items():
             value.lerp_(parameters[f"online.{name}"], step.to(value.dtype))
 
 
 @dataclass(frozen=True)
-class PerView(Encoder):
+class MultiViewEncoder(Encoder):
     """One encoder for the graph's own edges and one for its diffusion, taken in turn by the views; their sum is the embedding.
 
     Hassani and Khasahmadi, "Contrastive multi-view representation learning on graphs" (2020).
@@ -83,7 +83,7 @@ class PerView(Encoder):
         return PReLUGCN(self.layers, self.hidden, self.dimension)
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
-        edges, diffusion = (at(side, self._one.init(inputs, rng.branch(key, side))) for side in self._SIDES)
+        edges, diffusion = (add_prefix(side, self._one.init(inputs, rng.branch(key, side))) for side in self._SIDES)
         return edges | diffusion
 
     def width(self, inputs: int) -> int:
@@ -92,11 +92,11 @@ class PerView(Encoder):
     def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
         return [*self._each(parameters, views)]
 
-    def embed(self, parameters: Parameters, still: list[Operators]) -> Tensor:
-        return torch.stack(self._each(parameters, still)).sum(0)
+    def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
+        return torch.stack(self._each(parameters, eval_views)).sum(0)
 
     def _each(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
-        sides = [under(parameters, side) for side in self._SIDES]
+        sides = [sub_dict(parameters, side) for side in self._SIDES]
         rows = []
         for i, view in enumerate(views):
             with view.lane:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine import unit_rows
-from clnr.nn.layers import Parameters, linear_layers, perceptron, prelu, slopes
-from clnr.nn.objectives.objective import Moment, Objective
+from clnr.nn.layers import Parameters, linear_layers, perceptron, prelu, prelu_weights
+from clnr.nn.objectives.objective import Objective, StepContext
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Bootstrap(Objective):
     views: ClassVar[range] = range(2, 3)
 
     def init(self, width: int, key: rng.Key) -> Parameters:
-        return linear_layers([width, self.head_width or 2 * width, width], key) | slopes(1)
+        return linear_layers([width, self.head_width or 2 * width, width], key) | prelu_weights(1)
 
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         u, v, u_target, v_target = views
         predict = partial(perceptron, parameters, activation=lambda h: prelu(h, parameters["0.slope"]))
         return 2 - _cosine(predict(u), v_target) - _cosine(predict(v), u_target)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clnr.nn.layers import Parameters
-from clnr.nn.objectives.objective import Moment, Objective
+from clnr.nn.objectives.objective import Objective, StepContext
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class CCA(Objective):
     target: ClassVar[str] = "F-F"
     views: ClassVar[range] = range(2, 3)
 
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         u, v = views
         n = u.shape[0]
         agreement = (u * v).sum() / n

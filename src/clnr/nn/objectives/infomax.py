@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 
 from clnr import rng
 from clnr.nn.layers import Parameters, bilinear
-from clnr.nn.objectives.objective import SOME, Moment, Objective
+from clnr.nn.objectives.objective import SOME, Objective, StepContext
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Infomax(Objective):
     def init(self, width: int, key: rng.Key) -> Parameters:
         return {"weight": bilinear(key, width), "bias": torch.zeros(())}
 
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         real, corrupted = views[: len(views) // 2], views[len(views) // 2 :]
         summaries = [parameters["weight"] @ h.mean(0).sigmoid() for h in real]
         terms = []

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.nn.layers import Parameters
-from clnr.nn.objectives.objective import Moment, Objective
+from clnr.nn.objectives.objective import Objective, StepContext
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class NTXent(Objective):
     negatives: ClassVar[bool] = True
     views: ClassVar[range] = range(2, 3)
 
-    def nodes(self, count: int, moment: Moment) -> Tensor | None:
+    def nodes(self, count: int, step: StepContext) -> Tensor | None:
         if not 0 < self.sampled_nodes < count:
             return None
-        return rng.sample(moment.seed, moment.epoch, moment.epochs, count, self.sampled_nodes, moment.placed.device)
+        return rng.sample(step.seed, step.epoch, step.epochs, count, self.sampled_nodes, step.device_graph.device)
 
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
-        return moment.engine.contrast(torch.cat(views), self.temperature)
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
+        return step.engine.nt_xent(torch.cat(views), self.temperature)

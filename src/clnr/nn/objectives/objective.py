@@ -11,13 +11,13 @@ from typing import ClassVar, NamedTuple
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine import Engine, Placed
+from clnr.engine import DeviceGraph, Engine
 from clnr.nn.layers import Parameters
 
 SOME = range(1, sys.maxsize)
 
 
-class Lesson(NamedTuple):
+class Supervision(NamedTuple):
     """What a supervised objective may know: some nodes and their classes. Test nodes are not among them."""
 
     train_nodes: Tensor
@@ -27,18 +27,18 @@ class Lesson(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
+class StepContext:
     """Where and when: one epoch of one training on one engine; with a lesson only where the objective is supervised.
 
     The epoch is a number, or a counter on the device, below ``epochs``.
     """
 
     engine: Engine
-    placed: Placed
+    device_graph: DeviceGraph
     seed: int
     epoch: int | Tensor
     epochs: int
-    lesson: Lesson | None = None
+    supervision: Supervision | None = None
 
 
 class Objective(ABC):
@@ -66,14 +66,14 @@ class Objective(ABC):
         """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""
         return {}
 
-    def nodes(self, count: int, moment: Moment) -> Tensor | None:
+    def nodes(self, count: int, step: StepContext) -> Tensor | None:
         """Of ``count`` nodes, those whose rows it is to be given in this epoch; None for all, unless said otherwise."""
         return None
 
     @abstractmethod
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         """The loss, given each view's rows."""
 
-    def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], moment: Moment) -> Tensor:
+    def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
         """What early stopping watches, and keeps the parameters of the lowest of: the loss itself, unless said otherwise."""
         return loss

@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 
 from clnr import rng
 from clnr.nn.layers import Parameters
-from clnr.nn.objectives.objective import Moment, Objective
+from clnr.nn.objectives.objective import Objective, StepContext
 
 _NUMBERS = 1 << 25
 
@@ -39,18 +39,18 @@ def _blocks(z: Tensor, *parts: Tensor) -> list[tuple[Tensor, ...]]:
     return [part.split(size) for part in parts]
 
 
-def reconstruction(z: Tensor, moment: Moment) -> Tensor:
+def reconstruction(z: Tensor, step: StepContext) -> Tensor:
     r"""Cross entropy of :math:`\sigma(z_i^T z_j)`: half the mean over edges, half the mean over sampled pairs that are none.
 
     Kipf and Welling's loss (2016) weighs edges and all other pairs so that both count alike; this is its expectation, with
     other pairs drawn afresh each epoch, as many as there are edges and nodes. A drawn pair that is an edge is left out, and
     so is a node with itself, which they count as an edge.
     """
-    links = moment.placed.edges
+    links = step.device_graph.edges
     nodes = z.shape[0]
     apart = links.rows != links.columns
     pairs = max(len(links.rows), 1)
-    key = rng.key(moment.seed, "pairs", moment.epoch)
+    key = rng.key(step.seed, "pairs", step.epoch)
     count = torch.arange(pairs, device=z.device)
     i, j = (rng.draw(rng.branch(key, end), count) % nodes for end in ("row", "column"))
     # Entries stand in the order of row, then column, so that row * N + column is sorted.
@@ -77,8 +77,8 @@ class Reconstruct(Objective):
     negatives: ClassVar[bool] = True
     views: ClassVar[range] = range(1, 2)
 
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
-        return reconstruction(views[0], moment)
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
+        return reconstruction(views[0], step)
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ class Variational(Objective):
     negatives: ClassVar[bool] = True
     views: ClassVar[range] = range(1, 2)
 
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         mean, log_deviation = views[0].chunk(2, 1)
         # Beyond this the law is as wide as ever matters, and its square would overflow.
         log_deviation = log_deviation.clamp(max=10)
-        noise = rng.normal(rng.key(moment.seed, "noise", moment.epoch), mean.numel(), mean.device)
+        noise = rng.normal(rng.key(step.seed, "noise", step.epoch), mean.numel(), mean.device)
         z = mean + noise.reshape(mean.shape) * log_deviation.exp()
         divergence = (mean.square() + (2 * log_deviation).exp() - 1 - 2 * log_deviation).sum(1).mean() / 2
-        return reconstruction(z, moment) + divergence / mean.shape[0]
+        return reconstruction(z, step) + divergence / mean.shape[0]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from clnr.nn.layers import Parameters
-from clnr.nn.objectives.objective import Moment, Objective
+from clnr.nn.objectives.objective import Objective, StepContext
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class CrossEntropy(Objective):
     supervised: ClassVar[bool] = True
     views: ClassVar[range] = range(1, 2)
 
-    def __call__(self, parameters: Parameters, views: list[Tensor], moment: Moment) -> Tensor:
-        assert moment.lesson is not None
-        return cross_entropy(views[0][moment.lesson.train_nodes], moment.lesson.train_labels)
+    def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
+        assert step.supervision is not None
+        return cross_entropy(views[0][step.supervision.train_nodes], step.supervision.train_labels)
 
-    def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], moment: Moment) -> Tensor:
-        assert moment.lesson is not None
-        return cross_entropy(embedded()[moment.lesson.validation_nodes], moment.lesson.validation_labels)
+    def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
+        assert step.supervision is not None
+        return cross_entropy(embedded()[step.supervision.validation_nodes], step.supervision.validation_labels)

@@ -1,0 +1,83 @@
+"""What a seed decides, frozen: renaming or moving code must not change it."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import torch
+
+from clnr import METHODS, load, recipe_for
+from clnr.engine import Reference
+from clnr.nn.objectives import StepContext
+
+CPU = torch.device("cpu")
+
+# Of each method on the built-in graph with seed 7: initial weights, the views of epoch 5, and the nodes in its loss.
+FROZEN = {
+    "Raw": ("e3b0c44298fc1c14", "c749d147143da042", ""),
+    "Untrained": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", ""),
+    "GAE": ("5fa96e8da72427f0", "e3b0c44298fc1c14", ""),
+    "VGAE": ("0b225e2a14ecbdd9", "e3b0c44298fc1c14", ""),
+    "DGI": ("4efbc3b9ff145b38", "66813656bf36ec06", ""),
+    "MVGRL": ("594aab6c5cf8ae15", "8ca6a7fb248c0f55", ""),
+    "MVGRL-plain": ("71e6e76a71ea2802", "8ca6a7fb248c0f55", ""),
+    "CCA-SSG": ("4f78d5fb79afccf7", "33f2d33355e4a303", ""),
+    "BGRL": ("c70fe5524d1fabe5", "91324301f2de0844", ""),
+    "GRACE": ("7aac831743798d21", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
+    "GRACE-all": ("7aac831743798d21", "c2f1e508f35f6e6b", ""),
+    "GCA": ("7aac831743798d21", "239e046b01d35675", "db5b1dd05c4e988f"),
+    "CLNR": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
+    "nCLNR": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
+    "dCLNR": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
+    "rCLNR": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
+    "GCLNR": ("7aac831743798d21", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
+    "GCN": ("54c3edf30fbf1719", "5dc557902e5fb990", ""),
+    "GAT": ("fe0008d9a4abd9f3", "a279abbe2c6b105d", ""),
+}
+
+
+def digest(parts):
+    total = hashlib.sha256()
+    for name, value in parts:
+        total.update(name.encode() + str(tuple(value.shape)).encode() + value.contiguous().numpy().tobytes())
+    return total.hexdigest()[:16]
+
+
+def drawn(index, view):
+    """What a view leaves out, wherever it is random."""
+    if view.drop is not None:
+        yield f"{index} edges", view.drop.keep(view.device_graph.edges)
+    if view.mask is not None and view.mask.elements:
+        yield f"{index} elements", view.mask.of_elements(torch.arange(50)[:, None], torch.arange(720)) != 0
+    elif view.mask is not None:
+        yield f"{index} columns", view.mask.of_columns(720, CPU) != 0
+    if view.node_permutation is not None:
+        yield f"{index} order", view.node_permutation
+    if view.dropout is not None:
+        yield f"{index} dropout", view.dropout(torch.ones(40, 8), "layer 0") != 0
+
+
+@pytest.fixture(scope="module")
+def device_graph():
+    return Reference(CPU).to_device(load("embedded"))
+
+
+def test_every_method_is_frozen():
+    assert FROZEN.keys() == METHODS.keys()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_seed_gives_what_it_always_gave(name, device_graph):
+    graph = device_graph.graph
+    model = METHODS[name].build(recipe_for(name, "embedded"))
+    weights = model.init(graph.num_features, 7)
+    views = model.augment(device_graph, 7, "train", 5)
+    nodes = None
+    if model.objective is not None:
+        nodes = model.objective.nodes(graph.num_nodes, StepContext(Reference(CPU), device_graph, 7, 5, 50))
+    assert FROZEN[name] == (
+        digest(sorted(weights.items())),
+        digest(pair for index, view in enumerate(views) for pair in drawn(index, view)),
+        "" if nodes is None else digest([("nodes", nodes)]),
+    )
