@@ -1,4 +1,4 @@
-# Two commands: `make run` trains CLNR on the embedded graph; `make test` checks everything. Both set up .venv first.
+# Two commands: `make run` trains CLNR on the built-in graph; `make test` checks everything. Both set up .venv first.
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt

@@ -50,7 +50,7 @@ def test_the_new_methods_train_and_are_no_part_of_the_package(followed):
     assert followed["GBT"].architecture() == Architecture("F-F", False, False, False, False)
     assert followed["GBT"].ancestry == ("G-BT", "CLNR")
     assert followed["result"].method == "G-BT"
-    assert followed["result"].strict > run("Raw", "embedded").strict
+    assert followed["result"].strict > run("Raw", "toy").strict
     assert not {"G-BT", "spared"} & set(METHODS)
 
 

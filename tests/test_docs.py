@@ -52,7 +52,7 @@ def test_the_tutorials_commands_work_in_their_order(clnr, tables):
 
 def test_what_the_tutorial_shows_is_what_is_said(clnr, tables):
     ((_, shown),) = blocks("your-graph.md", "text")
-    said = clnr("embed", "--edges", "trades.csv", "--nodes", "people.csv", "--plan").out
+    said = clnr("embed", "--edges", "trades.csv", "--nodes", "people.csv", "--dry-run").out
     for line in shown.splitlines():
         assert line.removesuffix("...") in said
 

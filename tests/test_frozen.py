@@ -60,7 +60,7 @@ def drawn(index, view):
 
 @pytest.fixture(scope="module")
 def device_graph():
-    return Reference(CPU).to_device(load("embedded"))
+    return Reference(CPU).to_device(load("toy"))
 
 
 def test_every_method_is_frozen():
@@ -70,7 +70,7 @@ def test_every_method_is_frozen():
 @pytest.mark.parametrize("name", METHODS)
 def test_a_seed_gives_what_it_always_gave(name, device_graph):
     graph = device_graph.graph
-    model = METHODS[name].build(recipe_for(name, "embedded"))
+    model = METHODS[name].build(recipe_for(name, "toy"))
     weights = model.init(graph.num_features, 7)
     views = model.augment(device_graph, 7, "train", 5)
     nodes = None

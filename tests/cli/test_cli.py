@@ -32,7 +32,7 @@ from clnr.methods.recipe import KEYS, Recipe
 
 QUICK = {"epochs": 2, "probe_steps": 20, "hidden": 16, "dimension": 16}
 SET = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
-RUN = ["run", "CLNR", "embedded", "--device", "cpu", *SET]
+RUN = ["run", "CLNR", "toy", "--device", "cpu", *SET]
 MEASURES = ("alignment", "uniformity", "effective_rank")
 
 
@@ -91,7 +91,7 @@ def only_json(ended: Ended):
 def test_json_is_one_object_with_everything_and_nothing_else(clnr):
     result = only_json(clnr(*RUN, "--seeds", "3", "--json"))
     assert result["method"] == "CLNR"
-    assert result["dataset"] == "embedded"
+    assert result["dataset"] == "toy"
     assert result["seeds"] == 3
     assert result["device"] == "cpu"
     for protocol in ("strict", "paper"):
@@ -119,8 +119,8 @@ def test_one_seed_has_no_spread(clnr):
 
 def test_the_command_and_python_give_the_same_numbers(clnr):
     result = only_json(clnr(*RUN, "--seeds", "2", "--json"))
-    recipe = preset(CLNR, "embedded").recipe.but(**QUICK)
-    runs = [run("clnr", "embedded", seed, recipe=recipe, device="cpu") for seed in range(2)]
+    recipe = preset(CLNR, "toy").recipe.but(**QUICK)
+    runs = [run("clnr", "toy", seed, recipe=recipe, device="cpu") for seed in range(2)]
     assert result["recipe"] == recipe.to_dict()
     assert result["strict"]["runs"] == [each.strict for each in runs]
     assert result["paper"]["runs"] == [each.paper for each in runs]
@@ -132,7 +132,7 @@ def test_a_process_of_its_own_prints_the_same_json_and_nothing_else(clnr, thread
     ended = outside(*RUN, "--json", "--quiet")
     result = only_json(ended)
     assert ended.err == ""
-    again = only_json(clnr(*RUN, "--json", "--again"))
+    again = only_json(clnr(*RUN, "--json", "--rerun"))
     assert result["strict"] == again["strict"]
     assert {name: result[name] for name in MEASURES} == {name: again[name] for name in MEASURES}
 
@@ -143,7 +143,7 @@ def test_a_second_call_comes_from_the_record_and_again_runs_anew(clnr):
     assert second.out == first.out
     assert "1 of 1 from the record" in second.err
     assert len(RunCache().runs()) == 1
-    third = only_json(clnr(*RUN, "--json", "--again"))
+    third = only_json(clnr(*RUN, "--json", "--rerun"))
     assert len(RunCache().runs()) == 2
     assert third["strict"] == only_json(first)["strict"]
     assert third["train_seconds"] != only_json(first)["train_seconds"]
@@ -173,7 +173,7 @@ def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
 
 def test_names_may_be_typed_in_any_case(clnr):
     result = only_json(clnr("run", "clnr", "EMBEDDED", "--device", "cpu", *SET, "--json"))
-    assert (result["method"], result["dataset"]) == ("CLNR", "embedded")
+    assert (result["method"], result["dataset"]) == ("CLNR", "toy")
 
 
 def test_quiet_says_nothing_on_standard_error(clnr):
@@ -183,7 +183,7 @@ def test_quiet_says_nothing_on_standard_error(clnr):
 
 
 def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
-    result = only_json(clnr("run", "Raw", "embedded", "--set", "probe_steps=5", "--json"))
+    result = only_json(clnr("run", "Raw", "toy", "--set", "probe_steps=5", "--json"))
     assert (result["epoch_ms"], result["epochs"]) == (None, 0)
 
 
@@ -195,7 +195,7 @@ def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
     [
         (["run", "clrn"], "unknown method 'clrn'; did you mean 'CLNR'?"),
         (["run", "CLNR", "coar"], "unknown data set 'coar'; did you mean 'cora'?"),
-        (["run", "CLNR", "embedded", "--set", "epoch=3"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
+        (["run", "CLNR", "toy", "--set", "epoch=3"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
         (["run", "--set", "epochs"], "'epochs' is not of the form key=value"),
         (["run", "--set", "=3"], "unknown recipe key ''"),
         (["run", "--set", "epochs="], "epochs must be a whole number, not ''"),
@@ -207,10 +207,10 @@ def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
         (["run", "--set", "temperature=0"], "temperature must be from 0.001"),
         (["run", "--set", "learning_rate=inf"], "learning_rate must be from"),
         (["run", "--set", "drop=pair"], "unknown value of drop 'pair'; did you mean 'pairs'?"),
-        (["run", "--set", "momentum=0.5"], "CLNR has no use for momentum; see: clnr show CLNR"),
-        (["run", "Raw", "--set", "epochs=3"], "Raw has no use for epochs; see: clnr show Raw"),
-        (["run", "GCN", "--set", "probe_steps=3"], "GCN has no use for probe_steps; see: clnr show GCN"),
-        (["run", "DGI", "cora", "--set", "temperature=1"], "DGI has no use for temperature; see: clnr show DGI"),
+        (["run", "--set", "momentum=0.5"], "CLNR has no use for momentum; see: clnr recipe CLNR"),
+        (["run", "Raw", "--set", "epochs=3"], "Raw has no use for epochs; see: clnr recipe Raw"),
+        (["run", "GCN", "--set", "probe_steps=3"], "GCN has no use for probe_steps; see: clnr recipe GCN"),
+        (["run", "DGI", "cora", "--set", "temperature=1"], "DGI has no use for temperature; see: clnr recipe DGI"),
         (["run", "--seeds", "0"], "--seeds must be at least 1, not 0"),
         (["run", "--seeds", "-3"], "--seeds must be at least 1, not -3"),
         (["run", "--device", "banana"], "unknown device 'banana'"),
@@ -307,7 +307,7 @@ def test_training_that_stops_is_one_line_and_not_recorded(clnr, monkeypatch):
 
 
 def test_a_supervised_method_is_told_as_wide_as_it_ran(clnr):
-    told = only_json(clnr("run", "GCN", "embedded", "--device", "cpu", "--set", "epochs=2", "--set", "hidden=4", "--json"))
+    told = only_json(clnr("run", "GCN", "toy", "--device", "cpu", "--set", "epochs=2", "--set", "hidden=4", "--json"))
     assert told["recipe"]["dimension"] == 6
     assert told["strict"] == told["paper"]
 
@@ -439,7 +439,7 @@ def test_a_recalled_run_names_the_machine_that_made_it(clnr, home):
     only_json(clnr(*RUN, "--json"))
     with closing(sqlite3.connect(home / "state" / "runs.sqlite")) as base, base:
         base.execute("UPDATE runs SET machine = 'a machine far away'")
-    assert "embedded, 1 seed, a machine far away" in clnr(*RUN).out
+    assert "toy, 1 seed, a machine far away" in clnr(*RUN).out
 
 
 def test_a_changed_recipe_has_no_published_result_beside_it(clnr, real_data):
@@ -490,7 +490,7 @@ def test_version(clnr):
 @pytest.fixture
 def one_graph(monkeypatch):
     rows = [
-        Measured("embedded", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20),
+        Measured("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20),
         Measured("generated", 714, 9974, (1.0, 2.0, 3.5), None, 3 << 20, None),
     ]
     asked = []
@@ -502,8 +502,8 @@ def test_bench_shows_both_contenders_and_their_ratio(clnr, one_graph):
     ended = clnr("bench", "--device", "cpu", "--seconds", "7")
     assert ended.code == 0
     assert one_graph == [("cpu", 7.0, 5)]
-    embedded, generated = (line.split() for line in ended.out.splitlines()[2:4])
-    assert embedded == ["embedded", "2,400", "10,386", "9.00", "(8.00-10.00)", "2.00", "(1.00-3.50)", "4.5", "7", "3"]
+    toy, generated = (line.split() for line in ended.out.splitlines()[2:4])
+    assert toy == ["toy", "2,400", "10,386", "9.00", "(8.00-10.00)", "2.00", "(1.00-3.50)", "4.5", "7", "3"]
     assert generated == ["generated", "714", "9,974", "-", "2.00", "(1.00-3.50)", "-", "-", "3"]
 
 
@@ -525,7 +525,7 @@ def test_bfloat16_is_refused_on_a_cpu(clnr):
 
 def test_a_bench_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
     def growing(*numbers):
-        yield Measured("embedded", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)
+        yield Measured("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.benching, "growing", growing)

@@ -79,8 +79,8 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
 
 def test_tables_may_be_queries(clnr, files):
     queries = ["--edges-query", "SELECT * FROM 'edges.csv'", "--nodes-query", "SELECT * FROM 'nodes.parquet' ORDER BY id DESC"]
-    told = only_json(clnr("embed", *queries, "--plan", "--json"))
-    plain = only_json(clnr(*EMBED, "--plan", "--json"))
+    told = only_json(clnr("embed", *queries, "--dry-run", "--json"))
+    plain = only_json(clnr(*EMBED, "--dry-run", "--json"))
     assert told["graph"] == plain["graph"]
     assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
     more = ["--edges-query", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
@@ -158,7 +158,7 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
 
 def test_alone_the_tables_are_a_graph_of_their_own(clnr, files):
     clnr(*EMBED, "--out", "mine", *SMALL)
-    ended = clnr("embed", "--model", "mine", "--alone", *EMBED[1:], "--out", "same", "--no-report")
+    ended = clnr("embed", "--model", "mine", "--standalone", *EMBED[1:], "--out", "same", "--no-report")
     assert ended.code == 0, ended.err
     np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
 
@@ -207,11 +207,11 @@ def test_one_node_gives_json_that_others_can_read(clnr, files):
 
 
 def test_a_plan_writes_nothing(clnr, files):
-    ended = clnr(*EMBED, "--plan")
+    ended = clnr(*EMBED, "--dry-run")
     assert ended.code == 0
     assert "nodes: 80" in ended.out
     assert ended.err == ""
-    told = only_json(clnr(*EMBED, "--plan", "--json"))
+    told = only_json(clnr(*EMBED, "--dry-run", "--json"))
     assert told["graph"]["nodes"] == "80"
     assert told["memory_bytes"] > 0
     assert left(files) == set()
@@ -275,7 +275,7 @@ def test_what_will_not_fit_is_refused_with_advice(clnr, files, monkeypatch):
     monkeypatch.setattr(preflight.machine, "free_memory", lambda device: 10**6)
     assert "dimension=64" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--quiet"))
     assert left(files) == set()
-    assert clnr(*EMBED, "--out", "mine", *SMALL, "--anyway", "--no-report").code == 0
+    assert clnr(*EMBED, "--out", "mine", *SMALL, "--ignore-memory-check", "--no-report").code == 0
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])

@@ -173,7 +173,7 @@ def test_show_says_whose_recipe_it_is(clnr, name, said):
 def test_show_says_what_was_published(clnr):
     assert only_json(clnr("show", "CLNR", "cora", "--json"))["published"]["accuracy"] > 80
     assert "published: " in clnr("show", "CLNR", "cora").out
-    assert only_json(clnr("show", "CLNR", "embedded", "--json"))["published"] is None
+    assert only_json(clnr("show", "CLNR", "toy", "--json"))["published"] is None
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_any_number_of_last_runs(clnr):
 
 
 def test_what_a_run_itself_decides_is_no_change_of_its_recipe(clnr):
-    only_json(clnr("run", "GCN", "embedded", "--device", "cpu", "--set", "epochs=1", "--json"))
+    only_json(clnr("run", "GCN", "toy", "--device", "cpu", "--set", "epochs=1", "--json"))
     assert "epochs=1" in clnr("runs").out
     assert "dimension" not in clnr("runs").out
 

@@ -29,8 +29,8 @@ AMAZON = ["Photo", "Computers"]
 AT_HAND = [name for name in PAPER if name != "ogbn-arxiv"]
 
 
-def test_the_catalog_holds_the_papers_sets_and_the_embedded_graph():
-    assert set(DATASETS) == {*PAPER, "embedded"}
+def test_the_catalog_holds_the_papers_sets_and_the_built_in_graph():
+    assert set(DATASETS) == {*PAPER, "toy"}
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -69,19 +69,19 @@ def test_a_name_like_no_other_lists_what_there_is(typed):
     assert caught.value.choices == tuple(DATASETS)
 
 
-# -- the embedded graph --------------------------------------------------------------------------------------------------
+# -- the built-in graph --------------------------------------------------------------------------------------------------
 
 
-def test_the_embedded_graph_is_the_same_each_time_and_needs_no_file(home):
+def test_the_built_in_graph_is_the_same_each_time_and_needs_no_file(home):
     first, second = load(), load("Embedded")
-    assert first.digest == second.digest == DATASETS["embedded"].content
+    assert first.digest == second.digest == DATASETS["toy"].content
     for a, b in zip(first.edges()[:2], second.edges()[:2], strict=True):
         np.testing.assert_array_equal(a, b)
     assert not home.exists()
 
 
-def test_the_embedded_graph_is_what_its_row_says():
-    graph, row = load("embedded"), DATASETS["embedded"]
+def test_the_built_in_graph_is_what_its_row_says():
+    graph, row = load("toy"), DATASETS["toy"]
     sizes = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
     assert sizes == (row.nodes, row.edges, row.features, row.classes)
     assert graph.sparse

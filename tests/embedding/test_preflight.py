@@ -54,7 +54,7 @@ def test_choices_that_a_user_has_changed_are_not_explained():
 def test_what_will_not_fit_is_refused():
     Preflight({}, (), (), Cost(1.0, 1e9), 0.0, None).check()
     Preflight({}, (), (), Cost(1.0, 1e9), 0.0, 2 * 10**9).check()
-    with pytest.raises(OutOfMemory, match=r"about 9\.3 GiB, and 0\.9 GiB are free.*--anyway"):
+    with pytest.raises(OutOfMemory, match=r"about 9\.3 GiB, and 0\.9 GiB are free.*--ignore-memory-check"):
         Preflight({}, (), (), Cost(1.0, 1e10), 0.0, 10**9).check()
 
 

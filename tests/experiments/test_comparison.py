@@ -78,7 +78,7 @@ def test_as_json_every_method_is_told_with_its_difference():
 
 QUICK = {"epochs": 2, "probe_steps": 20, "hidden": 16, "dimension": 16}
 SET = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
-COMPARE = ["compare", "embedded", "--methods", "clnr, GRACE,dgi", "--seeds", "2", "--device", "cpu", *SET]
+COMPARE = ["compare", "toy", "--methods", "clnr, GRACE,dgi", "--seeds", "2", "--device", "cpu", *SET]
 
 
 @pytest.fixture
@@ -102,11 +102,11 @@ def test_compare_prints_one_object_with_every_method(clnr):
 
 def test_compare_gives_what_run_gives_and_both_use_one_record(clnr):
     compared = only_json(clnr(*COMPARE, "--json"))
-    recipe = preset(GRACE, "embedded").recipe.but(**QUICK)
-    scores = [run(GRACE, "embedded", seed, recipe=recipe, device="cpu").strict for seed in range(2)]
+    recipe = preset(GRACE, "toy").recipe.but(**QUICK)
+    scores = [run(GRACE, "toy", seed, recipe=recipe, device="cpu").strict for seed in range(2)]
     assert compared["methods"][1]["strict"]["runs"] == scores
     assert len(RunCache().runs()) == 6
-    alone = clnr("run", "GRACE", "embedded", "--seeds", "2", "--device", "cpu", *SET, "--json")
+    alone = clnr("run", "GRACE", "toy", "--seeds", "2", "--device", "cpu", *SET, "--json")
     assert "2 of 2 from the record" in alone.err
     assert only_json(alone)["strict"]["runs"] == scores
     assert len(RunCache().runs()) == 6
@@ -116,7 +116,7 @@ def test_compare_prints_a_table_with_its_notes(clnr):
     ended = clnr(*COMPARE)
     assert ended.code == 0
     lines = ended.out.splitlines()
-    assert lines[0].startswith("embedded, 2 seeds, ")
+    assert lines[0].startswith("toy, 2 seeds, ")
     assert [line.split()[0] for line in lines[3:6]] == ["CLNR", "GRACE", "DGI"]
     assert [len(line.split()) for line in lines[3:6]] == [7, 9, 9]
     assert lines[6].startswith("* ")
@@ -126,7 +126,7 @@ def test_compare_prints_a_table_with_its_notes(clnr):
 
 
 def test_a_key_goes_to_the_methods_that_have_a_use_for_it(clnr):
-    words = ["compare", "embedded", "--methods", "Raw,BGRL", "--seeds", "1", "--device", "cpu", "--json"]
+    words = ["compare", "toy", "--methods", "Raw,BGRL", "--seeds", "1", "--device", "cpu", "--json"]
     changes = {"momentum": 0.5, "probe_steps": 5, "epochs": 1, "hidden": 4, "dimension": 4}
     raw, bgrl = only_json(clnr(*words, *(word for key, value in changes.items() for word in ("--set", f"{key}={value}"))))[
         "methods"

@@ -53,7 +53,7 @@ def test_a_grid_is_all_combinations_in_the_order_given():
 @pytest.mark.parametrize(
     ("over", "error", "said"),
     [
-        ([], RecipeError, "--over key=a,b,c says what to try"),
+        ([], RecipeError, "--grid key=a,b,c says what to try"),
         (["epochs"], RecipeError, "'epochs' is not of the form key=a,b,c"),
         (["epochs="], RecipeError, "epochs must be a whole number, not ''"),
         (["epochs=1,,2"], RecipeError, "epochs must be a whole number, not ''"),
@@ -72,7 +72,7 @@ def test_bad_words(over, error, said):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("graph", [tiny(60, 150), load("embedded")], ids=["random split", "published split"])
+@pytest.mark.parametrize("graph", [tiny(60, 150), load("toy")], ids=["random split", "published split"])
 def test_no_test_label_survives_and_validation_nodes_stand_for_test_nodes(graph, seed):
     split, seen = split_of(graph, seed), hide_test_labels(graph, seed)
     known = np.union1d(split.train, split.validation)
@@ -201,7 +201,7 @@ def test_validation_is_what_an_ordinary_run_would_say():
 # -- the command -----------------------------------------------------------------------------------------------------------
 
 SMALL = [word for key in ("epochs=2", "probe_steps=20", "hidden=16", "dimension=16") for word in ("--set", key)]
-SEARCH = ["search", "CLNR", "embedded", "--over", "layers=1,2", "--over", "feature_mask=0,0.5", "--seeds", "2", *SMALL]
+SEARCH = ["search", "CLNR", "toy", "--grid", "layers=1,2", "--grid", "feature_mask=0,0.5", "--seeds", "2", *SMALL]
 
 
 @pytest.fixture
@@ -224,10 +224,10 @@ def test_search_prints_the_trials_best_first(clnr):
 
 
 def test_search_prints_a_table(clnr):
-    ended = clnr("search", "--over", "layers=1,2", "--seeds", "1", "--device", "cpu", *SMALL)
+    ended = clnr("search", "--grid", "layers=1,2", "--seeds", "1", "--device", "cpu", *SMALL)
     assert ended.code == 0
     lines = ended.out.splitlines()
-    assert lines[0].startswith("CLNR on embedded, 1 seed, ")
+    assert lines[0].startswith("CLNR on toy, 1 seed, ")
     assert lines[2].split()[0] == "layers"
     assert sorted(line.split()[0] for line in lines[3:]) == ["1", "2"]
     assert "strict" not in ended.out
@@ -240,7 +240,7 @@ def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
         return made(seed)
 
     monkeypatch.setattr(Session, "run", stops)
-    words = ["search", "--over", "learning_rate=10,0.001", "--seeds", "1", "--device", "cpu"]
+    words = ["search", "--grid", "learning_rate=10,0.001", "--seeds", "1", "--device", "cpu"]
     right, failed = only_json(clnr(*words, "--json"))
     assert (right["changes"], right["failure"]) == ({"learning_rate": 0.001}, None)
     assert (failed["changes"], failed["failure"]) == ({"learning_rate": 10.0}, "the loss became nan")
@@ -253,24 +253,24 @@ def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "--over key=a,b,c says what to try"),
-        (["--over", "epoch=1,2"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
-        (["--over", "epochs"], "--over 'epochs' is not of the form key=a,b,c"),
+        ([], "--grid key=a,b,c says what to try"),
+        (["--grid", "epoch=1,2"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
+        (["--grid", "epochs"], "--grid 'epochs' is not of the form key=a,b,c"),
         (
-            ["DGI", "--over", "edge_drop=0.1,0.5"],
+            ["DGI", "--grid", "edge_drop=0.1,0.5"],
             "training DGI has no use for edge_drop, which only",
         ),
-        (["--over", "epochs=1,x"], "epochs must be a whole number, not 'x'"),
-        (["--over", "momentum=0.1,0.2"], "CLNR has no use for momentum; see: clnr show CLNR"),
-        (["GCN", "--over", "probe_steps=1,2"], "GCN has no use for probe_steps"),
-        (["--over", "epochs=1,2", "--set", "momentum=0.1"], "CLNR has no use for momentum"),
-        (["--over", "epochs=1", "--over", "epochs=2"], "--over names epochs twice"),
-        (["--over", "epochs=1,2", "--seeds", "0"], "--seeds must be at least 1, not 0"),
-        (["--over", "epochs=1,2", "--device", "gpu"], "unknown device 'gpu'"),
-        (["--over", "mask=columns,rows"], "unknown value of mask 'rows'"),
-        (["--over", "temperature=0.5,0"], "temperature must be from 0.001"),
-        (["cora", "--over", "epochs=1"], "'cora' is a data set; the method comes first"),
-        (["clrn", "--over", "epochs=1"], "unknown method 'clrn'"),
+        (["--grid", "epochs=1,x"], "epochs must be a whole number, not 'x'"),
+        (["--grid", "momentum=0.1,0.2"], "CLNR has no use for momentum; see: clnr recipe CLNR"),
+        (["GCN", "--grid", "probe_steps=1,2"], "GCN has no use for probe_steps"),
+        (["--grid", "epochs=1,2", "--set", "momentum=0.1"], "CLNR has no use for momentum"),
+        (["--grid", "epochs=1", "--grid", "epochs=2"], "--grid names epochs twice"),
+        (["--grid", "epochs=1,2", "--seeds", "0"], "--seeds must be at least 1, not 0"),
+        (["--grid", "epochs=1,2", "--device", "gpu"], "unknown device 'gpu'"),
+        (["--grid", "mask=columns,rows"], "unknown value of mask 'rows'"),
+        (["--grid", "temperature=0.5,0"], "temperature must be from 0.001"),
+        (["cora", "--grid", "epochs=1"], "'cora' is a data set; the method comes first"),
+        (["clrn", "--grid", "epochs=1"], "unknown method 'clrn'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -284,7 +284,7 @@ def test_a_search_that_is_stopped_does_not_promise_a_record_that_it_does_not_kee
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Session, "run", stop)
-    ended = clnr("search", "--over", "epochs=1,2", "--device", "cpu")
+    ended = clnr("search", "--grid", "epochs=1,2", "--device", "cpu")
     assert ended.code == 130
     assert ended.out == ""
     assert "stopped after 0 of 2 trials" in ended.err
@@ -298,7 +298,7 @@ def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
         return made(seed, validation=70 + recipe.epochs)
 
     monkeypatch.setattr(Session, "run", stops)
-    ended = clnr("search", "--over", "epochs=1,2,3", "--seeds", "1", "--device", "cpu", "--json")
+    ended = clnr("search", "--grid", "epochs=1,2,3", "--seeds", "1", "--device", "cpu", "--json")
     assert ended.code == 130
     assert [each["validation"]["mean"] for each in json.loads(ended.out)] == [72, 71]
     assert "stopped after 2 of 3 trials" in ended.err

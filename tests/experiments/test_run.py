@@ -43,10 +43,10 @@ def test_same_seed_same_bits_whatever_ran_between(method, threads):
 
 def test_a_name_is_as_good_as_the_thing():
     by_name = run("clnr", "Embedded", 1, recipe=QUICK, device="cpu")
-    assert measures(by_name) == measures(run(CLNR, load("embedded"), 1, recipe=QUICK, device="cpu"))
-    assert (by_name.method, by_name.dataset, by_name.seed) == ("CLNR", "embedded", 1)
+    assert measures(by_name) == measures(run(CLNR, load("toy"), 1, recipe=QUICK, device="cpu"))
+    assert (by_name.method, by_name.dataset, by_name.seed) == ("CLNR", "toy", 1)
     assert by_name.recipe == QUICK.to_dict()
-    assert by_name.content == load("embedded").digest
+    assert by_name.content == load("toy").digest
 
 
 # -- who sees which labels -------------------------------------------------------------------------------------------------
@@ -205,10 +205,10 @@ def test_measured_views_are_none_of_trainings():
 # -- results ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_embedded_graph_is_hard_enough_to_tell_methods_apart():
+def test_the_built_in_graph_is_hard_enough_to_tell_methods_apart():
     """Raw features, then the untrained encoder, then CLNR, each by a clear margin."""
-    recipe = recipe_for(CLNR, "embedded").but(epochs=12, probe_steps=300)
-    raw, untrained, clnr = (run(name, "embedded", recipe=recipe, device="cpu").strict for name in ("Raw", "Untrained", "CLNR"))
+    recipe = recipe_for(CLNR, "toy").but(epochs=12, probe_steps=300)
+    raw, untrained, clnr = (run(name, "toy", recipe=recipe, device="cpu").strict for name in ("Raw", "Untrained", "CLNR"))
     assert raw + 8 < untrained
     assert untrained + 8 < clnr
 
@@ -246,7 +246,7 @@ def test_bad_arguments():
         run(CLNR, bare)
     for seed in (-1, 0.5, "0", 2**63):
         with pytest.raises(RecipeError, match="seed must be a whole number from 0"):
-            run(CLNR, "embedded", seed)
+            run(CLNR, "toy", seed)
 
 
 def test_embed_gives_what_run_evaluates_and_needs_no_labels():
@@ -282,7 +282,7 @@ def test_the_shelfs_recipe_can_be_varied():
     assert recipe_for("clnr", "Cora").but(epochs=7) == dataclasses.replace(recipe_for(CLNR, "cora"), epochs=7)
     assert recipe_for(CLNR, "citeseer").layers == 1
     assert recipe_for(CLNR, tiny()) == recipe_for(CLNR, tiny().named("photo")) == Recipe()
-    assert recipe_for(CLNR, load("embedded")) == recipe_for(CLNR, "embedded")
+    assert recipe_for(CLNR, load("toy")) == recipe_for(CLNR, "toy")
 
 
 @pytest.mark.parametrize("call", [run, embed])
@@ -320,7 +320,7 @@ def test_many_seeds_are_refused_at_once_not_at_the_first_run():
         {"recipe": "banana"},
     ):
         with pytest.raises(ClnrError):
-            runs(CLNR, "embedded", **wrong)
+            runs(CLNR, "toy", **wrong)
 
 
 def test_noise_is_trained_with_and_not_embedded(monkeypatch):
@@ -334,7 +334,7 @@ def test_noise_is_trained_with_and_not_embedded(monkeypatch):
     monkeypatch.setattr(module, "fit_all", fit_all)
     monkeypatch.setattr(type(cpu()), "together", 2)
     graph = tiny()
-    quick = recipe_for(CLNR, "embedded").but(epochs=2, hidden=8, dimension=4, edge_noise=0.5)
+    quick = recipe_for(CLNR, "toy").but(epochs=2, hidden=8, dimension=4, edge_noise=0.5)
     z = embed(CLNR, graph, 1, recipe=quick, device="cpu")
     (ground,) = training_graphs.values()
     expected = with_noise(graph, 0.5, 1)
@@ -359,18 +359,18 @@ def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
     monkeypatch.setattr(type(cpu()), "together", 8)
-    quick = recipe_for(CLNR, "embedded").but(epochs=1, hidden=8, dimension=4, probe_steps=2)
-    made = list(runs(CLNR, "embedded", range(5), recipe=quick, device="cpu"))
+    quick = recipe_for(CLNR, "toy").but(epochs=1, hidden=8, dimension=4, probe_steps=2)
+    made = list(runs(CLNR, "toy", range(5), recipe=quick, device="cpu"))
     assert [run.seed for run in made] == [0, 1, 2, 3, 4]
     assert asked == [[0, 1, 2, 3, 4], [0, 1], [2, 3, 4], [2], [3, 4]]
     monkeypatch.setattr(module, "fit_all", lambda model, recipe, starts, *more: fit_all(model, recipe, starts * 3, *more))
     with pytest.raises(OutOfMemory, match="out of memory"):
-        list(runs(CLNR, "embedded", [0], recipe=quick, device="cpu"))
+        list(runs(CLNR, "toy", [0], recipe=quick, device="cpu"))
 
 
 @pytest.mark.gpu
 def test_cpu_and_gpu_tell_the_same_story(cuda):
-    here, there = (run(CLNR, "embedded", 0, device=device) for device in ("cpu", "cuda"))
+    here, there = (run(CLNR, "toy", 0, device=device) for device in ("cpu", "cuda"))
     assert there.strict == pytest.approx(here.strict, abs=1.5)
     assert there.alignment == pytest.approx(here.alignment, rel=0.02)
     assert there.uniformity == pytest.approx(here.uniformity, rel=0.02)

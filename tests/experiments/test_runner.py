@@ -63,7 +63,7 @@ def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
     more, _ = session(3, bar=remarks).runs(CLNR, GRAPH, QUICK)
     assert ran == [2]
     assert more.runs[:2] == first.runs
-    assert remarks.said == [f"CLNR: 2 of 3 from the record ({RunCache().path}); --again runs them anew"]
+    assert remarks.said == [f"CLNR: 2 of 3 from the record ({RunCache().path}); --rerun runs them anew"]
     session(2, again=True).runs(CLNR, GRAPH, QUICK)
     assert ran == [2, 0, 1]
 

@@ -144,7 +144,7 @@ class TestEveryRun:
     @pytest.mark.parametrize("epochs", [0, 1, 2, 3])
     def test_any_number_of_epochs_will_do(self, method, epochs):
         """With the method's own warm-up, schedule and patience."""
-        recipe = preset(method, "embedded").recipe.but(hidden=16, dimension=8, heads=2, epochs=epochs, probe_steps=5)
+        recipe = preset(method, "toy").recipe.but(hidden=16, dimension=8, heads=2, epochs=epochs, probe_steps=5)
         result = run(method, tiny(60, 150), recipe=recipe, device="cpu")
         assert result.epochs == (epochs if method.objective else 0)
         assert (result.epoch_ms is None) is (result.epochs == 0)

@@ -120,7 +120,7 @@ def test_only_what_a_claim_is_about_is_tested(world):
         ("undecided", "not asked for")
     ]
     assert [photo[says][0] for says in photo if says.startswith("on Photo it gains both")] == ["holds"]
-    assert {numbers for _, numbers in within("embedded").values()} == {"not asked for"}
+    assert {numbers for _, numbers in within("toy").values()} == {"not asked for"}
 
 
 def changed(world, method, sets, **shifts):

@@ -16,7 +16,7 @@ from clnr.paper.claims import CLAIMS
 from clnr.paper.exhibits import EXHIBITS
 from tests.cli.test_cli import assert_refused, entry_point
 
-SMALL = ("--datasets", "embedded", "--methods", "CLNR,GRACE", "--seeds", "1", "--quick", "--device", "cpu")
+SMALL = ("--datasets", "toy", "--methods", "CLNR,GRACE", "--seeds", "1", "--quick", "--device", "cpu")
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
         ["CLNR", "paper rule"],
     ]
     for method, line in ((GRACE, 1), (CLNR, 3)):
-        recipe = scope.Scope(quick=True).batch(method, "embedded").recipe
-        alone = run(method, "embedded", recipe=recipe, device="cpu")
+        recipe = scope.Scope(quick=True).batch(method, "toy").recipe
+        alone = run(method, "toy", recipe=recipe, device="cpu")
         assert [table[line][2], table[line + 1][2]] == [f"{alone.strict:.2f}", f"{alone.paper:.2f}"]
     count = len(RunCache().runs())
     second = clnr("paper", *SMALL, "--out", tmp_path / "second")
@@ -68,21 +68,21 @@ def test_a_table_that_needs_no_runs_is_printed_at_once(clnr):
 
 
 def test_a_plan_is_told_and_nothing_done(clnr):
-    ended = clnr("table", "2", *SMALL, "--plan")
+    ended = clnr("table", "2", *SMALL, "--dry-run")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("2 runs to do, 0 in the record; about ")
     assert not RunCache().path.exists()
 
 
 def test_as_is_shows_what_there_is_and_runs_nothing(clnr):
-    ended = clnr("table", "2", *SMALL, "--as-is")
+    ended = clnr("table", "2", *SMALL, "--cached-only")
     assert ended.code == 0
     assert "| CLNR | strict | not run |" in ended.out
     assert not RunCache().path.exists()
 
 
 def test_what_the_record_has_of_another_device_can_be_shown(clnr):
-    assert clnr("table", "2", *SMALL[:-1], "cuda", "--as-is").code == 0
+    assert clnr("table", "2", *SMALL[:-1], "cuda", "--cached-only").code == 0
 
 
 def test_a_failed_training_is_told_and_the_table_still_made(clnr, monkeypatch):
@@ -97,7 +97,7 @@ def test_a_failed_training_is_told_and_the_table_still_made(clnr, monkeypatch):
 
 
 def test_quiet_says_nothing(clnr):
-    assert clnr("table", "1", "--quiet", "--datasets", "embedded").err == ""
+    assert clnr("table", "1", "--quiet", "--datasets", "toy").err == ""
 
 
 def test_claims_without_runs_are_all_undecided(clnr):

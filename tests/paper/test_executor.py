@@ -25,7 +25,7 @@ ON_CPU = Terms(device="cpu")
 
 
 def batch(method=CLNR, measures=(), **changes):
-    return SCOPE.batch(method, "embedded", measures=measures, **(SMALL | changes))
+    return SCOPE.batch(method, "toy", measures=measures, **(SMALL | changes))
 
 
 def site():
@@ -37,7 +37,7 @@ def test_a_job_is_made_and_recorded_under_its_key():
     done = do(Job(batch(), (0, 1)), site(), lambda epoch, loss: told.append(epoch))
     assert (done.runs, done.failure) == (2, None)
     assert told[-1] == 2
-    graph = site().load("embedded")
+    graph = site().load("toy")
     for seed in (0, 1):
         assert RunCache().find(run_key(graph, CLNR, batch().recipe, seed, cpu())).seed == seed
 
@@ -103,7 +103,7 @@ COMMAND = [
     "table",
     "2",
     "--datasets",
-    "embedded",
+    "toy",
     "--methods",
     "CLNR,nCLNR,GRACE",
     "--quick",

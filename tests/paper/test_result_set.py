@@ -31,7 +31,7 @@ def test_data_that_cannot_be_had_is_noted(tmp_path):
     shelf = holdings(data_root=tmp_path, fetch=no_net)
     assert shelf.load("cora") is None
     assert shelf.load("cora") is None
-    assert shelf.load("embedded").num_nodes == 2400
+    assert shelf.load("toy").num_nodes == 2400
     assert list(shelf.without) == ["cora"]
     assert "there is no net" in shelf.without["cora"]
 

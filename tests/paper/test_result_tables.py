@@ -134,8 +134,8 @@ def test_sizes_are_counted_in_the_data(real_data):
 
 
 def test_a_size_that_differs_from_the_papers_is_named(monkeypatch):
-    monkeypatch.setitem(published.SIZES, "embedded", (1, 2, 3, 4))
-    sheet = result_tables.sizes(Scope(datasets=("embedded",)), holdings())
+    monkeypatch.setitem(published.SIZES, "toy", (1, 2, 3, 4))
+    sheet = result_tables.sizes(Scope(datasets=("toy",)), holdings())
     assert cells(sheet, "Embedded") == ["2,400", "10,386", "720", "6", "1 / 2 / 3 / 4"]
     assert "differ for Embedded (2,400 / 10,386 / 720 / 6)" in sheet.notes[0]
 

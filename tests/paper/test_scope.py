@@ -28,7 +28,7 @@ def test_words_narrow_it_and_come_out_as_they_went_in():
 
 
 def test_a_data_set_that_the_paper_has_not_is_taken_where_it_is_asked_for():
-    assert Scope.of("embedded", None, None, quick=False).sets(("cora",)) == ["embedded"]
+    assert Scope.of("toy", None, None, quick=False).sets(("cora",)) == ["toy"]
 
 
 def test_slow_methods_have_fewer_seeds_unless_said():

@@ -81,7 +81,7 @@ def embedder_with(**arguments: Any) -> Any:
 # A call, and right values of its arguments.
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Graph.named": (GRAPH.named, {"name": "mine"}),
-    "load": (clnr.load, {"name": "embedded", "root": None, "fetch": None}),
+    "load": (clnr.load, {"name": "toy", "root": None, "fetch": None}),
     "run": (
         clnr.run,
         {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "data_root": None, "watch": None, "measures": ()},

@@ -80,7 +80,7 @@ def folder(tmp_path, monkeypatch):
 def test_nothing_of_a_users_tables_reaches_the_terminal_raw(clnr, folder):
     tables = ["--edges", "edges.csv", "--nodes", "nodes.csv"]
     name = "out\x1b[31m" if os.name == "posix" else "out"
-    planned = clnr("embed", *tables, "--plan", "--device", "cpu")
+    planned = clnr("embed", *tables, "--dry-run", "--device", "cpu")
     assert planned.code == 0, planned.err
     assert "\\x1b" in planned.out
     ended = clnr("embed", *tables, "--out", name, *SMALL, "--no-report")
@@ -99,8 +99,8 @@ def test_nothing_of_a_users_tables_reaches_the_terminal_raw(clnr, folder):
 WORDS = [
     ["show", "\x1b[31m"],
     ["show", "CLNR", "\u202ecora"],
-    ["run", "CLNR", "embedded", "--set", "\x1b[31m=5"],
-    ["run", "CLNR", "embedded", "--set", "epochs=\x9b5"],
+    ["run", "CLNR", "toy", "--set", "\x1b[31m=5"],
+    ["run", "CLNR", "toy", "--set", "epochs=\x9b5"],
     ["ls", "\x1b]0;x\x07"],
     ["\x1b[31m"],
     ["runs", "--last", "\x1b[31m"],

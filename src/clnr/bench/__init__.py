@@ -1,4 +1,4 @@
-"""How fast this machine trains: CLNR against the same in plain PyG, on the embedded graph and on generated ones that grow."""
+"""How fast this machine trains: CLNR against the same in plain PyG, on the built-in graph and on generated ones that grow."""
 
 from __future__ import annotations
 

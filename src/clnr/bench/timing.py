@@ -97,9 +97,9 @@ def generated(edges: int) -> tuple[Graph, Recipe]:
 
 
 def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[Measured]:
-    """The embedded graph, then generated ones, each some three times the last, until the time is up."""
+    """The built-in graph, then generated ones, each some three times the last, until the time is up."""
     began = last = time.perf_counter()
-    yield measure(load("embedded"), recipe_for(CLNR, "embedded"), engine, epochs, turns)
+    yield measure(load("toy"), recipe_for(CLNR, "toy"), engine, epochs, turns)
     growth = 1
     for half in range(8, 17):
         now = time.perf_counter()

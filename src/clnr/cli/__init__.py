@@ -5,17 +5,22 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 
 from clnr.cli import cmd_bench, cmd_embed, cmd_explore, cmd_info, cmd_paper, cmd_run
 from clnr.cli.app import app, say
 from clnr.errors import ClnrError
+from clnr.support.deprecation import RenamedWarning
 
 __all__ = ["app", "cmd_bench", "cmd_embed", "cmd_explore", "cmd_info", "cmd_paper", "cmd_run", "main"]
 
 
 def main() -> None:
     """Entry point: what a user can get wrong becomes one line and exit code 2."""
-    sys.exit(_main())
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RenamedWarning)
+        warnings.showwarning = _show
+        sys.exit(_main())
 
 
 def _main() -> int:
@@ -49,3 +54,8 @@ def _main() -> int:
         said = f"{said.rstrip('.')}; see: clnr --help"
     say(" ".join(said.split()))
     return 2
+
+
+def _show(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning, as one line like any other."""
+    say(f"warning: {message}")

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from clnr import datasets, methods
 from clnr.errors import ClnrError
 from clnr.methods import Method
 from clnr.support.console import Console, shown
+from clnr.support.deprecation import renamed
 from clnr.support.humanize import shortened, visible
 from clnr.version import __version__
 
+OLD_OPTIONS = {
+    "--again": "--rerun",
+    "--alone": "--standalone",
+    "--anyway": "--ignore-memory-check",
+    "--as-is": "--cached-only",
+    "--older": "--any-version",
+    "--over": "--grid",
+    "--plan": "--dry-run",
+}
+OLD_COMMANDS = {"show": "recipe"}
+
+
+class Program(TyperGroup):
+    """Commands and options by today's names; those of before work for one version, with a warning."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = (arg.partition("=") for arg in args)
+        words = [f"{renamed('option', option, OLD_OPTIONS)}{equals}{value}" for option, equals, value in given]
+        return list(super().parse_args(ctx, [*(renamed("command", word, OLD_COMMANDS) for word in words[:1]), *words[1:]]))
+
+
 app = typer.Typer(
+    cls=Program,
     help="Embeddings of the nodes of a graph, without labels.",
     epilog="Start with: clnr run. Then: clnr run CLNR cora --seeds 20",
     no_args_is_help=True,
@@ -48,7 +72,7 @@ def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
     if method is not None and method.lower() in datasets.DATASETS:
         raise ClnrError(f"'{method}' is a data set; the method comes first: {dataset or methods.CLNR.name} {method}")
     chosen = methods.CLNR if method is None else methods.find(method)
-    return chosen, datasets.find("embedded" if dataset is None else dataset).name
+    return chosen, datasets.find("toy" if dataset is None else dataset).name
 
 
 def say(text: str) -> None:

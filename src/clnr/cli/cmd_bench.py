@@ -24,7 +24,7 @@ _EPOCHS = {"cpu": 5, "cuda": 50}
 @app.command()
 def bench(
     seconds: Annotated[
-        float, typer.Option(help="About how long to go on to larger graphs; the embedded one is measured in any case.")
+        float, typer.Option(help="About how long to go on to larger graphs; the built-in one is measured in any case.")
     ] = 60,
     device: Device = "auto",
     precision: Precision = "auto",

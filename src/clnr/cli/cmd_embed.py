@@ -44,7 +44,7 @@ def embed(
     nodes_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --nodes, likewise.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder to write.")] = None,
     model: Annotated[Path | None, typer.Option(help="A folder of before: embed with what it learned, train nothing.")] = None,
-    alone: Annotated[bool, typer.Option("--alone", help="With --model: the tables are a graph of their own.")] = False,
+    alone: Annotated[bool, typer.Option("--standalone", help="With --model: the tables are a graph of their own.")] = False,
     source: Annotated[str | None, typer.Option(help="Column of edges' sources, if it has no usual name.")] = None,
     target: Annotated[str | None, typer.Option(help="That of their targets.")] = None,
     weight: Annotated[str | None, typer.Option(help="That of their weights.")] = None,
@@ -61,8 +61,8 @@ def embed(
     every: Annotated[int, typer.Option("--checkpoint-every", metavar="N", help="Keep the state every N epochs.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state that was kept, if one was.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a folder of before.")] = False,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Begin even where memory seems too short.")] = False,
-    only_plan: Annotated[bool, typer.Option("--plan", help="Say what would be done, and stop.")] = False,
+    anyway: Annotated[bool, typer.Option("--ignore-memory-check", help="Begin even where memory seems too short.")] = False,
+    only_plan: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
     form: Annotated[list[str] | None, typer.Option("--format", help=f"Beside Parquet: {', '.join(FORMS)}.")] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     memory: Annotated[str | None, typer.Option(help="A bound on reading tables, as '4 GB'.")] = None,
@@ -89,7 +89,7 @@ def embed(
         raise _untaught(chosen)
     changes = used(chosen, parse(assign or []))
     if model is not None and (changes or trials or every or resume or only_plan):
-        raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --plan have no use with it")
+        raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --dry-run have no use with it")
     ends = {"source": source, "target": target, "weight": weight}
     columns = {**ends, "id": key, "label": label, "time": moment, "names": name}
     tables: dict[str, Any] = {**given, **columns, "directed": directed or None, "memory": memory}

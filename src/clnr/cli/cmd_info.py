@@ -41,14 +41,14 @@ def list_command(
 
 
 @app.command()
-def show(method: MethodName = None, dataset: DatasetName = None, as_json: Json = False) -> None:
-    """Show a recipe: every number, what it means, and where it comes from."""
+def recipe(method: MethodName = None, dataset: DatasetName = None, as_json: Json = False) -> None:
+    """Show the recipe of METHOD on DATASET: every hyper-parameter, its meaning and its source."""
     chosen, name = choose_pair(method, dataset)
     found = preset(chosen, name)
     if as_json:
         published = None if found.published is None else found.published._asdict()
-        recipe, sources = ({name: of[name] for name in chosen.keys} for of in (found.recipe.to_dict(), found.sources))
-        print(json.dumps({"recipe": recipe, "sources": sources, "published": published}))
+        values, sources = ({name: of[name] for name in chosen.keys} for of in (found.recipe.to_dict(), found.sources))
+        print(json.dumps({"recipe": values, "sources": sources, "published": published}))
         return
     borrowed = f", which uses {found.row}'s recipe" if found.row not in (None, chosen.name) else ""
     out.print(f"{chosen.name} on {name}{borrowed}", style="bold")

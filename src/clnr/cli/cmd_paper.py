@@ -32,7 +32,7 @@ _KEPT = "stopped; the runs that had ended are in the record, and the same comman
 _FORMS = ("markdown", "latex", "csv")
 
 Form = Annotated[str, typer.Option("--format", help="What to print: markdown, latex or csv.")]
-Older = Annotated[bool, typer.Option("--older", help="Count runs of other versions of this program and of torch too.")]
+Older = Annotated[bool, typer.Option("--any-version", help="Count runs of other versions of this program and of torch too.")]
 Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
 
 
@@ -58,9 +58,9 @@ def _asked(
     device: Device = "auto",
     precision: Precision = "auto",
     data_root: DataRoot = None,
-    as_is: Annotated[bool, typer.Option("--as-is", help="Run nothing: take what the record has.")] = False,
+    as_is: Annotated[bool, typer.Option("--cached-only", help="Run nothing: take what the record has.")] = False,
     older: Older = False,
-    only_plan: Annotated[bool, typer.Option("--plan", help="Say what would be run, and stop.")] = False,
+    only_plan: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")] = False,
     quiet: Quiet = False,
 ) -> Asked:
     if jobs < 1:

@@ -28,7 +28,7 @@ from clnr.methods.recipe import Recipe, parse
 from clnr.support import environment
 from clnr.support.progress import progress_bar
 
-_KEPT = "stopped; the runs that had ended are in the record, and the same command without --again goes on from there"
+_KEPT = "stopped; the runs that had ended are in the record, and the same command without --rerun goes on from there"
 _BASELINES = (methods.RAW, methods.UNTRAINED)
 
 Seeds = Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")]
@@ -36,7 +36,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Precision = Annotated[str, typer.Option(help="Of training: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, looked into first.")]
 Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's number.")]
-Again = Annotated[bool, typer.Option("--again", help="Run even what the record holds already.")]
+Again = Annotated[bool, typer.Option("--rerun", help="Run even what the record holds already.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no remarks.")]
 
 
@@ -53,7 +53,7 @@ def run_command(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train METHOD on DATASET (CLNR on the embedded graph) and evaluate it.
+    """Train METHOD on DATASET (CLNR on the built-in graph) and evaluate it.
 
     Without METHOD, raw features and the untrained encoder are shown beside CLNR.
     """
@@ -91,7 +91,7 @@ def compare(
     """Run several methods on DATASET with the same seeds and splits, and test the first against each of the others."""
     if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
         raise ClnrError(f"'{dataset}' is a method; those go after --methods, the data set before it")
-    name = datasets.find("embedded" if dataset is None else dataset).name
+    name = datasets.find("toy" if dataset is None else dataset).name
     chosen = [methods.find(each) for each in names.replace(",", " ").split()]
     if len(chosen) < 2 or len({each.name for each in chosen}) < len(chosen):
         raise ClnrError(f"--methods needs two or more different methods, not '{names}'")
@@ -124,8 +124,8 @@ def compare(
 def search(
     method: MethodName = None,
     dataset: DatasetName = None,
-    over: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=A,B,C", help="Values to try; all combinations of several.")
+    values: Annotated[
+        list[str] | None, typer.Option("--grid", metavar="KEY=A,B,C", help="Values to try; all combinations of several.")
     ] = None,
     seeds: Seeds = 3,
     device: Device = "auto",
@@ -138,7 +138,7 @@ def search(
     """Try values of a recipe for METHOD on DATASET by validation accuracy alone: test labels are taken away first."""
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
-    trials = [Trial(changes, recipe.but(**used(chosen, changes))) for changes in grid(over or [])]
+    trials = [Trial(changes, recipe.but(**used(chosen, changes))) for changes in grid(values or [])]
     for key in trials[0].changes:
         if key in chosen.measuring:
             raise RecipeError(f"training {chosen.name} has no use for {key}, which only the geometry is measured with")
@@ -178,7 +178,7 @@ def used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
         if key not in method.keys:
             why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
             raise RecipeError(
-                f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr show {method.name}"
+                f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr recipe {method.name}"
             )
     return changes
 

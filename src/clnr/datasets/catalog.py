@@ -7,9 +7,10 @@ from pathlib import Path
 
 from clnr.datasets import formats
 from clnr.datasets.download import Fetch, locate
-from clnr.datasets.synthetic import embedded
+from clnr.datasets.synthetic import toy
 from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
+from clnr.support.deprecation import renamed
 
 
 @dataclass(frozen=True)
@@ -118,12 +119,12 @@ _COAUTHOR = "authors who wrote together, key words"
 
 _ROWS = (
     Dataset(
-        name="embedded",
-        title="Embedded",
-        about="generated on the spot: a small citation graph, no download",
+        name="toy",
+        title="Toy",
+        about="built in: a small synthetic citation graph, no download",
         layouts=(),
         urls=(),
-        reader=lambda files: embedded(),
+        reader=lambda files: toy(),
         nodes=2400,
         edges=10_386,
         features=720,
@@ -197,21 +198,25 @@ _ROWS = (
 
 DATASETS = {row.name: row for row in _ROWS}
 
+# What data sets were called before.
+OLD_NAMES = {"embedded": "toy"}
+
 
 def find(name: str) -> Dataset:
     """A data set by name, in any case."""
-    row = DATASETS.get(name.lower()) if isinstance(name, str) else None
+    key = name.lower() if isinstance(name, str) else ""
+    row = DATASETS.get(renamed("data set", key, OLD_NAMES))
     if row is None:
         raise UnknownName("data set", name, DATASETS)
     return row
 
 
-def load(name: str = "embedded", root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
+def load(name: str = "toy", root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
     """A graph by name.
 
     >>> from clnr import load
-    >>> load("embedded")
-    Graph(embedded: 2400 nodes, 10386 edges, 720 sparse features, 6 classes)
+    >>> load("toy")
+    Graph(toy: 2400 nodes, 10386 edges, 720 sparse features, 6 classes)
 
     Args:
         name: One of ``clnr ls datasets``, in any case.

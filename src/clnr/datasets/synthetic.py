@@ -1,4 +1,4 @@
-"""The embedded graph: generated, so that a first run needs no download.
+"""The built-in graph: generated, so that a first run needs no download.
 
 It is a small citation graph in miniature: a degree-corrected block model, whose papers mostly cite within their field, with
 a bag of words per paper, in which a field's own words are a little more likely. Everything is integer arithmetic on the
@@ -25,7 +25,7 @@ TOPICAL_OF_100 = 30
 _SEED = 2026
 
 
-def embedded() -> Graph:
+def toy() -> Graph:
     """A fixed graph of 2,400 nodes in 6 classes, split like Planetoid: 20 a class, 500, 1,000."""
     nodes = np.arange(NODES)
     field = _draw("field", nodes) % FIELDS
@@ -57,7 +57,7 @@ def embedded() -> Graph:
     train = np.sort(np.concatenate([order[field[order] == f][:20] for f in range(FIELDS)]))
     rest = order[~np.isin(order, train)]
     split = Split(train, np.sort(rest[:500]), np.sort(rest[500:1500]))
-    return Graph.from_edges(citing[distinct], cited[distinct], bag, undirected=True, labels=field, split=split, name="embedded")
+    return Graph.from_edges(citing[distinct], cited[distinct], bag, undirected=True, labels=field, split=split, name="toy")
 
 
 def _draw(stream: str, index: Array) -> Array:

@@ -39,7 +39,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Where there are no features, they come from structure.
 
     >>> from clnr import NodeEmbedder, load
-    >>> graph = load("embedded")
+    >>> graph = load("toy")
     >>> z = NodeEmbedder(epochs=5).fit_transform(graph)
     >>> z.shape
     (2400, 256)

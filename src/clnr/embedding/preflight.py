@@ -72,7 +72,7 @@ class Preflight:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``clnr embed --plan --json`` prints."""
+        """What ``clnr embed --dry-run --json`` prints."""
         choices = [choice._asdict() for choice in self.choices]
         cost = {"train_seconds": self.cost.seconds, "other_seconds": self.after, "memory_bytes": self.cost.memory}
         return {"graph": self.facts, "done": self.done, "choices": choices, **cost, "free_memory_bytes": self.free}
@@ -82,7 +82,8 @@ class Preflight:
         if self.free is not None and self.cost.memory > self.free:
             raise OutOfMemory(
                 f"this takes about {self.cost.memory / 2**30:.1f} GiB, and {self.free / 2**30:.1f} GiB are free; a smaller "
-                "dimension and hidden (--set dimension=64 --set hidden=64) need less, or begin all the same with --anyway"
+                "dimension and hidden (--set dimension=64 --set hidden=64) need less; "
+                "--ignore-memory-check begins all the same"
             )
 
 

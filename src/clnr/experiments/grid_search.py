@@ -45,19 +45,19 @@ class Trial:
         return {**told, **means, "recipe": self.recipe.to_dict()}
 
 
-def grid(over: list[str]) -> list[dict[str, Any]]:
-    """All combinations of ``key=a,b,c`` words, as of ``--over``."""
-    if not over:
-        raise RecipeError("--over key=a,b,c says what to try; see: clnr show METHOD DATASET for the keys")
+def grid(values: list[str]) -> list[dict[str, Any]]:
+    """All combinations of ``key=a,b,c`` words, as of ``--grid``."""
+    if not values:
+        raise RecipeError("--grid key=a,b,c says what to try; see: clnr recipe METHOD DATASET for the keys")
     axes = []
-    for word in over:
-        name, equals, values = word.partition("=")
+    for word in values:
+        name, equals, listed = word.partition("=")
         if not equals:
-            raise RecipeError(f"--over '{word}' is not of the form key=a,b,c")
-        axes.append([parse([f"{name}={value}"]) for value in values.split(",")])
+            raise RecipeError(f"--grid '{word}' is not of the form key=a,b,c")
+        axes.append([parse([f"{name}={value}"]) for value in listed.split(",")])
     names = [next(iter(axis[0])) for axis in axes]
     if len(set(names)) < len(names):
-        raise RecipeError(f"--over names {max(names, key=names.count)} twice; put all its values into one")
+        raise RecipeError(f"--grid names {max(names, key=names.count)} twice; put all its values into one")
     return [{name: value for each in combination for name, value in each.items()} for combination in itertools.product(*axes)]
 
 

@@ -35,7 +35,7 @@ LARGEST_SEED = 2**63 - 1
 
 def run(
     method: Method | str = methods.CLNR,
-    dataset: Graph | str = "embedded",
+    dataset: Graph | str = "toy",
     seed: int = 0,
     *,
     recipe: Recipe | None = None,
@@ -48,8 +48,8 @@ def run(
     """Train a method on a data set and evaluate what it learned.
 
     >>> from clnr import recipe_for, run
-    >>> quick = recipe_for("CLNR", "embedded").but(epochs=3, hidden=32, dimension=32, probe_steps=50)
-    >>> result = run("CLNR", "embedded", seed=0, recipe=quick)
+    >>> quick = recipe_for("CLNR", "toy").but(epochs=3, hidden=32, dimension=32, probe_steps=50)
+    >>> result = run("CLNR", "toy", seed=0, recipe=quick)
     >>> result.method, result.epochs, 30 < result.strict < 100
     ('CLNR', 3, True)
 
@@ -71,7 +71,7 @@ def run(
 
 def runs(
     method: Method | str = methods.CLNR,
-    dataset: Graph | str = "embedded",
+    dataset: Graph | str = "toy",
     seeds: Iterable[int] = range(20),
     *,
     recipe: Recipe | None = None,
@@ -85,7 +85,7 @@ def runs(
     """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
 
     >>> from clnr import Recipe, runs
-    >>> [run.seed for run in runs("Raw", "embedded", range(3), recipe=Recipe(probe_steps=10))]
+    >>> [run.seed for run in runs("Raw", "toy", range(3), recipe=Recipe(probe_steps=10))]
     [0, 1, 2]
 
     The arguments are those of ``run``, and ``together``: how many are trained side by side at most, if fewer than the device
@@ -132,7 +132,7 @@ def _as_memory_allows(
 
 def embed(
     method: Method | str = methods.CLNR,
-    dataset: Graph | str = "embedded",
+    dataset: Graph | str = "toy",
     seed: int = 0,
     *,
     recipe: Recipe | None = None,
@@ -144,8 +144,8 @@ def embed(
     """Train a method on a graph and return its embedding: one row per node, float32.
 
     >>> from clnr import embed, load, recipe_for
-    >>> graph = load("embedded")
-    >>> embed("CLNR", graph, recipe=recipe_for("CLNR", "embedded").but(epochs=3, hidden=32, dimension=16)).shape
+    >>> graph = load("toy")
+    >>> embed("CLNR", graph, recipe=recipe_for("CLNR", "toy").but(epochs=3, hidden=32, dimension=16)).shape
     (2400, 16)
 
     No labels are needed, nor looked at, but by a method that is taught by them; its embedding is its logits. The arguments are

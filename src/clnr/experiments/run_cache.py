@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from clnr.datasets.catalog import OLD_NAMES
 from clnr.engine import Engine
 from clnr.errors import RunCacheError
 from clnr.experiments.results import Run
@@ -30,6 +31,10 @@ _COLUMNS = {field.name: _NAMED.get(field.name, field.name) for field in dataclas
 _FIELDS = tuple(_COLUMNS.values())
 _DOCUMENTS = ("recipe", "versions", "more")
 _OPTIONAL = ("epoch_ms",)
+# Data sets by today's name, whatever they were called when a run was made.
+_RENAMED = {
+    "dataset": "CASE dataset " + " ".join(f"WHEN '{old}' THEN '{new}'" for old, new in OLD_NAMES.items()) + " ELSE dataset END"
+}
 _TEXTS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
 _WHOLE = ("seed", "epochs", "together", "peak_memory_bytes")
 _LARGEST = sys.float_info.max
@@ -111,7 +116,7 @@ class RunCache:
         """Runs with the time that each was made, oldest first, filtered by what is given, in any case."""
         wanted = {"method": method, "dataset": dataset, "device": device}
         given = {name: value for name, value in wanted.items() if value is not None}
-        where = " AND ".join(f"{name} = ? COLLATE NOCASE" for name in given)
+        where = " AND ".join(f"{_RENAMED.get(name, name)} = ? COLLATE NOCASE" for name in given)
         limit = -1 if last is None else min(last, 2**63 - 1)
         rows = self._select(f"{'WHERE ' + where if where else ''} ORDER BY id DESC LIMIT ?", [*given.values(), limit])
         return rows[::-1]
@@ -208,7 +213,7 @@ def _value(name: str, value: Any) -> Any:
     if name in _DOCUMENTS:
         return _document(name, value)
     if name in _TEXTS:
-        return _text(name, value)
+        return OLD_NAMES.get(_text(name, value), value) if name == "dataset" else _text(name, value)
     if value is None and name not in _WHOLE:
         return None if name in _OPTIONAL else math.nan
     least, most = _BOUNDS.get(name, (0, _LARGEST))

@@ -47,7 +47,7 @@ class Session:
         keys = {seed: run_key(graph, method, recipe, seed, self.engine) for seed in range(self.seeds)}
         made = {seed: found for seed, key in keys.items() if not self.again and (found := self.run_cache.find(key))}
         if made:
-            said = f"{method.name}: {len(made)} of {self.seeds} from the record ({self.run_cache.path}); --again runs them anew"
+            said = f"{method.name}: {len(made)} of {self.seeds} from the record ({self.run_cache.path}); --rerun runs them anew"
             self.bar.remark(said)
         missing = [seed for seed in keys if seed not in made]
         failure: RunCacheError | None = None

@@ -28,7 +28,7 @@ def _choice(default: str, choices: tuple[str, ...], meaning: str, source: str) -
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Every number of a run. Parts of a method ask for these by name; see ``clnr show METHOD DATASET``."""
+    """Every number of a run. Parts of a method ask for these by name; see ``clnr recipe METHOD DATASET``."""
 
     encoder: str = _choice("gcn", ("gcn", "mlp"), "graph convolutions, or a perceptron that ignores edges", _TEXT)
     layers: int = _number(2, 1, 64, "layers of the encoder", _TEXT)

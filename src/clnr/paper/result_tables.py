@@ -178,7 +178,7 @@ def settings(scope: Scope, holdings: Holdings) -> Sheet:
         rows.append(row(title_of(name), *(f"{value:g}" for value in own)))
     said = f"differs from the paper's for {', '.join(differing)}" if differing else "every number is the paper's"
     head = ("Data set", "epochs", "layers", "dimension", "tau", "lr1", "wd1", "p_f", "p_e", "lr2", "wd2")
-    note = f"As the shipped recipes have it (`clnr show CLNR NAME`): {said}."
+    note = f"As the shipped recipes have it (`clnr recipe CLNR NAME`): {said}."
     return Sheet("table-5", "Table 5. Hyper-parameters of CLNR", head, (tuple(rows),), (note,))
 
 
