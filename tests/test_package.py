@@ -17,22 +17,8 @@ ROOT = Path(__file__).parents[1]
 
 # A module imports only from its own layer and those above it.
 ORDER = (
-    *(
-        "version",
-        "support.humanize",
-        "errors",
-        "support",
-        "rng",
-        "report",
-        "graph",
-        "datasets",
-        "tables",
-        "engine",
-        "nn",
-        "augment",
-        "methods",
-    ),
-    *("training", "evaluation", "experiments", "paper", "bench", "report", "embedding", "cli", "__main__"),
+    *("version", "support.humanize", "errors", "support", "rng", "graph", "datasets", "tables", "engine", "nn", "augment"),
+    *("methods", "training", "evaluation", "experiments", "paper", "bench", "report", "embedding", "cli", "__main__"),
 )
 
 

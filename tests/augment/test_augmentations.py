@@ -194,22 +194,22 @@ def test_shuffled_nodes_have_one_anothers_features():
     assert (view.drop, view.mask, view.propagation_matrix, view.dropout) == (None,) * 4
     x = PLACED.graph.features
     np.testing.assert_array_equal(ENGINE.operators(view).features.numpy(), x[view.node_permutation.numpy()])
-    assert not torch.equal(view.node_permutation, ShuffleNodes()(View(PLACED), rng.key(1)).order)
+    assert not torch.equal(view.node_permutation, ShuffleNodes()(View(PLACED), rng.key(1)).node_permutation)
 
 
 def test_diffusion_is_the_same_for_every_key_and_made_once(monkeypatch):
     graph = tiny()
     here = ENGINE.to_device(graph)
-    links = Diffuse(0.2, 1e-6, "none")(View(here), KEY).links
+    links = Diffuse(0.2, 1e-6, "none")(View(here), KEY).propagation_matrix
     exact, _ = oracles.diffusion(graph, 0.2)
     got = np.zeros((40, 40))
     got[links.rows.numpy(), links.columns.numpy()] = links.values.numpy()
     np.testing.assert_allclose(got, exact, atol=1e-4)
     monkeypatch.setattr(augmentations, "personalised_pagerank", None)
-    assert Diffuse(0.2, 1e-6, "none")(View(here), rng.key(1)).links is links
+    assert Diffuse(0.2, 1e-6, "none")(View(here), rng.key(1)).propagation_matrix is links
     monkeypatch.setattr(augmentations, "personalised_pagerank", diffusion.personalised_pagerank)
-    assert Diffuse(0.3, 1e-6, "none")(View(here), KEY).links is not links
-    scaled = Diffuse(0.2, 1e-6, "columns")(View(here), KEY).links
+    assert Diffuse(0.3, 1e-6, "none")(View(here), KEY).propagation_matrix is not links
+    scaled = Diffuse(0.2, 1e-6, "columns")(View(here), KEY).propagation_matrix
     got[scaled.rows.numpy(), scaled.columns.numpy()] = scaled.values.numpy()
     np.testing.assert_allclose(got, exact / exact.max(0), atol=1e-3)
 
@@ -222,7 +222,7 @@ def test_only_diffusion_is_steady():
 
 def test_the_embedding_sees_what_is_steady_and_no_more():
     here = ENGINE.to_device(tiny())
-    still = MVGRL.build(Recipe()).still(View(here))
+    still = MVGRL.build(Recipe()).eval_views(View(here))
     assert [view.propagation_matrix is None for view in still] == [True, False]
     assert [view.node_permutation for view in still] == [None, None]
 

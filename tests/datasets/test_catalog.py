@@ -48,7 +48,7 @@ def test_each_row_says_where_each_file_comes_from(row):
         assert not Path(file).is_absolute()
 
 
-@pytest.mark.parametrize("typed", ["cora", "Cora", "CORA", "ogbn-Arxiv", "CS", "PubMed", "Embedded"])
+@pytest.mark.parametrize("typed", ["cora", "Cora", "CORA", "ogbn-Arxiv", "CS", "PubMed", "Toy"])
 def test_names_are_found_in_any_case(typed):
     assert find(typed).name == typed.lower()
 
@@ -73,7 +73,7 @@ def test_a_name_like_no_other_lists_what_there_is(typed):
 
 
 def test_the_built_in_graph_is_the_same_each_time_and_needs_no_file(home):
-    first, second = load(), load("Embedded")
+    first, second = load(), load("Toy")
     assert first.digest == second.digest == DATASETS["toy"].content
     for a, b in zip(first.edges()[:2], second.edges()[:2], strict=True):
         np.testing.assert_array_equal(a, b)

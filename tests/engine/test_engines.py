@@ -127,7 +127,7 @@ def test_gradients_flow_through_the_transpose(engine, name):
 def test_links_are_propagated_by_as_they_are(engine, name, drop):
     graph, rule = GRAPHS[name], DROPS[drop]
     dense = unlike(graph)
-    view = View(engine.to_device(graph), rule, links=to_sparse_matrix(sp.csr_array(dense), engine.device))
+    view = View(engine.to_device(graph), rule, propagation_matrix=to_sparse_matrix(sp.csr_array(dense), engine.device))
     for i, j in zip(*np.nonzero(dense), strict=True):
         ends = (min(i, j), max(i, j)) if rule and rule.pairs else (j, i)
         if i != j and rule and not oracles.kept(rule.key, rule.rate, *map(int, ends)):

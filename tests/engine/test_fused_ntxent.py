@@ -49,7 +49,7 @@ def test_contrast_survives_extreme_temperatures():
 _ALL_NODES = """
 import torch
 from clnr.engine import choose
-from clnr.support.environment import MemoryMeter
+from clnr.support.memory import MemoryMeter
 engine = choose({device!r})
 rows = torch.nn.functional.normalize(torch.randn(2 * {nodes}, {width}, device=engine.device)).requires_grad_()
 engine.contrast(rows[:64], 0.5).backward()

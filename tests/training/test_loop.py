@@ -225,7 +225,7 @@ def test_a_host_that_hears_of_the_end_late_gets_the_same(monkeypatch):
         look(self, done)
         seen.append(done)
 
-    monkeypatch.setattr(MetricBuffer, "look", late)
+    monkeypatch.setattr(MetricBuffer, "augment", late)
     in_vain = training(recipe, SCRIPTED)
     assert seen == list(range(1, 11))
     assert torch.equal(in_vain.losses, at_once.losses)
@@ -243,7 +243,7 @@ def test_supervised_training_stops_by_the_validation_nodes(name):
 def test_what_no_gradient_changes_is_advanced_after_every_step(monkeypatch):
     seen = []
     encoder = METHODS["BGRL"].encoder
-    monkeypatch.setattr(encoder, "advance", lambda self, parameters, epoch, epochs: seen.append((epoch, epochs)))
+    monkeypatch.setattr(encoder, "update_ema", lambda self, parameters, epoch, epochs: seen.append((epoch, epochs)))
     training(SMALL.but(epochs=4), METHODS["BGRL"])
     assert seen == [(0, 4), (1, 4), (2, 4), (3, 4)]
 
@@ -331,7 +331,7 @@ def test_what_happens_in_vain_breaks_nothing(monkeypatch):
         known = look(self, done)
         return known if done == 10 else None
 
-    monkeypatch.setattr(MetricBuffer, "look", late)
+    monkeypatch.setattr(MetricBuffer, "augment", late)
     assert training(recipe, method).losses.tolist() == [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0]
 
 
@@ -473,7 +473,7 @@ class TestOnTheGPU:
             return close(self)
 
         monkeypatch.setattr(loop, "_EAGER", eager)
-        monkeypatch.setattr(MetricBuffer, "look", strict_look)
+        monkeypatch.setattr(MetricBuffer, "augment", strict_look)
         monkeypatch.setattr(MetricBuffer, "close", free_close)
         try:
             for change in CHANGES:

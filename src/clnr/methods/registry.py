@@ -79,7 +79,7 @@ class Method:
         """This method with some places filled otherwise.
 
         >>> from clnr import CLNR
-        >>> CLNR.but("plain", "CLNR without postprocessing", postprocess=()).lineage
+        >>> CLNR.but("plain", "CLNR without postprocessing", postprocess=()).ancestry
         ('plain', 'CLNR')
         """
         for place in changes:

@@ -6,7 +6,7 @@ import torch
 from clnr import rng
 from clnr.nn.encoders import Features
 from tests.conftest import tiny
-from tests.nn.encoders.float32 import operators
+from tests.nn.encoders.exact import operators
 from tests.oracles import dense
 
 

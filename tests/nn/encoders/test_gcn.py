@@ -9,7 +9,7 @@ from clnr.engine import Dropout
 from clnr.nn.encoders import GCN, BatchGCN, GaussianGCN, PReLUGCN
 from tests import oracles
 from tests.conftest import tiny
-from tests.nn.encoders.float32 import Exact, differentiable, jittered, operators, plain, single
+from tests.nn.encoders.exact import Exact, differentiable, jittered, operators, plain, single
 
 KEY = rng.key(0, "encoder")
 SMALL = tiny(9, 14, 3)

@@ -8,7 +8,7 @@ from clnr import rng
 from clnr.nn.encoders import GCN, MLP, Backbone
 from tests import oracles
 from tests.conftest import tiny
-from tests.nn.encoders.float32 import Exact, differentiable, jittered, operators, plain, single
+from tests.nn.encoders.exact import Exact, differentiable, jittered, operators, plain, single
 
 KEY = rng.key(0, "encoder")
 

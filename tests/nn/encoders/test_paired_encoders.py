@@ -10,7 +10,7 @@ from clnr import rng
 from clnr.engine import Mask
 from clnr.nn.encoders import BatchGCN, MomentumEncoder, MultiViewEncoder, PReLUGCN
 from tests.conftest import tiny
-from tests.nn.encoders.float32 import Exact, differentiable, jittered, operators
+from tests.nn.encoders.exact import Exact, differentiable, jittered, operators
 
 KEY = rng.key(0, "encoder")
 GRAPH = tiny()
