@@ -17,6 +17,17 @@ from clnr.augment.diffusion import columns_to_one, personalised_pagerank
 from clnr.engine import DeviceGraph, Drop, Dropout, Mask, View, to_sparse_matrix
 from clnr.graph import Graph
 from clnr.graph.csr import Array
+from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
+
+# What augmentations share.
+EDGE_DROP = HyperParameter(0.5, 0.0, 1.0, "chance that a view drops an edge", second_view=True)
+FEATURE_MASK = HyperParameter(0.2, 0.0, 1.0, "chance that a view masks a feature", second_view=True)
+CENTRALITY = HyperParameter(
+    "degree",
+    choices=("degree", "pagerank", "eigenvector"),
+    meaning="by which views spare what is central",
+    source="GCA's authors",
+)
 
 
 class Augmentation(ABC):
@@ -38,36 +49,46 @@ class Augmentation(ABC):
 class DropEdges(Augmentation):
     """Drop each edge with probability ``edge_drop``; self-loops of the encoder stay (paper, section 2.1)."""
 
-    edge_drop: float
-    drop: str
+    edge_drop: float = EDGE_DROP.field()
+    edge_drop_mode: str = hyper_parameter(
+        "directions",
+        choices=("directions", "pairs"),
+        meaning="drop each direction by itself, or both together",
+        source="authors' runs",
+    )
 
     stream: ClassVar[str] = "DropEdges"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view if self.edge_drop == 0 else view.but(drop=Drop(key, self.edge_drop, self.drop == "pairs"))
+        return view if self.edge_drop == 0 else view.but(drop=Drop(key, self.edge_drop, self.edge_drop_mode == "pairs"))
 
 
 @dataclass(frozen=True)
 class MaskFeatures(Augmentation):
     """Set features to zero with probability ``feature_mask``, by columns or by single elements (paper, section 2.1)."""
 
-    feature_mask: float
-    mask: str
+    feature_mask: float = FEATURE_MASK.field()
+    feature_mask_mode: str = hyper_parameter(
+        "columns",
+        choices=("columns", "elements"),
+        meaning="mask a feature for all nodes, or for each by itself",
+        source="authors' runs",
+    )
 
     stream: ClassVar[str] = "MaskFeatures"
 
     def __call__(self, view: View, key: rng.Key) -> View:
         if self.feature_mask == 0:
             return view
-        return view.but(mask=Mask(key, self.feature_mask, self.mask == "elements"))
+        return view.but(mask=Mask(key, self.feature_mask, self.feature_mask_mode == "elements"))
 
 
 @dataclass(frozen=True)
 class AdaptiveDropEdges(Augmentation):
     """Drop edges to nodes of low centrality more often than others, with mean ``edge_drop`` (``centrality.rates``)."""
 
-    edge_drop: float
-    centrality: str
+    edge_drop: float = EDGE_DROP.field()
+    centrality: str = CENTRALITY.field()
 
     stream: ClassVar[str] = "DropUnimportantEdges"
 
@@ -89,8 +110,8 @@ class AdaptiveMaskFeatures(Augmentation):
     A column's importance is the sum of its absolute values, each weighed by its node's centrality.
     """
 
-    feature_mask: float
-    centrality: str
+    feature_mask: float = FEATURE_MASK.field()
+    centrality: str = CENTRALITY.field()
 
     stream: ClassVar[str] = "MaskUnimportantFeatures"
 
@@ -121,9 +142,13 @@ class ShuffleNodes(Augmentation):
 class Diffuse(Augmentation):
     """Propagate by ``personalised_pagerank``, computed once per graph, in place of the edges."""
 
-    teleport: float
-    diffusion_error: float
-    diffusion_scale: str
+    ppr_alpha: float = hyper_parameter(
+        0.2, 1e-6, 1.0, "chance that a diffusing walk stops at each step", source="MVGRL's authors"
+    )
+    diffusion_error: float = hyper_parameter(1e-4, 1e-9, 1.0, "bound on the diffusion's error, relative to degrees")
+    diffusion_scale: str = hyper_parameter(
+        "none", choices=("none", "columns"), meaning="as the diffusion is, or columns to maximum 1"
+    )
 
     stream: ClassVar[str] = "Diffuse"
     deterministic: ClassVar[bool] = True
@@ -137,7 +162,7 @@ class Diffuse(Augmentation):
         )
 
     def _matrix(self, graph: Graph) -> sp.csr_array:
-        plain = personalised_pagerank(graph, self.teleport, self.diffusion_error)
+        plain = personalised_pagerank(graph, self.ppr_alpha, self.diffusion_error)
         return columns_to_one(plain) if self.diffusion_scale == "columns" else plain
 
 
@@ -145,7 +170,7 @@ class Diffuse(Augmentation):
 class EncoderDropout(Augmentation):
     """Dropout of the features and inside the encoder (Srivastava et al., 2014)."""
 
-    dropout: float
+    dropout: float = hyper_parameter(0.0, 0.0, 0.99, "of features and inside the encoder")
 
     stream: ClassVar[str] = "DropOut"
 

@@ -12,7 +12,7 @@ from clnr.experiments.grid_search import Trial
 from clnr.experiments.results import Run, Summary
 from clnr.methods import METHODS, Method
 from clnr.methods.presets import ANY, Published, preset
-from clnr.methods.recipe import SPECS
+from clnr.methods.recipe import recipe_keys
 from clnr.support.console import Table
 
 _MIB = 2**20
@@ -161,7 +161,7 @@ def recipe(method: Method, dataset: str) -> Table:
     table = _table("key", "value", "meaning", "comes from")
     for name in method.keys:
         value = getattr(found.recipe, name)
-        meaning = SPECS[name].metadata["meaning"] + (" (only to measure geometry with)" if name in method.measuring else "")
+        meaning = recipe_keys(method)[name].meaning + (" (only to measure geometry with)" if name in method.measuring else "")
         table.add_row(name, "none" if value is None else str(value), meaning, found.sources[name])
     return table
 

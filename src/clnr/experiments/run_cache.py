@@ -20,7 +20,7 @@ from clnr.errors import RunCacheError
 from clnr.experiments.results import Run
 from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.support import code_digest, environment
 from clnr.support.humanize import shortened
 from clnr.support.paths import state_folder
@@ -211,7 +211,8 @@ def _run(row: list[Any]) -> Run:
 def _value(name: str, value: Any) -> Any:
     """What a column holds, if it can be that."""
     if name in _DOCUMENTS:
-        return _document(name, value)
+        found = _document(name, value)
+        return with_current_keys(found) if name == "recipe" else found
     if name in _TEXTS:
         return OLD_NAMES.get(_text(name, value), value) if name == "dataset" else _text(name, value)
     if value is None and name not in _WHOLE:

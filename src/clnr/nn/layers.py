@@ -11,8 +11,12 @@ import torch
 from torch import Tensor
 
 from clnr import rng
+from clnr.nn.hyper_parameters import HyperParameter
 
 Parameters = dict[str, Tensor]
+
+# What projection and prediction heads share.
+HEAD_WIDTH = HyperParameter(0, 0, 65536, "width inside a projection or prediction head; 0 for twice its rows'")
 
 _EPSILON = 1e-5
 

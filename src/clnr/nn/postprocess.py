@@ -12,7 +12,17 @@ from torch.nn.functional import elu
 
 from clnr import rng
 from clnr.engine.dense import PLAIN, Dense, constant
-from clnr.nn.layers import Parameters, add_prefix, linear_layers, perceptron, prelu, prelu_linear, prelu_weights, sub_dict
+from clnr.nn.layers import (
+    HEAD_WIDTH,
+    Parameters,
+    add_prefix,
+    linear_layers,
+    perceptron,
+    prelu,
+    prelu_linear,
+    prelu_weights,
+    sub_dict,
+)
 from clnr.nn.lazy_linear import Known, known, rescale, standardize
 
 FLOOR = 1e-5
@@ -151,7 +161,7 @@ class ShortcutHead(Postprocess):
 class Head(Postprocess):
     """A learned projection of one hidden layer with ELU, ``head_width`` wide (0 for twice the rows): GRACE's choice."""
 
-    head_width: int
+    head_width: int = HEAD_WIDTH.field()
 
     columns: ClassVar[bool] = False
     head: ClassVar[bool] = True

@@ -10,8 +10,15 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine import Operators
+from clnr.nn.hyper_parameters import HyperParameter
 from clnr.nn.layers import Parameters
 from clnr.nn.lazy_linear import Rows
+
+# What encoders share.
+_PAPER = "paper, section 3"
+LAYERS = HyperParameter(2, 1, 64, "layers of the encoder", source=_PAPER)
+HIDDEN = HyperParameter(512, 1, 65536, "width between layers", source=_PAPER)
+DIMENSION = HyperParameter(512, 1, 65536, "width of the embedding", source=_PAPER)
 
 
 class Encoder(ABC):

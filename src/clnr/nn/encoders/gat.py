@@ -9,7 +9,8 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine import Operators
-from clnr.nn.encoders.encoder import PlainEncoder
+from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, PlainEncoder
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, glorot
 from clnr.nn.lazy_linear import formed
 
@@ -22,11 +23,11 @@ class GAT(PlainEncoder):
     averaged. Dropout, where the view has it, is on the shares of attention and between layers.
     """
 
-    layers: int
-    hidden: int
-    dimension: int
-    heads: int
-    output_heads: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
+    heads: int = hyper_parameter(8, 1, 1024, "of attention", source="GAT's authors")
+    output_heads: int = hyper_parameter(1, 1, 1024, "of attention in the last layer, averaged", source="GAT's authors")
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         parameters: Parameters = {}

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine import Operators
-from clnr.nn.encoders.encoder import BatchNormEncoder, PlainEncoder
+from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
 from clnr.nn.encoders.gcn import GCN
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
 from clnr.nn.lazy_linear import Affine, Rows, formed, multiplied
 
@@ -19,9 +20,9 @@ from clnr.nn.lazy_linear import Affine, Rows, formed, multiplied
 class MLP(BatchNormEncoder):
     """Linear layers with batch normalisation and ReLU between; edges are not looked at."""
 
-    layers: int
-    hidden: int
-    dimension: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         between = [self.hidden] * (self.layers - 1)
@@ -54,10 +55,15 @@ class MLP(BatchNormEncoder):
 class Backbone(PlainEncoder):
     """The encoder that the recipe names: the paper takes a GCN everywhere but on CS, where an MLP does better."""
 
-    encoder: str
-    layers: int
-    hidden: int
-    dimension: int
+    encoder: str = hyper_parameter(
+        "gcn",
+        choices=("gcn", "mlp"),
+        meaning="graph convolutions, or a perceptron that ignores edges",
+        source="paper, section 3",
+    )
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     _KINDS: ClassVar[dict[str, Any]] = {"gcn": GCN, "mlp": MLP}
 

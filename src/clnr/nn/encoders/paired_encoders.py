@@ -11,8 +11,9 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine import Operators
-from clnr.nn.encoders.encoder import Encoder
+from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, Encoder
 from clnr.nn.encoders.gcn import BatchGCN, PReLUGCN
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.lazy_linear import Rows
 
@@ -26,10 +27,12 @@ class MomentumEncoder(Encoder):
     representation learning on graphs via bootstrapping" (2022).
     """
 
-    layers: int
-    hidden: int
-    dimension: int
-    momentum: float
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
+    momentum: float = hyper_parameter(
+        0.99, 0.0, 1.0, "with which the target follows, at first; it rises to 1", source="BGRL's authors"
+    )
 
     asymmetric: ClassVar[bool] = True
 
@@ -70,9 +73,9 @@ class MultiViewEncoder(Encoder):
     Hassani and Khasahmadi, "Contrastive multi-view representation learning on graphs" (2020).
     """
 
-    layers: int
-    hidden: int
-    dimension: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     asymmetric: ClassVar[bool] = True
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine import unit_rows
-from clnr.nn.layers import Parameters, linear_layers, perceptron, prelu, prelu_weights
+from clnr.nn.layers import HEAD_WIDTH, Parameters, linear_layers, perceptron, prelu, prelu_weights
 from clnr.nn.objectives.objective import Objective, StepContext
 
 
@@ -25,7 +25,7 @@ class Bootstrap(Objective):
     bootstrapping" (2022).
     """
 
-    head_width: int
+    head_width: int = HEAD_WIDTH.field()
 
     target: ClassVar[str] = "N-N"
     head: ClassVar[bool] = True

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives.objective import Objective, StepContext
 
@@ -24,7 +25,7 @@ class CCA(Objective):
     lambda. Nothing is larger than the F x F correlations.
     """
 
-    decorrelation: float
+    decorrelation: float = hyper_parameter(1e-3, 0.0, 1e6, "weight of the decorrelation of columns", source="CCA-SSG's authors")
 
     target: ClassVar[str] = "F-F"
     views: ClassVar[range] = range(2, 3)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from clnr import rng
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives.objective import Objective, StepContext
 
@@ -23,8 +24,10 @@ class NTXent(Objective):
     each epoch; 0, or a number not below the graph's, takes all of them.
     """
 
-    temperature: float
-    sampled_nodes: int
+    temperature: float = hyper_parameter(0.5, 1e-3, 1e3, "of NT-Xent", source="paper, hyper-parameters")
+    sampled_nodes: int = hyper_parameter(
+        1024, 0, 2**31 - 1, "nodes in the loss, drawn afresh each epoch; 0 for all", source="paper, table 2"
+    )
 
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
