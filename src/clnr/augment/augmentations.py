@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
-import scipy.sparse as sp
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.augment.centrality import CENTRALITIES, rates
-from clnr.augment.diffusion import columns_to_one, personalised_pagerank
-from clnr.engine import DeviceGraph, Drop, Dropout, Mask, View, to_sparse_matrix
-from clnr.graph import Graph
-from clnr.graph.csr import Array
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+    import scipy.sparse as sp
+    import torch
+    from torch import Tensor
+
+    from clnr import engine
+    from clnr.augment import centrality, diffusion
+    from clnr.engine import DeviceGraph, View
+    from clnr.graph import Graph
+    from clnr.graph.csr import Array
+else:
+    np, torch, engine = (lazy(name) for name in ("numpy", "torch", "clnr.engine"))
+    centrality, diffusion = (lazy(f"clnr.augment.{name}") for name in ("centrality", "diffusion"))
 
 # What augmentations share.
 EDGE_DROP = HyperParameter(0.5, 0.0, 1.0, "chance that a view drops an edge", second_view=True)
@@ -60,7 +66,7 @@ class DropEdges(Augmentation):
     stream: ClassVar[str] = "DropEdges"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view if self.edge_drop == 0 else view.but(drop=Drop(key, self.edge_drop, self.edge_drop_mode == "pairs"))
+        return view if self.edge_drop == 0 else view.but(drop=engine.Drop(key, self.edge_drop, self.edge_drop_mode == "pairs"))
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class MaskFeatures(Augmentation):
     def __call__(self, view: View, key: rng.Key) -> View:
         if self.feature_mask == 0:
             return view
-        return view.but(mask=Mask(key, self.feature_mask, self.feature_mask_mode == "elements"))
+        return view.but(mask=engine.Mask(key, self.feature_mask, self.feature_mask_mode == "elements"))
 
 
 @dataclass(frozen=True)
@@ -93,13 +99,13 @@ class AdaptiveDropEdges(Augmentation):
     stream: ClassVar[str] = "DropUnimportantEdges"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view.but(drop=Drop(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
+        return view.but(drop=engine.Drop(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
 
     def _rates(self, device_graph: DeviceGraph) -> Tensor:
         rows, columns = device_graph.edges.rows.cpu().numpy(), device_graph.edges.columns.cpu().numpy()
         between = rows != columns
         each = np.zeros(len(rows))
-        each[between] = rates(_centrality(device_graph, self.centrality)[rows[between]], self.edge_drop)
+        each[between] = centrality.rates(_centrality(device_graph, self.centrality)[rows[between]], self.edge_drop)
         return torch.tensor(each, device=device_graph.device)
 
 
@@ -116,15 +122,15 @@ class AdaptiveMaskFeatures(Augmentation):
     stream: ClassVar[str] = "MaskUnimportantFeatures"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view.but(mask=Mask(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
+        return view.but(mask=engine.Mask(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
 
     def _rates(self, device_graph: DeviceGraph) -> Tensor:
         importance = abs(device_graph.graph.features).T @ _centrality(device_graph, self.centrality)
-        return torch.tensor(rates(importance, self.feature_mask), device=device_graph.device)
+        return torch.tensor(centrality.rates(importance, self.feature_mask), device=device_graph.device)
 
 
 def _centrality(device_graph: DeviceGraph, name: str) -> Array:
-    measure = CENTRALITIES[name]
+    measure = centrality.CENTRALITIES[name]
     return device_graph.once(measure, lambda: measure(device_graph.graph))
 
 
@@ -157,13 +163,13 @@ class Diffuse(Augmentation):
         device_graph = view.device_graph
         return view.but(
             propagation_matrix=device_graph.once(
-                self, lambda: to_sparse_matrix(self._matrix(device_graph.graph), device_graph.device)
+                self, lambda: engine.to_sparse_matrix(self._matrix(device_graph.graph), device_graph.device)
             )
         )
 
     def _matrix(self, graph: Graph) -> sp.csr_array:
-        plain = personalised_pagerank(graph, self.ppr_alpha, self.diffusion_error)
-        return columns_to_one(plain) if self.diffusion_scale == "columns" else plain
+        plain = diffusion.personalised_pagerank(graph, self.ppr_alpha, self.diffusion_error)
+        return diffusion.columns_to_one(plain) if self.diffusion_scale == "columns" else plain
 
 
 @dataclass(frozen=True)
@@ -177,5 +183,5 @@ class EncoderDropout(Augmentation):
     def __call__(self, view: View, key: rng.Key) -> View:
         if self.dropout == 0:
             return view
-        mask = Mask(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))
-        return view.but(mask=mask, dropout=Dropout(key, self.dropout))
+        mask = engine.Mask(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))
+        return view.but(mask=mask, dropout=engine.Dropout(key, self.dropout))

@@ -1,7 +1,17 @@
 """Data sets by name, their files, and their splits."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from clnr.datasets.catalog import DATASETS, Dataset, find, load
-from clnr.datasets.noise import pairs_of, unjoined, with_noise
-from clnr.datasets.splits import split_of
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from clnr.datasets.noise import pairs_of, unjoined, with_noise
+    from clnr.datasets.splits import split_of
+else:
+    pairs_of, unjoined, with_noise = (lazy("clnr.datasets.noise", name) for name in ("pairs_of", "unjoined", "with_noise"))
+    split_of = lazy("clnr.datasets.splits", "split_of")
 
 __all__ = ["DATASETS", "Dataset", "find", "load", "pairs_of", "split_of", "unjoined", "with_noise"]

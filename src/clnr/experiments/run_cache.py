@@ -12,18 +12,20 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clnr.datasets.catalog import OLD_NAMES
-from clnr.engine import Engine
 from clnr.errors import RunCacheError
 from clnr.experiments.results import Run
-from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.support import code_digest, environment
 from clnr.support.humanize import shortened
 from clnr.support.paths import state_folder
+
+if TYPE_CHECKING:
+    from clnr.engine import Engine
+    from clnr.graph import Graph
 
 # Columns keep the names that they were made with, also where a field has a better one by now.
 _NAMED = {"parallel_seeds": "together", "extra_metrics": "more"}

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.engine import Operators
 from clnr.nn.hyper_parameters import HyperParameter
 from clnr.nn.layers import Parameters
-from clnr.nn.lazy_linear import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import Rows
 
 # What encoders share.
 _PAPER = "paper, section 3"

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from clnr import rng
-from clnr.engine import Operators
 from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, PlainEncoder
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, glorot
-from clnr.nn.lazy_linear import formed
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import formed
+else:
+    torch = lazy("torch")
+    formed = lazy("clnr.nn.lazy_linear", "formed")
 
 
 @dataclass(frozen=True)

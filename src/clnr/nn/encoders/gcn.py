@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from clnr import rng
-from clnr.engine import Operators
 from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
 from clnr.nn.layers import Parameters, batch_norm, convolution_layers, norms, prelu, prelu_weights
-from clnr.nn.lazy_linear import Affine, Rows, formed
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import Affine, Rows, formed
+else:
+    Affine, formed = (lazy("clnr.nn.lazy_linear", name) for name in ("Affine", "formed"))
 
 
 def _convolutions(parameters: Parameters, operators: Operators, layers: int, after: Callable[[Tensor, int], Tensor]) -> Tensor:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from clnr import rng
-from clnr.engine import Operators
 from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
 from clnr.nn.encoders.gcn import GCN
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
-from clnr.nn.lazy_linear import Affine, Rows, formed, multiplied
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import Affine, Rows, formed, multiplied
+else:
+    Affine, formed, multiplied = (lazy("clnr.nn.lazy_linear", name) for name in ("Affine", "formed", "multiplied"))
 
 
 @dataclass(frozen=True)

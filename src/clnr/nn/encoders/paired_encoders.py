@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.engine import Operators
 from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, Encoder
 from clnr.nn.encoders.gcn import BatchGCN, PReLUGCN
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.lazy_linear import Rows
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import Rows
+else:
+    torch = lazy("torch")
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,11 @@ class MomentumEncoder(Encoder):
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
         return self._one.embed(sub_dict(parameters, "online"), eval_views)
 
-    @torch.no_grad()
     def update_ema(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:
         step = (1 - self.momentum) * (1 + torch.cos(math.pi * torch.as_tensor((epoch + 1) / epochs))) / 2
-        for name, value in sub_dict(parameters, "target").items():
-            value.lerp_(parameters[f"online.{name}"], step.to(value.dtype))
+        with torch.no_grad():
+            for name, value in sub_dict(parameters, "target").items():
+                value.lerp_(parameters[f"online.{name}"], step.to(value.dtype))
 
 
 @dataclass(frozen=True)
