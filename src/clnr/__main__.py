@@ -1,4 +1,4 @@
-"""The entry point of the command line. Ctrl-C works from its first line on, also while torch is imported, which takes seconds."""
+"""The entry point of the command line. Ctrl-C works at any time, also in the seconds in which torch is imported."""
 
 from __future__ import annotations
 

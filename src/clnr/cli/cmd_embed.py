@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr import methods
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, app, out, say, tell
 from clnr.cli.cmd_run import used
 from clnr.errors import ClnrError, DataError
-from clnr.methods import Method
-from clnr.methods.recipe import Recipe, parse
 from clnr.support.atomic_io import check_folder, reserved, resolved, whole_folder
 from clnr.support.console import Table
 from clnr.support.humanize import counted, duration
@@ -24,6 +21,8 @@ if TYPE_CHECKING:
     from clnr.embedding.fitting import EmbeddingResult
     from clnr.embedding.preflight import Preflight
     from clnr.engine import Engine
+    from clnr.methods import Method
+    from clnr.methods.recipe import Recipe
     from clnr.support.progress import Bar
     from clnr.tables import TableGraph
 
@@ -45,7 +44,7 @@ def embed(
     name: Annotated[str | None, typer.Option(help="That of names, to show and search; still a feature if it was one.")] = None,
     moment: Annotated[str | None, typer.Option("--time", help="A column of times, which is no feature.")] = None,
     directed: Annotated[bool, typer.Option("--directed", help="An edge holds one way only.")] = False,
-    method: Annotated[str, typer.Option(help="See: clnr ls methods.")] = methods.CLNR.name,
+    method: Annotated[str, typer.Option(help="See: clnr ls methods.")] = "CLNR",
     assign: Assign = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
     hold_out: Annotated[float, typer.Option(help="Share of edges kept from training to score by; 0 for none.")] = 0.05,
@@ -67,11 +66,13 @@ def embed(
 
     With --model, tables are added to the graph of before and embedded with what was learned then.
     """
+    from clnr import methods
     from clnr.embedding.artifact import OWNED_FILES, RECIPE, load_folder
     from clnr.embedding.export import check_forms, chosen_forms
     from clnr.embedding.tuning import tune
     from clnr.engine import choose
     from clnr.experiments.run import check_seed
+    from clnr.methods.recipe import parse
     from clnr.support.progress import progress_bar
     from clnr.tables import read_tables
     from clnr.training.checkpoint import check_checkpoint, checkpoint_of, remove_checkpoint
@@ -144,6 +145,8 @@ def _prepared(read: TableGraph, method: Method, changes: Mapping[str, Any], engi
 
 
 def _untaught(method: Method) -> DataError:
+    from clnr import methods
+
     return DataError(
         f"{method.name} is supervised, and no column has labels to teach it by; name one of --nodes with --label, or choose a "
         f"method that needs none, as {methods.CLNR.name}"

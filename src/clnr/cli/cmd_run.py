@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr import datasets, methods
-from clnr.cli import console_tables
 from clnr.cli.app import OPTIMISTIC, Assign, DatasetName, Device, Json, MethodName, Precision, Quiet, app, choose_pair, out, say
 from clnr.errors import ClnrError, RecipeError, RunCacheError
-from clnr.experiments.results import Summary, without_nan
-from clnr.methods import Method
-from clnr.methods.presets import Published, preset
-from clnr.methods.recipe import Recipe, parse
 
 if TYPE_CHECKING:
     from clnr.engine import Engine
+    from clnr.experiments.results import Summary
+    from clnr.methods import Method
+    from clnr.methods.presets import Published
+    from clnr.methods.recipe import Recipe
 
 _STOPPED = "stopped; finished runs are in the run cache, and the same command without --rerun resumes"
-_BASELINES = (methods.RAW, methods.UNTRAINED)
 
 Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, searched first.")]
@@ -48,13 +45,16 @@ def run_command(
 
     Without METHOD, raw features and the untrained encoder are evaluated beside CLNR.
     """
+    from clnr import methods
+    from clnr.cli import console_tables
     from clnr.engine import choose
+    from clnr.methods.recipe import parse
 
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
-        lineup = [*((each, recipe) for each in _BASELINES), *lineup]
+        lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
     rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
     if as_json:
         print(json.dumps(rows[-1][0].to_dict()))
@@ -82,8 +82,11 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on DATASET with the same seeds and splits, by a paired test of the first against each other."""
+    from clnr import datasets, methods
+    from clnr.cli import console_tables
     from clnr.engine import choose
     from clnr.experiments.comparison import Comparison
+    from clnr.methods.recipe import parse
 
     if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
         raise ClnrError(f"'{dataset}' is a method; those go after --methods, the data set before it")
@@ -133,11 +136,15 @@ def search(
     quiet: Quiet = False,
 ) -> None:
     """Search a grid of hyper-parameters of METHOD on DATASET by validation accuracy; the test labels are hidden."""
+    from clnr import datasets
+    from clnr.cli import console_tables
     from clnr.datasets.download import download
     from clnr.engine import choose
     from clnr.experiments.grid_search import Trial, best_first, grid, try_all
+    from clnr.experiments.results import without_nan
     from clnr.experiments.run_cache import RunCache
     from clnr.experiments.runner import Session
+    from clnr.methods.recipe import parse
     from clnr.support import environment
     from clnr.support.progress import progress_bar
 
@@ -174,6 +181,8 @@ def search(
 
 
 def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
+    from clnr.methods.presets import preset
+
     return preset(method, dataset).recipe.but(**used(method, changes))
 
 
@@ -210,9 +219,11 @@ def _all_runs(
     quiet: bool,
 ) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
     """The runs of each method of a line-up with its published result, and the failures to write them to the run cache."""
+    from clnr import datasets
     from clnr.datasets.download import download
     from clnr.experiments.run_cache import RunCache
     from clnr.experiments.runner import Session
+    from clnr.methods.presets import preset
     from clnr.support.progress import progress_bar
 
     run_cache = RunCache()
