@@ -9,8 +9,7 @@ import pytest
 
 from clnr.datasets import DATASETS
 from clnr.errors import RecipeError, UnknownName
-from clnr.methods import CLNR, METHODS, UNTRAINED
-from clnr.methods import presets
+from clnr.methods import CLNR, METHODS, UNTRAINED, presets
 from clnr.methods.presets import ANY, Published, preset
 from clnr.methods.recipe import OLD_KEYS, Recipe, parse, recipe_keys, with_current_keys
 from clnr.support.deprecation import RenamedWarning
@@ -84,7 +83,12 @@ def test_recipes_are_the_papers(line):
     values = preset(CLNR, dataset).recipe.to_dict()
     assert [values[name] for name in COLUMNS.split()] == [float(number) for number in numbers]
     assert values["encoder"] == ("mlp" if dataset == "cs" else "gcn")
-    assert (values["hidden"], values["feature_mask_mode"], values["sampled_nodes"], values["probe_steps"]) == (512, "columns", 1024, 2000)
+    assert (values["hidden"], values["feature_mask_mode"], values["sampled_nodes"], values["probe_steps"]) == (
+        512,
+        "columns",
+        1024,
+        2000,
+    )
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)

@@ -491,7 +491,10 @@ class Unfinished(Postprocess):
         ({"postprocess": (Thawed,)}, "New, postprocess: Thawed is not declared with"),
         ({"postprocess": (Contrary,)}, "New: Backbone and Contrary declare layers differently; share one declaration, or"),
         ({"postprocess": (OutOfRange,)}, "New, postprocess: OutOfRange declares a default that .* from 0 to 1, not 2.0"),
-        ({"postprocess": (Unfilled,)}, "New, postprocess: Unfilled does not declare sharpness, as in: sharpness: float = hyper_"),
+        (
+            {"postprocess": (Unfilled,)},
+            "New, postprocess: Unfilled does not declare sharpness, as in: sharpness: float =",
+        ),
         ({"postprocess": (Unfinished,)}, "New, postprocess: Unfinished does not define __call__"),
         ({"views": UNIFORM}, "New: views are a tuple of one tuple of parts for each view"),
         ({"views": (UNIFORM, (Standardize,))}, "New, views: Standardize is no subclass of Augmentation"),

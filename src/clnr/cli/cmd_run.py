@@ -15,7 +15,6 @@ from clnr.cli.app import OPTIMISTIC, Assign, DatasetName, Device, Json, MethodNa
 from clnr.errors import ClnrError, RecipeError, RunCacheError
 
 if TYPE_CHECKING:
-    from clnr.engine import Engine
     from clnr.experiments.results import Summary
     from clnr.methods import Method
     from clnr.methods.presets import Published
@@ -47,7 +46,6 @@ def run_command(
     """
     from clnr import methods
     from clnr.cli import console_tables
-    from clnr.engine import choose
     from clnr.methods.recipe import parse
 
     chosen, name = choose_pair(method, dataset)
@@ -55,7 +53,7 @@ def run_command(
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
         lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
-    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, again, quiet)
     if as_json:
         print(json.dumps(rows[-1][0].to_dict()))
     else:
@@ -84,8 +82,6 @@ def compare(
     """Compare methods on DATASET with the same seeds and splits, by a paired test of the first against each other."""
     from clnr import datasets, methods
     from clnr.cli import console_tables
-    from clnr.engine import choose
-    from clnr.experiments.comparison import Comparison
     from clnr.methods.recipe import parse
 
     if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
@@ -105,7 +101,10 @@ def compare(
     for each in chosen:
         own = {key: value for key, value in changes.items() if key in each.keys}
         lineup.append((each, _recipe(each, name, own)))
-    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, again, quiet)
+
+    from clnr.experiments.comparison import Comparison
+
     made, published = (list(column) for column in zip(*rows, strict=True))
     compared = Comparison.of(made)
     if as_json:
@@ -138,18 +137,20 @@ def search(
     """Search a grid of hyper-parameters of METHOD on DATASET by validation accuracy; the test labels are hidden."""
     from clnr import datasets
     from clnr.cli import console_tables
-    from clnr.datasets.download import download
-    from clnr.engine import choose
-    from clnr.experiments.grid_search import Trial, best_first, grid, try_all
     from clnr.experiments.results import without_nan
-    from clnr.experiments.run_cache import RunCache
-    from clnr.experiments.runner import Session
     from clnr.methods.recipe import parse
-    from clnr.support import environment
-    from clnr.support.progress import progress_bar
 
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
+
+    from clnr.datasets.download import download
+    from clnr.engine import choose
+    from clnr.experiments.grid_search import Trial, best_first, grid, try_all
+    from clnr.experiments.run_cache import RunCache
+    from clnr.experiments.runner import Session
+    from clnr.support import environment
+    from clnr.support.progress import progress_bar
+
     trials = [Trial(changes, recipe.but(**used(chosen, changes))) for changes in grid(values or [])]
     for key in trials[0].changes:
         if key in chosen.measuring:
@@ -213,21 +214,24 @@ def _all_runs(
     lineup: list[tuple[Method, Recipe]],
     dataset: str,
     seeds: int,
-    engine: Engine,
+    device: str,
+    precision: str,
     data_root: Path | None,
     again: bool,
     quiet: bool,
 ) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
     """The runs of each method of a line-up with its published result, and the failures to write them to the run cache."""
+    _positive(seeds)
+
     from clnr import datasets
     from clnr.datasets.download import download
+    from clnr.engine import choose
     from clnr.experiments.run_cache import RunCache
     from clnr.experiments.runner import Session
     from clnr.methods.presets import preset
     from clnr.support.progress import progress_bar
 
-    run_cache = RunCache()
-    _positive(seeds)
+    engine, run_cache = choose(device, precision), RunCache()
     run_cache.prepare()
     with stoppable(_STOPPED), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
