@@ -130,7 +130,11 @@ def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
 def test_the_python_of_the_page_on_choosing_runs(capsys):
     """On a small graph in place of Cora, and with fewer dimensions."""
     ((_, block),) = blocks("guides/choosing.md", "python")
-    block = block.replace('load("cora")', "small").replace("256", "4").replace("train_size=0.1", "train_size=0.5")
+    block = (
+        block.replace('load("cora")', "small")
+        .replace("256", "4")
+        .replace("ShuffleSplit(5, train_size=0.1", "ShuffleSplit(2, train_size=0.5")
+    )
     exec(compile(block, "choosing.md", "exec"), {"small": tiny(nodes=90, edges=200, sparse=True)})
     assert len(capsys.readouterr().out.splitlines()) == 4
 
@@ -167,6 +171,24 @@ def test_commands_and_their_options_exist(line):
         name, *rest = words.removeprefix("clnr ").split()
         options = {option for parameter in known[name].params for option in parameter.opts}
         assert {word for word in rest if word.startswith("--")} <= options
+
+
+ELSEWHERE = {"--contenders", "--pyg-loss", "--strict"}
+"""Options of benchmarks and of other programs."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_options_that_the_text_names_exist(page):
+    """Those of before a release are the changelog's."""
+    from typer.main import get_command
+
+    from clnr.cli import app
+
+    commands = get_command(app).commands.values()
+    known = {option for command in commands for parameter in command.params for option in parameter.opts} | ELSEWHERE
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    inline = [word for code in re.findall(r"`([^`\n]+)`", text) if "benchmarks." not in code for word in code.split()]
+    assert {word for word in inline if re.fullmatch(r"--[a-z-]+", word)} <= known
 
 
 def test_the_api_page_has_every_public_name():
