@@ -85,6 +85,12 @@ def test_the_readme_fits_two_screens():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
 
 
+def test_the_citation_names_this_version():
+    import clnr
+
+    assert f"\nversion: {clnr.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
 def test_the_python_of_the_page_on_reproducing_runs(capsys):
     """On a small graph in place of Cora, whose sizes are those of the catalogue."""
     cora, names = DATASETS["cora"], {"small": tiny()}
