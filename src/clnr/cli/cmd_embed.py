@@ -30,7 +30,7 @@ from clnr.methods.recipe import Recipe, parse
 from clnr.support import environment
 from clnr.support.atomic_io import check_folder, reserved, resolved, whole_folder
 from clnr.support.console import Table
-from clnr.support.humanize import counted, duration
+from clnr.support.humanize import duration, plural
 from clnr.support.progress import Bar, progress_bar
 from clnr.tables import TableGraph, read_tables
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, checkpoint_of, remove_checkpoint
@@ -172,7 +172,7 @@ def _with_model(kept: EmbeddingResult, tables: dict[str, Any], alone: bool, engi
     read = read_tables(**tables, **earlier)
     bar.remark(in_a_line(facts_of(read.graph)))
     if not alone:
-        bar.remark(f"- {counted(read.graph.num_nodes - kept.read.graph.num_nodes, 'new node')}")
+        bar.remark(f"- {plural(read.graph.num_nodes - kept.read.graph.num_nodes, 'new node')}")
     for line in done_about(read):
         bar.remark(f"- {line}")
     return grown(kept, read, engine)
@@ -236,7 +236,7 @@ def _tell_outcome(outcome: EmbeddingResult, folder: Path, seconds: float, as_jso
         told_all = {"folder": str(folder), "graph": facts_of(graph), **size, **scores, "remarks": remarks, "files": files}
         print(json.dumps(without_nan({"nodes": graph.num_nodes, **told_all})))
         return
-    head = f"{counted(graph.num_nodes, 'node')} in {outcome.z.shape[1]} dimensions, {duration(seconds)}: {folder}"
+    head = f"{plural(graph.num_nodes, 'node')} in {outcome.z.shape[1]} dimensions, {duration(seconds)}: {folder}"
     out.print(head, style="bold")
     table = Table("score" if trained else "score of the training", "value", box=None, pad_edge=False)
     for name, value in told(outcome.scores):
