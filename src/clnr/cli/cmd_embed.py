@@ -28,7 +28,7 @@ from clnr.experiments.runner import first_use
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse
 from clnr.support import environment
-from clnr.support.atomic_io import check_folder, reserved, resolved, whole_folder
+from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.console import Table
 from clnr.support.humanize import duration, plural
 from clnr.support.progress import Bar, progress_bar
@@ -99,7 +99,7 @@ def embed(
     if folder is None:
         raise ClnrError("--out FOLDER says where to write; see: clnr embed --help")
     began = time.perf_counter()
-    with reserved(folder, OWNED_FILES), progress_bar(quiet) as bar:
+    with reserve_folder(folder, OWNED_FILES), progress_bar(quiet) as bar:
         finished = resume and (folder / RECIPE).is_file()
         if force or not finished:
             check_folder(folder, force, OWNED_FILES)
@@ -216,8 +216,8 @@ def _train(
 
 
 def _write(outcome: EmbeddingResult, folder: Path, force: bool, forms: list[str], report: bool) -> None:
-    page = html(outcome, resolved(folder).name) if report else None
-    with whole_folder(folder, force, OWNED_FILES) as part:
+    page = html(outcome, resolve_path(folder).name) if report else None
+    with atomic_folder(folder, force, OWNED_FILES) as part:
         save_folder(outcome, part)
         for form in forms:
             name, write = FORMS[form]

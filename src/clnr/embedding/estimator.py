@@ -27,7 +27,7 @@ from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import of_kind, path_of, whole
-from clnr.support.atomic_io import check_folder, reserved, whole_folder
+from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder
 from clnr.tables import TableGraph, read_tables
 
 
@@ -174,9 +174,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         path, force = path_of("folder", folder), of_kind("force", force, bool | np.bool_, "True or False")
-        with reserved(path, OWNED_FILES):
+        with reserve_folder(path, OWNED_FILES):
             check_folder(path, force, OWNED_FILES)
-            with whole_folder(path, force, OWNED_FILES) as part:
+            with atomic_folder(path, force, OWNED_FILES) as part:
                 save_folder(self._outcome, part)
 
     @classmethod

@@ -16,7 +16,7 @@ from clnr.paper import drawing, figures, result_tables
 from clnr.paper.result_set import Holdings
 from clnr.paper.scope import Batch, Scope
 from clnr.paper.table_format import Sheet
-from clnr.support.atomic_io import write_whole
+from clnr.support.atomic_io import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ class Exhibit:
         figure = self.draw(scope, holdings) if self.draw else None
         if figure is None:
             return write_sheet(sheet, folder)
-        pictures = [write_whole(folder / f"{self.name}.{form}", _picture(figure, form)) for form in ("png", "svg")]
+        pictures = [write_atomic(folder / f"{self.name}.{form}", _picture(figure, form)) for form in ("png", "svg")]
         return [*pictures, *write_sheet(sheet, folder, f"![{sheet.title}]({self.name}.png)")]
 
 
@@ -63,7 +63,7 @@ def write_sheet(sheet: Sheet, folder: Path, above: str = "") -> list[Path]:
     if above:
         text = text.replace("\n\n", f"\n\n{above}\n\n", 1)
     forms = {"md": text, "tex": sheet.latex(), "csv": sheet.csv()}
-    return [write_whole(folder / f"{sheet.name}.{end}", content.encode()) for end, content in forms.items()]
+    return [write_atomic(folder / f"{sheet.name}.{end}", content.encode()) for end, content in forms.items()]
 
 
 _OF_A_RUN = (
@@ -82,7 +82,7 @@ def write_runs(holdings: Holdings, batches: Iterable[Batch], folder: Path) -> Pa
         values = (getattr(run, name) for name in _OF_A_RUN)
         told = [f"{value:.6g}" if isinstance(value, float) else value for value in values]
         writer.writerow([*told, run.versions["code"], changed])
-    return write_whole(folder / "runs.csv", out.getvalue().encode())
+    return write_atomic(folder / "runs.csv", out.getvalue().encode())
 
 
 def _nothing(scope: Scope) -> list[Batch]:
