@@ -36,7 +36,7 @@ from clnr.experiments.results import without_nan
 from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.validation import checked_csr
+from clnr.graph.sparse_formats import check_csr
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import misfit
@@ -223,10 +223,10 @@ def _graph(arrays: Mapping[str, Array], ids: Array) -> Graph:
     if "x" in arrays:
         features: Any = arrays["x"]
     else:
-        features = checked_csr(arrays["x.values"], arrays["x.columns"], arrays["x.start"], (nodes, width))
+        features = check_csr(arrays["x.values"], arrays["x.columns"], arrays["x.start"], (nodes, width))
     if features.shape != (nodes, width):
         raise DataError("features are not of the size that it says")
-    links = checked_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
+    links = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
     target = np.repeat(np.arange(nodes), np.diff(links.indptr))
     weight, labels = arrays.get("edges.weight"), arrays.get("labels")
     return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids)

@@ -40,3 +40,8 @@ def shorten(text: str, most: int) -> str:
         return text
     left = most - len(_GAP)
     return f"{text[: left - left // 2]}{_GAP}{text[len(text) - left // 2 :]}"
+
+
+def describe_error(error: Exception) -> str:
+    """An error's message as one line of at most 200 characters; the name of its type where it has no message."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
