@@ -17,6 +17,7 @@ from clnr.paper.result_set import Holdings
 from clnr.paper.scope import Batch, Scope
 from clnr.paper.table_format import Sheet
 from clnr.support.atomic_io import write_atomic
+from clnr.support.optional import import_optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,6 +116,12 @@ def needs(exhibits: Iterable[Exhibit], scope: Scope) -> list[Batch]:
     by_worth = sorted(exhibits, key=lambda each: _WORTH.index(each.name) if each.name in _WORTH else -1)
     batches = [batch for exhibit in by_worth for batch in exhibit.needs(scope)]
     return sorted(batches, key=lambda batch: batch.method not in _OF_THE_PAPER)
+
+
+def check_drawable(exhibits: Iterable[Exhibit]) -> None:
+    """Fail before the runs, not after them, if one is a figure and there is no matplotlib."""
+    if any(exhibit.draw for exhibit in exhibits):
+        import_optional("matplotlib.figure", "drawing figures", "figures")
 
 
 def _picture(figure: Figure, form: str) -> bytes:
