@@ -62,7 +62,6 @@ WRONG = {
 
 QUICK = Recipe(epochs=1, hidden=8, dimension=4, probe_steps=5)
 GRAPH = tiny()
-PYG = GRAPH.to_pyg()
 NETWORK = networkx.path_graph(5)
 for node in NETWORK:
     NETWORK.nodes[node].update(x=[1.0, float(node)], label=node % 2)

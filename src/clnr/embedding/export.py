@@ -14,6 +14,7 @@ from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.validation import as_ids
+from clnr.support.optional import import_optional
 
 if TYPE_CHECKING:
     import pyarrow
@@ -129,4 +130,6 @@ def chosen_forms(words: list[str]) -> list[str]:
     for name in names:
         if name not in FORMS:
             raise UnknownName("form", name, FORMS)
+    if "pyg" in names:
+        import_optional("torch_geometric.data", "the form pyg", "pyg")
     return list(dict.fromkeys(names))
