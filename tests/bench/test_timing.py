@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from clnr.bench import generated, growing, measure
-from clnr.bench.pyg_baseline import PlainCLNR
 from clnr.engine import cpu
 from clnr.methods.recipe import Recipe
 from tests import oracles
 from tests.conftest import tiny
+
+PlainCLNR = pytest.importorskip("clnr.bench.pyg_baseline").PlainCLNR
 
 SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10)
 

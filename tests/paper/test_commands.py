@@ -16,6 +16,8 @@ from clnr.paper.claims import CLAIMS
 from clnr.paper.exhibits import EXHIBITS
 from tests.cli.test_cli import assert_refused, entry_point
 
+pytest.importorskip("matplotlib")
+
 SMALL = ("--datasets", "toy", "--methods", "CLNR,GRACE", "--seeds", "1", "--quick", "--device", "cpu")
 
 

@@ -14,6 +14,8 @@ from clnr.paper.scope import SETS, Scope
 from tests.paper.made import made, record_of
 from tests.paper.test_figures import filled
 
+pytest.importorskip("matplotlib")
+
 SCOPE = Scope(seeds=2)
 
 

@@ -11,6 +11,8 @@ from clnr.paper.run_index import Archive, Terms
 from clnr.paper.scope import Scope
 from tests.paper.made import made, record_of
 
+pytest.importorskip("matplotlib")
+
 SCOPE = Scope(seeds=2)
 
 

@@ -19,6 +19,7 @@ from clnr.graph import Graph
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
+from clnr.support.optional import import_optional
 from clnr.training.loop import fit
 
 _EDGES_PER_NODE = 14
@@ -70,6 +71,8 @@ def plain(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
 
 def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: int, rival: bool = True) -> Measured:
     """Both contenders in turns, or clnr alone."""
+    if rival:
+        import_optional("torch_geometric", "the comparison with plain PyG", "pyg")
     contenders: dict[str, Callable[..., float]] = {"ours": ours} | ({"plain": plain} if rival else {})
     times: dict[str, list[float]] = {name: [] for name in contenders}
     peaks = dict.fromkeys(contenders, 0)

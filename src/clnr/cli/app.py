@@ -11,9 +11,9 @@ from typer.core import TyperGroup
 from clnr import datasets, methods
 from clnr.errors import ClnrError
 from clnr.methods import Method
-from clnr.support.console import Console, shown
+from clnr.support.console import Console, printable
 from clnr.support.deprecation import renamed
-from clnr.support.humanize import shortened, visible
+from clnr.support.humanize import escape_control, shorten
 from clnr.version import __version__
 
 OLD_OPTIONS = {
@@ -78,9 +78,9 @@ def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
 def say(text: str) -> None:
     """One line on standard error, if there is one."""
     if sys.stderr:
-        print(f"clnr: {shortened(visible(text), _LONGEST)}", file=sys.stderr)
+        print(f"clnr: {shorten(escape_control(text), _LONGEST)}", file=sys.stderr)
 
 
 def tell(text: str) -> None:
     """Lines on standard output."""
-    print(shown(text))
+    print(printable(text))

@@ -28,9 +28,9 @@ from clnr.experiments.runner import first_use
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse
 from clnr.support import environment
-from clnr.support.atomic_io import check_folder, reserved, resolved, whole_folder
+from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.console import Table
-from clnr.support.humanize import counted, duration
+from clnr.support.humanize import duration, plural
 from clnr.support.progress import Bar, progress_bar
 from clnr.tables import TableGraph, read_tables
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, checkpoint_of, remove_checkpoint
@@ -99,7 +99,7 @@ def embed(
     if folder is None:
         raise ClnrError("--out FOLDER says where to write; see: clnr embed --help")
     began = time.perf_counter()
-    with reserved(folder, OWNED_FILES), progress_bar(quiet) as bar:
+    with reserve_folder(folder, OWNED_FILES), progress_bar(quiet) as bar:
         finished = resume and (folder / RECIPE).is_file()
         if force or not finished:
             check_folder(folder, force, OWNED_FILES)
@@ -172,7 +172,7 @@ def _with_model(kept: EmbeddingResult, tables: dict[str, Any], alone: bool, engi
     read = read_tables(**tables, **earlier)
     bar.remark(in_a_line(facts_of(read.graph)))
     if not alone:
-        bar.remark(f"- {counted(read.graph.num_nodes - kept.read.graph.num_nodes, 'new node')}")
+        bar.remark(f"- {plural(read.graph.num_nodes - kept.read.graph.num_nodes, 'new node')}")
     for line in done_about(read):
         bar.remark(f"- {line}")
     return grown(kept, read, engine)
@@ -216,8 +216,8 @@ def _train(
 
 
 def _write(outcome: EmbeddingResult, folder: Path, force: bool, forms: list[str], report: bool) -> None:
-    page = html(outcome, resolved(folder).name) if report else None
-    with whole_folder(folder, force, OWNED_FILES) as part:
+    page = html(outcome, resolve_path(folder).name) if report else None
+    with atomic_folder(folder, force, OWNED_FILES) as part:
         save_folder(outcome, part)
         for form in forms:
             name, write = FORMS[form]
@@ -236,7 +236,7 @@ def _tell_outcome(outcome: EmbeddingResult, folder: Path, seconds: float, as_jso
         told_all = {"folder": str(folder), "graph": facts_of(graph), **size, **scores, "remarks": remarks, "files": files}
         print(json.dumps(without_nan({"nodes": graph.num_nodes, **told_all})))
         return
-    head = f"{counted(graph.num_nodes, 'node')} in {outcome.z.shape[1]} dimensions, {duration(seconds)}: {folder}"
+    head = f"{plural(graph.num_nodes, 'node')} in {outcome.z.shape[1]} dimensions, {duration(seconds)}: {folder}"
     out.print(head, style="bold")
     table = Table("score" if trained else "score of the training", "value", box=None, pad_edge=False)
     for name, value in told(outcome.scores):

@@ -16,7 +16,7 @@ from clnr.embedding.neighbors import Neighbours
 from clnr.embedding.report_data import html
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import CSR
-from clnr.support.atomic_io import resolved, write_whole
+from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.support.console import Table
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What clnr embed wrote.")]
@@ -84,7 +84,7 @@ def report(
     outcome = load_folder(folder)
     if name is not None:
         outcome = name_nodes(outcome, name, folder)
-    path = write_whole(folder / REPORT, html(outcome, resolved(folder).name))
+    path = write_atomic(folder / REPORT, html(outcome, resolve_path(folder).name))
     tell(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
         say(f"no browser could be opened; open {path.absolute()}")

@@ -21,7 +21,7 @@ from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.experiments.run_cache import RunCache
 from clnr.paper import claims as claiming
 from clnr.paper.executor import Site, do_all
-from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_runs, write_sheet
+from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, check_drawable, needs, write_runs, write_sheet
 from clnr.paper.plan import Job, Plan, plan
 from clnr.paper.result_set import Holdings
 from clnr.paper.run_index import Archive, Terms
@@ -168,6 +168,8 @@ def _numbered(kind: str, exhibits: tuple[Exhibit, ...], number: int) -> Exhibit:
 def _holdings(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> Holdings | None:
     """What some tables and figures are filled from, made now as far as it is missing; None where only a plan was asked for."""
     _check_folder(folder)
+    if not asked.only_plan:
+        check_drawable(exhibits)
     run_cache, batches = RunCache(), needs(exhibits, asked.scope)
     with stoppable(_KEPT), progress_bar(asked.quiet) as bar:
         fetch = _refuse if asked.as_is or asked.only_plan else partial(download, progress=bar.fetched)

@@ -36,11 +36,11 @@ from clnr.experiments.results import without_nan
 from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.validation import checked_csr
+from clnr.graph.sparse_formats import check_csr
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import misfit
-from clnr.support.atomic_io import Ours, beside, locked, resolved, write_whole
+from clnr.support.atomic_io import OwnedFiles, file_lock, resolve_path, temporary_name, write_atomic
 from clnr.support.environment import versions
 from clnr.tables import FeatureEncoder, IngestReport, TableGraph
 from clnr.tables.columns import check_columns, found
@@ -53,7 +53,7 @@ RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 TABLES, NODES, VECTORS, METRICS = "tables.json", "nodes.parquet", "embeddings.parquet", "metrics.jsonl"
 REPORT, DIGESTS = "report.html", "digests.json"
 _LOADED = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS)
-_UNFINISHED = [beside(name, what) for name in (REPORT, TABLES, DIGESTS) for what in ("part", "lock")]
+_UNFINISHED = [temporary_name(name, what) for name in (REPORT, TABLES, DIGESTS) for what in ("part", "lock")]
 _NAMES = frozenset([*_LOADED, DIGESTS, REPORT, *(name for name, _ in FORMS.values()), *_UNFINISHED])
 
 
@@ -65,7 +65,7 @@ def _marked(folder: Path) -> bool:
 
 
 _BEGIN = b"form = "
-OWNED_FILES = Ours(_NAMES, _marked)
+OWNED_FILES = OwnedFiles(_NAMES, _marked)
 """What tells a folder that clnr wrote."""
 
 
@@ -127,11 +127,11 @@ def name_nodes(kept: EmbeddingResult, column: str, folder: Path) -> EmbeddingRes
     plain = {field.name: Column("", str(field.type)) for field in columns.schema if can_name(field.type)}
     names = found(Table(str(folder / NODES), "", plain), column, (), "names")
     read = kept.read._replace(ingest_report=dataclasses.replace(kept.read.ingest_report, names=names))
-    with locked(resolved(folder)):
+    with file_lock(resolve_path(folder)):
         # Without digests in between: a folder that has none is read as well.
         (folder / DIGESTS).unlink(missing_ok=True)
-        write_whole(folder / TABLES, _tables_text(read).encode())
-        write_whole(folder / DIGESTS, _digests_text(folder))
+        write_atomic(folder / TABLES, _tables_text(read).encode())
+        write_atomic(folder / DIGESTS, _digests_text(folder))
     return dataclasses.replace(kept, read=read)
 
 
@@ -223,10 +223,10 @@ def _graph(arrays: Mapping[str, Array], ids: Array) -> Graph:
     if "x" in arrays:
         features: Any = arrays["x"]
     else:
-        features = checked_csr(arrays["x.values"], arrays["x.columns"], arrays["x.start"], (nodes, width))
+        features = check_csr(arrays["x.values"], arrays["x.columns"], arrays["x.start"], (nodes, width))
     if features.shape != (nodes, width):
         raise DataError("features are not of the size that it says")
-    links = checked_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
+    links = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
     target = np.repeat(np.arange(nodes), np.diff(links.indptr))
     weight, labels = arrays.get("edges.weight"), arrays.get("labels")
     return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.validation import adjacency_of
+from clnr.graph.sparse_formats import as_adjacency
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.source import is_frame
 from clnr.tables.structural import shape
@@ -47,7 +47,7 @@ def as_read(given: Any, feature_encoder: FeatureEncoder | None = None) -> TableG
 def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
     if features is not None:
         return TableGraph(Graph.from_scipy(matrix, features), None)
-    entries = adjacency_of(matrix)
+    entries = as_adjacency(matrix)
     bare = Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32))
     return _by_structure(bare, bare.node_ids, feature_encoder)
 

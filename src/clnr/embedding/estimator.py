@@ -26,8 +26,8 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support.arguments import of_kind, path_of, whole
-from clnr.support.atomic_io import check_folder, reserved, whole_folder
+from clnr.support.arguments import check_int, check_path, check_type
+from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder
 from clnr.tables import TableGraph, read_tables
 
 
@@ -163,7 +163,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             approximate: By an index (usearch): faster where there are millions of nodes, and now and then it misses one.
         """
         check_is_fitted(self)
-        k, approximate = whole("k", k), of_kind("approximate", approximate, bool | np.bool_, "True or False")
+        k, approximate = check_int("k", k), check_type("approximate", approximate, bool | np.bool_, "True or False")
         near = self._neighbours.nearest([self._lookup.place(node)], k, approximate)
         return list(zip(self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist(), strict=True))
 
@@ -173,16 +173,16 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Ids that are neither numbers, text nor times, such as tuples, are written as text; nodes are found by either.
         """
         check_is_fitted(self)
-        path, force = path_of("folder", folder), of_kind("force", force, bool | np.bool_, "True or False")
-        with reserved(path, OWNED_FILES):
+        path, force = check_path("folder", folder), check_type("force", force, bool | np.bool_, "True or False")
+        with reserve_folder(path, OWNED_FILES):
             check_folder(path, force, OWNED_FILES)
-            with whole_folder(path, force, OWNED_FILES) as part:
+            with atomic_folder(path, force, OWNED_FILES) as part:
                 save_folder(self._outcome, part)
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> NodeEmbedder:
         """Read what ``save`` or ``clnr embed`` wrote; nothing in it is ever run."""
-        outcome = load_folder(path_of("folder", folder))
+        outcome = load_folder(check_path("folder", folder))
         trained = outcome.trained
         made = cls(trained.method.name, seed=trained.seed, recipe=trained.recipe, device=device, precision=precision)
         made._keep(outcome)

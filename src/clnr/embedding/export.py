@@ -13,7 +13,8 @@ from clnr.embedding.node_ids import has_lasting_text, text_of
 from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.validation import ids_of
+from clnr.graph.validation import as_ids
+from clnr.support.optional import import_optional
 
 if TYPE_CHECKING:
     import pyarrow
@@ -74,7 +75,7 @@ def vectors_of(path: Path) -> tuple[Array, Array]:
         # Earlier versions wrote tuples as lists.
         listed = (tuple(name) if isinstance(name, list) else name for name in ids.to_pylist())
         names = np.fromiter(listed, object, table.num_rows)
-    return ids_of(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
+    return as_ids(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
 
 
 def _csv(graph: Graph, z: Array, path: Path) -> None:
@@ -129,4 +130,6 @@ def chosen_forms(words: list[str]) -> list[str]:
     for name in names:
         if name not in FORMS:
             raise UnknownName("form", name, FORMS)
+    if "pyg" in names:
+        import_optional("torch_geometric.data", "the form pyg", "pyg")
     return list(dict.fromkeys(names))

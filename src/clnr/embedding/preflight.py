@@ -19,7 +19,7 @@ from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
-from clnr.support.humanize import counted, duration, one_line
+from clnr.support.humanize import duration, one_line, plural
 from clnr.tables import IngestReport, TableGraph
 
 MOST = 100_000
@@ -104,12 +104,12 @@ def facts_of(graph: Graph) -> dict[str, str]:
         "nodes": f"{graph.num_nodes:,}",
         "edges": f"{edges:,} {'directed' if graph.directed else 'undirected'}{'' if plain else ', weighted'}",
         "features": f"{graph.num_features:,} {'sparse' if graph.sparse else 'dense'}",
-        "components": f"{parts:,}, the largest of {counted(int(np.bincount(of).max()), 'node')}" if graph.num_nodes else "0",
+        "components": f"{parts:,}, the largest of {plural(int(np.bincount(of).max()), 'node')}" if graph.num_nodes else "0",
         "nodes without an edge": f"{int((degree == 0).sum()):,}",
         "edges a node": f"{degree.mean():.1f} on average, at most {degree.max():,}" if graph.num_nodes else "0",
     }
     if graph.labels is not None:
-        facts["classes"] = f"{graph.num_classes:,}, of {counted(int((graph.labels >= 0).sum()), 'node')}"
+        facts["classes"] = f"{graph.num_classes:,}, of {plural(int((graph.labels >= 0).sum()), 'node')}"
     return facts
 
 
@@ -129,12 +129,12 @@ def done_about(read: TableGraph) -> list[str]:
     if lost := left_out(found):
         said.append(lost)
     if found.loops:
-        said.append(f"left out: {counted(found.loops, 'edge')} from a node to itself, as each node counts itself anyway")
+        said.append(f"left out: {plural(found.loops, 'edge')} from a node to itself, as each node counts itself anyway")
     if found.duplicates:
         weighted = ", weights added" if read.graph.incoming.weight is not None else ""
-        said.append(f"counted once: {counted(found.duplicates, 'row')} with an edge that was there already{weighted}")
+        said.append(f"counted once: {plural(found.duplicates, 'row')} with an edge that was there already{weighted}")
     if found.isolated:
-        said.append(f"embedded by features alone: {counted(found.isolated, 'node')} without an edge")
+        said.append(f"embedded by features alone: {plural(found.isolated, 'node')} without an edge")
     if read.feature_encoder is not None:
         said += [f"column '{column}' is not used: {reason}" for column, reason in read.feature_encoder.dropped.items()]
     return [one_line(line) for line in (*said, *found.remarks)]
@@ -144,5 +144,5 @@ def left_out(found: IngestReport) -> str | None:
     """What is lost of the edges because their ends are no nodes, if any are."""
     if not found.dangling:
         return None
-    lost = f"{counted(found.dangling, 'edge')} of {found.rows:,}"
+    lost = f"{plural(found.dangling, 'edge')} of {found.rows:,}"
     return one_line(f"left out: {lost} with an end that is no node, as '{found.first_dangling}'")

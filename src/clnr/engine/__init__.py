@@ -12,7 +12,7 @@ from clnr.engine.reference import Reference
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import Lanes, own_stream, recorded
 from clnr.errors import DeviceError
-from clnr.support.arguments import known
+from clnr.support.arguments import check_choice
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -43,7 +43,7 @@ __all__ = [
 
 def choose(device: str = "auto", precision: str = "auto") -> Engine:
     """The fastest engine for a device; ``auto`` is the GPU where there is one, and there bfloat16, else float32."""
-    device, precision = known("device", device, DEVICES), known("precision", precision, PRECISIONS)
+    device, precision = check_choice("device", device, DEVICES), check_choice("precision", precision, PRECISIONS)
     there = torch.cuda.is_available()
     if device == "cuda" and not there:
         built = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"

@@ -14,7 +14,7 @@ from clnr.graph import Split
 from clnr.methods import UNIFORM, Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
-from clnr.support.arguments import known, several
+from clnr.support.arguments import check_choice, check_list
 from clnr.training.loop import TrainingResult
 
 
@@ -66,7 +66,7 @@ MEASURES: Measures = {"clusters": clusters, "points": points, "time": time}
 
 def find_measures(names: Iterable[str]) -> Measures:
     """Further measures by their names."""
-    return {known("measure", name, MEASURES): MEASURES[name] for name in several("measures", names, str, "names")}
+    return {check_choice("measure", name, MEASURES): MEASURES[name] for name in check_list("measures", names, str, "a name")}
 
 
 def _positive_pairs(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> list[torch.Tensor]:

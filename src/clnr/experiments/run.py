@@ -27,7 +27,7 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext, Supervision
 from clnr.support import environment, memory
-from clnr.support.arguments import of_kind, several, whole
+from clnr.support.arguments import check_int, check_list, check_type
 from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all
 
 LARGEST_SEED = 2**63 - 1
@@ -97,7 +97,7 @@ def runs(
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
     engine, wanted, more = choose(device, precision), _seeds(seeds), find_measures(measures)
-    most = engine.parallel_seeds if parallel_seeds is None else max(1, whole("together", parallel_seeds))
+    most = engine.parallel_seeds if parallel_seeds is None else max(1, check_int("parallel_seeds", parallel_seeds))
     count = min(most, engine.parallel_seeds)
     groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
     return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, progress, more))
@@ -195,7 +195,7 @@ def method_of(method: Method | str) -> Method:
 
 
 def _seeds(seeds: Iterable[int]) -> list[int]:
-    wanted = [check_seed(seed) for seed in several("seeds", seeds, object, "such as range(20)")]
+    wanted = [check_seed(seed) for seed in check_list("seeds", seeds, object, "a seed, as in range(20)")]
     if len(set(wanted)) < len(wanted):
         raise RecipeError(f"seed {max(wanted, key=wanted.count)} is there twice, and would be the same run")
     return wanted
@@ -219,7 +219,7 @@ def _learn(
     checkpoint: CheckpointCallback | None = None,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The part of runs that sees no label but those of a lesson, because no other is there to be seen."""
-    of_kind("watch", progress, Callable | None, "a function of the epochs done and the loss, or None")
+    check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
     taught: dict[Recipe, dict[int, Supervision | None]] = {}
     for seed in seeds:
         supervision, own = None, recipe

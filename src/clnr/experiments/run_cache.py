@@ -22,7 +22,7 @@ from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support import code_digest, environment
-from clnr.support.humanize import shortened
+from clnr.support.humanize import shorten
 from clnr.support.paths import state_folder
 
 # Columns keep the names that they were made with, also where a field has a better one by now.
@@ -250,4 +250,4 @@ def _depth(value: Any, most: int = _LEVELS) -> int:
 
 
 def _wrong(name: str, value: Any) -> ValueError:
-    return ValueError(f"a run has {shortened(repr(value), 60)} for its {name}")
+    return ValueError(f"a run has {shorten(repr(value), 60)} for its {name}")

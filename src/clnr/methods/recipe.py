@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clnr.errors import RecipeError
-from clnr.support.arguments import known, of_kind, whole
+from clnr.support.arguments import check_choice, check_int, check_type
 
 _NOTES = "authors' runs"
 _TEXT = "paper, section 3"
@@ -71,8 +71,8 @@ class Recipe:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Recipe:
         """A recipe from a mapping; an unknown key fails with the nearest valid name."""
-        of_kind("a recipe's values", values, Mapping, "numbers by name")
-        return cls().but(**{known("recipe key", name, KEYS): value for name, value in values.items()})
+        check_type("a recipe's values", values, Mapping, "numbers by name")
+        return cls().but(**{check_choice("recipe key", name, KEYS): value for name, value in values.items()})
 
     def but(self, /, **values: Any) -> Recipe:
         """This recipe with some values changed.
@@ -85,12 +85,12 @@ class Recipe:
         clnr.errors.RecipeError: epochs must be a whole number, not 'many'
         """
         for name in values:
-            known("recipe key", name, KEYS)
+            check_choice("recipe key", name, KEYS)
         return dataclasses.replace(self, **values)
 
     def of_view(self, index: int) -> Recipe:
         """The recipe as a view reads it: the second may have numbers of its own."""
-        if whole("index", index) != 1:
+        if check_int("index", index) != 1:
             return self
         own = {name: getattr(self, second) for name, second in SECOND.items()}
         return self.but(**{name: value for name, value in own.items() if value is not None})
@@ -109,7 +109,7 @@ class Recipe:
     @classmethod
     def from_toml(cls, text: str) -> Recipe:
         try:
-            return cls.of(tomllib.loads(of_kind("a recipe in TOML", text, str, "text")))
+            return cls.of(tomllib.loads(check_type("a recipe in TOML", text, str, "text")))
         except tomllib.TOMLDecodeError as error:
             raise RecipeError(f"not a recipe in TOML: {error}") from None
 
@@ -124,7 +124,7 @@ TRAINING = ("epochs", "learning_rate", "warmup", "schedule", "weight_decay", "de
 def _checked(spec: dataclasses.Field[Any], value: Any) -> Any:
     rule = spec.metadata
     if "choices" in rule:
-        return known(f"value of {spec.name}", value, rule["choices"])
+        return check_choice(f"value of {spec.name}", value, rule["choices"])
     if value is None and spec.default is None:
         return None
     whole = isinstance(spec.default, int)
@@ -143,7 +143,7 @@ def parse(assignments: list[str]) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals:
             raise RecipeError(f"'{assignment}' is not of the form key=value")
-        known("recipe key", name, KEYS)
+        check_choice("recipe key", name, KEYS)
         if SPECS[name].default is None and text.lower() == "none":
             values[name] = None
             continue

@@ -24,7 +24,7 @@ from clnr.methods.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
 from clnr.nn.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, MomentumEncoder, MultiViewEncoder, PReLUGCN
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
-from clnr.support.arguments import known, of_kind
+from clnr.support.arguments import check_choice, check_type
 
 Part = TypeVar("Part")
 
@@ -83,7 +83,7 @@ class Method:
         ('plain', 'CLNR')
         """
         for place in changes:
-            known("place of a method", place, PLACES)
+            check_choice("place of a method", place, PLACES)
         return dataclasses.replace(self, name=name, summary=summary, parent=self, **changes)
 
     @property
@@ -143,7 +143,7 @@ class Method:
 
     def build(self, recipe: Recipe) -> Model:
         """The method with a recipe's numbers in it."""
-        of_kind("recipe", recipe, Recipe, "a Recipe")
+        check_type("recipe", recipe, Recipe, "a Recipe")
         return Model(
             encoder=_fill(self.encoder, recipe),
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),

@@ -16,7 +16,8 @@ from clnr.paper import drawing, figures, result_tables
 from clnr.paper.result_set import Holdings
 from clnr.paper.scope import Batch, Scope
 from clnr.paper.table_format import Sheet
-from clnr.support.atomic_io import write_whole
+from clnr.support.atomic_io import write_atomic
+from clnr.support.optional import import_optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +54,7 @@ class Exhibit:
         figure = self.draw(scope, holdings) if self.draw else None
         if figure is None:
             return write_sheet(sheet, folder)
-        pictures = [write_whole(folder / f"{self.name}.{form}", _picture(figure, form)) for form in ("png", "svg")]
+        pictures = [write_atomic(folder / f"{self.name}.{form}", _picture(figure, form)) for form in ("png", "svg")]
         return [*pictures, *write_sheet(sheet, folder, f"![{sheet.title}]({self.name}.png)")]
 
 
@@ -63,7 +64,7 @@ def write_sheet(sheet: Sheet, folder: Path, above: str = "") -> list[Path]:
     if above:
         text = text.replace("\n\n", f"\n\n{above}\n\n", 1)
     forms = {"md": text, "tex": sheet.latex(), "csv": sheet.csv()}
-    return [write_whole(folder / f"{sheet.name}.{end}", content.encode()) for end, content in forms.items()]
+    return [write_atomic(folder / f"{sheet.name}.{end}", content.encode()) for end, content in forms.items()]
 
 
 _OF_A_RUN = (
@@ -82,7 +83,7 @@ def write_runs(holdings: Holdings, batches: Iterable[Batch], folder: Path) -> Pa
         values = (getattr(run, name) for name in _OF_A_RUN)
         told = [f"{value:.6g}" if isinstance(value, float) else value for value in values]
         writer.writerow([*told, run.versions["code"], changed])
-    return write_whole(folder / "runs.csv", out.getvalue().encode())
+    return write_atomic(folder / "runs.csv", out.getvalue().encode())
 
 
 def _nothing(scope: Scope) -> list[Batch]:
@@ -115,6 +116,12 @@ def needs(exhibits: Iterable[Exhibit], scope: Scope) -> list[Batch]:
     by_worth = sorted(exhibits, key=lambda each: _WORTH.index(each.name) if each.name in _WORTH else -1)
     batches = [batch for exhibit in by_worth for batch in exhibit.needs(scope)]
     return sorted(batches, key=lambda batch: batch.method not in _OF_THE_PAPER)
+
+
+def check_drawable(exhibits: Iterable[Exhibit]) -> None:
+    """Fail before the runs, not after them, if one is a figure and there is no matplotlib."""
+    if any(exhibit.draw for exhibit in exhibits):
+        import_optional("matplotlib.figure", "drawing figures", "figures")
 
 
 def _picture(figure: Figure, form: str) -> bytes:

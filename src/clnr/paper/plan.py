@@ -15,7 +15,7 @@ from clnr.experiments.cost import Size, training
 from clnr.paper.run_index import Archive
 from clnr.paper.scope import Batch
 from clnr.support import environment
-from clnr.support.humanize import counted, duration
+from clnr.support.humanize import duration, plural
 
 # Seconds that evaluation takes, of no machine in particular.
 _PROBE = {"cuda": 0.2, "cpu": 4.0}
@@ -66,7 +66,7 @@ class Plan:
 
     def told(self, workers: int) -> str:
         """In a line or two."""
-        said = f"{counted(self.runs, 'run')} to do, {self.recorded:,} in the record"
+        said = f"{plural(self.runs, 'run')} to do, {self.recorded:,} in the record"
         if self.jobs:
             said += f"; about {duration(self.seconds / workers)}, at most {self.memory * workers / 2**30:.1f} GiB"
         if self.guessed:

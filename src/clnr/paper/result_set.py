@@ -18,7 +18,7 @@ from clnr.graph import Graph
 from clnr.paper.run_index import Archive, place_of
 from clnr.paper.scope import Batch
 from clnr.paper.table_format import NO_DATA, NOT_RUN
-from clnr.support.humanize import counted
+from clnr.support.humanize import plural
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Holdings:
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         seconds = sum(run.seconds for run in runs)
         return (
-            f"Made by `{command}` from {counted(len(runs), 'run')}, {seeds}; {'; '.join(places)}; "
+            f"Made by `{command}` from {plural(len(runs), 'run')}, {seeds}; {'; '.join(places)}; "
             f"{'; '.join(versions)}; {when}; the runs took {seconds:,.0f} s of that machine's time."
         )
 

@@ -13,7 +13,7 @@ from clnr.paper import published
 from clnr.paper.result_set import Holdings, accuracy, mean, title_of
 from clnr.paper.scope import SETS, Batch, Scope
 from clnr.paper.table_format import NO_DATA, Cell, Row, Sheet, row
-from clnr.support.humanize import counted
+from clnr.support.humanize import plural
 
 CLNR, GRACE, CCA_SSG = methods.CLNR, methods.GRACE, methods.CCA_SSG
 
@@ -60,7 +60,7 @@ def accuracies(scope: Scope, holdings: Holdings) -> Sheet:
     usual = scope.batch(CLNR, "cora").seeds
     notes = (
         OPTIMISTIC + " *published*: the paper's table 2.",
-        f"Means and population standard deviations over {counted(usual, 'seed')}, or as many as stand in brackets; in bold, "
+        f"Means and population standard deviations over {plural(usual, 'seed')}, or as many as stand in brackets; in bold, "
         "the best strict mean of the self-supervised methods of the paper's table. GCN and GAT are judged by their own "
         f"predictions, for which both protocols are one. From {BESIDE[0].name} on: what the paper's table does not have.",
     )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clnr.errors import DataError
-from clnr.support.atomic_io import resolved, tidy, write_whole
+from clnr.support.atomic_io import remove_leftovers, resolve_path, write_atomic
 
 FORMAT_VERSION = 1
 _LONG = 40
@@ -70,12 +70,12 @@ class Checkpoint:
         host = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         told = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": _digest(done, self._about, host)}
         check_checkpoint(self.path)
-        write_whole(self.path, safetensors.torch.save(host, {_MARK: json.dumps(told)}))
+        write_atomic(self.path, safetensors.torch.save(host, {_MARK: json.dumps(told)}))
 
 
 def checkpoint_of(folder: Path) -> Path:
     """Where the state is kept of a training whose folder is to be this one."""
-    whole = resolved(folder)
+    whole = resolve_path(folder)
     return whole.with_name(f"{whole.name}.checkpoint")
 
 
@@ -87,7 +87,7 @@ def check_checkpoint(path: Path) -> None:
 
 def remove_checkpoint(path: Path) -> None:
     """Remove a checkpoint, if it is one of ours, and what a killed process has left of one."""
-    tidy(path)
+    remove_leftovers(path)
     if _is_ours(path):
         path.unlink()
 
