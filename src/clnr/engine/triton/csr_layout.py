@@ -46,7 +46,7 @@ class Structure:
     hub_items: Tensor
 
 
-def prepare(start: Tensor, columns: Tensor, values: Tensor | None, shape: tuple[int, int]) -> Structure:
+def prepare(indptr: Tensor, columns: Tensor, values: Tensor | None, shape: tuple[int, int]) -> Structure:
     """Lay out the work of a matrix in compressed rows, on the device of ``columns``.
 
     Args:
@@ -57,7 +57,7 @@ def prepare(start: Tensor, columns: Tensor, values: Tensor | None, shape: tuple[
     """
     if max(columns.numel(), *shape) >= 2**31 - SEGMENT:
         raise ValueError(f"a matrix of {shape[0]} x {shape[1]} with {columns.numel()} entries: 32-bit numbers do not reach")
-    begin = start.cpu()
+    begin = indptr.cpu()
     length = begin.diff()
     hubs = (length > SEGMENT).nonzero()[:, 0]
     hubs = hubs[length[hubs].argsort(descending=True, stable=True)]
