@@ -1,4 +1,4 @@
-"""Triton kernels for the hot operations; to be imported only where Triton is."""
+"""Triton kernels for the hot operations; importing it needs Triton."""
 
 from __future__ import annotations
 

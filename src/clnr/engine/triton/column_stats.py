@@ -1,4 +1,4 @@
-"""Work on the columns of dense rows: sums, centring, a last layer's moments and standardisation."""
+"""Column statistics of dense rows: sums, centring, standardisation, and the moments of a linear layer's output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROWS, _COLUMNS = 64, 128
 
 
 def column_sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bool = False) -> Tensor:
-    """Of each column, ``scale`` times the sum of its numbers less ``shift`` [F], or of their squares; float32 [F]."""
+    """``scale`` times the sum of each column less ``shift`` [F], or of the squares of that; float32 [F]."""
     count, width = z.shape
     z = z.contiguous()
     across = blocks(width, _COLUMNS)
@@ -40,7 +40,7 @@ def column_sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bo
 def _total(
     partial: tl.tensor, out: tl.tensor, splits: tl.tensor, F: tl.constexpr, SPLITS: tl.constexpr, COLUMNS: tl.constexpr
 ) -> None:
-    """Some columns of all parts, always in the same order."""
+    """Add up partial sums of some columns, in a fixed order."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     total = tl.zeros((SPLITS, COLUMNS), tl.float32)
     for first in range(0, splits, SPLITS):
@@ -62,7 +62,7 @@ def _sums(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """Some columns over ``each`` tiles of rows."""
+    """Sums of some columns over ``each`` tiles of rows."""
     split = tl.program_id(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     less = tl.zeros((1, COLUMNS), tl.float32)
@@ -79,7 +79,7 @@ def _sums(
 
 
 def centred(z: Tensor, mean: Tensor) -> Tensor:
-    """Rows less ``mean``, subtracted in float32 before they are rounded to their own type again."""
+    """Rows less ``mean``, subtracted in float32 and rounded to the type of the rows."""
     return _along(_centre, z, torch.empty_like(z), mean)
 
 
@@ -112,7 +112,7 @@ def _centre(
 
 @kernel()
 def _inverse(variance: tl.tensor, mean: tl.tensor, column: tl.tensor, F: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
-    """Of some columns, one over the deviation and the mean; zero for what does not vary but for rounding."""
+    """Inverse deviation and mean of some columns; the former is zero where a column is constant up to rounding."""
     v = tl.load(variance + column, mask=column < F, other=0)
     m = tl.load(mean + column, mask=column < F, other=0)
     constant = v <= 1e-12 * (v + m * m)
@@ -140,7 +140,7 @@ def _standardise(
 
 
 def standardised_backward(g: Tensor, z: Tensor, variance: Tensor, mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What ``standardised`` does to a gradient: with respect to rows, variance and mean."""
+    """The gradients of ``standardised``: of rows, variance and mean."""
     count, width = z.shape
     out = torch.empty_like(z)
     slopes = torch.empty(2, width, device=z.device, dtype=torch.float32)
@@ -165,7 +165,7 @@ def _standardise_backward(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Some columns of all rows."""
+    """The gradients of some columns."""
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inverse, middle = _inverse(variance, mean, column, F)
     plain = tl.zeros((ROWS, BLOCK), tl.float32)
