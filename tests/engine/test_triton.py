@@ -242,7 +242,7 @@ def test_standardised_columns(shape):
     expected.backward(torch.tensor(g))
     parts = [put(each) for each in (z, variance, mean)]
     near(kernels.standardised(*parts), expected.detach().numpy())
-    for got, wanted in zip(kernels.standardised_back(put(g), *parts), exact, strict=True):
+    for got, wanted in zip(kernels.standardised_backward(put(g), *parts), exact, strict=True):
         near(got, wanted.grad.numpy(), scale=20)
 
 

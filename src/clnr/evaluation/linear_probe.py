@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from clnr.engine import own_stream, recorded
+from clnr.engine import capture, own_stream
 from clnr.graph import Split
 
 _TOGETHER = 100
@@ -129,13 +129,13 @@ class _Fit:
         ]
 
     def _all(self, steps: int) -> list[tuple[Tensor, Tensor]]:
-        """So many steps, a hundred at a time; on a GPU these are recorded once and played back."""
+        """So many steps, a hundred at a time; on a GPU these are captured once and replayed."""
         device, whole = self._best.device, steps // _TOGETHER
         with own_stream(device):
             seen = [self._some(min(_TOGETHER, steps))]
             if device.type == "cuda" and whole > 2:
-                play = recorded(lambda: self._some(_TOGETHER))
-                seen += [(right.clone(), optimistic.clone()) for right, optimistic in (play() for _ in range(whole - 1))]
+                replay = capture(lambda: self._some(_TOGETHER))
+                seen += [(right.clone(), optimistic.clone()) for right, optimistic in (replay() for _ in range(whole - 1))]
             done = _TOGETHER * len(seen)
             return seen + [self._some(min(_TOGETHER, steps - begin)) for begin in range(done, steps, _TOGETHER)]
 

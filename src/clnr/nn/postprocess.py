@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from clnr import rng
-from clnr.engine.dense import PLAIN, Dense, constant
+from clnr.engine.dense import constant, inverse_deviation
 from clnr.nn.layers import Parameters, add_prefix, linear_layers, perceptron, prelu, prelu_linear, prelu_weights, sub_dict
-from clnr.nn.lazy_linear import Known, known, rescale, standardize
+from clnr.nn.lazy_linear import LazyLinear
 
 FLOOR = 1e-5
 
@@ -22,10 +22,10 @@ class Postprocess(ABC):
     """A map of rows, with parameters of its own or none.
 
     Attributes:
-        columns: Whether it looks at whole columns, and so has to be given all rows; else it may be given only some.
-        of_moments: Whether all it looks at are their means and variances, so that it may be given some rows with those of all.
+        columns: Whether it looks at whole columns and so needs all rows; else it may be given only some.
+        of_moments: Whether it looks at nothing of the columns but mean and variance, so that some rows and those suffice.
         head: Whether it is a learned projection.
-        captures: Whether a GPU can record it and play it back; not so what waits for the GPU in between.
+        cuda_graph_safe: Whether a CUDA graph can capture it: not if it waits for the GPU.
     """
 
     columns: ClassVar[bool] = True
@@ -34,15 +34,28 @@ class Postprocess(ABC):
     cuda_graph_safe: ClassVar[bool] = True
 
     def init(self, width: int, key: rng.Key) -> Parameters:
-        """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""
+        """Fresh parameters for rows of ``width`` numbers; by default none."""
         return {}
 
     @abstractmethod
-    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor: ...
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        """The map of a tensor of rows."""
 
-    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
-        """The same by an engine's own means, also of some rows whose moments are those of all, where ``of_moments``."""
-        return self(parameters, known(rows))
+    def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
+        """The same map of rows that may not be computed yet; where ``of_moments``, also of some rows only."""
+        return LazyLinear(self(parameters, rows.materialize()), dense=rows.dense)
+
+
+class MomentPostprocess(Postprocess):
+    """One that looks at nothing of the columns but mean and variance."""
+
+    of_moments: ClassVar[bool] = True
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        return self.apply(parameters, LazyLinear(z)).materialize()
+
+    @abstractmethod
+    def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear: ...
 
 
 def whiten(z: Tensor) -> Tensor:
@@ -91,29 +104,28 @@ def inverse_root(matrix: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Standardize(Postprocess):
-    """``standardize``: CLNR's choice."""
+class Standardize(MomentPostprocess):
+    r"""Columns to mean 0 and standard deviation 1 (divisor n), CLNR's choice: :math:`u_{ij} = (z_{ij} - \mu_j) / \sigma_j`.
 
-    of_moments: ClassVar[bool] = True
+    Equation 1 of the paper, with the square that is missing in print. A column that is constant up to rounding (a deviation
+    under a millionth of its size) becomes zeros, with zero gradients.
+    """
 
-    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return known(standardize(z, PLAIN))
-
-    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
-        return standardize(rows, dense)
+    def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
+        variance, mean = rows.column_moments()
+        z = rows.dense.standardised(rows.materialize(), variance, mean)
+        return rows.replaced(z, mean, lambda: inverse_deviation(variance, mean))
 
 
 @dataclass(frozen=True)
-class Rescale(Postprocess):
-    """``rescale``: one number for all columns."""
+class Rescale(MomentPostprocess):
+    """All numbers to mean 0 and standard deviation 1, as if they were one column: what the authors ran for whitening."""
 
-    of_moments: ClassVar[bool] = True
-
-    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return known(rescale(z, PLAIN))
-
-    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
-        return rescale(rows, dense)
+    def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
+        variances, means = rows.column_moments()
+        mean = means.mean()
+        scale = inverse_deviation((variances + (means - mean).square()).mean(), mean)
+        return rows.replaced((rows.materialize() - mean) * scale, mean, lambda: scale)
 
 
 @dataclass(frozen=True)

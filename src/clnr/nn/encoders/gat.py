@@ -9,9 +9,9 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine import Operators
+from clnr.engine.dense import at_least_float32
 from clnr.nn.encoders.encoder import PlainEncoder
 from clnr.nn.layers import Parameters, glorot
-from clnr.nn.lazy_linear import formed
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class GAT(PlainEncoder):
         return parameters
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        h = formed(operators.project(parameters["0.weight"]), operators.dense)
+        h = at_least_float32(operators.project(parameters["0.weight"]))
         for layer in range(self.layers):
             if layer:
                 h = operators.dropout(torch.nn.functional.elu(h), f"layer {layer}") @ parameters[f"{layer}.weight"]
