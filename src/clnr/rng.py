@@ -13,12 +13,17 @@ from __future__ import annotations
 import functools
 import math
 import zlib
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import torch
-from torch import Tensor
+from clnr.support.lazy import lazy
 
-Integer = TypeVar("Integer", int, Tensor, Any)
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+Integer = TypeVar("Integer", int, "Tensor", Any)
 
 _WORD = 0xFFFFFFFF
 _RANGE = 1 << 32
@@ -59,7 +64,7 @@ def branch(key: Key, *path: str | int | Tensor) -> Key:
     """The key of a stream below another's."""
     for word in path:
         a, b, _ = settled(key)
-        if isinstance(word, Tensor):
+        if isinstance(word, torch.Tensor):
             key = Key(a, b, word)
         else:
             key = _mixed(a, b, zlib.crc32(word.encode()) if isinstance(word, str) else word)
@@ -92,7 +97,7 @@ def keep(key: Key, rate: float | Tensor, i: Tensor, j: Tensor | int = 0) -> Tens
 
 def threshold(rate: float | Tensor) -> int | Tensor:
     """What a draw must reach to be kept."""
-    return (rate.double() * _RANGE).long() if isinstance(rate, Tensor) else int(rate * _RANGE)
+    return (rate.double() * _RANGE).long() if isinstance(rate, torch.Tensor) else int(rate * _RANGE)
 
 
 def uniform(key: Key, count: int, device: torch.device | None = None) -> Tensor:

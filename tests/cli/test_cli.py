@@ -28,7 +28,7 @@ from clnr.experiments import runner
 from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, METHODS
 from clnr.methods.presets import preset
-from clnr.methods.recipe import KEYS, Recipe
+from clnr.methods.recipe import Recipe, recipe_keys
 
 QUICK = {"epochs": 2, "probe_steps": 20, "hidden": 16, "dimension": 16}
 SET = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
@@ -106,7 +106,7 @@ def test_json_is_one_object_with_everything_and_nothing_else(clnr):
         assert isinstance(result[name], float), name
     assert isinstance(result["peak_memory_bytes"], int)
     assert result["epochs"] == QUICK["epochs"]
-    assert set(result["recipe"]) == set(KEYS)
+    assert set(result["recipe"]) == set(recipe_keys())
     assert {name: result["recipe"][name] for name in QUICK} == QUICK
     assert {"clnr", "code", "python", "torch"} <= set(result["versions"])
 
@@ -206,7 +206,7 @@ def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
         (["run", "--set", "edge_drop=nan"], "edge_drop must be from 0 to 1, not nan"),
         (["run", "--set", "temperature=0"], "temperature must be from 0.001"),
         (["run", "--set", "learning_rate=inf"], "learning_rate must be from"),
-        (["run", "--set", "drop=pair"], "unknown value of drop 'pair'; did you mean 'pairs'?"),
+        (["run", "--set", "edge_drop_mode=pair"], "unknown value of edge_drop_mode 'pair'; did you mean 'pairs'?"),
         (["run", "--set", "momentum=0.5"], "CLNR has no use for momentum; see: clnr recipe CLNR"),
         (["run", "Raw", "--set", "epochs=3"], "Raw has no use for epochs; see: clnr recipe Raw"),
         (["run", "GCN", "--set", "probe_steps=3"], "GCN has no use for probe_steps; see: clnr recipe GCN"),

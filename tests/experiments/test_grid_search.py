@@ -40,7 +40,7 @@ def trials(*over):
 
 def test_a_grid_is_all_combinations_in_the_order_given():
     assert grid(["epochs=3"]) == [{"epochs": 3}]
-    assert grid(["epochs=3,5", "mask=columns,elements"]) == [
+    assert grid(["epochs=3,5", "feature_mask_mode=columns,elements"]) == [
         {"epochs": 3, "mask": "columns"},
         {"epochs": 3, "mask": "elements"},
         {"epochs": 5, "mask": "columns"},
@@ -267,7 +267,7 @@ def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
         (["--grid", "epochs=1", "--grid", "epochs=2"], "--grid names epochs twice"),
         (["--grid", "epochs=1,2", "--seeds", "0"], "--seeds must be at least 1, not 0"),
         (["--grid", "epochs=1,2", "--device", "gpu"], "unknown device 'gpu'"),
-        (["--grid", "mask=columns,rows"], "unknown value of mask 'rows'"),
+        (["--grid", "feature_mask_mode=columns,rows"], "unknown value of feature_mask_mode 'rows'"),
         (["--grid", "temperature=0.5,0"], "temperature must be from 0.001"),
         (["cora", "--grid", "epochs=1"], "'cora' is a data set; the method comes first"),
         (["clrn", "--grid", "epochs=1"], "unknown method 'clrn'"),
@@ -307,5 +307,5 @@ def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
 def test_the_bar_names_the_trial(monkeypatch):
     asked = []
     monkeypatch.setattr(Session, "run", lambda self, method, graph, seed, recipe, remark: asked.append(remark) or made(seed))
-    tried(session(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "mask=elements"))
-    assert asked == ["layers=1, mask=elements", "layers=2, mask=elements"]
+    tried(session(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "feature_mask_mode=elements"))
+    assert asked == ["layers=1, feature_mask_mode=elements", "layers=2, feature_mask_mode=elements"]

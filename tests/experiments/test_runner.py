@@ -23,7 +23,7 @@ from clnr.experiments.runner import Session
 from clnr.graph import Split
 from clnr.methods import CLNR, RAW
 from clnr.methods.model import Model
-from clnr.methods.recipe import SPECS, Recipe
+from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.support import environment
 from clnr.support.progress import Bar, progress_bar
 from tests.conftest import tiny
@@ -212,7 +212,7 @@ def test_the_key_changes_with(changed):
 
 @pytest.mark.parametrize("name", Recipe().to_dict())
 def test_the_key_changes_with_each_value_of_the_recipe(name):
-    value, choices = Recipe().to_dict()[name], SPECS[name].metadata.get("choices")
+    value, choices = Recipe().to_dict()[name], recipe_keys()[name].choices
     other = choices[1] if choices else value + 1 if isinstance(value, int) else (value or 0) / 2 + 1e-4
     assert key_of(recipe=Recipe.of({name: other})) != key_of()
 

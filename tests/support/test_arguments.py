@@ -92,10 +92,11 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "embed": (clnr.embed, {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "progress": None}),
     "recipe_for": (clnr.recipe_for, {"method": CLNR, "dataset": "cora"}),
     "Recipe": (Recipe, QUICK.to_dict()),
-    "Recipe.of": (Recipe.of, {"values": {"epochs": 5}}),
+    "Recipe.of": (Recipe.of, {"values": {"epochs": 5}, "method": CLNR}),
     "Recipe.but": (QUICK.but, QUICK.to_dict()),
-    "Recipe.from_toml": (Recipe.from_toml, {"text": "epochs = 5"}),
+    "Recipe.from_toml": (Recipe.from_toml, {"text": "epochs = 5", "method": CLNR}),
     "Recipe.of_view": (QUICK.of_view, {"index": 1}),
+    "Recipe.of_method": (QUICK.of_method, {"method": CLNR}),
     "Method": (Method, {spec.name: getattr(CLNR, spec.name) for spec in dataclasses.fields(Method)}),
     "Method.but": (
         CLNR.but,

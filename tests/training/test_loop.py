@@ -93,7 +93,7 @@ def test_decoupled_decay_is_not_in_the_gradient():
     numbers = {"weight_decay": 0.5, "learning_rate": 0.01, "epochs": 1}
     plain = training(SMALL.but(**numbers | {"weight_decay": 0.0})).parameters
     start = CLNR.build(SMALL).init(12, 0)
-    apart = training(SMALL.but(**numbers, decay="decoupled")).parameters
+    apart = training(SMALL.but(**numbers, weight_decay_mode="decoupled")).parameters
     for name, value in apart.items():
         torch.testing.assert_close(value, plain[name] - 0.005 * start[name], rtol=1e-4, atol=1e-6)
     parallel_seeds = training(SMALL.but(**numbers)).parameters
@@ -190,8 +190,8 @@ def at_epoch(step, values):
 class Scripted(Objective):
     """NT-Xent, lifted so that its value in each epoch is as written above."""
 
-    temperature: float
-    sampled_nodes: int
+    temperature: float = 0.5
+    sampled_nodes: int = 1024
 
     target: ClassVar[str] = "N-N"
 
@@ -291,8 +291,8 @@ def test_no_epochs_leave_the_initial_weights(patience):
 class Breaks(Objective):
     """NT-Xent until the seventh epoch, then not a number."""
 
-    temperature: float
-    sampled_nodes: int
+    temperature: float = 0.5
+    sampled_nodes: int = 1024
 
     target: ClassVar[str] = "N-N"
 

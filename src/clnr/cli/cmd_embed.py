@@ -6,34 +6,26 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clnr import methods
-from clnr.cli.app import Json, app, out, say, tell
-from clnr.cli.cmd_run import Assign, Device, Precision, Quiet, used
-from clnr.embedding.artifact import OWNED_FILES, RECIPE, REPORT, differences, load_folder, save_folder
-from clnr.embedding.defaults import default_recipe
-from clnr.embedding.export import FORMS, check_forms, chosen_forms
-from clnr.embedding.fitting import SHARE, EmbeddingResult, grown, learn_graph
-from clnr.embedding.preflight import Preflight, done_about, facts_of, in_a_line
-from clnr.embedding.report_data import html, told
-from clnr.embedding.tuning import tune
-from clnr.engine import Engine, choose
+from clnr.cli.app import Assign, Device, Json, Precision, Quiet, app, out, say, tell
+from clnr.cli.cmd_run import used
 from clnr.errors import ClnrError, DataError
-from clnr.experiments.results import without_nan
-from clnr.experiments.run import check_seed
-from clnr.experiments.runner import first_use
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse
-from clnr.support import environment
 from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.console import Table
 from clnr.support.humanize import duration, plural
-from clnr.support.progress import Bar, progress_bar
-from clnr.tables import TableGraph, read_tables
-from clnr.training.checkpoint import Checkpoint, check_checkpoint, checkpoint_of, remove_checkpoint
+
+if TYPE_CHECKING:
+    from clnr.embedding.fitting import EmbeddingResult
+    from clnr.embedding.preflight import Preflight
+    from clnr.engine import Engine
+    from clnr.support.progress import Bar
+    from clnr.tables import TableGraph
 
 
 @app.command()
@@ -56,14 +48,14 @@ def embed(
     method: Annotated[str, typer.Option(help="See: clnr ls methods.")] = methods.CLNR.name,
     assign: Assign = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
-    hold_out: Annotated[float, typer.Option(help="Share of edges kept from training to score by; 0 for none.")] = SHARE,
+    hold_out: Annotated[float, typer.Option(help="Share of edges kept from training to score by; 0 for none.")] = 0.05,
     trials: Annotated[int, typer.Option("--tune", metavar="N", help="Try N recipes by validation first (Optuna).")] = 0,
     every: Annotated[int, typer.Option("--checkpoint-every", metavar="N", help="Keep the state every N epochs.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the state that was kept, if one was.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a folder of before.")] = False,
     anyway: Annotated[bool, typer.Option("--ignore-memory-check", help="Begin even where memory seems too short.")] = False,
     only_plan: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
-    form: Annotated[list[str] | None, typer.Option("--format", help=f"Beside Parquet: {', '.join(FORMS)}.")] = None,
+    form: Annotated[list[str] | None, typer.Option("--format", help="Beside Parquet: csv, npy, word2vec, pyg.")] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     memory: Annotated[str | None, typer.Option(help="A bound on reading tables, as '4 GB'.")] = None,
     device: Device = "auto",
@@ -75,6 +67,15 @@ def embed(
 
     With --model, tables are added to the graph of before and embedded with what was learned then.
     """
+    from clnr.embedding.artifact import OWNED_FILES, RECIPE, load_folder
+    from clnr.embedding.export import check_forms, chosen_forms
+    from clnr.embedding.tuning import tune
+    from clnr.engine import choose
+    from clnr.experiments.run import check_seed
+    from clnr.support.progress import progress_bar
+    from clnr.tables import read_tables
+    from clnr.training.checkpoint import check_checkpoint, checkpoint_of, remove_checkpoint
+
     given = {"edges": edges, "nodes": nodes, "edges_query": edges_query, "nodes_query": nodes_query}
     if not (edges or edges_query or (model and (nodes or nodes_query))):
         raise ClnrError("--edges FILE says where the edges are; see: clnr embed --help")
@@ -132,6 +133,9 @@ def embed(
 
 def _prepared(read: TableGraph, method: Method, changes: Mapping[str, Any], engine: Engine) -> tuple[Recipe, Preflight]:
     """The recipe, and what is to be expected of it."""
+    from clnr.embedding.defaults import default_recipe
+    from clnr.embedding.preflight import Preflight
+
     if method.supervised and read.graph.labels is None:
         raise _untaught(method)
     recipe, choices = default_recipe(method, read.graph)
@@ -155,6 +159,8 @@ def _is_finished(
     folder: Path, read: TableGraph, method: Method, recipe: Recipe | None, seed: int, name: str | None, force: bool
 ) -> bool:
     """Whether a folder is what was asked for, so that there is nothing to do; if it is not, it must be free to overwrite."""
+    from clnr.embedding.artifact import differences, load_folder
+
     kept = load_folder(folder)
     differs = differences(kept, read, method, recipe, seed)
     if name is not None and read.ingest_report.names != kept.read.ingest_report.names:
@@ -166,6 +172,10 @@ def _is_finished(
 
 def _with_model(kept: EmbeddingResult, tables: dict[str, Any], alone: bool, engine: Engine, bar: Bar) -> EmbeddingResult:
     """New tables embedded with what was learned: as a part of the graph of before, or alone."""
+    from clnr.embedding.fitting import grown
+    from clnr.embedding.preflight import done_about, facts_of, in_a_line
+    from clnr.tables import read_tables
+
     if kept.read.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
     earlier = {"encoding": kept.read.feature_encoder} if alone else {"onto": kept.read}
@@ -190,6 +200,11 @@ def _train(
     resume: bool,
     bar: Bar,
 ) -> EmbeddingResult:
+    from clnr.embedding.fitting import learn_graph
+    from clnr.experiments.runner import first_use
+    from clnr.support import environment
+    from clnr.training.checkpoint import Checkpoint
+
     keeper = None
     if every or resume:
         about = {
@@ -216,6 +231,10 @@ def _train(
 
 
 def _write(outcome: EmbeddingResult, folder: Path, force: bool, forms: list[str], report: bool) -> None:
+    from clnr.embedding.artifact import OWNED_FILES, REPORT, save_folder
+    from clnr.embedding.export import FORMS
+    from clnr.embedding.report_data import html
+
     page = html(outcome, resolve_path(folder).name) if report else None
     with atomic_folder(folder, force, OWNED_FILES) as part:
         save_folder(outcome, part)
@@ -227,6 +246,10 @@ def _write(outcome: EmbeddingResult, folder: Path, force: bool, forms: list[str]
 
 
 def _tell_outcome(outcome: EmbeddingResult, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
+    from clnr.embedding.preflight import done_about, facts_of
+    from clnr.embedding.report_data import told
+    from clnr.experiments.results import without_nan
+
     files = sorted(path.name for path in folder.iterdir())
     graph = outcome.read.graph
     remarks = [*done_about(outcome.read), *outcome.remarks]

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clnr.cli.app import Json, app, out, say, tell
-from clnr.embedding.artifact import REPORT, load_folder, name_nodes
-from clnr.embedding.fitting import EmbeddingResult
-from clnr.embedding.neighbors import Neighbours
-from clnr.embedding.report_data import html
 from clnr.errors import ClnrError, DataError
-from clnr.graph.csr import CSR
 from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.support.console import Table
+
+if TYPE_CHECKING:
+    from clnr.embedding.fitting import EmbeddingResult
+    from clnr.graph.csr import CSR
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="What clnr embed wrote.")]
 
@@ -31,6 +30,9 @@ def similar(
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine of their embeddings."""
+    from clnr.embedding.artifact import load_folder
+    from clnr.embedding.neighbors import Neighbours
+
     if k < 1:
         raise ClnrError(f"-k must be at least 1, not {k}")
     outcome = load_folder(folder)
@@ -81,6 +83,9 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the report of an embedding anew: one HTML file with facts, scores and a map to explore."""
+    from clnr.embedding.artifact import REPORT, load_folder, name_nodes
+    from clnr.embedding.report_data import html
+
     outcome = load_folder(folder)
     if name is not None:
         outcome = name_nodes(outcome, name, folder)

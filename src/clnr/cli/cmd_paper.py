@@ -9,24 +9,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from clnr.cli.app import app, say, tell
-from clnr.cli.cmd_run import DataRoot, Device, Precision, Quiet, stoppable
-from clnr.datasets.download import download
-from clnr.engine import DEVICES, PRECISIONS, choose
+from clnr.cli.app import Device, Precision, Quiet, app, say, tell
+from clnr.cli.cmd_run import DataRoot, stoppable
 from clnr.errors import ClnrError, DataError, UnknownName
-from clnr.experiments.run_cache import RunCache
-from clnr.paper import claims as claiming
-from clnr.paper.executor import Site, do_all
-from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, check_drawable, needs, write_runs, write_sheet
-from clnr.paper.plan import Job, Plan, plan
-from clnr.paper.result_set import Holdings
-from clnr.paper.run_index import Archive, Terms
-from clnr.paper.scope import Scope
-from clnr.support.progress import Bar, progress_bar
+
+if TYPE_CHECKING:
+    from clnr.paper.executor import Site
+    from clnr.paper.exhibits import Exhibit
+    from clnr.paper.plan import Job, Plan
+    from clnr.paper.result_set import Holdings
+    from clnr.paper.run_index import Terms
+    from clnr.paper.scope import Scope
+    from clnr.support.progress import Bar
 
 _KEPT = "stopped; the runs that had ended are in the record, and the same command goes on from there"
 _FORMS = ("markdown", "latex", "csv")
@@ -63,6 +61,10 @@ def _asked(
     only_plan: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")] = False,
     quiet: Quiet = False,
 ) -> Asked:
+    from clnr.engine import DEVICES, PRECISIONS
+    from clnr.paper.run_index import Terms
+    from clnr.paper.scope import Scope
+
     if jobs < 1:
         raise ClnrError(f"--jobs must be at least 1, not {jobs}")
     for what, word, known in (("device", device, DEVICES), ("precision", precision, PRECISIONS)):
@@ -99,6 +101,8 @@ def table(
 
     Runs that it needs and the record lacks are made first.
     """
+    from clnr.paper.exhibits import TABLES
+
     exhibit = _numbered("table", TABLES, number)
     _check(form)
     holdings = _holdings([exhibit], asked, folder)
@@ -122,6 +126,8 @@ def figure(
 
     It comes as PNG and SVG, and its numbers as Markdown, LaTeX and CSV. Runs that it needs and the record lacks are made first.
     """
+    from clnr.paper.exhibits import FIGURES
+
     exhibit = _numbered("figure", FIGURES, number)
     holdings = _holdings([exhibit], asked, folder)
     if holdings is not None:
@@ -138,6 +144,9 @@ def paper(
 
     Whatever the record has is not run again: after a stop, the same command goes on.
     """
+    from clnr.paper import claims as claiming
+    from clnr.paper.exhibits import EXHIBITS, needs, write_runs, write_sheet
+
     holdings = _holdings(EXHIBITS, asked, folder)
     if holdings is None:
         return
@@ -149,6 +158,12 @@ def paper(
 @app.command()
 def claims(form: Form = "markdown", older: Older = False) -> None:
     """Put the paper's claims to the test, by the runs that the record has: clnr paper makes them."""
+    from clnr.experiments.run_cache import RunCache
+    from clnr.paper import claims as claiming
+    from clnr.paper.result_set import Holdings
+    from clnr.paper.run_index import Archive, Terms
+    from clnr.paper.scope import Scope
+
     _check(form)
     tell(getattr(claiming.sheet(Scope(), Holdings(Archive(RunCache(), Terms(older=older)))), form)().rstrip("\n"))
 
@@ -167,6 +182,16 @@ def _numbered(kind: str, exhibits: tuple[Exhibit, ...], number: int) -> Exhibit:
 
 def _holdings(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> Holdings | None:
     """What some tables and figures are filled from, made now as far as it is missing; None where only a plan was asked for."""
+    from clnr.datasets.download import download
+    from clnr.engine import choose
+    from clnr.experiments.run_cache import RunCache
+    from clnr.paper.executor import Site
+    from clnr.paper.exhibits import check_drawable, needs
+    from clnr.paper.plan import plan
+    from clnr.paper.result_set import Holdings
+    from clnr.paper.run_index import Archive
+    from clnr.support.progress import progress_bar
+
     _check_folder(folder)
     if not asked.only_plan:
         check_drawable(exhibits)
@@ -208,6 +233,8 @@ def _refuse(url: str, target: Path) -> None:
 
 def _work(ahead: Plan, site: Site, workers: int, bar: Bar, holdings: Holdings) -> None:
     """Make a plan's runs; what fails is said and noted, and the others go on."""
+    from clnr.paper.executor import do_all
+
     began, made = time.perf_counter(), 0
     with bar.counting(ahead.runs) as count:
         for done in do_all(ahead.jobs, site, workers, lambda job: partial(_say_epoch, job, count)):

@@ -1,4 +1,4 @@
-"""Commands that train: run, compare, search."""
+"""Commands that train and evaluate: run, compare, search."""
 
 from __future__ import annotations
 
@@ -7,37 +7,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clnr import datasets, methods
 from clnr.cli import console_tables
-from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say
-from clnr.datasets.download import download
-from clnr.engine import Engine, choose
+from clnr.cli.app import OPTIMISTIC, Assign, DatasetName, Device, Json, MethodName, Precision, Quiet, app, choose_pair, out, say
 from clnr.errors import ClnrError, RecipeError, RunCacheError
-from clnr.experiments.comparison import Comparison
-from clnr.experiments.grid_search import Trial, best_first, grid, try_all
 from clnr.experiments.results import Summary, without_nan
-from clnr.experiments.run_cache import RunCache
-from clnr.experiments.runner import Session
 from clnr.methods import Method
 from clnr.methods.presets import Published, preset
 from clnr.methods.recipe import Recipe, parse
-from clnr.support import environment
-from clnr.support.progress import progress_bar
 
-_KEPT = "stopped; the runs that had ended are in the record, and the same command without --rerun goes on from there"
+if TYPE_CHECKING:
+    from clnr.engine import Engine
+
+_STOPPED = "stopped; finished runs are in the run cache, and the same command without --rerun resumes"
 _BASELINES = (methods.RAW, methods.UNTRAINED)
 
-Seeds = Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Precision = Annotated[str, typer.Option(help="Of training: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")]
-DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, looked into first.")]
-Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's number.")]
-Again = Annotated[bool, typer.Option("--rerun", help="Run even what the record holds already.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no remarks.")]
+Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
+DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, searched first.")]
+Again = Annotated[bool, typer.Option("--rerun", help="Run again what is in the run cache.")]
 
 
 @app.command(name="run")
@@ -53,10 +44,12 @@ def run_command(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train METHOD on DATASET (CLNR on the built-in graph) and evaluate it.
+    """Train METHOD on DATASET and evaluate it; by default CLNR on the built-in graph toy.
 
-    Without METHOD, raw features and the untrained encoder are shown beside CLNR.
+    Without METHOD, raw features and the untrained encoder are evaluated beside CLNR.
     """
+    from clnr.engine import choose
+
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
     lineup = [(chosen, recipe)]
@@ -77,7 +70,7 @@ def run_command(
 def compare(
     dataset: DatasetName = None,
     names: Annotated[
-        str, typer.Option("--methods", help="Names with commas between; the first is the one compared with.")
+        str, typer.Option("--methods", help="Two or more, separated by commas; the first is compared with each other.")
     ] = "CLNR,GRACE,CCA-SSG",
     seeds: Seeds = 5,
     device: Device = "auto",
@@ -88,7 +81,10 @@ def compare(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run several methods on DATASET with the same seeds and splits, and test the first against each of the others."""
+    """Compare methods on DATASET with the same seeds and splits, by a paired test of the first against each other."""
+    from clnr.engine import choose
+    from clnr.experiments.comparison import Comparison
+
     if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
         raise ClnrError(f"'{dataset}' is a method; those go after --methods, the data set before it")
     name = datasets.find("toy" if dataset is None else dataset).name
@@ -101,7 +97,7 @@ def compare(
         if len(without) == len(chosen):
             raise RecipeError(f"none of {', '.join(without)} has a use for {key}")
         if without and not quiet:
-            say(f"{key} is set where it is used; not so in {', '.join(without)}")
+            say(f"{key} does not apply to {', '.join(without)}")
     lineup = []
     for each in chosen:
         own = {key: value for key, value in changes.items() if key in each.keys}
@@ -125,7 +121,8 @@ def search(
     method: MethodName = None,
     dataset: DatasetName = None,
     values: Annotated[
-        list[str] | None, typer.Option("--grid", metavar="KEY=A,B,C", help="Values to try; all combinations of several.")
+        list[str] | None,
+        typer.Option("--grid", metavar="KEY=A,B,C", help="Values to try; repeat it for all combinations."),
     ] = None,
     seeds: Seeds = 3,
     device: Device = "auto",
@@ -135,13 +132,21 @@ def search(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Try values of a recipe for METHOD on DATASET by validation accuracy alone: test labels are taken away first."""
+    """Search a grid of hyper-parameters of METHOD on DATASET by validation accuracy; the test labels are hidden."""
+    from clnr.datasets.download import download
+    from clnr.engine import choose
+    from clnr.experiments.grid_search import Trial, best_first, grid, try_all
+    from clnr.experiments.run_cache import RunCache
+    from clnr.experiments.runner import Session
+    from clnr.support import environment
+    from clnr.support.progress import progress_bar
+
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
     trials = [Trial(changes, recipe.but(**used(chosen, changes))) for changes in grid(values or [])]
     for key in trials[0].changes:
         if key in chosen.measuring:
-            raise RecipeError(f"training {chosen.name} has no use for {key}, which only the geometry is measured with")
+            raise RecipeError(f"training {chosen.name} has no use for {key}, which only measures the geometry")
     engine = choose(device, precision)
     _positive(seeds)
     found: list[Trial] = []
@@ -151,7 +156,7 @@ def search(
             for trial in try_all(Session(seeds, engine, RunCache(), again=True, bar=bar), chosen, graph, trials):
                 found.append(trial)
     except KeyboardInterrupt:
-        say(f"stopped after {len(found)} of {len(trials)} trials; a search keeps nothing")
+        say(f"stopped after {len(found)} of {len(trials)} trials; a search is not cached")
     found = best_first(found)
     if as_json:
         print(json.dumps([without_nan(each.to_dict()) for each in found]))
@@ -173,7 +178,7 @@ def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
 
 
 def used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
-    """The same changes, if the method has a use for each."""
+    """The changes, if the method has a use for each."""
     for key in changes:
         if key not in method.keys:
             why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
@@ -204,25 +209,30 @@ def _all_runs(
     again: bool,
     quiet: bool,
 ) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
-    """Runs of each method of a line-up, each with what was published of it, and what failed of recording them."""
+    """The runs of each method of a line-up with its published result, and the failures to write them to the run cache."""
+    from clnr.datasets.download import download
+    from clnr.experiments.run_cache import RunCache
+    from clnr.experiments.runner import Session
+    from clnr.support.progress import progress_bar
+
     run_cache = RunCache()
     _positive(seeds)
     run_cache.prepare()
-    with stoppable(_KEPT), progress_bar(quiet) as bar:
+    with stoppable(_STOPPED), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
         session = Session(seeds, engine, run_cache, again, bar)
         made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
-    shelves = [preset(method, dataset) for method, _ in lineup]
-    # A published result says nothing about a recipe that was changed.
-    published = [own.published if own.recipe == recipe else None for own, (_, recipe) in zip(shelves, lineup, strict=True)]
+    presets = [preset(method, dataset) for method, _ in lineup]
+    # A published result says nothing about a changed recipe.
+    published = [own.published if own.recipe == recipe else None for own, (_, recipe) in zip(presets, lineup, strict=True)]
     return list(zip(made, published, strict=True)), [failure for failure in failures if failure is not None]
 
 
 @contextmanager
-def stoppable(said: str) -> Iterator[None]:
-    """On Ctrl-C, say what remains, and exit as programs do then."""
+def stoppable(message: str) -> Iterator[None]:
+    """On Ctrl-C, print a message and exit with code 130."""
     try:
         yield
     except KeyboardInterrupt:
-        say(said)
+        say(message)
         raise typer.Exit(130) from None

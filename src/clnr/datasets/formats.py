@@ -16,6 +16,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from clnr.datasets.catalog import OGB_TABLES
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
@@ -171,17 +172,6 @@ def _matrix(parts: Any, name: str) -> sp.csr_array:
 
 
 # -- OGB: gzipped CSV, in a zip or unpacked ----------------------------------------------------------------------------
-
-OGB_TABLES = (
-    "raw/edge.csv.gz",
-    "raw/node-feat.csv.gz",
-    "raw/node-label.csv.gz",
-    "raw/num-node-list.csv.gz",
-    "raw/num-edge-list.csv.gz",
-    "split/time/train.csv.gz",
-    "split/time/valid.csv.gz",
-    "split/time/test.csv.gz",
-)
 
 
 def ogb(files: list[Path]) -> Graph:

@@ -38,7 +38,7 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_csr
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import misfit
 from clnr.support.atomic_io import OwnedFiles, file_lock, resolve_path, temporary_name, write_atomic
 from clnr.support.environment import versions
@@ -166,7 +166,7 @@ def _trained(files: _Files) -> FittedModel:
     with files.reading(RECIPE) as path:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
         _form(given["form"])
-        method, recipe = methods.find(str(given["method"])), Recipe.of(given["recipe"])
+        method, recipe = methods.find(str(given["method"])), Recipe.of(with_current_keys(given["recipe"]))
         seed, features = check_seed(given["seed"]), _count(given["features"])
     with files.reading(MODEL) as path:
         import safetensors

@@ -14,7 +14,6 @@ from clnr.embedding.preflight import MOST, degrees_of, done_about, facts_of
 from clnr.embedding.projection import layout
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.methods.recipe import SPECS
 from clnr.report import Column, Curve, ReportData, page
 from clnr.support.environment import versions
 from clnr.tables.node_names import can_name
@@ -55,7 +54,7 @@ def story(outcome: EmbeddingResult, title: str) -> ReportData:
     start, links = _neighbours(graph, shown)
     names = [name[:_LONG] for name in outcome.read.names_of(shown)]
     facts = [*facts_of(graph).items(), *([("names", f"column {outcome.read.ingest_report.names}")] if any(names) else [])]
-    recipe = {key: getattr(trained.recipe, key) for key in SPECS if key in trained.method.keys}
+    recipe = {key: getattr(trained.recipe, key) for key in trained.method.keys}
     made = {"method": f"{trained.method.name}: {trained.method.summary}", "seed": str(trained.seed)}
     remarks = [*done_about(outcome.read), *outcome.remarks]
     if len(shown) < graph.num_nodes:

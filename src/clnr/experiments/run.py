@@ -183,7 +183,7 @@ def _resolve(
         recipe = preset(method, graph.dataset).recipe
     if not isinstance(recipe, Recipe):
         raise RecipeError(f"a recipe is a Recipe, not a {type(recipe).__name__}; vary one with recipe_for(...).but(...)")
-    return method, graph, recipe
+    return method, graph, recipe.of_method(method)
 
 
 def method_of(method: Method | str) -> Method:

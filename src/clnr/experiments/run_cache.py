@@ -12,18 +12,20 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clnr.datasets.catalog import OLD_NAMES
-from clnr.engine import Engine
 from clnr.errors import RunCacheError
 from clnr.experiments.results import Run
-from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.support import code_digest, environment
 from clnr.support.humanize import shorten
 from clnr.support.paths import state_folder
+
+if TYPE_CHECKING:
+    from clnr.engine import Engine
+    from clnr.graph import Graph
 
 # Columns keep the names that they were made with, also where a field has a better one by now.
 _NAMED = {"parallel_seeds": "together", "extra_metrics": "more"}
@@ -211,7 +213,8 @@ def _run(row: list[Any]) -> Run:
 def _value(name: str, value: Any) -> Any:
     """What a column holds, if it can be that."""
     if name in _DOCUMENTS:
-        return _document(name, value)
+        found = _document(name, value)
+        return with_current_keys(found) if name == "recipe" else found
     if name in _TEXTS:
         return OLD_NAMES.get(_text(name, value), value) if name == "dataset" else _text(name, value)
     if value is None and name not in _WHOLE:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from clnr.augment.augmentations import (
     AdaptiveDropEdges,
@@ -18,20 +17,24 @@ from clnr.augment.augmentations import (
     MaskFeatures,
     ShuffleNodes,
 )
-from clnr.errors import MethodError, UnknownName
-from clnr.methods.model import Model
-from clnr.methods.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
+from clnr.errors import ClnrError, MethodError, UnknownName
+from clnr.methods.settings import Probe, Training, in_order
 from clnr.nn.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, MomentumEncoder, MultiViewEncoder, PReLUGCN
+from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.support.arguments import check_choice, check_type
+
+if TYPE_CHECKING:
+    from clnr.methods.model import Model
+    from clnr.methods.recipe import Recipe
 
 Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method as data: which parts, in which places. Parts find their numbers in the recipe by their fields' names.
+    """A method as data: which parts, in which places. The hyper-parameters that its parts declare are the keys of its recipe.
 
     Attributes:
         name: As the literature writes it.
@@ -67,6 +70,10 @@ class Method:
         if len(self.views) not in right:
             said = f"{right[0]}, {right[1]}, ..." if len(right) > 1 else str(right[0])
             raise MethodError(f"{self.name}, views: there must be {said} of them, not {len(self.views)}")
+        try:
+            declared(self.all_parts)
+        except MethodError as error:
+            raise MethodError(f"{self.name}: {error}") from None
 
     def _check(self, place: str, kind: type, *parts: Any) -> None:
         """Fail on what cannot stand in a place, with what could."""
@@ -101,22 +108,31 @@ class Method:
         }
 
     @property
+    def all_parts(self) -> tuple[type[Any], ...]:
+        """The classes of all its parts, some maybe more than once."""
+        views = (part for view in self.views for part in view)
+        return (self.encoder, *views, *self.postprocess, *(() if self.objective is None else (self.objective,)))
+
+    @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of a recipe that have a say in this method, in a recipe's order."""
-        asked = self._learning | set(self.measuring)
-        # Labels say how wide a classifier's rows are, and they are no embedding to be probed.
-        asked = asked - {"dimension"} if self.supervised else asked | set(PROBE)
-        return tuple(name for name in KEYS if name in asked)
+        """The keys of a recipe that matter to this method, in a recipe's order."""
+        found = self._training_keys | ({} if self.symmetric_views else declared(UNIFORM))
+        if self.supervised:
+            # The classes decide how wide a classifier's rows are, and no probe evaluates them.
+            found.pop("dimension", None)
+        else:
+            found |= declared([Probe])
+        return tuple(in_order(found))
 
     @property
     def measuring(self) -> tuple[str, ...]:
-        """Those of its keys that training has no use for: the views on which its geometry is measured do."""
-        return () if self.symmetric_views else tuple(name for name in KEYS if name in _asked(UNIFORM) - self._learning)
+        """Those of its keys that training does not read: they draw the views on which its geometry is measured."""
+        measured = {} if self.symmetric_views else declared(UNIFORM)
+        return tuple(key for key in in_order(measured) if key not in self._training_keys)
 
     @property
-    def _learning(self) -> set[str]:
-        parts = [self.encoder, *(part for view in self.views for part in view), *self.postprocess]
-        return _asked(parts) | (_asked([self.objective]) | set(TRAINING) if self.objective else set())
+    def _training_keys(self) -> dict[str, HyperParameter]:
+        return declared([*self.all_parts, *([Training] if self.objective else [])])
 
     @property
     def symmetric_views(self) -> bool:
@@ -142,7 +158,10 @@ class Method:
         )
 
     def build(self, recipe: Recipe) -> Model:
-        """The method with a recipe's numbers in it."""
+        """The method with the values of a recipe. A key that the recipe lacks has its default."""
+        from clnr.methods.model import Model
+        from clnr.methods.recipe import Recipe
+
         check_type("recipe", recipe, Recipe, "a Recipe")
         return Model(
             encoder=_fill(self.encoder, recipe),
@@ -170,12 +189,15 @@ def _mistake(part: Any, kind: type) -> str | None:
         return "does not say its target, as in: target: ClassVar[str] = 'N-N'"
     if issubclass(part, Augmentation) and not hasattr(part, "stream"):
         return "does not name its random stream, as in: stream: ClassVar[str] = 'DropEdges'"
-    for spec in dataclasses.fields(part):
-        has_default = spec.default is not dataclasses.MISSING or spec.default_factory is not dataclasses.MISSING
-        if spec.name in KEYS and has_default:
-            return f"has a default for {spec.name}, which the recipe fills in; leave it out, or use another name"
-        if spec.name not in KEYS and not has_default:
-            return f"asks for {spec.name}, which no recipe has; give it a default"
+    for field in dataclasses.fields(part):
+        hyper_parameter = declaration(field)
+        if hyper_parameter is not None:
+            try:
+                hyper_parameter.check(field.name, field.default)
+            except ClnrError as error:
+                return f"declares a default that it does not allow: {error}"
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            return f"does not declare {field.name}, as in: {field.name}: float = hyper_parameter(0.5, 0.0, 1.0, 'what it is')"
     return None
 
 
@@ -189,16 +211,11 @@ class Architecture(NamedTuple):
     negatives: bool
 
 
-def _asked(parts: Iterable[Any]) -> set[str]:
-    """The keys that parts ask for, the second view's beside the first's."""
-    asked = {spec.name for part in parts for spec in dataclasses.fields(part)}
-    return asked | {second for name, second in SECOND.items() if name in asked}
-
-
 def _fill(part: type[Part], recipe: Recipe) -> Part:
-    """A part with the recipe's numbers; a field that no recipe knows keeps its own default."""
-    names = [spec.name for spec in dataclasses.fields(part)]  # type: ignore[arg-type]
-    return part(**{name: getattr(recipe, name) for name in names if name in KEYS})
+    """A part with the values of a recipe."""
+    values = recipe.to_dict()
+    names = [field.name for field in dataclasses.fields(part) if declaration(field)]  # type: ignore[arg-type]
+    return part(**{name: values[name] for name in names if name in values})
 
 
 UNIFORM = (DropEdges, MaskFeatures)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from clnr import rng
+from clnr.nn.hyper_parameters import HyperParameter
+from clnr.support.lazy import lazy
 
-Parameters = dict[str, Tensor]
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+Parameters = dict[str, "Tensor"]
+
+# What projection and prediction heads share.
+HEAD_WIDTH = HyperParameter(0, 0, 65536, "width inside a projection or prediction head; 0 for twice its rows'")
 
 _EPSILON = 1e-5
 
@@ -23,7 +31,7 @@ def sub_dict(parameters: Parameters, place: str) -> Parameters:
 
 
 def add_prefix(place: str, parameters: Parameters) -> Parameters:
-    """Parameters with a place's name before theirs: what ``under`` undoes."""
+    """Parameters with a place's name before theirs: what ``sub_dict`` undoes."""
     return {f"{place}.{name}": value for name, value in parameters.items()}
 
 
@@ -88,22 +96,9 @@ def prelu(h: Tensor, slope: Tensor) -> Tensor:
 
 def prelu_linear(h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """A linear layer after ``prelu``, whose output is not kept for the way back but computed again: half the memory."""
-    return _PReLULinear.apply(h, slope, weight, bias)
+    from clnr.nn.autograd import PReLULinear
 
-
-class _PReLULinear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(h, slope, weight)
-        return torch.addmm(bias, prelu(h, slope), weight)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        h, slope, weight = ctx.saved_tensors
-        (g,) = grads
-        of_weight = prelu(h, slope).T @ g
-        back = g @ weight.T
-        return torch.where(h > 0, back, slope * back), torch.where(h > 0, 0, h * back).sum(), of_weight, g.sum(0)
+    return PReLULinear.apply(h, slope, weight, bias)
 
 
 def norms(widths: list[int]) -> Parameters:

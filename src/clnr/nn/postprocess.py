@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import torch
-from torch import Tensor
-from torch.nn.functional import elu
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.engine.dense import constant, inverse_deviation
-from clnr.nn.layers import Parameters, add_prefix, linear_layers, perceptron, prelu, prelu_linear, prelu_weights, sub_dict
-from clnr.nn.lazy_linear import LazyLinear
+from clnr.nn.layers import (
+    HEAD_WIDTH,
+    Parameters,
+    add_prefix,
+    linear_layers,
+    perceptron,
+    prelu,
+    prelu_linear,
+    prelu_weights,
+    sub_dict,
+)
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from clnr.engine.dense import constant, inverse_deviation
+    from clnr.nn.lazy_linear import LazyLinear
+else:
+    torch = lazy("torch")
+    constant, inverse_deviation = (lazy("clnr.engine.dense", name) for name in ("constant", "inverse_deviation"))
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 FLOOR = 1e-5
 
@@ -75,32 +91,11 @@ def whiten(z: Tensor) -> Tensor:
     return (centred @ inverse_root(covariance + floor * one)).to(z.dtype)
 
 
-class _InverseRoot(torch.autograd.Function):
-    r"""A^{-1/2} of a positive definite matrix.
-
-    With :math:`A = Q \mathrm{diag}(\lambda) Q^T`, the derivative in the basis Q multiplies element ij by the divided
-    difference of :math:`\lambda^{-1/2}` (Daleckii and Krein, 1965), which here is
-    :math:`-1 / (\sqrt{\lambda_i \lambda_j} (\sqrt{\lambda_i} + \sqrt{\lambda_j}))`: equal eigenvalues do no harm.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, matrix: Tensor) -> Tensor:
-        values, q = torch.linalg.eigh(matrix)
-        root = values.clamp(min=torch.finfo(values.dtype).tiny).sqrt()
-        ctx.save_for_backward(q, root)
-        return (q / root) @ q.T
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        q, root = ctx.saved_tensors
-        g = q.T @ ((grads[0] + grads[0].T) / 2) @ q
-        difference = -1 / (root[:, None] * root * (root[:, None] + root))
-        return q @ (g * difference) @ q.T
-
-
 def inverse_root(matrix: Tensor) -> Tensor:
     """The inverse square root of a symmetric positive definite matrix, differentiable also at equal eigenvalues."""
-    return _InverseRoot.apply(matrix)
+    from clnr.nn.autograd import InverseRoot
+
+    return InverseRoot.apply(matrix)
 
 
 @dataclass(frozen=True)
@@ -163,7 +158,7 @@ class ShortcutHead(Postprocess):
 class Head(Postprocess):
     """A learned projection of one hidden layer with ELU, ``head_width`` wide (0 for twice the rows): GRACE's choice."""
 
-    head_width: int
+    head_width: int = HEAD_WIDTH.field()
 
     columns: ClassVar[bool] = False
     head: ClassVar[bool] = True
@@ -172,4 +167,4 @@ class Head(Postprocess):
         return linear_layers([width, self.head_width or 2 * width, width], key)
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return perceptron(parameters, z, elu)
+        return perceptron(parameters, z, torch.nn.functional.elu)

@@ -78,7 +78,7 @@ def fit(
         model: What to train; without an objective it stays as initialised.
         engine: Where.
         placed: The graph on that engine's device.
-        recipe: Of this, the keys of ``recipe.TRAINING`` are read here, but for the noise, which is in the graph by now.
+        recipe: Of this, the keys of ``settings.Training`` are read here; the edge noise is in the graph by now.
         seed: Decides initial weights, views and sampled nodes.
         watch: Told the number of epochs done and the latest loss known, now and then.
         lesson: Labels, for an objective that is taught by them.

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.engine import Operators
+from clnr.nn.hyper_parameters import HyperParameter
 from clnr.nn.layers import Parameters
-from clnr.nn.lazy_linear import LazyLinear
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import LazyLinear
+else:
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
+
+# What encoders share.
+_PAPER = "paper, section 3"
+LAYERS = HyperParameter(2, 1, 64, "layers of the encoder", source=_PAPER)
+HIDDEN = HyperParameter(512, 1, 65536, "width between layers", source=_PAPER)
+DIMENSION = HyperParameter(512, 1, 65536, "width of the embedding", source=_PAPER)
 
 
 class Encoder(ABC):

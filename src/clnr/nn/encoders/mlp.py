@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from clnr import rng
-from clnr.engine import Operators
-from clnr.nn.encoders.encoder import BatchNormEncoder, PlainEncoder
+from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
 from clnr.nn.encoders.gcn import GCN
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
-from clnr.nn.lazy_linear import LazyLinear
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import LazyLinear
+else:
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 @dataclass(frozen=True)
 class MLP(BatchNormEncoder):
     """Linear layers with batch normalisation and ReLU between; edges are not looked at."""
 
-    layers: int
-    hidden: int
-    dimension: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         between = [self.hidden] * (self.layers - 1)
@@ -51,10 +57,15 @@ class MLP(BatchNormEncoder):
 class Backbone(PlainEncoder):
     """The encoder that the recipe names: the paper takes a GCN everywhere but on CS, where an MLP does better."""
 
-    encoder: str
-    layers: int
-    hidden: int
-    dimension: int
+    encoder: str = hyper_parameter(
+        "gcn",
+        choices=("gcn", "mlp"),
+        meaning="graph convolutions, or a perceptron that ignores edges",
+        source="paper, section 3",
+    )
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     _KINDS: ClassVar[dict[str, Any]] = {"gcn": GCN, "mlp": MLP}
 

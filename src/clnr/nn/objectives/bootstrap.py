@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.engine import unit_rows
-from clnr.nn.layers import Parameters, linear_layers, perceptron, prelu, prelu_weights
+from clnr.nn.layers import HEAD_WIDTH, Parameters, linear_layers, perceptron, prelu, prelu_weights
 from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import unit_rows
+else:
+    unit_rows = lazy("clnr.engine", "unit_rows")
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Bootstrap(Objective):
     bootstrapping" (2022).
     """
 
-    head_width: int
+    head_width: int = HEAD_WIDTH.field()
 
     target: ClassVar[str] = "N-N"
     head: ClassVar[bool] = True

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class CCA(Objective):
     lambda. Nothing is larger than the F x F correlations.
     """
 
-    decorrelation: float
+    decorrelation: float = hyper_parameter(1e-3, 0.0, 1e6, "weight of the decorrelation of columns", source="CCA-SSG's authors")
 
     target: ClassVar[str] = "F-F"
     views: ClassVar[range] = range(2, 3)

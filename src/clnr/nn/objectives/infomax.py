@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
-from torch.nn.functional import softplus
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.layers import Parameters, bilinear
 from clnr.nn.objectives.objective import SOME, Objective, StepContext
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch.nn.functional import softplus
+else:
+    torch = lazy("torch")
+    softplus = lazy("torch.nn.functional", "softplus")
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from clnr import rng
-from clnr.engine import DeviceGraph, Engine
 from clnr.nn.layers import Parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import DeviceGraph, Engine
 
 SOME = range(1, sys.maxsize)
 

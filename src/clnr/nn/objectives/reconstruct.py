@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import torch
-from torch import Tensor
-from torch.nn.functional import softplus
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.support.lazy import lazy
 
-_NUMBERS = 1 << 25
-
-
-class _Dots(torch.autograd.Function):
-    """Inner products of pairs of rows, in blocks both ways: the rows of all pairs never stand in memory together."""
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        ctx.save_for_backward(z, i, j)
-        return torch.cat([(z[a] * z[b]).sum(1) for a, b in zip(*_blocks(z, i, j), strict=True)])
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        z, i, j = ctx.saved_tensors
-        gradient = torch.zeros_like(z)
-        for a, b, g in zip(*_blocks(z, i, j, grads[0]), strict=True):
-            gradient.index_add_(0, a, g[:, None] * z[b])
-            gradient.index_add_(0, b, g[:, None] * z[a])
-        return gradient, None, None
-
-
-def _blocks(z: Tensor, *parts: Tensor) -> list[tuple[Tensor, ...]]:
-    size = max(1, _NUMBERS // max(z.shape[1], 1))
-    return [part.split(size) for part in parts]
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch.nn.functional import softplus
+else:
+    torch = lazy("torch")
+    softplus = lazy("torch.nn.functional", "softplus")
 
 
 def reconstruction(z: Tensor, step: StepContext) -> Tensor:
@@ -62,7 +42,9 @@ def reconstruction(z: Tensor, step: StepContext) -> Tensor:
 
 
 def _dots(z: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    return _Dots.apply(z, i, j)
+    from clnr.nn.autograd import RowDots
+
+    return RowDots.apply(z, i, j)
 
 
 def _mean(values: Tensor, among: Tensor) -> Tensor:

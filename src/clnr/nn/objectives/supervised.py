@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn.functional import cross_entropy
+else:
+    cross_entropy = lazy("torch.nn.functional", "cross_entropy")
 
 
 @dataclass(frozen=True)
