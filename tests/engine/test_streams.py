@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 
 import pytest
 import torch
 
+from clnr.engine import Reference
 from clnr.engine.streams import IdentityKey, Streams, capture, own_stream
 
 
@@ -62,3 +64,20 @@ class TestOnTheGPU:
             seen = [replay().clone() for _ in range(3)]
         torch.cuda.synchronize()
         assert [each.tolist() for each in seen] == [[4.0] * 3, [6.0] * 3, [8.0] * 3]
+
+    def test_an_engine_captures_steps_side_by_side(self, cuda):
+        engine, totals = Reference(cuda), [torch.zeros(3, device=cuda) for _ in range(3)]
+        steps = [partial(total.add_, index + 1) for index, total in enumerate(totals)]
+        assert engine.cuda_graphs
+        with engine.own_stream():
+            assert all(engine.runs_without_sync(step) for step in steps)
+            replay = engine.capture(steps)
+            for _ in range(4):
+                replay()
+        torch.cuda.synchronize()
+        assert [total.tolist() for total in totals] == [[5.0] * 3, [10.0] * 3, [15.0] * 3]
+
+    def test_a_step_that_waits_is_found(self, cuda):
+        with own_stream(cuda):
+            assert not Reference(cuda).runs_without_sync(lambda: torch.ones((), device=cuda).item())
+        assert torch.cuda.get_sync_debug_mode() == 0

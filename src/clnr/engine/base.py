@@ -213,7 +213,7 @@ class Operators(ABC):
 class Engine(ABC):
     """The hot operations on one device. All engines compute the same function as the reference.
 
-    CUDA streams and graphs are used in here alone: what it runs side by side, or captures, need not know.
+    CUDA streams and graphs are used only here: models and trainings just say what may run side by side or be captured.
     """
 
     name: str
@@ -250,7 +250,7 @@ class Engine(ABC):
 
         Args:
             function: What to compute; it may read ``nodes``, too.
-            views: All of one graph.
+            views: Views of one graph.
             parameters: Tensors that all views read, and that get gradients from all of them.
             nodes: Another tensor that all views read.
         """
@@ -286,7 +286,7 @@ class Engine(ABC):
         return self.device.type == "cuda"
 
     def own_stream(self) -> AbstractContextManager[None]:
-        """A stream of its own for a training: on a GPU, the default one cannot be captured."""
+        """Run a block on a stream apart from a GPU's default one, which cannot be captured; on a CPU, just run it."""
         return own_stream(self.device)
 
     def capture(self, steps: Sequence[Callable[[], None]]) -> Callable[[], None]:
@@ -304,7 +304,7 @@ class Engine(ABC):
         return capture(side_by_side)
 
     def runs_without_sync(self, step: Callable[[], None]) -> bool:
-        """Run a step, broken off where the host would wait for the GPU; whether it ran to its end, as capture needs."""
+        """Run a step, but stop it where the host would wait for the GPU; returns whether it ran to its end."""
         return runs_without_sync(step)
 
     @abstractmethod

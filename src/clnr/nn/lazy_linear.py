@@ -77,7 +77,7 @@ class LazyLinear:
         self._rows = rows if self._rows is None else self._rows
         return variance, mean
 
-    def replaced(self, z: Tensor, shift: Tensor, scale: Callable[[], Tensor]) -> LazyLinear:
+    def rescaled(self, z: Tensor, shift: Tensor, scale: Callable[[], Tensor]) -> LazyLinear:
         """Rows ``z``, equal to ``(rows - shift) * scale`` of these; the moments of all rows change in the same way."""
 
         def moments() -> Moments:

@@ -1,4 +1,4 @@
-"""What stands between the encoder and the loss: the paper's single variable."""
+"""Postprocessing, between the encoder and the loss: the one thing that the paper varies."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Standardize(MomentPostprocess):
     def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
         variance, mean = rows.column_moments()
         z = rows.dense.standardised(rows.materialize(), variance, mean)
-        return rows.replaced(z, mean, lambda: inverse_deviation(variance, mean))
+        return rows.rescaled(z, mean, lambda: inverse_deviation(variance, mean))
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ class Rescale(MomentPostprocess):
         variances, means = rows.column_moments()
         mean = means.mean()
         scale = inverse_deviation((variances + (means - mean).square()).mean(), mean)
-        return rows.replaced((rows.materialize() - mean) * scale, mean, lambda: scale)
+        return rows.rescaled((rows.materialize() - mean) * scale, mean, lambda: scale)
 
 
 @dataclass(frozen=True)
 class Whiten(Postprocess):
-    """``whiten``: columns that are uncorrelated, too."""
+    """``whiten``: columns that are standardised and uncorrelated."""
 
     cuda_graph_safe: ClassVar[bool] = False
 
