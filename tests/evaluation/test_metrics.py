@@ -40,6 +40,6 @@ def test_an_unknown_measure_is_named_before_the_work():
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, [3, 3, 3, 1]), (1, [1] * 4), (2, [2] * 4), (9, [3, 3, 3, 1])])
 def test_no_more_side_by_side_than_asked_for(monkeypatch, asked, expected):
-    monkeypatch.setattr(type(cpu()), "together", 3)
+    monkeypatch.setattr(type(cpu()), "parallel_seeds", 3)
     made = runs(CLNR, tiny(), range(4), recipe=QUICK, device="cpu", parallel_seeds=asked)
     assert [each.parallel_seeds for each in made] == expected

@@ -24,7 +24,8 @@ from clnr.graph import Split
 from clnr.methods import CLNR, RAW
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, recipe_keys
-from clnr.support import environment
+from clnr.support import code_digest, environment
+from clnr.support import progress as bars
 from clnr.support.progress import Bar, progress_bar
 from tests.conftest import tiny
 
@@ -93,7 +94,7 @@ def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
     groups, runs = [], module.runs
     monkeypatch.setattr(module, "runs", lambda *arguments, **more: groups.append(arguments[2]) or runs(*arguments, **more))
     made = session(5)
-    monkeypatch.setattr(type(made.engine), "together", 2)
+    monkeypatch.setattr(type(made.engine), "parallel_seeds", 2)
     summary, _ = made.runs(CLNR, GRAPH, QUICK)
     assert groups == [[0, 1], [2, 3], [4]]
     assert [run.parallel_seeds for run in summary.runs] == [2, 2, 2, 2, 1]
@@ -110,7 +111,7 @@ def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
 
     monkeypatch.setattr(Model, "loss", loss)
     made = session(3)
-    monkeypatch.setattr(type(made.engine), "together", 3)
+    monkeypatch.setattr(type(made.engine), "parallel_seeds", 3)
     with pytest.raises(TrainingError, match="nan at epoch 1"):
         made.runs(CLNR, GRAPH, QUICK)
     assert [run.seed for _, run in RunCache().runs()] == [0, 2]
@@ -133,7 +134,7 @@ def test_a_single_run_is_kept_nowhere():
 
 
 def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):
-    monkeypatch.setattr(module, "err", module.Console(stderr=True, force_terminal=True, width=100))
+    monkeypatch.setattr(bars, "err", bars.Console(stderr=True, force_terminal=True, width=100))
     with progress_bar(quiet=False) as bar:
         with bar.training("something", 3) as progress:
             (task,) = bar._progress.tasks
@@ -219,7 +220,7 @@ def test_the_key_changes_with_each_value_of_the_recipe(name):
 
 def test_the_key_changes_with_the_code(monkeypatch):
     before = key_of()
-    monkeypatch.setattr(environment, "code_version", lambda: "another")
+    monkeypatch.setattr(code_digest, "code_version", lambda: "another")
     assert key_of() != before
 
 

@@ -22,7 +22,7 @@ def made(batch: Batch, seed: int = 0, **changes) -> Run:
         "epochs": batch.recipe.epochs,
         "train_seconds": 1.0,
         "epoch_ms": 3.5,
-        "together": 1,
+        "parallel_seeds": 1,
         "peak_memory_bytes": 2**30,
         "device": "cpu",
         "engine": "cpu",

@@ -55,10 +55,12 @@ def as_the_paper_has_it(batch, seed):
     if batch.recipe.dimension == 2:
         uniformity = {"CLNR": -1.6, "GRACE": -1.0}[name]
     jitter = 0.001 * random.standard_normal(2)
-    more = {"points": {}, "time": {"train_seconds": {"CLNR": 1.0, "GRACE": 20.5}.get(name, 5.0) + 0.001 * seed}}
+    extra = {"points": {}, "time": {"train_seconds": {"CLNR": 1.0, "GRACE": 20.5}.get(name, 5.0) + 0.001 * seed}}
     if name in CLUSTERS:
-        more["clusters"] = dict(zip(SCORES, np.array(CLUSTERS[name]) * (1 + 0.001 * random.standard_normal()), strict=True))
-    return made(batch, seed, strict=level, alignment=alignment + jitter[0], uniformity=uniformity + jitter[1], more=more)
+        extra["clusters"] = dict(zip(SCORES, np.array(CLUSTERS[name]) * (1 + 0.001 * random.standard_normal()), strict=True))
+    return made(
+        batch, seed, strict=level, alignment=alignment + jitter[0], uniformity=uniformity + jitter[1], extra_metrics=extra
+    )
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def test_what_another_process_is_at_is_left_to_it_and_comes_last():
 
 
 def test_measures_are_made_and_timed_runs_are_made_alone_after_a_warm_up(monkeypatch):
-    monkeypatch.setattr(type(cpu()), "together", 8)
+    monkeypatch.setattr(type(cpu()), "parallel_seeds", 8)
     do(Job(batch(measures=("clusters", "time")), (0, 1)), site())
     found = Archive(RunCache(), ON_CPU).seeds(batch(measures=("clusters", "time")))
     assert [run.parallel_seeds for run in found.values()] == [1, 1]

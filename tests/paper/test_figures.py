@@ -27,7 +27,7 @@ def on_the_circle(seed):
 
 
 def filled():
-    runs = [made(figures.circle_batch(SCOPE, method, "cora"), more=on_the_circle(1)) for method in (CLNR, GRACE)]
+    runs = [made(figures.circle_batch(SCOPE, method, "cora"), extra_metrics=on_the_circle(1)) for method in (CLNR, GRACE)]
     for seed in range(2):
         for method in figures.ABLATION:
             # nCLNR, dCLNR and rCLNR lie on one spot.

@@ -31,7 +31,7 @@ def test_what_the_record_has_is_not_planned():
 
 
 def test_seeds_that_are_trained_side_by_side_are_one_job(monkeypatch):
-    monkeypatch.setattr(type(cpu()), "together", 2)
+    monkeypatch.setattr(type(cpu()), "parallel_seeds", 2)
     assert [seeds for _, _, seeds in wanted(planned([BATCH]))] == [(0, 1), (2,)]
 
 

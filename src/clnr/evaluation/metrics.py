@@ -53,7 +53,7 @@ def points(method: Method, engine: Engine, learned: TrainedEmbedding, split: Spl
 
 def time(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, float]:
     """How long it trained: asked for where nothing else is run at the same time."""
-    return {"train_seconds": learned.fitted.seconds, "together": learned.fitted.parallel_seeds}
+    return {"train_seconds": learned.fitted.seconds, "parallel_seeds": learned.fitted.parallel_seeds}
 
 
 def _rounded(rows: torch.Tensor) -> list[list[float]]:
