@@ -52,6 +52,10 @@ OPTIMISTIC = "* the paper's rule lets the test set choose the probe's step; stri
 
 MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="See: clnr ls methods.")]
 DatasetName = Annotated[str | None, typer.Argument(metavar="DATASET", help="See: clnr ls datasets.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Precision = Annotated[str, typer.Option(help="Of training: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")]
+Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a hyper-parameter of the recipe.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
 
 

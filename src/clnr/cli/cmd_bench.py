@@ -11,8 +11,7 @@ import typer
 
 from clnr.bench import Measured, growing
 from clnr.cli import console_tables
-from clnr.cli.app import Json, app, out, say
-from clnr.cli.cmd_run import Device, Precision, Quiet
+from clnr.cli.app import Device, Json, Precision, Quiet, app, out, say
 from clnr.engine import choose
 from clnr.errors import RecipeError
 from clnr.support import environment

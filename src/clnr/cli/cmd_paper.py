@@ -13,8 +13,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from clnr.cli.app import app, say, tell
-from clnr.cli.cmd_run import DataRoot, Device, Precision, Quiet, stoppable
+from clnr.cli.app import Device, Precision, Quiet, app, say, tell
+from clnr.cli.cmd_run import DataRoot, stoppable
 from clnr.datasets.download import download
 from clnr.engine import DEVICES, PRECISIONS, choose
 from clnr.errors import ClnrError, DataError, UnknownName

@@ -13,7 +13,20 @@ import typer
 
 from clnr import datasets, methods
 from clnr.cli import console_tables
-from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say
+from clnr.cli.app import (
+    OPTIMISTIC,
+    Assign,
+    DatasetName,
+    Device,
+    Json,
+    MethodName,
+    Precision,
+    Quiet,
+    app,
+    choose_pair,
+    out,
+    say,
+)
 from clnr.datasets.download import download
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError, RecipeError, RunCacheError
@@ -32,12 +45,8 @@ _KEPT = "stopped; the runs that had ended are in the record, and the same comman
 _BASELINES = (methods.RAW, methods.UNTRAINED)
 
 Seeds = Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Precision = Annotated[str, typer.Option(help="Of training: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, looked into first.")]
-Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe's number.")]
 Again = Annotated[bool, typer.Option("--rerun", help="Run even what the record holds already.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no remarks.")]
 
 
 @app.command(name="run")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
 from clnr.errors import DataError
 from clnr.graph.csr import CSR, Array, compress, transpose
@@ -297,6 +296,7 @@ class Graph:
 
     def to_pyg(self) -> Data:
         """As PyG's ``Data``; sparse features become a sparse CSR tensor."""
+        import torch
         from torch_geometric.data import Data
 
         source, target, weight = self.edges()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
 from clnr.errors import DataError
 from clnr.graph.csr import CSR, Array
@@ -24,7 +24,7 @@ _CLASSES = 1000  # So many class numbers are in order however few the nodes are.
 
 def host(values: Any) -> Any:
     """A tensor's array, wherever it lives; anything else as it is."""
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
+    return values.detach().cpu().numpy() if _is_tensor(values) else values
 
 
 def array_of(values: Any, what: str) -> Array:
@@ -219,12 +219,18 @@ def _check_values(data: Array, shape: tuple[int, ...]) -> None:
 
 
 def is_sparse(matrix: Any) -> bool:
-    return sp.issparse(matrix) or (isinstance(matrix, torch.Tensor) and matrix.layout is not torch.strided)
+    return sp.issparse(matrix) or (_is_tensor(matrix) and str(matrix.layout) != "torch.strided")
+
+
+def _is_tensor(values: Any) -> bool:
+    """Without importing torch: what has made a tensor has imported it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, torch.Tensor)
 
 
 def checked_sparse(matrix: Any, what: str) -> Any:
     """A sparse matrix of SciPy or torch, checked, as one of SciPy; it may share memory with what was given."""
-    layout = matrix.format if sp.issparse(matrix) else matrix.layout
+    layout = matrix.format if sp.issparse(matrix) else str(matrix.layout)
     if layout not in _LAYOUTS:
         raise DataError(f"{what} in the layout {layout} cannot be read; give compressed rows")
     try:
@@ -309,9 +315,9 @@ _LAYOUTS: dict[Any, Callable[[Any], Any]] = {
     "dia": _diagonals,
     "lil": _lists,
     "dok": _by_key,
-    torch.sparse_coo: lambda tensor: _triplets(tensor._values(), tensor._indices(), tensor.shape),
-    torch.sparse_csr: lambda tensor: checked_csr(tensor.values(), tensor.col_indices(), tensor.crow_indices(), tensor.shape),
-    torch.sparse_csc: lambda tensor: (
+    "torch.sparse_coo": lambda tensor: _triplets(tensor._values(), tensor._indices(), tensor.shape),
+    "torch.sparse_csr": lambda tensor: checked_csr(tensor.values(), tensor.col_indices(), tensor.crow_indices(), tensor.shape),
+    "torch.sparse_csc": lambda tensor: (
         checked_csr(tensor.values(), tensor.row_indices(), tensor.ccol_indices(), tensor.shape[::-1]).T
     ),
 }
