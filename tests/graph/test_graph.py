@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr.embedding.convert import as_read
+from clnr.embedding.convert import as_table_graph
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from tests.conftest import tiny
@@ -212,7 +212,7 @@ def test_a_pyg_graph_of_several_kinds_is_refused():
     with pytest.raises(DataError, match="to_homogeneous"):
         Graph.from_pyg(mixed)
     with pytest.raises(DataError, match="to_homogeneous"):
-        as_read(mixed)
+        as_table_graph(mixed)
 
 
 def network(**about):
