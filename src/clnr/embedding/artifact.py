@@ -38,7 +38,7 @@ from clnr.experiments.results import without_nan
 from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import misfit
 from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
 from clnr.support.environment import versions
@@ -151,7 +151,7 @@ def _load_model(files: ArtifactFiles) -> FittedModel:
     with files.reading(RECIPE) as path:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         check_version(content["form"])
-        method, recipe = methods.find(str(content["method"])), Recipe.of(content["recipe"])
+        method, recipe = methods.find(str(content["method"])), Recipe.of(with_current_keys(content["recipe"]))
         seed, features = check_seed(content["seed"]), check_count(content["features"])
     with files.reading(MODEL) as path:
         import safetensors
