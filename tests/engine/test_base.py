@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine import Mask, Reference, View, unit_rows
+from clnr.engine import Mask, View, unit_rows
 from tests.conftest import tiny
 from tests.engine.conftest import EVERY, FUSED, KEY
 
@@ -45,29 +45,6 @@ def test_a_function_of_each_view_with_gradients_added_up(engine):
     (gradient,) = torch.autograd.grad(sum(each.sum() for each in results), weight)
     expected = sum((index + 1) * x.sum(0) for index, x in enumerate(features))
     torch.testing.assert_close(gradient, expected[:, None].expand(-1, 2), rtol=1e-4, atol=1e-4)
-
-
-class Noting(Reference):
-    """Notes in which order it is asked for what."""
-
-    def __init__(self):
-        super().__init__(torch.device("cpu"))
-        self.asked = []
-
-    def prepare(self, view):
-        self.asked.append("prepare")
-
-    def operators(self, view, streams=None):
-        self.asked.append("operators")
-        return super().operators(view, streams)
-
-
-def test_what_views_share_is_prepared_before_they_part():
-    engine = Noting()
-    device_graph = engine.to_device(tiny())
-    results = engine.map_views(lambda operators, parameters, index: engine.asked.append(index), [View(device_graph)] * 2, {})
-    assert results == [None, None]
-    assert engine.asked == ["prepare"] * 2 + ["operators"] * 2 + [0, 1]
 
 
 _WITHOUT_TRITON = """

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import functools
 import weakref
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
 import torch
 
-from clnr.engine import Reference
+from clnr.engine import Reference, View
 from clnr.engine.streams import IdentityKey, Streams, capture, own_stream
+from tests.conftest import tiny
 
 
 def test_without_a_gpu_all_streams_run_in_place():
@@ -31,6 +34,88 @@ def test_a_key_is_the_same_only_for_the_very_same_objects_and_holds_them():
     assert held() is not None
     kept.clear()
     assert held() is None
+
+
+class FakeStream:
+    def __init__(self, name, log):
+        self.name, self.stream_id, self._log = name, name, log
+
+    def wait_stream(self, other):
+        self._log.append(f"{self.name} waits for {other.name}")
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch):
+    """A log of what streams wait for, with the current one at its end, on a machine that may have no GPU."""
+    log, current = [], []
+    current.append(FakeStream("main", log))
+    names = iter("abcdef")
+
+    @contextmanager
+    def entered(stream):
+        current.append(stream)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: current[-1])
+    monkeypatch.setattr(torch.cuda, "stream", entered)
+    made = functools.cache(lambda device, main, index: FakeStream(next(names), log))
+    monkeypatch.setattr("clnr.engine.streams._stream", made)
+    return lambda *news: log.extend(f"{current[-1].name}: {each}" for each in news) or log
+
+
+def test_streams_wait_for_the_current_one_when_they_part_and_when_something_is_shared(fake_cuda):
+    with Streams(torch.device("cuda"), 2) as streams:
+        with streams.stream(0):
+            fake_cuda("work")
+            streams.once("it", lambda: fake_cuda("made"))
+        with streams.stream(1):
+            streams.once("it", lambda: fake_cuda("made twice"))
+            fake_cuda("work")
+    assert fake_cuda("done") == [
+        *("a waits for main", "b waits for main", "a: work", "main: made", "a waits for main", "b waits for main"),
+        *("b: work", "main waits for a", "main waits for b", "main: done"),
+    ]
+
+
+class SideBySide(Reference):
+    """Plain, with a stream for each view."""
+
+    def __init__(self, log):
+        super().__init__(torch.device("cpu"))
+        self._log = log
+
+    def streams(self, device_graph, count):
+        return Streams(torch.device("cuda"), count)
+
+    def prepare(self, view):
+        self._log("prepared")
+
+    def operators(self, view, streams=None):
+        self._log("operators")
+        return super().operators(view, streams)
+
+
+class Nodes:
+    def __init__(self):
+        self.read_by = []
+
+    def record_stream(self, stream):
+        self.read_by.append(stream.name)
+
+
+def test_each_view_has_its_stream_and_what_views_share_is_made_before(fake_cuda):
+    engine, nodes = SideBySide(fake_cuda), Nodes()
+    views = [View(engine.to_device(tiny()))] * 2
+    weight = torch.ones(2)
+    engine.map_views(lambda operators, parameters, index: fake_cuda(f"view {index}"), views, {"weight": weight}, nodes)
+    part, join = ["a waits for main", "b waits for main"], ["main waits for a", "main waits for b"]
+    assert fake_cuda() == [
+        *("main: prepared", "main: prepared"),
+        *(*part, "a: operators", "b: operators", *join),
+        *(*part, "a: view 0", "b: view 1", *join),
+    ]
+    assert nodes.read_by == ["a", "b"]
 
 
 @pytest.mark.gpu
