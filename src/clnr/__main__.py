@@ -1,4 +1,4 @@
-"""The command line's entry point: Ctrl-C is handled from its first line on, before anything slow is imported."""
+"""The entry point of the command line. Ctrl-C works at any time, also in the seconds in which torch is imported."""
 
 from __future__ import annotations
 

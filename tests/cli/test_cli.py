@@ -172,7 +172,7 @@ def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
 
 
 def test_names_may_be_typed_in_any_case(clnr):
-    result = only_json(clnr("run", "clnr", "EMBEDDED", "--device", "cpu", *SET, "--json"))
+    result = only_json(clnr("run", "clnr", "TOY", "--device", "cpu", *SET, "--json"))
     assert (result["method"], result["dataset"]) == ("CLNR", "toy")
 
 
@@ -216,8 +216,8 @@ def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
         (["run", "--device", "banana"], "unknown device 'banana'"),
         (["run", "--device", "cudaa"], "unknown device 'cudaa'; did you mean 'cuda'?"),
         (["run", "CLNR", "cora", "--data-root", "no/such/folder"], "--data-root names no/such/folder, which is not a folder"),
-        (["show", "clrn"], "unknown method 'clrn'"),
-        (["show", "CLNR", "coar"], "unknown data set 'coar'"),
+        (["recipe", "clrn"], "unknown method 'clrn'"),
+        (["recipe", "CLNR", "coar"], "unknown data set 'coar'"),
         (["ls", "method"], "unknown list 'method'; did you mean 'methods'?"),
         (["runs", "--method", "clrn"], "unknown method 'clrn'"),
         (["runs", "--dataset", "coar"], "unknown data set 'coar'"),
@@ -332,7 +332,7 @@ def test_env_says_what_a_bug_report_needs(clnr, home, monkeypatch):
     assert not home.exists()
 
 
-@pytest.mark.parametrize("words", [[], ["run"], ["compare"], ["search"], ["ls"], ["show"], ["runs"], ["env"]], ids=" ".join)
+@pytest.mark.parametrize("words", [[], ["run"], ["compare"], ["search"], ["ls"], ["recipe"], ["runs"], ["env"]], ids=" ".join)
 def test_help_ends_well(clnr, words):
     ended = clnr(*words, "--help")
     assert ended.code == 0
@@ -374,11 +374,14 @@ def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
 IMPORTING = """
 import importlib.abc, runpy, signal, sys
 
+module, what = sys.argv[1:3]
+del sys.argv[1:3]
+
 class Moment(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == sys.argv[1]:
+        if name == module:
             sys.meta_path.remove(self)
-            if sys.argv[2] == "stop":
+            if what == "stop":
                 signal.raise_signal(signal.SIGINT)
             print("now", flush=True)
 
@@ -389,7 +392,7 @@ runpy.run_module("clnr", run_name="__main__", alter_sys=True)
 
 def importing(module: str, what: str) -> subprocess.Popen[str]:
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", IMPORTING, module, what]
+    command = [sys.executable, "-c", IMPORTING, module, what, *RUN]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -412,12 +415,12 @@ def test_ctrl_c_from_outside_while_torch_is_imported_says_nothing():
 # -- what new users ran into ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [("run", "cora"), ("show", "cora")])
+@pytest.mark.parametrize("words", [("run", "cora"), ("recipe", "cora")])
 def test_a_data_set_in_the_methods_place_is_told_so(clnr, words):
     assert "'cora' is a data set; the method comes first: CLNR cora" in assert_refused(clnr(*words))
 
 
-@pytest.mark.parametrize("words", [("run", ""), ("run", "CLNR", ""), ("show", ""), ("runs", "--method", "")])
+@pytest.mark.parametrize("words", [("run", ""), ("run", "CLNR", ""), ("recipe", ""), ("runs", "--method", "")])
 def test_an_empty_word_is_not_an_absent_one(clnr, words):
     assert "unknown" in assert_refused(clnr(*words))
 
@@ -494,7 +497,7 @@ def one_graph(monkeypatch):
         Measured("generated", 714, 9974, (1.0, 2.0, 3.5), None, 3 << 20, None),
     ]
     asked = []
-    monkeypatch.setattr(cli.benching, "growing", lambda engine, *numbers: asked.append((engine.name, *numbers)) or iter(rows))
+    monkeypatch.setattr("clnr.bench.growing", lambda engine, *numbers: asked.append((engine.name, *numbers)) or iter(rows))
     return asked
 
 
@@ -528,7 +531,7 @@ def test_a_bench_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
         yield Measured("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.benching, "growing", growing)
+    monkeypatch.setattr("clnr.bench.growing", growing)
     ended = clnr("bench", "--device", "cpu", "--json", "--quiet")
     assert (ended.code, ended.err) == (130, "clnr: stopped after 1 graph\n")
     assert len(json.loads(ended.out)["graphs"]) == 1

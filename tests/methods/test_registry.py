@@ -493,7 +493,7 @@ class Unfinished(Postprocess):
         ({"postprocess": (OutOfRange,)}, "New, postprocess: OutOfRange declares a default that .* from 0 to 1, not 2.0"),
         (
             {"postprocess": (Unfilled,)},
-            "New, postprocess: Unfilled does not declare sharpness, as in: sharpness: float = hyper_",
+            "New, postprocess: Unfilled does not declare sharpness, as in: sharpness: float =",
         ),
         ({"postprocess": (Unfinished,)}, "New, postprocess: Unfinished does not define __call__"),
         ({"views": UNIFORM}, "New: views are a tuple of one tuple of parts for each view"),

@@ -1,4 +1,4 @@
-"""What a view does to a graph. Each part takes a view and a key, and returns the view with one more change to it."""
+"""Augmentations: each takes a view and a random key, and returns the view with one more change."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Augmentation(ABC):
     """One change to a view.
 
     Attributes:
-        stream: The name of its random stream: what it draws is a function of this, so that it is never changed.
-        steady: Whether there is nothing random about it, so that the embedding sees it too.
+        stream: The name of its random stream. It decides what is drawn, so that it never changes.
+        deterministic: Whether nothing about it is random, so that the embedding sees it too.
     """
 
     stream: ClassVar[str]
@@ -91,7 +91,7 @@ class MaskFeatures(Augmentation):
 
 @dataclass(frozen=True)
 class AdaptiveDropEdges(Augmentation):
-    """Drop edges to nodes of low centrality more often than others, with mean ``edge_drop`` (``centrality.rates``)."""
+    """Drop edges to nodes of low centrality more often, at a mean rate of ``edge_drop`` (``centrality.rates``)."""
 
     edge_drop: float = EDGE_DROP.field()
     centrality: str = CENTRALITY.field()
@@ -111,9 +111,9 @@ class AdaptiveDropEdges(Augmentation):
 
 @dataclass(frozen=True)
 class AdaptiveMaskFeatures(Augmentation):
-    """Mask columns that nodes of low centrality have more often than others, with mean ``feature_mask``.
+    """Mask features of nodes of low centrality more often, at a mean rate of ``feature_mask``.
 
-    A column's importance is the sum of its absolute values, each weighed by its node's centrality.
+    A feature's importance is the sum of its absolute values, weighted by the nodes' centrality.
     """
 
     feature_mask: float = FEATURE_MASK.field()
@@ -136,7 +136,7 @@ def _centrality(device_graph: DeviceGraph, name: str) -> Array:
 
 @dataclass(frozen=True)
 class ShuffleNodes(Augmentation):
-    """Give each node the features of another: a corruption that keeps edges and features, but not who has which."""
+    """Permute the nodes' features: a corruption that keeps the edges."""
 
     stream: ClassVar[str] = "ShuffleNodes"
 
@@ -146,7 +146,7 @@ class ShuffleNodes(Augmentation):
 
 @dataclass(frozen=True)
 class Diffuse(Augmentation):
-    """Propagate by ``personalised_pagerank``, computed once per graph, in place of the edges."""
+    """Propagate by ``personalised_pagerank`` in place of the edges; it is computed once per graph."""
 
     ppr_alpha: float = hyper_parameter(
         0.2, 1e-6, 1.0, "chance that a diffusing walk stops at each step", source="MVGRL's authors"

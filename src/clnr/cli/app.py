@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from clnr import datasets, methods
 from clnr.errors import ClnrError
-from clnr.methods import Method
 from clnr.support.console import Console, printable
 from clnr.support.deprecation import renamed
 from clnr.support.humanize import escape_control, shorten
 from clnr.version import __version__
+
+if TYPE_CHECKING:
+    from clnr.methods import Method
 
 OLD_OPTIONS = {
     "--again": "--rerun",
@@ -74,6 +75,8 @@ def program(
 
 def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
     """The method and the data set's name that two arguments name; by default CLNR and toy."""
+    from clnr import datasets, methods
+
     if method is not None and method.lower() in datasets.DATASETS:
         raise ClnrError(f"'{method}' is a data set; the method comes first: {dataset or methods.CLNR.name} {method}")
     chosen = methods.CLNR if method is None else methods.find(method)

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from clnr.cli import console_tables
 from clnr.cli.app import Device, Json, Precision, Quiet, app, out, say
 from clnr.errors import RecipeError
 
@@ -27,6 +26,7 @@ def bench(
     import torch
 
     from clnr.bench import growing
+    from clnr.cli import console_tables
     from clnr.engine import choose
     from clnr.support import environment
     from clnr.support.progress import progress_bar

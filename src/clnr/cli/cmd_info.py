@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
-from clnr import datasets, methods
-from clnr.cli import console_tables
 from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say, tell
 from clnr.errors import RecipeError, UnknownName
-from clnr.methods.presets import preset
 from clnr.version import __version__
 
 _DEVICES = ("cpu", "cuda")
@@ -23,6 +20,8 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List the methods or the data sets."""
+    from clnr.cli import console_tables
+
     tables = {"methods": console_tables.methods, "datasets": console_tables.datasets}
     if what.lower() not in tables:
         raise UnknownName("list", what, tables)
@@ -35,6 +34,9 @@ def list_command(
 @app.command()
 def recipe(method: MethodName = None, dataset: DatasetName = None, as_json: Json = False) -> None:
     """Show the recipe of METHOD on DATASET: every hyper-parameter with its value, meaning and source."""
+    from clnr.cli import console_tables
+    from clnr.methods.presets import preset
+
     chosen, name = choose_pair(method, dataset)
     found = preset(chosen, name)
     if as_json:
@@ -59,6 +61,8 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """List the runs in the run cache."""
+    from clnr import datasets, methods
+    from clnr.cli import console_tables
     from clnr.experiments.results import without_nan
     from clnr.experiments.run_cache import RunCache
 

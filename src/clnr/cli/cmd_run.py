@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr import datasets, methods
-from clnr.cli import console_tables
 from clnr.cli.app import OPTIMISTIC, Assign, DatasetName, Device, Json, MethodName, Precision, Quiet, app, choose_pair, out, say
 from clnr.errors import ClnrError, RecipeError, RunCacheError
-from clnr.experiments.results import Summary, without_nan
-from clnr.methods import Method
-from clnr.methods.presets import Published, preset
-from clnr.methods.recipe import Recipe, parse
 
 if TYPE_CHECKING:
-    from clnr.engine import Engine
+    from clnr.experiments.results import Summary
+    from clnr.methods import Method
+    from clnr.methods.presets import Published
+    from clnr.methods.recipe import Recipe
 
 _STOPPED = "stopped; finished runs are in the run cache, and the same command without --rerun resumes"
-_BASELINES = (methods.RAW, methods.UNTRAINED)
 
 Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, searched first.")]
@@ -48,14 +44,16 @@ def run_command(
 
     Without METHOD, raw features and the untrained encoder are evaluated beside CLNR.
     """
-    from clnr.engine import choose
+    from clnr import methods
+    from clnr.cli import console_tables
+    from clnr.methods.recipe import parse
 
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
-        lineup = [*((each, recipe) for each in _BASELINES), *lineup]
-    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
+        lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, again, quiet)
     if as_json:
         print(json.dumps(rows[-1][0].to_dict()))
     else:
@@ -82,8 +80,9 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on DATASET with the same seeds and splits, by a paired test of the first against each other."""
-    from clnr.engine import choose
-    from clnr.experiments.comparison import Comparison
+    from clnr import datasets, methods
+    from clnr.cli import console_tables
+    from clnr.methods.recipe import parse
 
     if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
         raise ClnrError(f"'{dataset}' is a method; those go after --methods, the data set before it")
@@ -102,7 +101,10 @@ def compare(
     for each in chosen:
         own = {key: value for key, value in changes.items() if key in each.keys}
         lineup.append((each, _recipe(each, name, own)))
-    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, again, quiet)
+
+    from clnr.experiments.comparison import Comparison
+
     made, published = (list(column) for column in zip(*rows, strict=True))
     compared = Comparison.of(made)
     if as_json:
@@ -133,6 +135,14 @@ def search(
     quiet: Quiet = False,
 ) -> None:
     """Search a grid of hyper-parameters of METHOD on DATASET by validation accuracy; the test labels are hidden."""
+    from clnr import datasets
+    from clnr.cli import console_tables
+    from clnr.experiments.results import without_nan
+    from clnr.methods.recipe import parse
+
+    chosen, name = choose_pair(method, dataset)
+    recipe = _recipe(chosen, name, parse(assign or []))
+
     from clnr.datasets.download import download
     from clnr.engine import choose
     from clnr.experiments.grid_search import Trial, best_first, grid, try_all
@@ -141,8 +151,6 @@ def search(
     from clnr.support import environment
     from clnr.support.progress import progress_bar
 
-    chosen, name = choose_pair(method, dataset)
-    recipe = _recipe(chosen, name, parse(assign or []))
     trials = [Trial(changes, recipe.but(**used(chosen, changes))) for changes in grid(values or [])]
     for key in trials[0].changes:
         if key in chosen.measuring:
@@ -174,6 +182,8 @@ def search(
 
 
 def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
+    from clnr.methods.presets import preset
+
     return preset(method, dataset).recipe.but(**used(method, changes))
 
 
@@ -204,19 +214,24 @@ def _all_runs(
     lineup: list[tuple[Method, Recipe]],
     dataset: str,
     seeds: int,
-    engine: Engine,
+    device: str,
+    precision: str,
     data_root: Path | None,
     again: bool,
     quiet: bool,
 ) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
     """The runs of each method of a line-up with its published result, and the failures to write them to the run cache."""
+    _positive(seeds)
+
+    from clnr import datasets
     from clnr.datasets.download import download
+    from clnr.engine import choose
     from clnr.experiments.run_cache import RunCache
     from clnr.experiments.runner import Session
+    from clnr.methods.presets import preset
     from clnr.support.progress import progress_bar
 
-    run_cache = RunCache()
-    _positive(seeds)
+    engine, run_cache = choose(device, precision), RunCache()
     run_cache.prepare()
     with stoppable(_STOPPED), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))

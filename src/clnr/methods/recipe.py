@@ -63,7 +63,7 @@ class Recipe:
     @classmethod
     def of(cls, values: Mapping[str, Any], method: Method | None = None) -> Recipe:
         """A recipe from a mapping, with the keys of a method of your own if given; an unknown key names the nearest one."""
-        check_type("a recipe's values", values, Mapping, "numbers by name")
+        check_type("a recipe's values", values, Mapping, "values by key")
         return _made(recipe_keys(method), values)
 
     def but(self, /, **values: Any) -> Recipe:

@@ -1,4 +1,4 @@
-"""Every method as one declaration."""
+"""Every method as one row: which parts, in which places."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Method:
     """A method as data: which parts, in which places. The hyper-parameters that its parts declare are the keys of its recipe.
 
     Attributes:
-        name: As the literature writes it.
+        name: As in the literature.
         summary: One line for ``clnr ls methods``.
-        encoder: From a view to rows.
-        views: The changes that make each view.
+        encoder: From a view to one row per node.
+        views: The augmentations of each view.
         postprocess: Applied in order to each view's rows.
-        objective: What training lowers; None where nothing is trained.
-        parent: The method that this one varies, whose recipe it uses where it has none of its own.
+        objective: The loss; None where nothing is trained.
+        parent: The method that this one varies, and whose recipe it inherits.
     """
 
     name: str
@@ -68,22 +68,22 @@ class Method:
             self._check("objective", Objective, self.objective)
         right = SOME if self.objective is None else self.objective.views
         if len(self.views) not in right:
-            said = f"{right[0]}, {right[1]}, ..." if len(right) > 1 else str(right[0])
-            raise MethodError(f"{self.name}, views: there must be {said} of them, not {len(self.views)}")
+            counts = f"{right[0]}, {right[1]}, ..." if len(right) > 1 else str(right[0])
+            raise MethodError(f"{self.name}, views: there must be {counts} of them, not {len(self.views)}")
         try:
             declared(self.all_parts)
         except MethodError as error:
             raise MethodError(f"{self.name}: {error}") from None
 
     def _check(self, place: str, kind: type, *parts: Any) -> None:
-        """Fail on what cannot stand in a place, with what could."""
+        """Raise an error for a part that does not fit its place."""
         for part in parts:
             wrong = _mistake(part, kind)
             if wrong is not None:
                 raise MethodError(f"{self.name}, {place}: {getattr(part, '__name__', part)!s} {wrong}")
 
     def but(self, name: str, summary: str, **changes: Any) -> Method:
-        """This method with some places filled otherwise.
+        """A new method: this one with some places changed.
 
         >>> from clnr import CLNR
         >>> CLNR.but("plain", "CLNR without postprocessing", postprocess=()).ancestry
@@ -99,7 +99,7 @@ class Method:
         return (self.name, *(self.parent.ancestry if self.parent else ()))
 
     def parts(self) -> dict[str, Any]:
-        """The declaration by the parts' names: what tells two methods apart, whatever they are called."""
+        """The names of the parts by place: what distinguishes two methods, whatever their names."""
         return {
             "encoder": self.encoder.__qualname__,
             "views": [[part.__qualname__ for part in view] for view in self.views],
@@ -136,16 +136,16 @@ class Method:
 
     @property
     def symmetric_views(self) -> bool:
-        """Whether it draws two views alike, whose rows of one node are a positive pair."""
+        """Whether its two views have the same augmentations, so that a node's two rows are a positive pair."""
         return len(self.views) == 2 and self.views[0] == self.views[1]
 
     @property
     def supervised(self) -> bool:
-        """Whether it is taught by labels."""
+        """Whether it learns from labels."""
         return self.objective is not None and self.objective.supervised
 
     def architecture(self) -> Architecture | None:
-        """Its row of the paper's table of architectures; None where nothing is learned."""
+        """Its row of the paper's table of architectures; None where nothing is trained."""
         objective = self.objective
         if objective is None:
             return None
@@ -175,9 +175,9 @@ PLACES = ("encoder", "views", "postprocess", "objective")
 
 
 def _mistake(part: Any, kind: type) -> str | None:
-    """Why something cannot be a part of a kind; None if it can."""
+    """Why something cannot be a part of a kind; None where it can."""
     if not isinstance(part, type):
-        return f"is not a class; give the {kind.__name__} itself, and the recipe fills in its numbers"
+        return f"is not a class; give the {kind.__name__} itself, and the recipe fills in its values"
     if not issubclass(part, kind):
         return f"is no subclass of {kind.__name__}"
     if inspect.isabstract(part):
@@ -202,7 +202,7 @@ def _mistake(part: Any, kind: type) -> str | None:
 
 
 class Architecture(NamedTuple):
-    """What the paper compares methods by: what is compared (nodes, graph, features, classes), and what it takes."""
+    """A row of the paper's table of architectures: the target (nodes, graph, features, classes), and what the method needs."""
 
     target: str
     estimator: bool
@@ -230,11 +230,11 @@ RCLNR = CLNR.but("rCLNR", "CLNR with one scale for all columns: dCLNR as the pap
 GRACE = CLNR.but("GRACE", "contrast nodes through a learned head", postprocess=(Head,))
 GRACE_ALL = GRACE.but("GRACE-all", "GRACE with all nodes in the loss, as its own paper has it")
 GCLNR = CLNR.but("GCLNR", "GRACE's head, then CLNR's standardisation", postprocess=(Head, Standardize))
-GCA = GRACE.but("GCA", "GRACE with rates that spare what is central", views=(ADAPTIVE, ADAPTIVE))
+GCA = GRACE.but("GCA", "GRACE with rates that spare central nodes and features", views=(ADAPTIVE, ADAPTIVE))
 CCA_SSG = CLNR.but("CCA-SSG", "correlate columns of two views, decorrelate them within", objective=CCA)
-BGRL = NCLNR.but("BGRL", "predict a slowly following copy of oneself", encoder=MomentumEncoder, objective=Bootstrap)
+BGRL = NCLNR.but("BGRL", "predict what a slowly following copy encodes", encoder=MomentumEncoder, objective=Bootstrap)
 DGI = NCLNR.but(
-    "DGI", "tell nodes from corrupted ones by the graph's mean", encoder=PReLUGCN, views=((), SHUFFLE), objective=Infomax
+    "DGI", "tell nodes from corrupted ones by a summary of the graph", encoder=PReLUGCN, views=((), SHUFFLE), objective=Infomax
 )
 MVGRL = DGI.but(
     "MVGRL",
@@ -245,11 +245,11 @@ MVGRL = DGI.but(
 )
 MVGRL_PLAIN = MVGRL.but("MVGRL-plain", "MVGRL without a head, as its authors' program for nodes", postprocess=())
 GAE = NCLNR.but("GAE", "reconstruct edges from inner products", encoder=GCN, views=((),), objective=Reconstruct)
-VGAE = GAE.but("VGAE", "GAE with a normal law for each node", encoder=GaussianGCN, objective=Variational)
+VGAE = GAE.but("VGAE", "GAE with a normal distribution for each node", encoder=GaussianGCN, objective=Variational)
 SUPERVISED_GCN = NCLNR.but(
-    "GCN", "graph convolutions taught by labels", encoder=GCN, views=((EncoderDropout,),), objective=CrossEntropy
+    "GCN", "supervised graph convolutions", encoder=GCN, views=((EncoderDropout,),), objective=CrossEntropy
 )
-SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "graph attention taught by labels", encoder=GAT)
+SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "supervised graph attention", encoder=GAT)
 UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained", objective=None)
 RAW = UNTRAINED.but("Raw", "the features themselves, no encoder", encoder=Features, views=(MASK, MASK), postprocess=())
 

@@ -1,4 +1,4 @@
-"""Prediction of one's own target: no negatives."""
+"""Bootstrapping: the prediction of a target encoder's rows, without negatives."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ else:
 
 @dataclass(frozen=True)
 class Bootstrap(Objective):
-    r"""Each view's rows, through a predictor, should point where the target's rows of the other view do.
+    r"""The cosine similarity of each view's predicted rows and the target encoder's rows of the other view.
 
     .. math:: 2 - \frac{1}{n} \sum_i \left[ \cos(q(u_i), v'_i) + \cos(q(v_i), u'_i) \right]
 
-    for rows u, v of an encoder that learns and u', v' of one that follows it. The predictor q has one hidden layer with
-    PReLU, ``head_width`` wide (0 for twice the rows). Thakoor et al., "Large-scale representation learning on graphs via
+    for rows u, v of the online encoder and u', v' of the target. The predictor q has one hidden layer with PReLU,
+    ``head_width`` wide (0 for twice the rows). Thakoor et al., "Large-scale representation learning on graphs via
     bootstrapping" (2022).
     """
 

@@ -1,4 +1,4 @@
-"""Agreement of features: soft canonical correlation."""
+"""Agreement of features: soft canonical correlation analysis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CCA(Objective):
     .. math:: -\frac{1}{n} \mathrm{tr}(U^T V)
         + \lambda \left( \lVert I - \tfrac{1}{n} U^T U \rVert_F^2 + \lVert I - \tfrac{1}{n} V^T V \rVert_F^2 \right)
 
-    for standardised columns, where the first term is half the mean squared distance of U and V but for a constant. Zhang et
+    for standardised columns, where the first term is half the mean squared distance of U and V up to a constant. Zhang et
     al., "From canonical correlation analysis to self-supervised graph neural networks" (2021); ``decorrelation`` is their
     lambda. Nothing is larger than the F x F correlations.
     """

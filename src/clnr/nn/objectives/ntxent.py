@@ -24,8 +24,8 @@ class NTXent(Objective):
 
     .. math:: -\frac{1}{2m} \sum_i \left[ \ell(u_i, v_i) + \ell(v_i, u_i) \right]
 
-    Chen et al., "A simple framework for contrastive learning of visual representations" (2020). The nodes are drawn afresh
-    each epoch; 0, or a number not below the graph's, takes all of them.
+    Chen et al., "A simple framework for contrastive learning of visual representations" (2020). New nodes are sampled each
+    epoch; 0, or no fewer than the graph has, means all of them.
     """
 
     temperature: float = hyper_parameter(0.5, 1e-3, 1e3, "of NT-Xent", source="paper, hyper-parameters")

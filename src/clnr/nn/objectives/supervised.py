@@ -1,4 +1,4 @@
-"""Learning from labels, for comparison."""
+"""Supervised learning, for comparison."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ else:
 
 @dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """Cross entropy of the training nodes' classes, whose logits are the rows; early stopping watches the validation nodes'."""
+    """Cross entropy of the training nodes, with the rows as logits; early stopping monitors that of the validation nodes."""
 
     target: ClassVar[str] = "N-Y"
     supervised: ClassVar[bool] = True
