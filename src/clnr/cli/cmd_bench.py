@@ -9,7 +9,7 @@ from typing import Annotated
 import torch
 import typer
 
-from clnr.bench import Measured, growing
+from clnr.bench import BenchmarkResult, growing
 from clnr.cli import console_tables
 from clnr.cli.app import Json, app, out, say
 from clnr.cli.cmd_run import Device, Precision, Quiet
@@ -35,7 +35,7 @@ def bench(
     if not 0 < seconds < math.inf:
         raise RecipeError(f"--seconds must be a number above 0, not {seconds:g}")
     engine = choose(device, precision)
-    found: list[Measured] = []
+    found: list[BenchmarkResult] = []
     stopped = False
     try:
         with progress_bar(quiet) as bar:

@@ -21,7 +21,7 @@ from clnr.experiments.comparison import Comparison
 from clnr.experiments.grid_search import Trial, best_first, grid, try_all
 from clnr.experiments.results import Summary, without_nan
 from clnr.experiments.run_cache import RunCache
-from clnr.experiments.runner import Session
+from clnr.experiments.runner import Runner
 from clnr.methods import Method
 from clnr.methods.presets import Published, preset
 from clnr.methods.recipe import Recipe, parse
@@ -148,7 +148,7 @@ def search(
     try:
         with progress_bar(quiet) as bar:
             graph = datasets.load(name, data_root, partial(download, progress=bar.fetched))
-            for trial in try_all(Session(seeds, engine, RunCache(), again=True, bar=bar), chosen, graph, trials):
+            for trial in try_all(Runner(seeds, engine, RunCache(), rerun=True, bar=bar), chosen, graph, trials):
                 found.append(trial)
     except KeyboardInterrupt:
         say(f"stopped after {len(found)} of {len(trials)} trials; a search keeps nothing")
@@ -210,7 +210,7 @@ def _all_runs(
     run_cache.prepare()
     with stoppable(_KEPT), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
-        session = Session(seeds, engine, run_cache, again, bar)
+        session = Runner(seeds, engine, run_cache, again, bar)
         made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
     shelves = [preset(method, dataset) for method, _ in lineup]
     # A published result says nothing about a recipe that was changed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from clnr.bench import Measured
+from clnr.bench import BenchmarkResult
 from clnr.datasets import DATASETS
 from clnr.experiments.comparison import Comparison
 from clnr.experiments.grid_search import Trial
@@ -176,7 +176,7 @@ def _table(*words: str, numbers: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def measured(rows: Sequence[Measured]) -> Table:
+def measured(rows: Sequence[BenchmarkResult]) -> Table:
     """Epochs of both contenders on each graph."""
     table = _table("graph", numbers=("nodes", "edges", "plain PyG ms", "clnr ms", "ratio", "PyG MiB", "clnr MiB"))
     for row in rows:

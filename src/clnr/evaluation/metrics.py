@@ -60,13 +60,13 @@ def _rounded(rows: torch.Tensor) -> list[list[float]]:
     return [[round(number, 5) for number in row] for row in rows.double().tolist()]
 
 
-Measures = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
-MEASURES: Measures = {"clusters": clusters, "points": points, "time": time}
+ExtraMetrics = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
+EXTRA_METRICS: ExtraMetrics = {"clusters": clusters, "points": points, "time": time}
 
 
-def find_measures(names: Iterable[str]) -> Measures:
+def find_extra_metrics(names: Iterable[str]) -> ExtraMetrics:
     """Further measures by their names."""
-    return {known("measure", name, MEASURES): MEASURES[name] for name in several("measures", names, str, "names")}
+    return {known("measure", name, EXTRA_METRICS): EXTRA_METRICS[name] for name in several("measures", names, str, "names")}
 
 
 def _positive_pairs(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> list[torch.Tensor]:
