@@ -29,7 +29,7 @@ def test_both_contenders_are_measured_in_turns():
 
 
 def test_clnr_alone():
-    row = measure(tiny(), SMALL, cpu(), epochs=2, turns=1, rival=False)
+    row = measure(tiny(), SMALL, cpu(), epochs=2, turns=1, baseline=False)
     assert row.plain is row.plain_bytes is row.ratio is None
 
 

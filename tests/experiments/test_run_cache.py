@@ -87,7 +87,7 @@ def test_another_key_is_not_found(run_cache):
 
 def test_of_runs_with_the_same_key_the_latest_counts_and_all_are_kept(run_cache):
     for seed in range(3):
-        run_cache.add("key", made(seed), again=True)
+        run_cache.add("key", made(seed), rerun=True)
     assert run_cache.find("key") == made(2)
     assert [run.seed for _, run in run_cache.runs()] == [0, 1, 2]
 
@@ -100,7 +100,7 @@ def test_a_run_that_is_there_is_not_written_twice_unless_it_has_more_or_was_to_b
     run_cache.add("key", made(extra_metrics={"clusters": {}, "time": {}}))
     run_cache.add("key", made(extra_metrics={"clusters": {}}))
     assert [sorted(run.extra_metrics) for _, run in run_cache.runs()] == [[], ["time"], ["clusters", "time"]]
-    run_cache.add("key", made(1), again=True)
+    run_cache.add("key", made(1), rerun=True)
     assert run_cache.find("key") == made(1)
 
 

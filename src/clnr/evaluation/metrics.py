@@ -60,13 +60,16 @@ def _rounded(rows: torch.Tensor) -> list[list[float]]:
     return [[round(number, 5) for number in row] for row in rows.double().tolist()]
 
 
-Measures = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
-MEASURES: Measures = {"clusters": clusters, "points": points, "time": time}
+ExtraMetrics = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
+EXTRA_METRICS: ExtraMetrics = {"clusters": clusters, "points": points, "time": time}
 
 
-def find_measures(names: Iterable[str]) -> Measures:
+def find_extra_metrics(names: Iterable[str]) -> ExtraMetrics:
     """Further measures by their names."""
-    return {check_choice("measure", name, MEASURES): MEASURES[name] for name in check_list("measures", names, str, "a name")}
+    return {
+        check_choice("measure", name, EXTRA_METRICS): EXTRA_METRICS[name]
+        for name in check_list("measures", names, str, "a name")
+    }
 
 
 def _positive_pairs(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> list[torch.Tensor]:

@@ -17,7 +17,7 @@ from clnr import datasets, methods
 from clnr.engine import DeviceGraph, Engine, View, choose
 from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import Task, predictions, probes
-from clnr.evaluation.metrics import Measures, TrainedEmbedding, find_measures, geometry_metrics
+from clnr.evaluation.metrics import ExtraMetrics, TrainedEmbedding, find_extra_metrics, geometry_metrics
 from clnr.experiments.results import Run
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -43,7 +43,7 @@ def run(
     precision: str = "auto",
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
-    measures: Iterable[str] = (),
+    extra_metrics: Iterable[str] = (),
 ) -> Run:
     """Train a method on a data set and evaluate what it learned.
 
@@ -65,7 +65,7 @@ def run(
         measures: What to measure beside the usual, kept in ``Run.extra_metrics``: ``clusters``, ``points``, ``time``.
     """
     where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root}
-    (made,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, measures=measures, **where)
+    (made,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, extra_metrics=extra_metrics, **where)
     return made
 
 
@@ -79,7 +79,7 @@ def runs(
     precision: str = "auto",
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
-    measures: Iterable[str] = (),
+    extra_metrics: Iterable[str] = (),
     parallel_seeds: int | None = None,
 ) -> Iterator[Run]:
     """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
@@ -96,7 +96,7 @@ def runs(
     if graph.labels is None:
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
-    engine, wanted, more = choose(device, precision), _seeds(seeds), find_measures(measures)
+    engine, wanted, more = choose(device, precision), _seeds(seeds), find_extra_metrics(extra_metrics)
     most = engine.parallel_seeds if parallel_seeds is None else max(1, check_int("parallel_seeds", parallel_seeds))
     count = min(most, engine.parallel_seeds)
     groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
@@ -110,7 +110,7 @@ def _as_memory_allows(
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
-    more: Measures,
+    more: ExtraMetrics,
 ) -> Iterator[Run]:
     """Runs of some seeds side by side; where memory is too short for all, of one half and then the other."""
     made: list[Run | TrainingError] = []
@@ -279,7 +279,7 @@ def _runs(
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
-    more: Measures,
+    more: ExtraMetrics,
 ) -> list[Run | TrainingError]:
     assert graph.labels is not None
     began = time.perf_counter()

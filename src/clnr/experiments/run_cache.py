@@ -91,7 +91,7 @@ class RunCache:
         with self._writing() as base:
             base.execute("DELETE FROM reserve")
 
-    def add(self, key: str, run: Run, again: bool = False) -> None:
+    def add(self, key: str, run: Run, rerun: bool = False) -> None:
         """Write one run, whole or not at all.
 
         Where another process has written the same run in the meantime, with all that was measured of this one, that row
@@ -100,7 +100,7 @@ class RunCache:
         with self._writing() as base:
             row = _row(run)
             _run(row)  # What could not be read is not written.
-            others = [] if again else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
+            others = [] if rerun else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
             if any(run.extra_metrics.keys() <= _document("more", more).keys() for (more,) in others):
                 return
             made = datetime.now(UTC).isoformat(timespec="seconds")
