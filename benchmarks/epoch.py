@@ -18,7 +18,7 @@ import torch
 
 from benchmarks import command, positive
 from clnr import CLNR, datasets, recipe_for
-from clnr.bench.timing import Measured, measure, ours, plain, summed_up
+from clnr.bench.timing import BenchmarkResult, measure, ours, plain, summarize
 from clnr.datasets.synthetic import shaped
 from clnr.engine import Engine, choose
 from clnr.graph import Graph
@@ -26,7 +26,7 @@ from clnr.methods.recipe import Recipe
 from clnr.support import environment, memory
 
 SHAPES = {"arxiv-shape": ("ogbn-arxiv", 169_343, 1_157_799, 128)}
-CONTENDERS = {"plain": plain, "ours": ours}
+IMPLEMENTATIONS = {"plain": plain, "ours": ours}
 
 
 def subject(name: str) -> tuple[Graph, Recipe]:
@@ -41,7 +41,7 @@ def alone(who: str, name: str, engine: Engine, epochs: int) -> dict[str, float]:
     """In this process, one contender: milliseconds an epoch and the peak of memory."""
     graph, recipe = subject(name)
     meter = memory.MemoryMeter(engine.device)
-    return {"ms": CONTENDERS[who](graph, recipe, engine, epochs), "bytes": meter.peak()}
+    return {"ms": IMPLEMENTATIONS[who](graph, recipe, engine, epochs), "bytes": meter.peak()}
 
 
 def elsewhere(*words: str) -> dict[str, float]:
@@ -52,14 +52,14 @@ def elsewhere(*words: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(name: str, engine: Engine, epochs: int, turns: int) -> Measured:
+def compare(name: str, engine: Engine, epochs: int, turns: int) -> BenchmarkResult:
     graph, recipe = subject(name)
     if engine.device.type == "cuda":
         return measure(graph, recipe, engine, epochs, turns)
     rest = (name, "--device", "cpu", "--epochs", str(epochs))
-    made = [{who: elsewhere(who, *rest) for who in CONTENDERS} for _ in range(turns)]
-    times = {who: [turn[who]["ms"] for turn in made] for who in CONTENDERS}
-    return summed_up(graph, times, {who: int(max(turn[who]["bytes"] for turn in made)) for who in CONTENDERS})
+    made = [{who: elsewhere(who, *rest) for who in IMPLEMENTATIONS} for _ in range(turns)]
+    times = {who: [turn[who]["ms"] for turn in made] for who in IMPLEMENTATIONS}
+    return summarize(graph, times, {who: int(max(turn[who]["bytes"] for turn in made)) for who in IMPLEMENTATIONS})
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--precision", default="auto", help="of clnr; plain PyG is float32")
     parser.add_argument("--epochs", type=positive, help="in each turn; 12 on a CPU and 100 on a GPU where not given")
     parser.add_argument("--turns", type=positive, default=3)
-    parser.add_argument("--one", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=IMPLEMENTATIONS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     engine = choose(asked.device, asked.precision)
     epochs = asked.epochs or (100 if engine.device.type == "cuda" else 12)

@@ -15,21 +15,21 @@ import math
 import torch
 
 from benchmarks import command, positive
-from clnr.bench import Measured, generated, measure
+from clnr.bench import BenchmarkResult, generated, measure
 from clnr.engine import choose
 from clnr.support import environment
 
 EDGES = [round(10 ** (half / 2)) for half in range(8, 15)]
 
 
-def slope(rows: list[Measured], value: str) -> float:
+def slope(rows: list[BenchmarkResult], value: str) -> float:
     """The exponent of growth over the upper half of sizes: 1 is linear."""
     upper = rows[len(rows) // 2 :]
     heights = {"time": lambda row: row.ours[1], "memory": lambda row: row.our_bytes}[value]
     return math.log(heights(upper[-1]) / heights(upper[0])) / math.log(upper[-1].edges / upper[0].edges)
 
 
-def plot(rows: list[Measured], path: str, where: str) -> None:
+def plot(rows: list[BenchmarkResult], path: str, where: str) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2, figsize=(7, 2.8), constrained_layout=True)
@@ -67,7 +67,7 @@ def main() -> None:
     print(f"{'edges':>12}{'nodes':>12}{'ms an epoch':>14}{'GiB':>8}", flush=True)
     rows = []
     for edges in asked.edges:
-        row = measure(*generated(round(edges)), engine, epochs, turns=1, rival=False)
+        row = measure(*generated(round(edges)), engine, epochs, turns=1, baseline=False)
         rows.append(row)
         print(f"{row.edges:>12,}{row.nodes:>12,}{row.ours[1]:>14.3f}{row.our_bytes / 2**30:>8.2f}", flush=True)
     if len(rows) > 2:

@@ -24,7 +24,7 @@ import torch
 
 from benchmarks import command, positive
 from clnr import CLNR, datasets, recipe_for, rng
-from clnr.embedding.fitting import EmbeddingResult, FittedModel, learn_graph
+from clnr.embedding.fitting import EmbeddingResult, FittedModel, fit_graph
 from clnr.engine import Engine, choose
 from clnr.errors import DataError
 from clnr.evaluation import probe
@@ -80,7 +80,7 @@ def change(old: Array, new: Array, left: Array, far: Array) -> tuple[int, float]
 
 
 def taught(graph: Graph, recipe: Recipe, seed: int, engine: Engine) -> EmbeddingResult:
-    return learn_graph(TableGraph(graph.without_labels(), None), CLNR, recipe, seed, engine, share=0)
+    return fit_graph(TableGraph(graph.without_labels(), None), CLNR, recipe, seed, engine, hold_out=0)
 
 
 def judged(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Recipe) -> tuple[float, float]:
@@ -97,8 +97,8 @@ def one(graph: Graph, recipe: Recipe, share: float, seed: int, engine: Engine) -
     split = datasets.split_of(graph, seed)
     hidden = newcomers(graph, split, share, seed)
     seen, left = before(graph, hidden)
-    outcome = taught(seen, recipe, seed, engine)
-    z = outcome.trained.embed(graph, engine)
+    result = taught(seen, recipe, seed, engine)
+    z = result.model.embed(graph, engine)
     found: dict[str, Any] = {
         "hidden": len(np.intersect1d(split.test, hidden)),
         "visible": len(np.setdiff1d(split.test, hidden)),
@@ -108,15 +108,15 @@ def one(graph: Graph, recipe: Recipe, share: float, seed: int, engine: Engine) -
     found["hidden_all"], found["visible_all"] = judged(whole.z, graph, split, hidden, recipe)
     for extra in (0, 1):
         far = beyond(graph, hidden, recipe.layers + extra)
-        found[f"far_{extra}"], found[f"change_{extra}"] = change(outcome.z, z, left, far)
-    return found | single(outcome.trained, graph, z, hidden[0], engine)
+        found[f"far_{extra}"], found[f"change_{extra}"] = change(result.z, z, left, far)
+    return found | single(result.model, graph, z, hidden[0], engine)
 
 
-def single(trained: FittedModel, graph: Graph, z: Array, newcomer: int, engine: Engine) -> dict[str, Any]:
+def single(model: FittedModel, graph: Graph, z: Array, newcomer: int, engine: Engine) -> dict[str, Any]:
     """The same changes where one node comes."""
     seen, left = before(graph, np.array([newcomer]))
-    far = beyond(graph, np.array([newcomer]), trained.recipe.layers + 1)
-    count, moved = change(trained.embed(seen, engine), z, left, far)
+    far = beyond(graph, np.array([newcomer]), model.recipe.layers + 1)
+    count, moved = change(model.embed(seen, engine), z, left, far)
     return {"far_single": count, "change_single": moved}
 
 

@@ -7,11 +7,13 @@ import re
 import numpy as np
 import pytest
 import torch
-from benchmarks.rivals import CONTENDERS, DIMENSION, Walker, by_svd, propagated, uniform_walks
-from torch_geometric.nn import Node2Vec
 
 from clnr.graph import Graph
 from tests.conftest import tiny
+
+Node2Vec = pytest.importorskip("torch_geometric.nn").Node2Vec
+
+from benchmarks.rivals import CONTENDERS, DIMENSION, Walker, by_svd, propagated, uniform_walks  # noqa: E402
 
 ASKED = argparse.Namespace(node2vec_epochs=2, pyg_loss=False)
 

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from clnr.bench import generated, growing, measure
-from clnr.bench.pyg_baseline import PlainCLNR
 from clnr.engine import cpu
 from clnr.methods.recipe import Recipe
 from tests import oracles
 from tests.conftest import tiny
+
+PlainCLNR = pytest.importorskip("clnr.bench.pyg_baseline").PlainCLNR
 
 SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10)
 
@@ -28,7 +29,7 @@ def test_both_contenders_are_measured_in_turns():
 
 
 def test_clnr_alone():
-    row = measure(tiny(), SMALL, cpu(), epochs=2, turns=1, rival=False)
+    row = measure(tiny(), SMALL, cpu(), epochs=2, turns=1, baseline=False)
     assert row.plain is row.plain_bytes is row.ratio is None
 
 

@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from clnr import __version__, cli, run
-from clnr.bench import Measured
+from clnr.bench import BenchmarkResult
 from clnr.datasets import DATASETS, download
 from clnr.errors import RunCacheError, TrainingError
 from clnr.experiments import runner
@@ -493,8 +493,8 @@ def test_version(clnr):
 @pytest.fixture
 def one_graph(monkeypatch):
     rows = [
-        Measured("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20),
-        Measured("generated", 714, 9974, (1.0, 2.0, 3.5), None, 3 << 20, None),
+        BenchmarkResult("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20),
+        BenchmarkResult("generated", 714, 9974, (1.0, 2.0, 3.5), None, 3 << 20, None),
     ]
     asked = []
     monkeypatch.setattr("clnr.bench.growing", lambda engine, *numbers: asked.append((engine.name, *numbers)) or iter(rows))
@@ -528,7 +528,7 @@ def test_bfloat16_is_refused_on_a_cpu(clnr):
 
 def test_a_bench_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
     def growing(*numbers):
-        yield Measured("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)
+        yield BenchmarkResult("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("clnr.bench.growing", growing)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import webbrowser
 from math import nan
 from pathlib import Path
 
@@ -21,10 +22,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr import NodeEmbedder, cli, read_tables
-from clnr.embedding import preflight
-from clnr.embedding.artifact import OWNED_FILES, load_folder
+from clnr.embedding import pipeline, preflight
+from clnr.embedding.artifact import load_folder
+from clnr.embedding.artifact_files import OWNED_FILES
 from clnr.methods.model import Model
-from clnr.support.atomic_io import reserved
+from clnr.support.atomic_io import reserve_folder
 from tests.cli.test_cli import assert_refused, entry_point, only_json
 from tests.conftest import tiny
 from tests.kills import Killed, killed
@@ -70,7 +72,7 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     table = pq.read_table(files / "mine" / "embeddings.parquet")
     assert table["id"].to_pylist() == [f"paper:{i}" for i in range(80)]
     assert np.array(table["vector"].to_pylist()).shape == (80, 8)
-    for said in ("nodes: 80", "edge_drop=0.5", "rough guess"):
+    for said in ("nodes: 80", "edge_drop=0.5", "rough estimate"):
         assert said in ended.err
     for said in ("80 nodes in 8 dimensions", "AUC of held-out edges", "effective rank", "(strict)"):
         assert said in ended.out
@@ -85,7 +87,7 @@ def test_tables_may_be_queries(clnr, files):
     assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
     more = ["--edges-query", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
     assert clnr("embed", "--model", "mine", *more).code == 0
-    assert "one more" in load_folder(files / "more").read.graph.ids.tolist()
+    assert "one more" in load_folder(files / "more").table_graph.graph.ids.tolist()
 
 
 @pytest.mark.parametrize(
@@ -138,17 +140,17 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     ended = clnr("embed", "--model", "mine", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet", "--out", "tomorrow")
     assert ended.code == 0, ended.err
     before, after = load_folder(files / "mine"), load_folder(files / "tomorrow")
-    assert after.read.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
-    assert after.trained.parameters.keys() == before.trained.parameters.keys()
+    assert after.table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]
+    assert after.model.parameters.keys() == before.model.parameters.keys()
     near = {3}
-    adjacency = before.read.graph.to_scipy()
+    adjacency = before.table_graph.graph.to_scipy()
     for _ in range(2):
         near |= {int(j) for i in near for j in adjacency[[i]].indices}
     far = [i for i in range(80) if i not in near]
     assert len(far) > 5
     np.testing.assert_allclose(after.z[far], before.z[far], atol=1e-6)
     assert np.abs(after.z[3] - before.z[3]).max() > 1e-4
-    assert "from before these tables" in ended.out
+    assert "before these tables were added" in ended.out
     assert "score of the training" in ended.out
     assert "- 2 new nodes" in ended.err
     again = clnr("embed", "--model", "tomorrow", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet", "--out", "later")
@@ -169,7 +171,7 @@ def test_edges_alone_are_embedded_by_structure(clnr, files):
     (files / "more.csv").write_text("source,target\npaper:3,unheard of\n")
     more = clnr("embed", "--model", "mine", "--edges", "more.csv", "--out", "more", "--no-report")
     assert more.code == 0, more.err
-    assert "unheard of" in load_folder(files / "more").read.graph.ids.tolist()
+    assert "unheard of" in load_folder(files / "more").table_graph.graph.ids.tolist()
 
 
 def test_other_forms(clnr, files):
@@ -225,7 +227,7 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
     assert not (files / "mine" / "report.html").exists()
     (files / "mine" / "dear.txt").write_text("to me")
     assert "'dear.txt'" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--force"))
-    assert "which did not come from here" in assert_refused(clnr(*EMBED, "--out", ".", *SMALL, "--force"))
+    assert "which clnr did not write" in assert_refused(clnr(*EMBED, "--out", ".", *SMALL, "--force"))
     assert (files / "mine" / "dear.txt").read_text() == "to me"
 
 
@@ -237,7 +239,7 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
         (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN"], "GCN is supervised"),
         (["embed", "--edges", "edges.csv", "--out", "mine", "--method", "GCN", *SMALL], "GCN is supervised"),
         ([*EMBED, "--out", "mine", "--method", "GCN", *SMALL], "supervised, and its labels (--label) say how wide"),
-        ([*EMBED, "--out", "mine", "--tune", "-1"], "--tune must be 0 or more, not -1"),
+        ([*EMBED, "--out", "mine", "--tune", "-1"], "tune must be 0 or more (--tune), not -1"),
         ([*EMBED, "--out", "mine", "--set", "epoch=3"], "epochs"),
         ([*EMBED, "--out", "mine", "--method", "CLRN"], "did you mean 'CLNR'"),
         ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
@@ -272,7 +274,7 @@ def test_a_broken_table_is_named_with_its_row_and_leaves_nothing(clnr, files):
 
 
 def test_what_will_not_fit_is_refused_with_advice(clnr, files, monkeypatch):
-    monkeypatch.setattr(preflight.machine, "free_memory", lambda device: 10**6)
+    monkeypatch.setattr(preflight.memory, "free_memory", lambda device: 10**6)
     assert "dimension=64" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--quiet"))
     assert left(files) == set()
     assert clnr(*EMBED, "--out", "mine", *SMALL, "--ignore-memory-check", "--no-report").code == 0
@@ -283,7 +285,7 @@ def test_a_full_disk_leaves_nothing_half_written(clnr, files, monkeypatch, error
     def full(*_):
         raise error
 
-    monkeypatch.setattr(cli.embedding, "save_folder", full)
+    monkeypatch.setattr(pipeline, "save_folder", full)
     ended = clnr(*EMBED, "--out", "mine", *SMALL)
     assert ended.code == 2
     assert "Traceback" not in ended.err
@@ -320,23 +322,23 @@ def quick(monkeypatch):
     import torch
 
     made, meanwhile = {}, []
-    real = cli.embedding.learn_graph
+    real = pipeline.fit_graph
     read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
-    monkeypatch.setattr(cli.embedding, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
+    monkeypatch.setattr(pipeline, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
 
-    def learned(*words, keeper=None, **more):
+    def learned(*words, checkpoint=None, **more):
         for act in meanwhile:
             act()
-        if keeper is not None:
-            keeper.load()
+        if checkpoint is not None:
+            checkpoint.load()
             for done in (1, 2):
-                keeper.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
+                checkpoint.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
         seed = words[3]
         if seed not in made:
             made[seed] = real(*words, **more)
         return made[seed]
 
-    monkeypatch.setattr(cli.embedding, "learn_graph", learned)
+    monkeypatch.setattr(pipeline, "fit_graph", learned)
     return meanwhile
 
 
@@ -345,7 +347,7 @@ def test_a_checkpoint_of_the_users_own_is_neither_removed_nor_overwritten(clnr, 
     own.write_text("years of work")
     words = [*EMBED, "--out", "thesis", *SMALL, "--no-report", "--quiet"]
     for more in ("--checkpoint-every=1", "--resume"):
-        assert "no checkpoint of clnr's" in assert_refused(clnr(*words, more))
+        assert "is not a checkpoint of clnr" in assert_refused(clnr(*words, more))
         assert left(files) == {"thesis.checkpoint"}
     assert clnr(*words).code == 0
     assert left(files) == {"thesis", "thesis.checkpoint"}
@@ -373,13 +375,13 @@ def test_a_folder_with_tables_of_ones_own_is_not_overwritten(clnr, files):
     (files / "mine").mkdir()
     (files / "nodes.parquet").rename(files / "mine" / "nodes.parquet")
     words = ["embed", "--edges", "edges.csv", "--nodes", "mine/nodes.parquet", "--out", "mine", *SMALL, "--force"]
-    assert "holds 'nodes.parquet', which did not come from here" in assert_refused(clnr(*words))
+    assert "holds 'nodes.parquet', which clnr did not write" in assert_refused(clnr(*words))
 
 
 def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, files, quick, monkeypatch):
     words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet"]
-    monkeypatch.setattr(cli.embedding, "read_tables", lambda *a, **b: pytest.fail("it should not have begun"))
-    with reserved(files / "mine", OWNED_FILES):
+    monkeypatch.setattr(pipeline, "read_tables", lambda *a, **b: pytest.fail("it should not have begun"))
+    with reserve_folder(files / "mine", OWNED_FILES):
         assert "mine is being written by another process" in assert_refused(clnr(*words))
         assert "by another process" in assert_refused(clnr(*words, "--force", "--resume"))
     assert left(files) == set()
@@ -389,7 +391,7 @@ def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, f
 def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, quick, monkeypatch):
     """At each fsync, rename, unlink, mkdir and rmdir of a whole command."""
     recipe = [word for word in SMALL if "=" in word]
-    command = functools.partial(cli.embedding.embed, "edges.csv", "nodes.parquet", assign=recipe, report=False, quiet=True)
+    command = functools.partial(cli.cmd_embed.embed, "edges.csv", "nodes.parquet", assign=recipe, report=False, quiet=True)
     command(folder=Path("earlier"), seed=5)
     moments = []
     for at in itertools.count():
@@ -398,18 +400,18 @@ def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, qu
             shutil.copytree("earlier", out)
         try:
             with killed(monkeypatch, at) as passed:
-                command(folder=out, every=1, force=before)
+                command(folder=out, checkpoint_every=1, force=before)
         except Killed:
             moments += passed[-1:]
             if before:
-                assert load_folder(out).trained.seed in (0, 5)
-            command(folder=out, every=1, force=before, resume=True)
-            assert load_folder(out).trained.seed == 0
+                assert load_folder(out).model.seed in (0, 5)
+            command(folder=out, checkpoint_every=1, force=before, resume=True)
+            assert load_folder(out).model.seed == 0
             assert left(files) == {"earlier", out.name}
             shutil.rmtree(out)
         else:
             break
-    assert load_folder(out).trained.seed == 0
+    assert load_folder(out).model.seed == 0
     assert left(files) == {"earlier", out.name}
     assert {*moments} >= {"fsync", "replace", "unlink", "mkdir", "exchange" if before else "rename"}
     assert len(moments) > 20
@@ -468,7 +470,7 @@ def test_resume_on_a_finished_folder_succeeds(clnr, files):
 def test_resume_without_a_state_starts_afresh(clnr, files):
     ended = clnr(*EMBED, "--out", "mine", *SMALL, "--resume", "--no-report")
     assert ended.code == 0
-    assert "starts afresh" in ended.err
+    assert "starts from scratch" in ended.err
 
 
 def test_a_state_of_another_recipe_is_refused(clnr, files):
@@ -495,7 +497,7 @@ def test_similar_nodes(clnr, files):
     found = only_json(clnr("similar", "mine", "paper:5", "-k", "4", "--json"))
     embedder = NodeEmbedder.load("mine")
     assert [(row["id"], pytest.approx(row["cosine"], abs=1e-5)) for row in found] == embedder.similar("paper:5", 4)
-    graph = embedder._outcome.read.graph
+    graph = embedder._result.table_graph.graph
     joined = set(graph.outgoing.indices[graph.outgoing.indptr[5] : graph.outgoing.indptr[6]].tolist())
     assert [row["linked"] for row in found] == [int(row["id"].removeprefix("paper:")) in joined for row in found]
     assert all(row["label"].startswith("field ") for row in found)
@@ -539,7 +541,7 @@ def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
 def test_the_report_is_written_anew_and_opened(clnr, files, monkeypatch):
     clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
     opened = []
-    monkeypatch.setattr(cli.exploring.webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
     ended = clnr("report", "mine", "--open")
     assert ended.code == 0
     assert ended.out.strip() == str(Path("mine", "report.html"))
@@ -551,7 +553,7 @@ def test_tuning_chooses_by_validation(clnr, files):
     ended = clnr(*EMBED, "--out", "mine", *SMALL, "--no-report", "--tune", "3")
     assert ended.code == 0, ended.err
     assert "trial 3 of 3: validation accuracy" in ended.err
-    recipe = load_folder(files / "mine").trained.recipe
+    recipe = load_folder(files / "mine").model.recipe
     assert (recipe.hidden, recipe.dimension, recipe.epochs) == (16, 8, 3)
     unlabelled = clnr("embed", "--edges", "edges.csv", "--out", "bare", *SMALL, "--no-report", "--tune", "2")
     assert "AUC of edges" in unlabelled.err

@@ -9,23 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.embedding.artifact import (
-    DIGESTS,
-    GRAPH,
-    METRICS,
-    MODEL,
-    NODES,
-    OWNED_FILES,
-    RECIPE,
-    TABLES,
-    VECTORS,
-    load_folder,
-    name_nodes,
-    save_folder,
-)
-from clnr.embedding.convert import as_read
-from clnr.embedding.fitting import learn_graph
-from clnr.embedding.report_data import story
+from clnr.embedding.artifact import load_folder, name_nodes, save_folder, save_names
+from clnr.embedding.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, OWNED_FILES, RECIPE, TABLES, VECTORS
+from clnr.embedding.convert import as_table_graph
+from clnr.embedding.fitting import fit_graph
+from clnr.embedding.report_data import report_data
 from clnr.engine import cpu
 from clnr.errors import DataError, MethodError
 from clnr.graph import Graph
@@ -39,9 +27,9 @@ OLD = Path(__file__).parent / "old"
 SMALL = {"hidden": 16, "dimension": 8, "epochs": 3, "probe_steps": 20, "head_width": 0}
 
 
-def outcome_of(method="CLNR", read=None, **changes):
+def fitted(method="CLNR", table_graph=None, **changes):
     recipe = preset(METHODS[method], None).recipe.but(**SMALL | changes)
-    return learn_graph(as_read(tiny()) if read is None else read, METHODS[method], recipe, 1, cpu())
+    return fit_graph(as_table_graph(tiny()) if table_graph is None else table_graph, METHODS[method], recipe, 1, cpu())
 
 
 def tables(tmp_path):
@@ -52,86 +40,88 @@ def tables(tmp_path):
     return read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
 
 
-def saved(outcome, tmp_path):
+def saved(result, tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
-    save_folder(outcome, folder)
+    save_folder(result, folder)
     return folder
 
 
-def unsealed(outcome, tmp_path):
+def unsealed(result, tmp_path):
     """As saved before there were digests."""
-    folder = saved(outcome, tmp_path)
+    folder = saved(result, tmp_path)
     (folder / DIGESTS).unlink()
     return folder
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_comes_back_and_embeds_as_before(name, tmp_path):
-    outcome = outcome_of(name)
-    back = load_folder(saved(outcome, tmp_path))
-    assert (back.z == outcome.z).all()
-    assert (back.trained.embed(tiny(seed=5), cpu()) == outcome.trained.embed(tiny(seed=5), cpu())).all()
-    assert back.trained.recipe == outcome.trained.recipe
-    assert (back.losses, back.scores, back.remarks) == (outcome.losses, pytest.approx(outcome.scores), outcome.remarks)
+    result = fitted(name)
+    back = load_folder(saved(result, tmp_path))
+    assert (back.z == result.z).all()
+    assert (back.model.embed(tiny(seed=5), cpu()) == result.model.embed(tiny(seed=5), cpu())).all()
+    assert back.model.recipe == result.model.recipe
+    assert (back.losses, back.scores, back.warnings) == (result.losses, pytest.approx(result.scores), result.warnings)
 
 
 @pytest.mark.parametrize("how", [{}, {"sparse": True}, {"weighted": True}, {"undirected": False}])
 def test_the_graph_comes_back(how, tmp_path):
-    outcome = outcome_of(read=as_read(tiny(**how)))
-    back = load_folder(saved(outcome, tmp_path)).read.graph
-    assert back.digest == outcome.read.graph.digest
+    result = fitted(table_graph=as_table_graph(tiny(**how)))
+    back = load_folder(saved(result, tmp_path)).table_graph.graph
+    assert back.digest == result.table_graph.graph.digest
 
 
 def test_tables_come_back_with_ids_encoding_and_columns(tmp_path):
-    outcome = outcome_of(read=tables(tmp_path))
-    back = load_folder(saved(outcome, tmp_path)).read
-    assert back.graph.ids.tolist() == outcome.read.graph.ids.tolist() == [f"n{i}" for i in range(20)]
-    assert back.feature_encoder == outcome.read.feature_encoder
-    assert back.classes == outcome.read.classes == ("x", "y", "z")
-    assert back.ingest_report == outcome.read.ingest_report
-    assert back.columns.equals(outcome.read.columns)
+    result = fitted(table_graph=tables(tmp_path))
+    back = load_folder(saved(result, tmp_path)).table_graph
+    assert back.graph.ids.tolist() == result.table_graph.graph.ids.tolist() == [f"n{i}" for i in range(20)]
+    assert back.feature_encoder == result.table_graph.feature_encoder
+    assert back.classes == result.table_graph.classes == ("x", "y", "z")
+    assert back.ingest_report == result.table_graph.ingest_report
+    assert back.columns.equals(result.table_graph.columns)
 
 
 def test_an_earlier_clnrs_folder_opens_and_its_nodes_can_be_given_names(tmp_path):
-    folder = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
     content = json.loads((folder / TABLES).read_text())
     del content["findings"]["names"]
     (folder / TABLES).write_text(json.dumps(content))
     back = load_folder(folder)
-    assert back.read.names_of(np.arange(20)) == []
-    named = name_nodes(back, "Kind", folder).read
+    assert back.table_graph.names_of(np.arange(20)) == []
+    result = name_nodes(back, "Kind", folder)
+    save_names(result, folder)
+    named = result.table_graph
     assert named.names_of(np.arange(3)) == ["a", "b", "a"]
-    assert load_folder(folder).read.ingest_report == named.ingest_report
+    assert load_folder(folder).table_graph.ingest_report == named.ingest_report
     assert (folder / DIGESTS).is_file()
     with pytest.raises(DataError, match=r"nodes\.parquet: there is no column 'king' for names; there are id, age, kind, label"):
         name_nodes(back, "king", folder)
-    with pytest.raises(DataError, match="there is no table of nodes in it"):
-        name_nodes(outcome_of(), "kind", folder)
+    with pytest.raises(DataError, match="there is no node table"):
+        name_nodes(fitted(), "kind", folder)
 
 
 def test_vectors_are_plain_parquet(tmp_path):
     import pyarrow.parquet as pq
 
-    outcome = outcome_of(read=tables(tmp_path))
-    table = pq.read_table(saved(outcome, tmp_path) / VECTORS)
+    result = fitted(table_graph=tables(tmp_path))
+    table = pq.read_table(saved(result, tmp_path) / VECTORS)
     assert table.column_names == ["id", "vector"]
     assert table["id"].to_pylist()[3] == "n3"
-    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), outcome.z)
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), result.z)
 
 
 def test_a_method_of_ones_own_is_not_saved(tmp_path):
     from clnr.methods import CLNR
 
     own = CLNR.but("mine", "of my own", postprocess=())
-    outcome = learn_graph(as_read(tiny()), own, Recipe(**SMALL), 0, cpu())
+    result = fit_graph(as_table_graph(tiny()), own, Recipe(**SMALL), 0, cpu())
     with pytest.raises(MethodError, match="mine"):
-        saved(outcome, tmp_path)
+        saved(result, tmp_path)
 
 
 @pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, "graph.safetensors"])
 def test_a_missing_file_is_named(name, tmp_path):
-    folder = saved(outcome_of(), tmp_path)
+    folder = saved(fitted(), tmp_path)
     (folder / name).unlink()
     with pytest.raises(DataError, match=name):
         load_folder(folder)
@@ -144,10 +134,10 @@ def test_what_is_no_folder_is_said(tmp_path):
 
 @pytest.mark.parametrize("name", [RECIPE, TABLES])
 def test_a_newer_form_is_refused(name, tmp_path):
-    folder = unsealed(outcome_of(), tmp_path)
+    folder = unsealed(fitted(), tmp_path)
     path = folder / name
     path.write_text(path.read_text().replace("form = 1", "form = 7").replace('"form": 1,\n "enc', '"form": 7,\n "enc'))
-    with pytest.raises(DataError, match="form 7"):
+    with pytest.raises(DataError, match="format is version 7"):
         load_folder(folder)
 
 
@@ -172,11 +162,11 @@ def replaced(path, a, b):
         (RECIPE, "seed = 1", "seed = -1", "whole number"),
         (RECIPE, "epochs = 3", 'epochs = "3"', "whole number"),
         (METRICS, '"loss"', '"lost"', "loss"),
-        (TABLES, '"names": null', '"names": "title"', "names are to be in column 'title', which nodes.parquet lacks"),
+        (TABLES, '"names": null', '"names": "title"', "the column of names is 'title', which nodes.parquet lacks"),
     ],
 )
 def test_what_does_not_fit_is_refused(name, a, b, said, tmp_path):
-    folder = unsealed(outcome_of(), tmp_path)
+    folder = unsealed(fitted(), tmp_path)
     replaced(folder / name, a, b)
     with pytest.raises(DataError, match=said):
         load_folder(folder)
@@ -185,7 +175,7 @@ def test_what_does_not_fit_is_refused(name, a, b, said, tmp_path):
 def test_numbers_that_are_not_finite_are_refused(tmp_path):
     import safetensors.torch
 
-    folder = unsealed(outcome_of(), tmp_path)
+    folder = unsealed(fitted(), tmp_path)
     parameters = safetensors.torch.load_file(folder / MODEL)
     name = next(iter(parameters))
     parameters[name][0] = torch.nan
@@ -228,7 +218,7 @@ def broken_rows(arrays):
     ],
 )
 def test_index_arrays_are_checked_completely(change, tmp_path):
-    folder = unsealed(outcome_of(read=as_read(tiny(sparse=True))), tmp_path)
+    folder = unsealed(fitted(table_graph=as_table_graph(tiny(sparse=True))), tmp_path)
     edited(folder, GRAPH, change)
     with pytest.raises(DataError, match=GRAPH):
         load_folder(folder)
@@ -236,7 +226,7 @@ def test_index_arrays_are_checked_completely(change, tmp_path):
 
 @pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH, NODES, DIGESTS])
 def test_a_flipped_bit_is_noticed_in_any_file(name, tmp_path):
-    folder = saved(outcome_of(read=tables(tmp_path)), tmp_path)
+    folder = saved(fitted(table_graph=tables(tmp_path)), tmp_path)
     path = folder / name
     content = path.read_bytes()
     random = np.random.default_rng(0)
@@ -251,19 +241,19 @@ def test_a_flipped_bit_is_noticed_in_any_file(name, tmp_path):
 
 
 def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
-    folder = saved(outcome_of(), tmp_path)
+    folder = saved(fitted(), tmp_path)
     replaced(folder / RECIPE, "temperature = 0.5", "temperature = 0.6")
     with pytest.raises(DataError, match=r"recipe\.toml: it is damaged, or was edited; .* remove digests\.json"):
         load_folder(folder)
     (folder / DIGESTS).unlink()
-    assert load_folder(folder).trained.recipe.temperature == 0.6
+    assert load_folder(folder).model.recipe.temperature == 0.6
 
 
 def test_files_of_two_folders_do_not_mix(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     for folder, seed in ((one, 0), (other, 1)):
         folder.mkdir()
-        save_folder(outcome_of(read=as_read(tiny(seed=seed))), folder)
+        save_folder(fitted(table_graph=as_table_graph(tiny(seed=seed))), folder)
     for name in (MODEL, GRAPH, VECTORS, METRICS):
         mixed = tmp_path / f"mixed-{name}"
         shutil.copytree(one, mixed)
@@ -276,7 +266,7 @@ def test_files_of_two_folders_do_not_mix(tmp_path):
 
 
 def test_other_files_may_be_edited_or_go(tmp_path):
-    folder = saved(outcome_of(), tmp_path)
+    folder = saved(fitted(), tmp_path)
     (folder / "report.html").write_text("mine now")
     (folder / "embeddings.csv").write_text("mine as well")
     load_folder(folder)
@@ -284,19 +274,19 @@ def test_other_files_may_be_edited_or_go(tmp_path):
 
 def test_a_folder_of_before_there_were_digests_loads():
     back = load_folder(OLD / "folder")
-    assert back.trained.method.name == "CLNR"
+    assert back.model.method.name == "CLNR"
     assert back.z.shape == (20, 4)
-    np.testing.assert_allclose(back.trained.embed(back.read.graph, cpu()), back.z, atol=1e-5)
+    np.testing.assert_allclose(back.model.embed(back.table_graph.graph, cpu()), back.z, atol=1e-5)
     assert back.losses[0] == pytest.approx(3.42286825)
-    assert back.read.classes == ("x", "y", "z")
-    assert back.read.columns.column_names == ["id", "age", "kind", "label"]
-    assert OWNED_FILES.foreign(OLD / "folder") is None
+    assert back.table_graph.classes == ("x", "y", "z")
+    assert back.table_graph.columns.column_names == ["id", "age", "kind", "label"]
+    assert OWNED_FILES.find_foreign(OLD / "folder") is None
 
 
 @pytest.mark.parametrize("made", ["from tables", "in Python"])
 def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
-    read = tables(tmp_path) if made == "from tables" else as_read(tiny())
-    folder = unsealed(outcome_of(read=read), tmp_path)
+    table_graph = tables(tmp_path) if made == "from tables" else as_table_graph(tiny())
+    folder = unsealed(fitted(table_graph=table_graph), tmp_path)
     edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 2**40))
     with pytest.raises(DataError, match=f"graph.safetensors: labels must number the classes .* node 0 has {2**40}"):
         load_folder(folder)
@@ -306,10 +296,10 @@ def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
             load_folder(folder)
         return
     back = load_folder(folder)
-    labels = story(back, "title").columns[0]
+    labels = report_data(back, "title").columns[0]
     assert labels.names == ("0", "1", "2", "900")
     assert labels.values[:4].tolist() == [3, 1, 2, 0]
-    assert back.read.class_name(900) == "900"
+    assert back.table_graph.class_name(900) == "900"
 
 
 @pytest.mark.parametrize(
@@ -327,7 +317,7 @@ def test_odd_vectors_and_ids_are_refused(ids, vectors, said, tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
     table = pq.read_table(folder / VECTORS)
     if ids is not None:
         table = table.set_column(0, "id", pa.array(ids))
@@ -339,19 +329,19 @@ def test_odd_vectors_and_ids_are_refused(ids, vectors, said, tmp_path):
         load_folder(folder)
 
 
-@pytest.mark.parametrize(("ids", "said"), [([1, "1"], "two of these would be the same"), (["\ud800"], "no text")])
+@pytest.mark.parametrize(("ids", "said"), [([1, "1"], "two of them would become the same"), (["\ud800"], "cannot be written")])
 def test_ids_that_could_not_be_loaded_are_not_saved(ids, said, tmp_path):
     graph = tiny()
     source, target, _ = graph.edges()
     names = np.array([*ids, *(f"n{i}" for i in range(40 - len(ids)))], dtype=object)
-    outcome = outcome_of(read=as_read(Graph.from_edges(source, target, graph.features, ids=names)))
+    result = fitted(table_graph=as_table_graph(Graph.from_edges(source, target, graph.features, ids=names)))
     with pytest.raises(DataError, match=said):
-        saved(outcome, tmp_path)
+        saved(result, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "a", "b"), [(TABLES, '"x"', '"\\ud800"'), (METRICS, "alignment", "\\udfff")])
 def test_halves_of_surrogate_pairs_are_refused(name, a, b, tmp_path):
-    folder = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
     replaced(folder / name, a, b)
     with pytest.raises(DataError, match=f"{name}: .*surrogates"):
         load_folder(folder)
@@ -361,7 +351,7 @@ def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
     columns = pq.read_table(folder / NODES)
     bad = pa.array([b"\xff\xfe"] * 20).view(pa.string())
     pq.write_table(columns.set_column(2, "kind", bad), folder / NODES)
@@ -370,7 +360,7 @@ def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):
 
 
 def test_features_of_any_number_take_no_memory_without_weights(tmp_path):
-    folder = unsealed(outcome_of("Raw"), tmp_path)
+    folder = unsealed(fitted("Raw"), tmp_path)
     for number in (13, 10**9, 2**62, 2**70):
         text = (folder / RECIPE).read_text()
         (folder / RECIPE).write_text(text.replace("features = 12", f"features = {number}"))
@@ -380,13 +370,13 @@ def test_features_of_any_number_take_no_memory_without_weights(tmp_path):
 
 
 def test_a_folder_is_ours_by_its_content(tmp_path):
-    assert OWNED_FILES.foreign(saved(outcome_of(), tmp_path)) is None
+    assert OWNED_FILES.find_foreign(saved(fitted(), tmp_path)) is None
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / NODES).write_bytes(b"my own table")
-    assert OWNED_FILES.foreign(mine) == NODES
+    assert OWNED_FILES.find_foreign(mine) == NODES
     (mine / RECIPE).write_text("[soup]\nwater = 1\n")
-    assert OWNED_FILES.foreign(mine) == NODES
+    assert OWNED_FILES.find_foreign(mine) == NODES
 
 
 def test_a_pickle_is_refused_and_never_run(tmp_path):
@@ -396,7 +386,7 @@ def test_a_pickle_is_refused_and_never_run(tmp_path):
         def __reduce__(self):
             return (os.mkdir, (str(tmp_path / "exploded"),))
 
-    whole = unsealed(outcome_of(read=tables(tmp_path)), tmp_path)
+    whole = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
     for name in sorted(path.name for path in whole.iterdir()):
         folder = tmp_path / f"bomb-{name}"
         shutil.copytree(whole, folder)
@@ -407,7 +397,7 @@ def test_a_pickle_is_refused_and_never_run(tmp_path):
 
 
 def test_json_that_is_no_object_is_refused(tmp_path):
-    folder = unsealed(outcome_of(), tmp_path)
+    folder = unsealed(fitted(), tmp_path)
     for text in ("[]", "3", "null", json.dumps({"form": 1}), "{" * 10_000):
         (folder / TABLES).write_text(text)
         with pytest.raises(DataError, match=TABLES):

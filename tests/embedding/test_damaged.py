@@ -15,11 +15,11 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 
-from clnr.embedding.convert import as_read
+from clnr.embedding.convert import as_table_graph
 from clnr.graph import Graph, Split
 from clnr.graph.csr import CSR
+from tests.apart import process_apart
 from tests.conftest import tiny
-from tests.negatives import process_apart
 
 NODES = 6
 X = np.eye(NODES, dtype=np.float32)
@@ -163,12 +163,12 @@ def edges(**parts: Callable[[np.ndarray], Any]) -> Callable[[Graph], CSR]:
 
 
 GRAPHS: dict[str, Callable[[], Any]] = {
-    "edges beyond, the last at 0": lambda: graph(incoming=edges(start=inner(100_000, 0))),
-    "edges that go back": lambda: graph(incoming=edges(start=at(1, HUGE))),
-    "a node beyond": lambda: graph(incoming=edges(nodes=at(0, HUGE))),
-    "a node below": lambda: graph(outgoing=edges(nodes=at(0, -1))),
-    "nodes of int32": lambda: graph(incoming=edges(nodes=lambda nodes: nodes.astype(np.int32))),
-    "nodes not sorted": lambda: graph(incoming=edges(nodes=lambda nodes: nodes[::-1].copy())),
+    "edges beyond, the last at 0": lambda: graph(incoming=edges(indptr=inner(100_000, 0))),
+    "edges that go back": lambda: graph(incoming=edges(indptr=at(1, HUGE))),
+    "a node beyond": lambda: graph(incoming=edges(indices=at(0, HUGE))),
+    "a node below": lambda: graph(outgoing=edges(indices=at(0, -1))),
+    "nodes of int32": lambda: graph(incoming=edges(indices=lambda nodes: nodes.astype(np.int32))),
+    "nodes not sorted": lambda: graph(incoming=edges(indices=lambda nodes: nodes[::-1].copy())),
     "a weight too few": lambda: graph(incoming=edges(weight=lambda weight: weight[1:])),
     "a weight that is infinite": lambda: graph(incoming=edges(weight=lambda weight: at(0, 1)(weight) * np.float32(np.inf))),
     "weights in a list": lambda: graph(incoming=edges(weight=lambda weight: weight.tolist())),
@@ -196,7 +196,7 @@ def attempt(group: str, case: str, use: str) -> None:
     elif use == "features":
         made = Graph.from_edges([0], [1], made)
     elif use == "given":
-        made = as_read(made).graph
+        made = as_table_graph(made).graph
     made.to_scipy().sum()
 
 
@@ -219,8 +219,8 @@ def apart():
     ],
 )
 def test_what_is_damaged_is_refused(apart, group, use):
-    outcomes = {case: apart(group, case, use) for case in GROUPS[group]}
-    assert {case: said for case, said in outcomes.items() if not said.startswith("DataError: ") or "\n" in said} == {}
+    results = {case: apart(group, case, use) for case in GROUPS[group]}
+    assert {case: said for case, said in results.items() if not said.startswith("DataError: ") or "\n" in said} == {}
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "bsr", "coo", "dia", "lil", "dok"])

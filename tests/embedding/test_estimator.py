@@ -40,7 +40,7 @@ def test_it_holds_edges_out_to_score_by_and_embeds_the_whole_graph():
     made = embedder(hold_out=0.2, seed=4).fit(graph)
     assert 0 <= made.scores_["link_auc"] <= 1
     assert made.scores_["links_held_out"] == int(0.2 * graph.num_edges // 2)
-    held = clnr.embed("CLNR", clnr.evaluate.hold_out(graph, 0.2, 4).graph, 4, recipe=SMALL, device="cpu")
+    held = clnr.embed("CLNR", clnr.evaluation.hold_out(graph, 0.2, 4).graph, 4, recipe=SMALL, device="cpu")
     assert not np.array_equal(made.embedding_, held)
     assert len(made.losses_) == 3
 
@@ -111,7 +111,7 @@ def test_edges_that_lead_nowhere_are_warned_of():
 
     edges = pa.table({"source": ["a", "b", "c"], "target": ["b", "c", "ghost"]})
     nodes = pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
-    with pytest.warns(UserWarning, match="1 edge of 3 with an end that is no node, as 'ghost'"):
+    with pytest.warns(UserWarning, match="1 edge of 3 with an end that is not in the node table, such as 'ghost'"):
         made = embedder().fit((edges, nodes))
     assert made.ingest_report_.dangling == 1
 
@@ -146,7 +146,7 @@ def test_a_new_node_far_away_leaves_the_others_as_they_were():
 
 def test_other_features_are_refused():
     made = embedder().fit(tiny())
-    with pytest.raises(DataError, match="5 features a node, and this model takes 12"):
+    with pytest.raises(DataError, match="5 features per node, and this model takes 12"):
         made.transform(tiny(features=5))
 
 

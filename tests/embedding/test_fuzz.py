@@ -15,8 +15,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clnr.embedding.artifact import DIGESTS, GRAPH, METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS, load_folder, save_folder
-from clnr.embedding.report_data import html
+from clnr.embedding.artifact import load_folder, save_folder
+from clnr.embedding.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS
+from clnr.embedding.report_data import report_html
 from clnr.engine import cpu
 from clnr.errors import ClnrError
 from clnr.methods import METHODS
@@ -214,10 +215,10 @@ def test_a_folder_of_before_there_were_digests(changed, whole, folder):
     if back is None:
         return
     assert back.z.shape == whole.z.shape
-    assert len(back.read.graph.ids) == len(set(back.read.graph.ids.tolist())) == 20
+    assert len(back.table_graph.graph.ids) == len(set(back.table_graph.graph.ids.tolist())) == 20
     assert np.isfinite(back.z).all()
-    assert back.trained.embed(back.read.graph, cpu()).shape == back.z.shape
-    attempted(lambda: html(back, "fuzzed"))
+    assert back.model.embed(back.table_graph.graph, cpu()).shape == back.z.shape
+    attempted(lambda: report_html(back, "fuzzed"))
 
 
 @pytest.fixture(scope="module")
@@ -236,12 +237,15 @@ def test_a_folder_is_loaded_as_it_was_or_not_at_all(data, whole, sealed, folder)
     if back is None:
         return
     assert (back.z == whole.z).all()
-    assert (back.losses, back.scores, back.remarks) == (whole.losses, whole.scores, whole.remarks)
-    assert (back.trained.recipe, back.trained.seed) == (whole.trained.recipe, whole.trained.seed)
-    assert all(torch.equal(value, whole.trained.parameters[name]) for name, value in back.trained.parameters.items())
-    assert back.read.graph.digest == whole.read.graph.digest
-    assert back.read.columns.equals(whole.read.columns)
-    assert (back.read.classes, back.read.feature_encoder) == (whole.read.classes, whole.read.feature_encoder)
+    assert (back.losses, back.scores, back.warnings) == (whole.losses, whole.scores, whole.warnings)
+    assert (back.model.recipe, back.model.seed) == (whole.model.recipe, whole.model.seed)
+    assert all(torch.equal(value, whole.model.parameters[name]) for name, value in back.model.parameters.items())
+    assert back.table_graph.graph.digest == whole.table_graph.graph.digest
+    assert back.table_graph.columns.equals(whole.table_graph.columns)
+    assert (back.table_graph.classes, back.table_graph.feature_encoder) == (
+        whole.table_graph.classes,
+        whole.table_graph.feature_encoder,
+    )
 
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------------
@@ -250,8 +254,8 @@ def test_a_folder_is_loaded_as_it_was_or_not_at_all(data, whole, sealed, folder)
 def resumed(path):
     method = METHODS["CLNR"]
     recipe = preset(method, "tiny").recipe.but(hidden=6, dimension=4, epochs=9)
-    keeper = Checkpoint(path, 100, ABOUT, resume=True)
-    return fit(method.build(recipe), cpu(), cpu().to_device(tiny()), recipe, 3, keeper=keeper)
+    checkpoint = Checkpoint(path, 100, ABOUT, resume=True)
+    return fit(method.build(recipe), cpu(), cpu().to_device(tiny()), recipe, 3, checkpoint=checkpoint)
 
 
 @pytest.fixture(scope="module")

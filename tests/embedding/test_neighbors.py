@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clnr.embedding import neighbors as module
-from clnr.embedding.neighbors import Neighbours
+from clnr.embedding.neighbors import NeighborSearch
 from clnr.errors import ClnrError
 
 Z = np.random.default_rng(0).normal(size=(60, 7)).astype(np.float32)
@@ -18,11 +18,12 @@ def by_hand(z, i, k):
     return sorted(cosine, key=lambda each: -each[0])[:k]
 
 
-@pytest.mark.parametrize("block", [1, 1 << 25])
-def test_the_nearest_are_those_of_all_pairs(block, monkeypatch):
+@pytest.mark.parametrize(("few", "block"), [(16, 1), (0, 1), (0, 1 << 25)], ids=["NumPy", "a row a block", "one block"])
+def test_the_nearest_are_those_of_all_pairs(few, block, monkeypatch):
+    monkeypatch.setattr(module, "_FEW", few)
     monkeypatch.setattr(module, "_BLOCK", block)
     asked = np.array([3, 59, 0, 3])
-    found = Neighbours(Z).nearest(asked, 5)
+    found = NeighborSearch(Z).nearest(asked, 5)
     for row, i in enumerate(asked):
         right = by_hand(Z, i, 5)
         assert found.nodes[row].tolist() == [j for _, j in right]
@@ -31,23 +32,29 @@ def test_the_nearest_are_those_of_all_pairs(block, monkeypatch):
 
 @pytest.mark.parametrize(("count", "k", "expected"), [(1, 5, 0), (2, 5, 1), (60, 0, 0), (60, 100, 59)])
 def test_there_are_as_many_as_there_can_be(count, k, expected):
-    assert Neighbours(Z[:count]).nearest([0], k).nodes.shape == (1, expected)
+    assert NeighborSearch(Z[:count]).nearest([0], k).nodes.shape == (1, expected)
+
+
+def test_equally_similar_nodes_come_in_order():
+    z = np.repeat(Z[:3], 20, axis=0)
+    assert NeighborSearch(z).nearest([7], 5).nodes.tolist() == [[0, 1, 2, 3, 4]]
+    assert NeighborSearch(np.zeros((60, 3), np.float32)).nearest([0], 4).nodes.tolist() == [[1, 2, 3, 4]]
 
 
 def test_nobody_asked_for_is_no_row():
-    assert Neighbours(Z).nearest([], 3).nodes.shape == (0, 3)
+    assert NeighborSearch(Z).nearest([], 3).nodes.shape == (0, 3)
 
 
 def test_a_row_of_zeros_is_near_to_none():
     z = Z.copy()
     z[4] = 0
-    assert (Neighbours(z).nearest([4], 3).cosine == 0).all()
-    assert np.isfinite(Neighbours(z).nearest(np.arange(60), 59).cosine).all()
+    assert (NeighborSearch(z).nearest([4], 3).cosine == 0).all()
+    assert np.isfinite(NeighborSearch(z).nearest(np.arange(60), 59).cosine).all()
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("usearch"), reason="usearch is not installed")
 def test_an_index_finds_nearly_the_same():
-    exact, quick = (Neighbours(Z).nearest(np.arange(60), 5, approximate=each) for each in (False, True))
+    exact, quick = (NeighborSearch(Z).nearest(np.arange(60), 5, approximate=each) for each in (False, True))
     same = [len(set(a) & set(b)) for a, b in zip(exact.nodes.tolist(), quick.nodes.tolist(), strict=True)]
     assert np.mean(same) > 4.5
     assert all(i not in row for i, row in enumerate(quick.nodes.tolist()))
@@ -57,12 +64,12 @@ def test_an_index_finds_nearly_the_same():
 def test_without_usearch_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
     with pytest.raises(ClnrError, match=r"pip install 'clnr\[approximate\]'"):
-        Neighbours(Z).nearest([0], 3, approximate=True)
+        NeighborSearch(Z).nearest([0], 3, approximate=True)
 
 
 def test_what_all_searches_need_is_made_once(monkeypatch):
-    rows = Neighbours(Z)
+    rows = NeighborSearch(Z)
     first = rows.nearest([3], 4)
-    monkeypatch.setattr(module.torch.linalg, "vector_norm", None)
+    monkeypatch.setattr(module.np, "einsum", None)
     again = rows.nearest([3], 4)
     np.testing.assert_array_equal(first.nodes, again.nodes)

@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from clnr.embedding.export import table_of, vectors_of
+from clnr.embedding.export import read_vectors, vector_table
 from clnr.embedding.node_ids import Lookup
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -42,8 +42,8 @@ def graph(ids) -> Graph:
 def saved(ids, path):
     import pyarrow.parquet as pq
 
-    pq.write_table(table_of(graph(ids), np.eye(3, dtype=np.float32)), path)
-    return vectors_of(path)[0]
+    pq.write_table(vector_table(graph(ids), np.eye(3, dtype=np.float32)), path)
+    return read_vectors(path)[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -59,7 +59,7 @@ def test_a_node_is_found_by_its_id_before_and_after_saving(kind, tmp_path):
 def test_numbers_and_their_text_are_one_id():
     lookup = Lookup(np.array([5, 6, 7]))
     assert [lookup.place(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
-    assert Lookup(np.array(["5", "6"])).to_device(6) == 1
+    assert Lookup(np.array(["5", "6"])).row(6) == 1
     assert Lookup(graph([5, "5", "x"]).node_ids).places([5, "5"]).tolist() == [0, 1]
 
 
@@ -78,20 +78,20 @@ def test_numbers_may_come_in_a_column(names):
 @pytest.mark.parametrize("name", [{}, [0, 0], {1}, np.arange(2)])
 def test_what_can_be_no_id_is_said(name):
     with pytest.raises(DataError, match="hashable"):
-        Lookup(np.arange(3)).to_device(name)
+        Lookup(np.arange(3)).row(name)
 
 
 @pytest.mark.parametrize(
     ("ids", "words"),
     [
-        ([1, "1", (2, 3)], "would be the same"),
+        ([1, "1", (2, 3)], "would become the same"),
         ([frozenset("ab"), 1, 2], "not the same in another process"),
         ([(object(), 1), 1, 2], "not the same in another process"),
     ],
 )
 def test_ids_that_could_not_be_found_again_are_not_saved(ids, words):
     with pytest.raises(DataError, match=words):
-        table_of(graph(ids), np.eye(3, dtype=np.float32))
+        vector_table(graph(ids), np.eye(3, dtype=np.float32))
 
 
 def test_lists_that_earlier_versions_saved_are_tuples(tmp_path):
@@ -100,7 +100,7 @@ def test_lists_that_earlier_versions_saved_are_tuples(tmp_path):
 
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(4, np.float32)), 2)
     pq.write_table(pa.table({"id": [[0, 0], [0, 1]], "vector": vectors}), tmp_path / "ids.parquet")
-    assert Lookup(vectors_of(tmp_path / "ids.parquet")[0]).to_device((0, 1)) == 1
+    assert Lookup(read_vectors(tmp_path / "ids.parquet")[0]).row((0, 1)) == 1
 
 
 def test_what_was_made_for_questions_is_made_once_and_not_pickled():

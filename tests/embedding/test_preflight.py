@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clnr.embedding.convert import as_read
+from clnr.embedding.convert import as_table_graph
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.preflight import Preflight, done_about, facts_of
+from clnr.embedding.preflight import Preflight, graph_facts, table_warnings
 from clnr.engine import cpu
 from clnr.errors import OutOfMemory
 from clnr.experiments.cost import Cost, Size, training
@@ -18,44 +18,44 @@ from tests.conftest import tiny
 
 def test_facts_are_counted():
     graph = Graph.from_edges([0, 1, 3], [1, 2, 3], np.eye(6), undirected=True, labels=[0, 1, 0, -1, -1, -1])
-    facts = facts_of(graph)
+    facts = graph_facts(graph)
     assert facts["nodes"] == "6"
     assert facts["edges"] == "3 undirected"
     assert facts["components"] == "4, the largest of 3 nodes"
-    assert facts["nodes without an edge"] == "2"
+    assert facts["nodes without edges"] == "2"
     assert facts["classes"] == "2, of 3 nodes"
 
 
 def test_directed_and_weighted_is_said():
-    facts = facts_of(Graph.from_edges([0, 1], [1, 2], np.eye(3), weight=[1.0, 2.0]))
+    facts = graph_facts(Graph.from_edges([0, 1], [1, 2], np.eye(3), weight=[1.0, 2.0]))
     assert facts["edges"] == "2 directed, weighted"
 
 
 def test_a_graph_of_nothing_has_facts():
-    assert facts_of(Graph.from_edges([], [], np.zeros((0, 3))))["nodes"] == "0"
+    assert graph_facts(Graph.from_edges([], [], np.zeros((0, 3))))["nodes"] == "0"
 
 
 def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
     (tmp_path / "e.csv").write_text("source,target\na,b\na,b\nb,b\nc,ghost\n")
     (tmp_path / "n.csv").write_text("id,age,same\na,1,x\nb,2,x\nc,3,x\nd,4,x\n")
-    said = "\n".join(done_about(read_tables(tmp_path / "e.csv", tmp_path / "n.csv")))
-    for part in ("'ghost'", "to itself", "already", "2 nodes without an edge", "column 'same' is not used"):
+    said = "\n".join(table_warnings(read_tables(tmp_path / "e.csv", tmp_path / "n.csv")))
+    for part in ("'ghost'", "1 self-loop;", "1 row repeating an edge", "2 nodes without edges", "column 'same' is not used"):
         assert part in said
 
 
 def test_choices_that_a_user_has_changed_are_not_explained():
-    read = as_read(tiny())
-    recipe, chosen = default_recipe(CLNR, read.graph)
-    preflight = Preflight.of(read, CLNR, recipe.but(epochs=7), chosen, cpu())
+    table_graph = as_table_graph(tiny())
+    recipe, chosen = default_recipe(CLNR, table_graph.graph)
+    preflight = Preflight.of(table_graph, CLNR, recipe.but(epochs=7), chosen, cpu())
     assert "epochs" not in {choice.key for choice in preflight.choices}
     assert "edge_drop" in {choice.key for choice in preflight.choices}
 
 
 def test_what_will_not_fit_is_refused():
-    Preflight({}, (), (), Cost(1.0, 1e9), 0.0, None).check()
-    Preflight({}, (), (), Cost(1.0, 1e9), 0.0, 2 * 10**9).check()
+    Preflight({}, (), (), Cost(1.0, 1e9), 0.0, None).check_memory()
+    Preflight({}, (), (), Cost(1.0, 1e9), 0.0, 2 * 10**9).check_memory()
     with pytest.raises(OutOfMemory, match=r"about 9\.3 GiB, and 0\.9 GiB are free.*--ignore-memory-check"):
-        Preflight({}, (), (), Cost(1.0, 1e10), 0.0, 10**9).check()
+        Preflight({}, (), (), Cost(1.0, 1e10), 0.0, 10**9).check_memory()
 
 
 def test_more_of_anything_takes_more():

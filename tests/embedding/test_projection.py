@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clnr.embedding.neighbors import Neighbours
+from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.projection import layout
 
 
 def mapped(z, k=10, seed=0):
     z = np.asarray(z, np.float32)
-    return layout(z, Neighbours(z).nearest(np.arange(len(z)), k), seed)
+    return layout(z, NeighborSearch(z).nearest(np.arange(len(z)), k), seed)
 
 
 def clusters(count, each, seed=0):

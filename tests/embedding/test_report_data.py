@@ -8,43 +8,43 @@ import pyarrow as pa
 import pytest
 
 from clnr.embedding import report_data as module
-from clnr.embedding.convert import as_read
-from clnr.embedding.fitting import learn_graph
-from clnr.embedding.report_data import story, told
+from clnr.embedding.convert import as_table_graph
+from clnr.embedding.fitting import fit_graph
+from clnr.embedding.report_data import format_scores, report_data
 from clnr.engine import cpu
 from clnr.graph import Graph
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
-from clnr.report import page
+from clnr.report import render_html
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
 
-def outcome_of(graph=None, columns=None, method="CLNR"):
-    read = as_read(tiny() if graph is None else graph)._replace(columns=columns)
-    return learn_graph(read, METHODS[method], SMALL, 0, cpu())
+def fitted(graph=None, columns=None, method="CLNR"):
+    table_graph = as_table_graph(tiny() if graph is None else graph)._replace(columns=columns)
+    return fit_graph(table_graph, METHODS[method], SMALL, 0, cpu())
 
 
 def test_it_tells_of_graph_scores_and_recipe():
-    outcome = outcome_of()
-    made = story(outcome, "mine")
+    result = fitted()
+    made = report_data(result, "mine")
     sections = {name: dict(facts) for name, facts in made.sections}
     assert sections["The graph"]["nodes"] == "40"
-    assert sections["Scores"]["effective rank: dimensions in use"] == f"{outcome.scores['effective_rank']:.4g}"
-    assert sections["What was done"]["epochs"] == "3"
-    assert made.curves[0].values == outcome.losses
-    assert page(made).startswith("<!doctype html>")
+    assert sections["Scores"]["effective rank: dimensions in use"] == f"{result.scores['effective_rank']:.4g}"
+    assert sections["Training"]["epochs"] == "3"
+    assert made.curves[0].values == result.losses
+    assert render_html(made).startswith("<!doctype html>")
 
 
 def test_every_score_has_a_name():
-    scores = outcome_of().scores
-    assert len(told(scores)) == len(scores)
+    scores = fitted().scores
+    assert len(format_scores(scores)) == len(scores)
 
 
 def test_neighbours_are_those_of_the_graph_both_ways():
     graph = Graph.from_edges([0, 1, 1, 4], [1, 2, 1, 0], np.eye(5))
-    made = story(outcome_of(graph), "mine")
+    made = report_data(fitted(graph), "mine")
     rows = [made.links[made.start[i] : made.start[i + 1]].tolist() for i in range(5)]
     assert rows == [[1, 4], [0, 2], [1], [], [0]]
 
@@ -62,7 +62,7 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
             "label": ["x"] * 40,
         }
     )
-    made = {column.name: column for column in story(outcome_of(columns=columns), "mine").columns}
+    made = {column.name: column for column in report_data(fitted(columns=columns), "mine").columns}
     assert list(made) == ["label", "kind", "flag", "when", "age", "text", "number of edges"]
     assert np.isnan(made["age"].values[:2]).all()
     assert made["age"].values[5] == 3
@@ -75,33 +75,33 @@ def test_columns_become_numbers_or_categories_and_ids_are_left_out():
 
 
 def test_names_are_told_and_their_column_is_no_colour():
-    read = as_read(tiny())
+    table_graph = as_table_graph(tiny())
     columns = pa.table({"title": [f" Node {i}" if i % 2 else None for i in range(40)], "kind": ["a", "b"] * 20})
-    read = read._replace(columns=columns, ingest_report=replace(read.ingest_report, names="title"))
-    made = story(learn_graph(read, METHODS["CLNR"], SMALL, 0, cpu()), "mine")
+    table_graph = table_graph._replace(columns=columns, ingest_report=replace(table_graph.ingest_report, names="title"))
+    made = report_data(fit_graph(table_graph, METHODS["CLNR"], SMALL, 0, cpu()), "mine")
     assert list(made.names) == [f"Node {i}" if i % 2 else "" for i in range(40)]
     assert [column.name for column in made.columns] == ["label", "kind", "number of edges"]
     assert dict(made.sections[0][1])["names"] == "column title"
-    assert story(outcome_of(columns=columns), "mine").names == ()
+    assert report_data(fitted(columns=columns), "mine").names == ()
 
 
 def test_numbers_beyond_float32_are_shown_as_missing_and_nothing_is_warned_of():
     values = [1e300, -1e300, 3e38, float("inf"), None, *[1.0] * 35]
-    (column, _) = [*story(outcome_of(columns=pa.table({"v": values})), "mine").columns[-2:]]
+    (column, _) = [*report_data(fitted(columns=pa.table({"v": values})), "mine").columns[-2:]]
     assert column.name == "v"
     np.testing.assert_array_equal(column.values, np.array([*[np.nan] * 2, 3e38, *[np.nan] * 2, *[1.0] * 35], np.float32))
 
 
 def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
     monkeypatch.setattr(module, "MOST", 10)
-    made = story(outcome_of(), "mine")
+    made = report_data(fitted(), "mine")
     assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
-    assert any(remark.startswith("10 of 40 nodes") and "on the map" in remark for remark in made.remarks)
+    assert any("the map shows 10 of 40 nodes" in note for note in made.notes)
     assert made.near.max() < 10
     assert len(made.start) == 11
-    page(made)
+    render_html(made)
 
 
 @pytest.mark.parametrize("method", ["Raw", "Untrained", "GCN"])
 def test_methods_that_learn_nothing_or_by_labels_have_one_too(method):
-    page(story(outcome_of(method=method), "mine"))
+    render_html(report_data(fitted(method=method), "mine"))

@@ -10,7 +10,7 @@ from clnr.engine import cpu
 from clnr.errors import UnknownName
 from clnr.evaluation import clusters
 from clnr.evaluation.geometry import alignment
-from clnr.evaluation.metrics import MEASURES
+from clnr.evaluation.metrics import EXTRA_METRICS
 from tests.conftest import tiny
 
 QUICK = Recipe(hidden=16, dimension=2, epochs=3, probe_steps=5)
@@ -22,7 +22,7 @@ def test_nothing_more_is_measured_unless_asked():
 
 def test_further_measures_are_of_the_same_run():
     graph = tiny(60, 150)
-    plain, made = (run(CLNR, graph, 4, recipe=QUICK, device="cpu", measures=names) for names in ((), MEASURES))
+    plain, made = (run(CLNR, graph, 4, recipe=QUICK, device="cpu", extra_metrics=names) for names in ((), EXTRA_METRICS))
     assert (made.strict, made.alignment) == (plain.strict, plain.alignment)
     assert made.extra_metrics["clusters"] == clusters(embed(CLNR, graph, 4, recipe=QUICK, device="cpu"), graph.labels)
     u, v = (torch.tensor(made.extra_metrics["points"][name]) for name in "uv")
@@ -35,11 +35,11 @@ def test_further_measures_are_of_the_same_run():
 
 def test_an_unknown_measure_is_named_before_the_work():
     with pytest.raises(UnknownName, match="unknown measure 'cluster'; did you mean 'clusters'"):
-        runs(CLNR, tiny(), [0], recipe=QUICK, device="cpu", measures=["cluster"])
+        runs(CLNR, tiny(), [0], recipe=QUICK, device="cpu", extra_metrics=["cluster"])
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, [3, 3, 3, 1]), (1, [1] * 4), (2, [2] * 4), (9, [3, 3, 3, 1])])
 def test_no_more_side_by_side_than_asked_for(monkeypatch, asked, expected):
-    monkeypatch.setattr(type(cpu()), "together", 3)
+    monkeypatch.setattr(type(cpu()), "parallel_seeds", 3)
     made = runs(CLNR, tiny(), range(4), recipe=QUICK, device="cpu", parallel_seeds=asked)
     assert [each.parallel_seeds for each in made] == expected

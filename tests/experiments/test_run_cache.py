@@ -87,7 +87,7 @@ def test_another_key_is_not_found(run_cache):
 
 def test_of_runs_with_the_same_key_the_latest_counts_and_all_are_kept(run_cache):
     for seed in range(3):
-        run_cache.add("key", made(seed), again=True)
+        run_cache.add("key", made(seed), rerun=True)
     assert run_cache.find("key") == made(2)
     assert [run.seed for _, run in run_cache.runs()] == [0, 1, 2]
 
@@ -100,7 +100,7 @@ def test_a_run_that_is_there_is_not_written_twice_unless_it_has_more_or_was_to_b
     run_cache.add("key", made(extra_metrics={"clusters": {}, "time": {}}))
     run_cache.add("key", made(extra_metrics={"clusters": {}}))
     assert [sorted(run.extra_metrics) for _, run in run_cache.runs()] == [[], ["time"], ["clusters", "time"]]
-    run_cache.add("key", made(1), again=True)
+    run_cache.add("key", made(1), rerun=True)
     assert run_cache.find("key") == made(1)
 
 
@@ -185,7 +185,7 @@ def earlier(run_cache: RunCache, number: int = 1) -> RunCache:
         base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(names)})")
         base.execute("CREATE INDEX runs_key ON runs (key)")
         for run in OLD:
-            values = [getattr(run, name) for name in names]
+            values = [getattr(run, "parallel_seeds" if name == "together" else name) for name in names]
             values = [json.dumps(value) if isinstance(value, dict) else value for value in values]
             marks = ", ".join("?" * (len(values) + 2))
             row = [f"key {run.seed}", "2026-01-01T00:00:00+00:00", *values]
@@ -288,7 +288,7 @@ def test_many_may_bring_an_older_record_up_to_date_at_once(tmp_path):
 KILLED = """
 import json, os, random, signal, sys, time
 from pathlib import Path
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from tests.experiments.test_run_cache import made
 
 random.seed(0)
@@ -297,10 +297,10 @@ for round in range(int(sys.argv[2])):
     receive, send = os.pipe()
     child = os.fork()
     if not child:
-        record = Record(Path(sys.argv[1]))
-        record.prepare()
+        cache = RunCache(Path(sys.argv[1]))
+        cache.prepare()
         for seed in range(10**6):
-            record.add(f"{round}-{seed}", made(seed, dataset=f"round {round}"))
+            cache.add(f"{round}-{seed}", made(seed, dataset=f"round {round}"))
             os.write(send, b".")
     seen = len(os.read(receive, 1)) if round % 2 else 0
     time.sleep(random.random() * 0.08)
@@ -503,16 +503,16 @@ def test_a_run_that_could_not_be_read_again_is_not_written(run_cache, run):
 FULL = """
 import json, resource, sys
 from pathlib import Path
-from clnr.errors import RecordError
-from clnr.experiments.run_cache import Record
+from clnr.errors import RunCacheError
+from clnr.experiments.run_cache import RunCache
 from tests.experiments.test_run_cache import made
 
-record = Record(Path(sys.argv[1]))
-steps = {"prepare": record.prepare, "add": lambda: record.add("key", made(), again=True)}
+cache = RunCache(Path(sys.argv[1]))
+steps = {"prepare": cache.prepare, "add": lambda: cache.add("key", made(), again=True)}
 room = sys.argv[2]
 if room == "reserve":
-    record.prepare()
-    limit = record.path.stat().st_size
+    cache.prepare()
+    limit = cache.path.stat().st_size
 else:
     limit = int(room)
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -521,7 +521,7 @@ for step in sys.argv[3:]:
     try:
         steps[step]()
         said.append("done")
-    except RecordError as error:
+    except RunCacheError as error:
         said.append(str(error))
 print(json.dumps(said))
 """

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from clnr.report import page
+from clnr.report import render_html
 from tests.report.browser import until
 
 # WebGL without a graphics card, and no talk with the world.
@@ -44,12 +44,12 @@ def chromium():
 
 @pytest.fixture
 def show(chromium, tmp_path):
-    """Opens a story from disk; whatever the browser complains of or asks for beyond the file fails the test."""
+    """Opens a report from disk; whatever the browser complains of or asks for beyond the file fails the test."""
     contexts, complaints = [], []
 
-    def opened(story, *, width=1280, height=800, webgl=True, before="", **options):
+    def opened(report_data, *, width=1280, height=800, webgl=True, before="", **options):
         file = tmp_path / f"page-{len(contexts)}.html"
-        file.write_text(page(story), encoding="utf-8")
+        file.write_text(render_html(report_data), encoding="utf-8")
         context = chromium.new_context(viewport={"width": width, "height": height}, **{"reduced_motion": "reduce", **options})
         contexts.append(context)
         tab = context.new_page()

@@ -27,7 +27,7 @@ HOSTILE = (
 )
 
 
-def story(n: int = 60, near: int = 4, seed: int = 0, **changes) -> ReportData:
+def report_data(n: int = 60, near: int = 4, seed: int = 0, **changes) -> ReportData:
     """Three clusters; node 0 is linked to nearly all, the last node to none; some values are missing."""
     random = np.random.default_rng(seed)
     code = (np.arange(n) % 3).astype(np.int32)
@@ -53,7 +53,7 @@ def story(n: int = 60, near: int = 4, seed: int = 0, **changes) -> ReportData:
             ("The graph", [("nodes", f"{n:,}"), ("edges", f"{matrix.nnz // 2:,}")]),
             ("Scores", [("accuracy", "84.2 %")]),
         ],
-        remarks=["A sentence that a reader must see."],
+        notes=["A sentence that a reader must see."],
         curves=[Curve("loss", [2.0 / (1 + epoch) for epoch in range(50)])],
         ids=[f"node-{i}" for i in range(n)],
         points=points,
@@ -72,11 +72,11 @@ def story(n: int = 60, near: int = 4, seed: int = 0, **changes) -> ReportData:
 
 
 def bare(n: int, **changes) -> ReportData:
-    """As little as a story can be: nodes at one place, with nothing known about them."""
+    """As little as a report can hold: nodes at one place, with nothing known about them."""
     parts = {
         "title": "Bare",
         "sections": [],
-        "remarks": [],
+        "notes": [],
         "curves": [],
         "ids": [f"node-{i}" for i in range(n)],
         "points": np.zeros((n, 2), np.float32),

@@ -7,11 +7,11 @@ import pytest
 
 from clnr.report import Column
 from tests.report.browser import at, centre, pixels, selected, settled, texts, until
-from tests.report.made import bare, story
+from tests.report.made import bare, report_data
 
 
-def test_it_opens_from_disk_and_tells_the_story(show):
-    tab = show(story())
+def test_it_opens_from_disk_and_shows_its_data(show):
+    tab = show(report_data())
     assert tab.title() == "A small graph"
     assert tab.inner_text("h1") == "A small graph"
     assert texts(tab, "#remarks li") == ["A sentence that a reader must see."]
@@ -23,14 +23,14 @@ def test_it_opens_from_disk_and_tells_the_story(show):
 
 
 def test_a_curve_tells_its_values_under_the_pointer(show):
-    tab = show(story())
+    tab = show(report_data())
     box = tab.locator(".chart").bounding_box()
     tab.mouse.move(box["x"] + 46 / 320 * box["width"] + 1, box["y"] + 20)
     assert "2 at epoch 1" in tab.inner_text(".curve")
 
 
 def test_search_finds_by_any_part_and_enter_goes_to_the_first(show):
-    tab = show(story())
+    tab = show(report_data())
     tab.keyboard.press("/")
     tab.keyboard.type("E-5")
     assert texts(tab, "#matches li") == ["node-5", *(f"node-{i}" for i in range(50, 60))]
@@ -43,7 +43,7 @@ def test_search_finds_by_any_part_and_enter_goes_to_the_first(show):
 
 
 def test_search_says_how_many_and_moves_by_arrows(show):
-    tab = show(story())
+    tab = show(report_data())
     tab.fill("#query", "node")
     assert len(texts(tab, "#matches li")) == 12
     assert tab.inner_text("#count") == "60 nodes have this in their id"
@@ -62,18 +62,18 @@ def test_search_says_how_many_and_moves_by_arrows(show):
 
 @pytest.mark.parametrize("webgl", [True, False])
 def test_a_click_on_a_node_shows_its_neighbours(show, webgl):
-    told = story()
-    tab = show(told, webgl=webgl)
+    data = report_data()
+    tab = show(data, webgl=webgl)
     assert tab.evaluate("clnr.renderer") == ("webgl" if webgl else "canvas")
-    for i in (7, 31, len(told.ids) - 1):
+    for i in (7, 31, len(data.ids) - 1):
         tab.mouse.click(*at(tab, i))
-        near = told.near[i]
-        linked = told.links[told.start[i] : told.start[i + 1]]
+        near = data.near[i]
+        linked = data.links[data.start[i] : data.start[i + 1]]
         assert selected(tab) == i
-        assert texts(tab, "#nearest bdi") == [told.ids[other] for other in near]
-        assert texts(tab, "#nearest .cosine") == [f"{cosine:.3f}" for cosine in told.closeness[i]]
-        assert texts(tab, "#neighbours bdi") == [told.ids[other] for other in linked]
-        both = [told.ids[other] for other in near if other in linked]
+        assert texts(tab, "#nearest bdi") == [data.ids[other] for other in near]
+        assert texts(tab, "#nearest .cosine") == [f"{cosine:.3f}" for cosine in data.closeness[i]]
+        assert texts(tab, "#neighbours bdi") == [data.ids[other] for other in linked]
+        both = [data.ids[other] for other in near if other in linked]
         assert texts(tab, "#nearest button:has(.also) bdi") == both
         assert sorted(texts(tab, "#neighbours button:has(.also) bdi")) == sorted(both)
         assert f"{len(both)} of these 4" in tab.inner_text("#panel")
@@ -81,7 +81,7 @@ def test_a_click_on_a_node_shows_its_neighbours(show, webgl):
 
 
 def test_values_of_all_columns_are_shown_and_missing_ones_said(show):
-    tab = show(story())
+    tab = show(report_data())
     tab.mouse.click(*at(tab, 0))
     assert texts(tab, "#panel th") == ["kind", "year", "degree", "many"]
     assert texts(tab, "#panel td") == ["missing", "missing", "58", "group 0"]
@@ -114,7 +114,7 @@ def test_words_of_long_names_and_values_stay_whole_and_nothing_sticks_out(show, 
         "address": "https://example.org/" + "x" * 150,
         "c" * 90: "v" * 90,
     }
-    tab = show(story(columns=[Column(name, one, (value,)) for name, value in values.items()]), width=width)
+    tab = show(report_data(columns=[Column(name, one, (value,)) for name, value in values.items()]), width=width)
     tab.fill("#query", "node-7")
     tab.press("#query", "Enter")
     lines = tab.evaluate(LINES, "#panel th, #panel td, #facts th, #facts td")
@@ -128,8 +128,8 @@ def test_words_of_long_names_and_values_stay_whole_and_nothing_sticks_out(show, 
 def test_nodes_are_found_and_shown_by_their_names_with_their_ids(show):
     names = [f"Page {i}" for i in range(60)]
     names[5], names[6], names[7] = "The Obama White House", "Obama", ""
-    told = story(names=names)
-    tab = show(told)
+    data = report_data(names=names)
+    tab = show(data)
     assert tab.get_attribute("#query", "placeholder") == "Find a node by its name or id"
     tab.fill("#query", "OBAMA")
     assert texts(tab, "#matches li") == ["Obama node-6", "The Obama White House node-5"]
@@ -145,9 +145,9 @@ def test_nodes_are_found_and_shown_by_their_names_with_their_ids(show):
     assert tab.input_value("#query") == "The Obama White House"
     assert tab.inner_text("#chosen") == "The Obama White House"
     assert "id node-5" in tab.inner_text("#panel")
-    shown = [f"{names[i]} {told.ids[i]}" if names[i] else told.ids[i] for i in range(60)]
-    assert texts(tab, "#nearest .called") == [shown[other] for other in told.near[5]]
-    assert texts(tab, "#neighbours .called") == [shown[other] for other in told.links[told.start[5] : told.start[6]]]
+    shown = [f"{names[i]} {data.ids[i]}" if names[i] else data.ids[i] for i in range(60)]
+    assert texts(tab, "#nearest .called") == [shown[other] for other in data.near[5]]
+    assert texts(tab, "#neighbours .called") == [shown[other] for other in data.links[data.start[5] : data.start[6]]]
     tab.click("#home")
     settled(tab)
     tab.mouse.move(*at(tab, 11))
@@ -155,9 +155,9 @@ def test_nodes_are_found_and_shown_by_their_names_with_their_ids(show):
 
 
 def test_of_many_neighbours_fifty_are_shown_and_the_total_said(show):
-    told = story()
-    tab = show(told)
-    total = int(told.start[1])
+    data = report_data()
+    tab = show(data)
+    total = int(data.start[1])
     assert total > 50
     tab.mouse.click(*at(tab, 0))
     assert len(texts(tab, "#neighbours li")) == 50
@@ -166,20 +166,20 @@ def test_of_many_neighbours_fifty_are_shown_and_the_total_said(show):
 
 
 def test_a_neighbour_can_be_clicked_to_go_on(show):
-    told = story()
-    tab = show(told)
+    data = report_data()
+    tab = show(data)
     tab.mouse.click(*at(tab, 7))
     tab.click("#nearest li:nth-child(2) button")
     settled(tab)
-    after = int(told.near[7, 1])
+    after = int(data.near[7, 1])
     assert selected(tab) == after
     assert at(tab, after) == pytest.approx(centre(tab), abs=1)
     tab.click("#neighbours li button")
-    assert selected(tab) == told.links[told.start[after]]
+    assert selected(tab) == data.links[data.start[after]]
 
 
 def test_nothing_is_selected_after_escape_or_a_click_beside(show):
-    tab = show(story())
+    tab = show(report_data())
     tab.mouse.click(*at(tab, 7))
     assert tab.locator("#key").is_visible()
     tab.keyboard.press("Escape")
@@ -196,7 +196,7 @@ def test_nothing_is_selected_after_escape_or_a_click_beside(show):
 
 
 def test_hover_tells_the_id(show):
-    tab = show(story())
+    tab = show(report_data())
     tab.mouse.move(*at(tab, 11))
     assert tab.inner_text("#tip").split() == ["node-11", "blue"]
     tab.mouse.move(2, 2)
@@ -204,7 +204,7 @@ def test_hover_tells_the_id(show):
 
 
 def test_each_column_has_its_legend(show):
-    tab = show(story())
+    tab = show(report_data())
     kinds = texts(tab, "#legend .kind")
     assert kinds == ["red18", "green18", "blue18", "missing6"]
     tab.select_option("#colour", label="year")
@@ -252,8 +252,8 @@ def test_nodes_are_drawn_where_they_are_in_the_colours_of_the_legend(show, webgl
 
 
 def test_a_kind_of_the_legend_can_be_seen_alone(show):
-    told = story()
-    tab = show(told)
+    data = report_data()
+    tab = show(data)
     before = pixels(tab)
     tab.click("#legend .kind >> nth=1")
     settled(tab)
@@ -267,7 +267,7 @@ def test_a_kind_of_the_legend_can_be_seen_alone(show):
 
 
 def test_wheel_zooms_about_the_pointer_and_dragging_pans(show):
-    tab = show(story())
+    tab = show(report_data())
     home = tab.evaluate("clnr.view()")
     x, y = at(tab, 3)
     tab.mouse.move(x, y)
@@ -290,7 +290,7 @@ def test_wheel_zooms_about_the_pointer_and_dragging_pans(show):
 
 
 def test_buttons_keys_and_a_double_click_zoom(show):
-    tab = show(story())
+    tab = show(report_data())
     home = tab.evaluate("clnr.view().k")
     tab.click("#closer")
     assert tab.evaluate("clnr.view().k") == pytest.approx(1.5 * home)
@@ -309,7 +309,7 @@ def test_buttons_keys_and_a_double_click_zoom(show):
 
 
 def test_the_way_to_a_node_is_smooth_and_ends_there(show):
-    tab = show(story(), reduced_motion="no-preference")
+    tab = show(report_data(), reduced_motion="no-preference")
     tab.fill("#query", "node-9")
     tab.press("#query", "Enter")
     settled(tab)
@@ -317,8 +317,8 @@ def test_the_way_to_a_node_is_smooth_and_ends_there(show):
 
 
 def test_picking_agrees_with_looking_at_every_node(show):
-    told = story(400, near=2)
-    tab = show(told)
+    data = report_data(400, near=2)
+    tab = show(data)
     places = np.array(tab.evaluate("Array.from({length: clnr.count}, (_, i) => clnr.screen(i))"))
     box = tab.locator("#map").bounding_box()
     random = np.random.default_rng(1)

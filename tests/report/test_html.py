@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from clnr.errors import DataError
-from clnr.report import Column, Curve, page
-from tests.report.made import HOSTILE, bare, large, story
+from clnr.report import Column, Curve, render_html
+from tests.report.made import HOSTILE, bare, large, report_data
 
 
 class Parts(HTMLParser):
@@ -42,18 +42,18 @@ def decoded(parts, name, kind):
     return np.frombuffer(base64.b64decode(parts.held.get(name, "")), kind)
 
 
-def test_data_decodes_to_the_arrays_of_the_story():
-    told = story()
-    parts = Parts(page(told))
-    np.testing.assert_array_equal(decoded(parts, "points", "<f4").reshape(-1, 2), told.points)
-    np.testing.assert_array_equal(decoded(parts, "near", "<i4").reshape(told.near.shape), told.near)
-    np.testing.assert_array_equal(decoded(parts, "closeness", "<f4").reshape(told.near.shape), told.closeness)
-    np.testing.assert_array_equal(decoded(parts, "start", "<u4"), told.start)
-    np.testing.assert_array_equal(decoded(parts, "links", "<i4"), told.links)
-    for place, column in enumerate(told.columns):
+def test_data_decodes_to_the_arrays_of_the_report():
+    data = report_data()
+    parts = Parts(render_html(data))
+    np.testing.assert_array_equal(decoded(parts, "points", "<f4").reshape(-1, 2), data.points)
+    np.testing.assert_array_equal(decoded(parts, "near", "<i4").reshape(data.near.shape), data.near)
+    np.testing.assert_array_equal(decoded(parts, "closeness", "<f4").reshape(data.near.shape), data.closeness)
+    np.testing.assert_array_equal(decoded(parts, "start", "<u4"), data.start)
+    np.testing.assert_array_equal(decoded(parts, "links", "<i4"), data.links)
+    for place, column in enumerate(data.columns):
         np.testing.assert_array_equal(decoded(parts, f"column-{place}", "<f4" if not column.names else "<i4"), column.values)
     words = json.loads(parts.held["words"])
-    assert words["ids"] == told.ids
+    assert words["ids"] == data.ids
     assert [(row["name"], row["number"]) for row in words["columns"]] == [
         ("kind", False),
         ("year", True),
@@ -64,30 +64,30 @@ def test_data_decodes_to_the_arrays_of_the_story():
 
 
 def test_arrays_of_any_layout_and_byte_order_are_written_little_endian():
-    told = story()
+    data = report_data()
     turned = replace(
-        told, points=np.asfortranarray(told.points.astype(">f8")), near=told.near.astype(">i8"), links=told.links.astype(">i2")
+        data, points=np.asfortranarray(data.points.astype(">f8")), near=data.near.astype(">i8"), links=data.links.astype(">i2")
     )
-    assert page(turned) == page(told)
+    assert render_html(turned) == render_html(data)
 
 
-def test_the_same_story_gives_the_same_text():
-    assert page(story()) == page(story())
+def test_the_same_data_gives_the_same_text():
+    assert render_html(report_data()) == render_html(report_data())
 
 
 def test_what_strangers_wrote_stays_text():
     title = "".join(HOSTILE[:6]) + "& <b>"
-    told = bare(
+    data = bare(
         len(HOSTILE),
         title=title,
         sections=[(name, [(name, name)]) for name in HOSTILE],
-        remarks=HOSTILE,
+        notes=HOSTILE,
         curves=[Curve(name, [1.0]) for name in HOSTILE],
         ids=HOSTILE,
         names=HOSTILE[::-1],
         columns=[Column(HOSTILE[0], np.arange(len(HOSTILE), dtype=np.int32), HOSTILE)],
     )
-    text = page(told)
+    text = render_html(data)
     text.encode("utf-8")
     parts = Parts(text)
     tags = [tag for tag, _ in parts.tags]
@@ -101,11 +101,11 @@ def test_what_strangers_wrote_stays_text():
     assert parts.held["title"] == title
     assert html.escape(HOSTILE[1]) in text
     plain = ["x"] * len(HOSTILE)
-    assert text.count("<") == page(replace(told, ids=plain, names=plain)).count("<")
+    assert text.count("<") == render_html(replace(data, ids=plain, names=plain)).count("<")
 
 
 def test_the_policy_names_the_only_script_and_style_and_nothing_else():
-    text = page(story())
+    text = render_html(report_data())
     parts = Parts(text)
     (policy,) = (attributes["content"] for _, attributes in parts.tags if "http-equiv" in attributes)
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
@@ -121,7 +121,7 @@ def test_the_policy_names_the_only_script_and_style_and_nothing_else():
 
 
 def test_nothing_refers_elsewhere_and_no_text_becomes_markup():
-    text = page(story())
+    text = render_html(report_data())
     namespace = "http://www.w3.org/2000/svg"
     assert not re.search(r"https?://", text.replace(namespace, ""))
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|@import|url\(", text)
@@ -129,13 +129,13 @@ def test_nothing_refers_elsewhere_and_no_text_becomes_markup():
 
 
 def test_a_loss_that_is_not_finite_is_a_gap():
-    parts = Parts(page(bare(1, curves=[Curve("loss", [1.0, float("nan"), float("inf"), np.float32(0.5)])])))
+    parts = Parts(render_html(bare(1, curves=[Curve("loss", [1.0, float("nan"), float("inf"), np.float32(0.5)])])))
     assert json.loads(parts.held["words"])["curves"][0]["values"] == [1.0, None, None, 0.5]
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
-def test_a_story_of_nearly_nothing_is_told(n):
-    parts = Parts(page(bare(n)))
+def test_a_report_of_nearly_nothing_is_written(n):
+    parts = Parts(render_html(bare(n)))
     assert len(json.loads(parts.held["words"])["ids"]) == n
     assert len(decoded(parts, "start", "<u4")) == n + 1
 
@@ -157,19 +157,19 @@ def test_a_story_of_nearly_nothing_is_told(n):
     ],
 )
 def test_parts_that_do_not_fit_are_refused(change, message):
-    told = story()
+    data = report_data()
     if "links" in change:
-        change = {"links": told.links - 1}
+        change = {"links": data.links - 1}
     with pytest.raises(DataError, match=re.escape(message)):
-        page(replace(told, **change))
+        render_html(replace(data, **change))
 
 
 def test_a_hundred_thousand_nodes_take_what_their_numbers_take():
-    told = large()
-    arrays = (told.points, told.near, told.closeness, told.links, *(column.values for column in told.columns))
-    numbers = sum(array.nbytes for array in arrays) + 4 * len(told.start)
-    words = sum(len(name) + 3 for name in told.ids)
-    assert len(page(told).encode()) < numbers * 4 / 3 + words + 100_000
+    data = large()
+    arrays = (data.points, data.near, data.closeness, data.links, *(column.values for column in data.columns))
+    numbers = sum(array.nbytes for array in arrays) + 4 * len(data.start)
+    words = sum(len(name) + 3 for name in data.ids)
+    assert len(render_html(data).encode()) < numbers * 4 / 3 + words + 100_000
 
 
 def test_every_part_is_in_the_package():

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clnr.report import Column, page
+from clnr.report import Column, render_html
 from tests.report.browser import SMALL, at, centre, pixels, selected, settled, texts
-from tests.report.made import HOSTILE, bare, story
+from tests.report.made import HOSTILE, bare, report_data
 
 ATTEMPTS = """async (address) => {
   const refused = [];
@@ -32,16 +32,16 @@ ATTEMPTS = """async (address) => {
 @pytest.mark.parametrize("named", [False, True])
 def test_what_strangers_wrote_is_shown_and_does_not_run(show, named):
     n = len(HOSTILE)
-    told = story(
+    data = report_data(
         n,
         title=HOSTILE[0],
         sections=[(HOSTILE[0], [(HOSTILE[1], HOSTILE[2])])],
-        remarks=HOSTILE[:3],
+        notes=HOSTILE[:3],
         ids=HOSTILE,
         names=HOSTILE[::-1] if named else (),
         columns=[Column(HOSTILE[0], np.arange(n, dtype=np.int32), HOSTILE), Column(HOSTILE[1], np.zeros(n, np.float32))],
     )
-    tab = show(told)
+    tab = show(data)
     assert tab.inner_text("h1") == HOSTILE[0]
     for i, name in enumerate(HOSTILE[::-1] if named else HOSTILE):
         tab.mouse.move(*at(tab, i))
@@ -59,7 +59,7 @@ def test_what_strangers_wrote_is_shown_and_does_not_run(show, named):
 
 def test_the_browser_itself_refuses_other_scripts_markup_and_requests(chromium, tmp_path):
     file = tmp_path / "alone.html"
-    file.write_text(page(story()), encoding="utf-8")
+    file.write_text(render_html(report_data()), encoding="utf-8")
     with socket.create_server(("127.0.0.1", 0)) as server, chromium.new_context() as context:
         server.settimeout(0.3)
         tab = context.new_page()
@@ -71,20 +71,20 @@ def test_the_browser_itself_refuses_other_scripts_markup_and_requests(chromium, 
 
 
 def test_an_older_browser_reads_the_same(show):
-    told = story()
-    tab = show(told, before="delete Uint8Array.fromBase64;")
+    data = report_data()
+    tab = show(data, before="delete Uint8Array.fromBase64;")
     tab.mouse.click(*at(tab, 7))
-    assert texts(tab, "#nearest bdi") == [told.ids[other] for other in told.near[7]]
+    assert texts(tab, "#nearest bdi") == [data.ids[other] for other in data.near[7]]
 
 
 @pytest.mark.parametrize("hostile", [False, True])
 def test_at_a_phones_width_nothing_sticks_out(show, hostile):
-    told = story(title="Longword" * 20, remarks=["x" * 300], sections=[("y" * 90, [("z" * 90, "0" * 90)])])
+    data = report_data(title="Longword" * 20, notes=["x" * 300], sections=[("y" * 90, [("z" * 90, "0" * 90)])])
     if hostile:
         ids = ["W" * 400 + f" {i}" for i in range(60)]
-        columns = [*told.columns, Column("C" * 200, np.zeros(60, np.int32), ("N" * 200,))]
-        told = replace(told, ids=ids, columns=columns, names=["M" * 400 + f" {i}" for i in range(60)])
-    tab = show(told, **SMALL)
+        columns = [*data.columns, Column("C" * 200, np.zeros(60, np.int32), ("N" * 200,))]
+        data = replace(data, ids=ids, columns=columns, names=["M" * 400 + f" {i}" for i in range(60)])
+    tab = show(data, **SMALL)
     for label in ("year", "many", "C" * 59 + "…") if hostile else ("year", "many"):
         tab.select_option("#colour", label=label)
         assert tab.evaluate("document.documentElement.scrollWidth") == 390
@@ -96,7 +96,7 @@ def test_at_a_phones_width_nothing_sticks_out(show, hostile):
 
 
 def test_fingers_tap_and_pinch(show):
-    tab = show(story(), **SMALL)
+    tab = show(report_data(), **SMALL)
     tab.touchscreen.tap(*at(tab, 7))
     assert selected(tab) == 7
     before = tab.evaluate("clnr.view().k")
@@ -110,7 +110,7 @@ def test_fingers_tap_and_pinch(show):
 
 
 def test_light_and_dark(show):
-    tab = show(story(), color_scheme="light")
+    tab = show(report_data(), color_scheme="light")
     tab.mouse.click(*at(tab, 7))
     light, colour = pixels(tab).mean(), tab.evaluate("clnr.colour(7)")
     tab.emulate_media(color_scheme="dark")
@@ -146,8 +146,8 @@ def test_odd_stories_open_without_webgl(show, name):
     opens(show(ODD[name], webgl=False), ODD[name])
 
 
-def opens(tab, told):
-    for i in range(len(told.columns)):
+def opens(tab, data):
+    for i in range(len(data.columns)):
         tab.select_option("#colour", str(i))
     tab.click("#closer")
     tab.click("#home")
@@ -156,7 +156,7 @@ def opens(tab, told):
     settled(tab)
     view = tab.evaluate("clnr.view()")
     assert all(np.isfinite(value) for value in view.values())
-    assert tab.locator("#nothing").is_visible() == (not told.ids)
-    if told.ids and told.ids[0]:
+    assert tab.locator("#nothing").is_visible() == (not data.ids)
+    if data.ids and data.ids[0]:
         assert selected(tab) == 0
         assert at(tab, 0) == pytest.approx(centre(tab), abs=1)

@@ -32,8 +32,8 @@ PAN = """async () => {
 @pytest.mark.slow
 @pytest.mark.parametrize("webgl", [True, False])
 def test_a_hundred_thousand_nodes_move_smoothly(show, webgl, capsys):
-    told = large()
-    tab = show(told, webgl=webgl)
+    data = large()
+    tab = show(data, webgl=webgl)
     tab.set_default_timeout(60_000)
     assert tab.evaluate("[clnr.renderer, clnr.count]") == ["webgl" if webgl else "canvas", 100_000]
     loaded = tab.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")

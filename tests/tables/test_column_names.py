@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from clnr.embedding.convert import as_read
+from clnr.embedding.convert import as_table_graph
 from clnr.errors import DataError
 from clnr.tables import read_tables
 from tests.tables.files import EDGES, saved
@@ -194,7 +194,7 @@ def test_a_column_of_a_frame_is_no_attribute_of_it():
     pandas = pytest.importorskip("pandas")
     names = ("edge_index", "adj", "is_directed", "column_names", "collect_schema")
     edges = pandas.DataFrame({"source": ["a", "b"], "target": ["b", "c"]} | {name: [1, 2] for name in names})
-    assert as_read(edges).graph.ids.tolist() == ["a", "b", "c"]
+    assert as_table_graph(edges).graph.ids.tolist() == ["a", "b", "c"]
 
 
 def test_names_of_nested_columns_do_not_matter(tmp_path):

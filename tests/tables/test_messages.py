@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from clnr.embedding.preflight import done_about, left_out
+from clnr.embedding.preflight import dangling_warning, table_warnings
 from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.support.humanize import one_line
 from clnr.tables import FeatureEncoder, read_tables
@@ -66,9 +66,9 @@ def test_a_remark_about_something_long_is_cut(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", f"source,target\na,b\nc,{LONG}\n"), nodes)
     assert found.ingest_report.first_dangling == LONG
     assert found.feature_encoder.dropped == {"same": "it is the same everywhere"}
-    lines = done_about(found)
+    lines = table_warnings(found)
     assert len(lines) == 4
-    assert all(len(line) <= 300 for line in (*lines, left_out(found.ingest_report)))
+    assert all(len(line) <= 300 for line in (*lines, dangling_warning(found.ingest_report)))
 
 
 @pytest.mark.parametrize("size", [200_000, 1_000_000, 3_000_000])

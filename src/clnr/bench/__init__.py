@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from clnr.bench.timing import Measured, generated, growing, measure
+from clnr.bench.timing import BenchmarkResult, generated, growing, measure
 
-__all__ = ["Measured", "generated", "growing", "measure"]
+__all__ = ["BenchmarkResult", "generated", "growing", "measure"]

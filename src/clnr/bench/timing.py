@@ -19,6 +19,7 @@ from clnr.graph import Graph
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
+from clnr.support.optional import import_optional
 from clnr.training.loop import fit
 
 _EDGES_PER_NODE = 14
@@ -26,7 +27,7 @@ _FEATURES = 128
 
 
 @dataclass(frozen=True)
-class Measured:
+class BenchmarkResult:
     """Milliseconds an epoch, the lowest, median and highest over turns, and peaks of memory, on one graph."""
 
     graph: str
@@ -68,27 +69,29 @@ def plain(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
     return statistics.median(times[max(1, epochs // 5) :] or times)
 
 
-def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: int, rival: bool = True) -> Measured:
+def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: int, baseline: bool = True) -> BenchmarkResult:
     """Both contenders in turns, or clnr alone."""
-    contenders: dict[str, Callable[..., float]] = {"ours": ours} | ({"plain": plain} if rival else {})
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    peaks = dict.fromkeys(contenders, 0)
+    if baseline:
+        import_optional("torch_geometric", "the comparison with plain PyG", "pyg")
+    implementations: dict[str, Callable[..., float]] = {"ours": ours} | ({"plain": plain} if baseline else {})
+    times: dict[str, list[float]] = {name: [] for name in implementations}
+    peaks = dict.fromkeys(implementations, 0)
     for _ in range(turns):
-        for name, train in contenders.items():
+        for name, train in implementations.items():
             gc.collect()
             if engine.device.type == "cuda":
                 torch.cuda.empty_cache()
             meter = memory.MemoryMeter(engine.device)
             times[name].append(train(graph, recipe, engine, epochs))
             peaks[name] = max(peaks[name], meter.peak())
-    return summed_up(graph, times, peaks)
+    return summarize(graph, times, peaks)
 
 
-def summed_up(graph: Graph, times: dict[str, list[float]], peaks: dict[str, int]) -> Measured:
+def summarize(graph: Graph, times: dict[str, list[float]], peaks: dict[str, int]) -> BenchmarkResult:
     """What contenders took in their turns on a graph."""
     spread = {name: (min(each), statistics.median(each), max(each)) for name, each in times.items()}
     size = (graph.name, graph.num_nodes, len(graph.edges()[0]))
-    return Measured(*size, spread["ours"], spread.get("plain"), peaks["ours"], peaks.get("plain"))
+    return BenchmarkResult(*size, spread["ours"], spread.get("plain"), peaks["ours"], peaks.get("plain"))
 
 
 def generated(edges: int) -> tuple[Graph, Recipe]:
@@ -96,7 +99,7 @@ def generated(edges: int) -> tuple[Graph, Recipe]:
     return shaped(max(edges // _EDGES_PER_NODE, 100), edges // 2, _FEATURES), recipe_for(CLNR, "ogbn-arxiv")
 
 
-def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[Measured]:
+def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[BenchmarkResult]:
     """The built-in graph, then generated ones, each some three times the last, until the time is up."""
     began = last = time.perf_counter()
     yield measure(load("toy"), recipe_for(CLNR, "toy"), engine, epochs, turns)

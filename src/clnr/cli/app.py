@@ -9,9 +9,9 @@ import typer
 from typer.core import TyperGroup
 
 from clnr.errors import ClnrError
-from clnr.support.console import Console, shown
+from clnr.support.console import Console, printable
 from clnr.support.deprecation import renamed
-from clnr.support.humanize import shortened, visible
+from clnr.support.humanize import escape_control, shorten
 from clnr.version import __version__
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
 def say(text: str) -> None:
     """Print one line on standard error, if there is one."""
     if sys.stderr:
-        print(f"clnr: {shortened(visible(text), _LONGEST)}", file=sys.stderr)
+        print(f"clnr: {shorten(escape_control(text), _LONGEST)}", file=sys.stderr)
 
 
 def tell(text: str) -> None:
     """Print lines on standard output."""
-    print(shown(text))
+    print(printable(text))

@@ -1,273 +1,169 @@
-"""Your own graph: embed."""
+"""Embedding a graph of your own: embed."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, app, out, say, tell
-from clnr.cli.cmd_run import used
-from clnr.errors import ClnrError, DataError
-from clnr.support.atomic_io import check_folder, reserved, resolved, whole_folder
-from clnr.support.console import Table
-from clnr.support.humanize import counted, duration
-
-if TYPE_CHECKING:
-    from clnr.embedding.fitting import EmbeddingResult
-    from clnr.embedding.preflight import Preflight
-    from clnr.engine import Engine
-    from clnr.methods import Method
-    from clnr.methods.recipe import Recipe
-    from clnr.support.progress import Bar
-    from clnr.tables import TableGraph
 
 
 @app.command()
 def embed(
-    edges: Annotated[str | None, typer.Option(help="A CSV, Parquet or JSON file, or a glob of them.")] = None,
-    nodes: Annotated[str | None, typer.Option(help="Likewise, a row a node; without it features come from structure.")] = None,
-    edges_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --edges, one SELECT.")] = None,
-    nodes_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --nodes, likewise.")] = None,
+    edges: Annotated[str | None, typer.Option(help="Edges: a CSV, Parquet or JSON file, or a glob of them.")] = None,
+    nodes: Annotated[
+        str | None, typer.Option(help="Nodes: likewise, one row per node; without it, features are structural.")
+    ] = None,
+    edges_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --edges: one SELECT over files.")] = None,
+    nodes_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --nodes: one SELECT over files.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder to write.")] = None,
-    model: Annotated[Path | None, typer.Option(help="A folder of before: embed with what it learned, train nothing.")] = None,
-    alone: Annotated[bool, typer.Option("--standalone", help="With --model: the tables are a graph of their own.")] = False,
-    source: Annotated[str | None, typer.Option(help="Column of edges' sources, if it has no usual name.")] = None,
-    target: Annotated[str | None, typer.Option(help="That of their targets.")] = None,
-    weight: Annotated[str | None, typer.Option(help="That of their weights.")] = None,
-    key: Annotated[str | None, typer.Option("--id", help="Column of nodes' ids.")] = None,
-    label: Annotated[str | None, typer.Option(help="That of classes: never a feature, only to evaluate.")] = None,
-    name: Annotated[str | None, typer.Option(help="That of names, to show and search; still a feature if it was one.")] = None,
-    moment: Annotated[str | None, typer.Option("--time", help="A column of times, which is no feature.")] = None,
-    directed: Annotated[bool, typer.Option("--directed", help="An edge holds one way only.")] = False,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of an earlier clnr embed: add the tables to its graph, train nothing.")
+    ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="With --model: the tables are a graph of their own.")
+    ] = False,
+    source: Annotated[str | None, typer.Option(help="Column of edge sources, unless it has a usual name.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column of edge targets.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of edge weights.")] = None,
+    key: Annotated[str | None, typer.Option("--id", help="Column of node ids.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of classes: only to evaluate by, never a feature.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Column of node names, to show and search; it stays a feature if it is one.")
+    ] = None,
+    time: Annotated[str | None, typer.Option("--time", help="Column of times, which is not a feature.")] = None,
+    directed: Annotated[bool, typer.Option("--directed", help="Edges have a direction.")] = False,
     method: Annotated[str, typer.Option(help="See: clnr ls methods.")] = "CLNR",
     assign: Assign = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
-    hold_out: Annotated[float, typer.Option(help="Share of edges kept from training to score by; 0 for none.")] = 0.05,
-    trials: Annotated[int, typer.Option("--tune", metavar="N", help="Try N recipes by validation first (Optuna).")] = 0,
-    every: Annotated[int, typer.Option("--checkpoint-every", metavar="N", help="Keep the state every N epochs.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the state that was kept, if one was.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a folder of before.")] = False,
-    anyway: Annotated[bool, typer.Option("--ignore-memory-check", help="Begin even where memory seems too short.")] = False,
-    only_plan: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
-    form: Annotated[list[str] | None, typer.Option("--format", help="Beside Parquet: csv, npy, word2vec, pyg.")] = None,
+    hold_out: Annotated[float, typer.Option(help="Share of edges held out of training, to score by; 0 for none.")] = 0.05,
+    tune: Annotated[int, typer.Option("--tune", metavar="N", help="Try N recipes by validation first (Optuna).")] = 0,
+    checkpoint_every: Annotated[
+        int, typer.Option("--checkpoint-every", metavar="N", help="Save the state of training every N epochs.")
+    ] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a folder that clnr wrote.")] = False,
+    ignore_memory_check: Annotated[
+        bool, typer.Option("--ignore-memory-check", help="Train even if memory seems too small.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    formats: Annotated[
+        list[str] | None, typer.Option("--format", help="Further formats beside Parquet: csv, npy, word2vec, pyg.")
+    ] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
-    memory: Annotated[str | None, typer.Option(help="A bound on reading tables, as '4 GB'.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory limit for reading tables, such as '4 GB'.")] = None,
     device: Device = "auto",
     precision: Precision = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Embed your own graph: from tables of edges and nodes to vectors, a model, a report.
+    """Embed a graph of your own: from tables of edges and nodes to vectors, a model and a report.
 
-    With --model, tables are added to the graph of before and embedded with what was learned then.
+    With --model, the tables are added to an earlier graph and embedded with its model; nothing is trained.
     """
+    from time import perf_counter
+
     from clnr import methods
-    from clnr.embedding.artifact import OWNED_FILES, RECIPE, load_folder
-    from clnr.embedding.export import check_forms, chosen_forms
-    from clnr.embedding.tuning import tune
+    from clnr.embedding import pipeline
+    from clnr.embedding.export import parse_formats
     from clnr.engine import choose
-    from clnr.experiments.run import check_seed
+    from clnr.errors import ClnrError
     from clnr.methods.recipe import parse
     from clnr.support.progress import progress_bar
     from clnr.tables import read_tables
-    from clnr.training.checkpoint import check_checkpoint, checkpoint_of, remove_checkpoint
+    from clnr.training.checkpoint import checkpoint_path
 
-    given = {"edges": edges, "nodes": nodes, "edges_query": edges_query, "nodes_query": nodes_query}
     if not (edges or edges_query or (model and (nodes or nodes_query))):
-        raise ClnrError("--edges FILE says where the edges are; see: clnr embed --help")
-    for option, number in (("--checkpoint-every", every), ("--tune", trials)):
-        if number < 0:
-            raise ClnrError(f"{option} must be 0 or more, not {number}")
-    if not 0 <= hold_out < 1:
-        raise ClnrError(f"--hold-out must be from 0 to less than 1, not {hold_out:g}")
-    check_seed(seed)
-    forms, engine, chosen = chosen_forms(form or []), choose(device, precision), methods.find(method)
-    if chosen.supervised and model is None and nodes is None:
-        raise _untaught(chosen)
-    changes = used(chosen, parse(assign or []))
-    if model is not None and (changes or trials or every or resume or only_plan):
-        raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --dry-run have no use with it")
-    ends = {"source": source, "target": target, "weight": weight}
-    columns = {**ends, "id": key, "label": label, "time": moment, "names": name}
-    tables: dict[str, Any] = {**given, **columns, "directed": directed or None, "memory": memory}
-    if only_plan:
-        _plan(read_tables(**tables), chosen, changes, engine, as_json)
-        return
-    if folder is None:
-        raise ClnrError("--out FOLDER says where to write; see: clnr embed --help")
-    began = time.perf_counter()
-    with reserved(folder, OWNED_FILES), progress_bar(quiet) as bar:
-        finished = resume and (folder / RECIPE).is_file()
-        if force or not finished:
-            check_folder(folder, force, OWNED_FILES)
-        checkpoint = checkpoint_of(folder)
-        if every or resume:
-            check_checkpoint(checkpoint)
-        if model is not None:
-            outcome = _with_model(load_folder(model), tables, alone, engine, bar)
-        else:
-            read = read_tables(**tables)
-            recipe, preflight = _prepared(read, chosen, changes, engine)
-            if finished and _is_finished(folder, read, chosen, None if trials else recipe, seed, name, force):
-                remove_checkpoint(checkpoint)
-                say(f"{folder} is finished: there is nothing to resume")
-                return
-            check_forms(forms, read.graph)
-            for line in preflight.told:
-                bar.remark(line)
-            if not anyway:
-                preflight.check()
-            if trials:
-                recipe = tune(read, chosen, recipe, seed, engine, trials, hold_out, changes, bar.remark)
-            outcome = _train(read, chosen, recipe, seed, engine, hold_out, checkpoint, every, resume, bar)
-        if report:
-            bar.remark("drawing the map for the report")
-        _write(outcome, folder, force, forms, report)
-        remove_checkpoint(checkpoint)
-    _tell_outcome(outcome, folder, time.perf_counter() - began, as_json, trained=model is None)
-
-
-def _prepared(read: TableGraph, method: Method, changes: Mapping[str, Any], engine: Engine) -> tuple[Recipe, Preflight]:
-    """The recipe, and what is to be expected of it."""
-    from clnr.embedding.defaults import default_recipe
-    from clnr.embedding.preflight import Preflight
-
-    if method.supervised and read.graph.labels is None:
-        raise _untaught(method)
-    recipe, choices = default_recipe(method, read.graph)
-    recipe = recipe.but(**changes)
-    return recipe, Preflight.of(read, method, recipe, choices, engine)
-
-
-def _untaught(method: Method) -> DataError:
-    from clnr import methods
-
-    return DataError(
-        f"{method.name} is supervised, and no column has labels to teach it by; name one of --nodes with --label, or choose a "
-        f"method that needs none, as {methods.CLNR.name}"
+        raise ClnrError("name the table of edges: --edges FILE; see: clnr embed --help")
+    tables: dict[str, Any] = {
+        "edges": edges,
+        "nodes": nodes,
+        "edges_query": edges_query,
+        "nodes_query": nodes_query,
+        "source": source,
+        "target": target,
+        "weight": weight,
+        "id": key,
+        "label": label,
+        "time": time,
+        "names": name,
+        "directed": directed or None,
+        "memory": memory,
+    }
+    if model is not None and (assign or tune or checkpoint_every or resume or dry_run):
+        raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --dry-run do not go with it")
+    if folder is None and not dry_run:
+        raise ClnrError("name the folder to write: --out FOLDER; see: clnr embed --help")
+    settings = pipeline.Settings(
+        method=methods.find(method),
+        engine=choose(device, precision),
+        recipe=parse(assign or []),
+        seed=seed,
+        hold_out=hold_out,
+        tune=tune,
+        checkpoint=None if folder is None else checkpoint_path(folder),
+        checkpoint_every=checkpoint_every,
+        resume=resume and folder is not None,
+        ignore_memory_check=ignore_memory_check,
     )
-
-
-def _plan(read: TableGraph, method: Method, changes: Mapping[str, Any], engine: Engine, as_json: bool) -> None:
-    _, preflight = _prepared(read, method, changes, engine)
-    tell(json.dumps(preflight.to_dict()) if as_json else "\n".join(preflight.told))
-
-
-def _is_finished(
-    folder: Path, read: TableGraph, method: Method, recipe: Recipe | None, seed: int, name: str | None, force: bool
-) -> bool:
-    """Whether a folder is what was asked for, so that there is nothing to do; if it is not, it must be free to overwrite."""
-    from clnr.embedding.artifact import differences, load_folder
-
-    kept = load_folder(folder)
-    differs = differences(kept, read, method, recipe, seed)
-    if name is not None and read.ingest_report.names != kept.read.ingest_report.names:
-        differs.append(f"its nodes are called otherwise, which clnr report {folder} --name {name} changes")
-    if differs and not force:
-        raise DataError(f"{folder} is finished, but of something else: {'; '.join(differs)}; overwrite it with --force")
-    return not differs
-
-
-def _with_model(kept: EmbeddingResult, tables: dict[str, Any], alone: bool, engine: Engine, bar: Bar) -> EmbeddingResult:
-    """New tables embedded with what was learned: as a part of the graph of before, or alone."""
-    from clnr.embedding.fitting import grown
-    from clnr.embedding.preflight import done_about, facts_of, in_a_line
-    from clnr.tables import read_tables
-
-    if kept.read.feature_encoder is None:
-        raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
-    earlier = {"encoding": kept.read.feature_encoder} if alone else {"onto": kept.read}
-    read = read_tables(**tables, **earlier)
-    bar.remark(in_a_line(facts_of(read.graph)))
-    if not alone:
-        bar.remark(f"- {counted(read.graph.num_nodes - kept.read.graph.num_nodes, 'new node')}")
-    for line in done_about(read):
-        bar.remark(f"- {line}")
-    return grown(kept, read, engine)
-
-
-def _train(
-    read: TableGraph,
-    method: Method,
-    recipe: Recipe,
-    seed: int,
-    engine: Engine,
-    share: float,
-    path: Path,
-    every: int,
-    resume: bool,
-    bar: Bar,
-) -> EmbeddingResult:
-    from clnr.embedding.fitting import learn_graph
-    from clnr.experiments.runner import first_use
-    from clnr.support import environment
-    from clnr.training.checkpoint import Checkpoint
-
-    keeper = None
-    if every or resume:
-        about = {
-            "tables": read.graph.digest,
-            "method": method.name,
-            "seed": seed,
-            "recipe": recipe.to_dict(),
-            "hold_out": share,
-            "engine": engine.name,
-            "precision": engine.precision,
-            "versions": environment.versions(),
-        }
-        keeper = Checkpoint(path, every or recipe.epochs + 1, about, resume)
-        if resume:
-            bar.remark(f"going on from {path}" if path.is_file() else f"there is no {path}, so that it starts afresh")
-    epochs = recipe.epochs if method.objective else 0
-    try:
-        with first_use(engine, bar), bar.training(f"{method.name} on {read.graph.num_nodes:,} nodes", epochs) as progress:
-            return learn_graph(read, method, recipe, seed, engine, share=share, progress=progress, checkpoint=keeper)
-    except KeyboardInterrupt:
-        kept = f"what {path} holds is kept: the same command with --resume goes on from there" if path.is_file() else None
-        say(f"stopped; {kept or 'nothing was kept: --checkpoint-every N keeps the state every N epochs'}")
-        raise typer.Exit(130) from None
-
-
-def _write(outcome: EmbeddingResult, folder: Path, force: bool, forms: list[str], report: bool) -> None:
-    from clnr.embedding.artifact import OWNED_FILES, REPORT, save_folder
-    from clnr.embedding.export import FORMS
-    from clnr.embedding.report_data import html
-
-    page = html(outcome, resolved(folder).name) if report else None
-    with whole_folder(folder, force, OWNED_FILES) as part:
-        save_folder(outcome, part)
-        for form in forms:
-            name, write = FORMS[form]
-            write(outcome.read.graph, outcome.z, part / name)
-        if page is not None:
-            (part / REPORT).write_bytes(page)
-
-
-def _tell_outcome(outcome: EmbeddingResult, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
-    from clnr.embedding.preflight import done_about, facts_of
-    from clnr.embedding.report_data import told
-    from clnr.experiments.results import without_nan
-
-    files = sorted(path.name for path in folder.iterdir())
-    graph = outcome.read.graph
-    remarks = [*done_about(outcome.read), *outcome.remarks]
-    if as_json:
-        scores = {"scores" if trained else "scores_of_training": outcome.scores}
-        size = {"dimension": int(outcome.z.shape[1]), "seconds": round(seconds, 3)}
-        told_all = {"folder": str(folder), "graph": facts_of(graph), **size, **scores, "remarks": remarks, "files": files}
-        print(json.dumps(without_nan({"nodes": graph.num_nodes, **told_all})))
+    chosen = parse_formats(formats or [])
+    if dry_run:
+        _, preflight = pipeline.plan(read_tables(**tables), settings)
+        tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
         return
-    head = f"{counted(graph.num_nodes, 'node')} in {outcome.z.shape[1]} dimensions, {duration(seconds)}: {folder}"
-    out.print(head, style="bold")
+    assert folder is not None
+    began = perf_counter()
+    options: dict[str, Any] = {"model": model, "standalone": standalone, "force": force, "formats": chosen, "report": report}
+    try:
+        with progress_bar(quiet) as bar:
+            result = pipeline.embed_tables(tables, folder, settings, **options, bar=bar)
+    except KeyboardInterrupt:
+        if model is None:
+            _say_stopped(settings.checkpoint)
+        raise typer.Exit(130) from None
+    if result is None:
+        say(f"{folder} is finished: there is nothing to resume")
+    else:
+        _print_result(result, folder, perf_counter() - began, as_json, trained=model is None)
+
+
+def _say_stopped(checkpoint: Path | None) -> None:
+    if checkpoint is not None and checkpoint.is_file():
+        say(f"stopped; {checkpoint} has the state of training: the same command with --resume continues from it")
+    else:
+        say("stopped; there is no checkpoint: --checkpoint-every N saves the state of training every N epochs")
+
+
+def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
+    from clnr.embedding.preflight import graph_facts, table_warnings
+    from clnr.embedding.report_data import format_scores
+    from clnr.experiments.results import without_nan
+    from clnr.support.console import Table
+    from clnr.support.humanize import duration, plural
+
+    graph, dimension = result.table_graph.graph, int(result.z.shape[1])
+    files = sorted(path.name for path in folder.iterdir())
+    if as_json:
+        content = {
+            "nodes": graph.num_nodes,
+            "folder": str(folder),
+            "graph": graph_facts(graph),
+            "dimension": dimension,
+            "seconds": round(seconds, 3),
+            "scores" if trained else "scores_of_training": result.scores,
+            "warnings": [*table_warnings(result.table_graph), *result.warnings],
+            "files": files,
+        }
+        print(json.dumps(without_nan(content)))
+        return
+    out.print(f"{plural(graph.num_nodes, 'node')} in {dimension} dimensions, {duration(seconds)}: {folder}", style="bold")
     table = Table("score" if trained else "score of the training", "value", box=None, pad_edge=False)
-    for name, value in told(outcome.scores):
-        table.add_row(name, value)
+    for description, value in format_scores(result.scores):
+        table.add_row(description, value)
     out.print(table)
-    for remark in outcome.remarks:
-        out.print(f"- {remark}", style="dim")
+    for warning in result.warnings:
+        out.print(f"- {warning}", style="dim")
     out.print(", ".join(files), style="dim")

@@ -147,7 +147,7 @@ def search(
     from clnr.engine import choose
     from clnr.experiments.grid_search import Trial, best_first, grid, try_all
     from clnr.experiments.run_cache import RunCache
-    from clnr.experiments.runner import Session
+    from clnr.experiments.runner import Runner
     from clnr.support import environment
     from clnr.support.progress import progress_bar
 
@@ -161,7 +161,7 @@ def search(
     try:
         with progress_bar(quiet) as bar:
             graph = datasets.load(name, data_root, partial(download, progress=bar.fetched))
-            for trial in try_all(Session(seeds, engine, RunCache(), again=True, bar=bar), chosen, graph, trials):
+            for trial in try_all(Runner(seeds, engine, RunCache(), rerun=True, bar=bar), chosen, graph, trials):
                 found.append(trial)
     except KeyboardInterrupt:
         say(f"stopped after {len(found)} of {len(trials)} trials; a search is not cached")
@@ -227,7 +227,7 @@ def _all_runs(
     from clnr.datasets.download import download
     from clnr.engine import choose
     from clnr.experiments.run_cache import RunCache
-    from clnr.experiments.runner import Session
+    from clnr.experiments.runner import Runner
     from clnr.methods.presets import preset
     from clnr.support.progress import progress_bar
 
@@ -235,7 +235,7 @@ def _all_runs(
     run_cache.prepare()
     with stoppable(_STOPPED), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
-        session = Session(seeds, engine, run_cache, again, bar)
+        session = Runner(seeds, engine, run_cache, again, bar)
         made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
     presets = [preset(method, dataset) for method, _ in lineup]
     # A published result says nothing about a changed recipe.

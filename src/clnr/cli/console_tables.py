@@ -13,7 +13,7 @@ from clnr.methods.recipe import recipe_keys
 from clnr.support.console import Table
 
 if TYPE_CHECKING:
-    from clnr.bench import Measured
+    from clnr.bench import BenchmarkResult
     from clnr.experiments.comparison import Comparison
     from clnr.experiments.grid_search import Trial
 
@@ -178,7 +178,7 @@ def _table(*words: str, numbers: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def measured(rows: Sequence[Measured]) -> Table:
+def measured(rows: Sequence[BenchmarkResult]) -> Table:
     """Epoch times of plain PyG and of clnr on each graph."""
     table = _table("graph", numbers=("nodes", "edges", "plain PyG ms", "clnr ms", "ratio", "PyG MiB", "clnr MiB"))
     for row in rows:

@@ -8,10 +8,12 @@ from clnr.datasets.catalog import DATASETS, Dataset, find, load
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
-    from clnr.datasets.noise import pairs_of, unjoined, with_noise
+    from clnr.datasets.noise import pair_keys, sample_non_edges, with_noise
     from clnr.datasets.splits import split_of
 else:
-    pairs_of, unjoined, with_noise = (lazy("clnr.datasets.noise", name) for name in ("pairs_of", "unjoined", "with_noise"))
+    pair_keys, sample_non_edges, with_noise = (
+        lazy("clnr.datasets.noise", name) for name in ("pair_keys", "sample_non_edges", "with_noise")
+    )
     split_of = lazy("clnr.datasets.splits", "split_of")
 
-__all__ = ["DATASETS", "Dataset", "find", "load", "pairs_of", "split_of", "unjoined", "with_noise"]
+__all__ = ["DATASETS", "Dataset", "find", "load", "pair_keys", "sample_non_edges", "split_of", "with_noise"]

@@ -1,4 +1,4 @@
-"""Whatever a user holds a graph in, as a graph."""
+"""Graphs from the types that users have: PyG, networkx, SciPy, data frames."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.validation import adjacency_of
+from clnr.graph.sparse_formats import as_adjacency
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.source import is_frame
 from clnr.tables.structural import shape
 
-_KNOWN = "a clnr.Graph, PyG's Data, a networkx graph, (SciPy adjacency, features), or data frames: edges, or (edges, nodes)"
+_SUPPORTED = "a clnr.Graph, PyG's Data, a networkx graph, (SciPy adjacency, features), or data frames: edges, or (edges, nodes)"
 
 
-def as_read(given: Any, feature_encoder: FeatureEncoder | None = None) -> TableGraph:
-    """A graph from what a user has.
+def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -> TableGraph:
+    """A graph from any supported type.
 
     Args:
-        given: A ``Graph``, what ``read_tables`` returned, PyG's ``Data``, a networkx graph, a SciPy adjacency matrix or a pair
-            of one and features, a data frame of edges, or a pair of one of edges and one of nodes. Where a networkx graph has
-            no features ``x``, or a matrix comes alone, features come from structure.
-        feature_encoder: How features were made before, to make these alike.
+        source: A ``Graph``, what ``read_tables`` returned, PyG's ``Data``, a networkx graph, a SciPy adjacency matrix or a pair
+            of one and features, a data frame of edges, or a pair of data frames: edges and nodes. A networkx graph without
+            ``x`` and a matrix without features get structural features.
+        feature_encoder: Encodes features as those of an earlier graph.
     """
-    if isinstance(given, TableGraph):
-        return given
-    if isinstance(given, Graph):
-        return TableGraph(given, None)
-    pair = given if isinstance(given, tuple | list) and len(given) == 2 else (given, None)
+    if isinstance(source, TableGraph):
+        return source
+    if isinstance(source, Graph):
+        return TableGraph(source, None)
+    pair = source if isinstance(source, tuple | list) and len(source) == 2 else (source, None)
     first, second = pair
     if sp.issparse(first):
         return _adjacency(first, second, feature_encoder)
     if is_frame(first) and (second is None or is_frame(second)):
         return read_tables(first, second, feature_encoder=feature_encoder)
-    if hasattr(given, "edge_index") or hasattr(given, "to_homogeneous"):
-        return TableGraph(Graph.from_pyg(given), None)
-    if hasattr(given, "adj") and hasattr(given, "is_directed"):
-        return _networkx(given, feature_encoder)
-    raise DataError(f"a {type(given).__name__} is no graph; give {_KNOWN}")
+    if hasattr(source, "edge_index") or hasattr(source, "to_homogeneous"):
+        return TableGraph(Graph.from_pyg(source), None)
+    if hasattr(source, "adj") and hasattr(source, "is_directed"):
+        return _networkx(source, feature_encoder)
+    raise DataError(f"a {type(source).__name__} is no graph; give {_SUPPORTED}")
 
 
 def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
     if features is not None:
         return TableGraph(Graph.from_scipy(matrix, features), None)
-    entries = adjacency_of(matrix)
+    entries = as_adjacency(matrix)
     bare = Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32))
-    return _by_structure(bare, bare.node_ids, feature_encoder)
+    return _with_structural_features(bare, bare.node_ids, feature_encoder)
 
 
 def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
-    if any("x" in about for _, about in graph.nodes(data=True)):
+    if any("x" in attributes for _, attributes in graph.nodes(data=True)):
         return TableGraph(Graph.from_networkx(graph), None)
     bare = graph.copy()
-    for _, about in bare.nodes(data=True):
-        about["x"] = np.empty(0, np.float32)
+    for _, attributes in bare.nodes(data=True):
+        attributes["x"] = np.empty(0, np.float32)
     made = Graph.from_networkx(bare)
-    return _by_structure(made, made.node_ids, feature_encoder)
+    return _with_structural_features(made, made.node_ids, feature_encoder)
 
 
-def _by_structure(bare: Graph, ids: Array, feature_encoder: FeatureEncoder | None) -> TableGraph:
-    """A graph without features, with those that its structure gives."""
+def _with_structural_features(bare: Graph, ids: Array, feature_encoder: FeatureEncoder | None) -> TableGraph:
+    """A graph without features, given structural ones."""
     source, target, weight = bare.edges()
     columns = shape(source, target, bare.num_nodes)
     structure = (None if feature_encoder is None else feature_encoder.structure) or StructuralFeatures.fit(columns)

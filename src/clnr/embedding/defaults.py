@@ -1,4 +1,4 @@
-"""A recipe for a graph that nobody has tuned one for."""
+"""The default recipe for a graph of the user's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NARROW = 32
 
 
 class Choice(NamedTuple):
-    """A number of a recipe, and why it is that."""
+    """A hyper-parameter chosen for a graph, and why."""
 
     key: str
     value: int | float
@@ -24,24 +24,28 @@ class Choice(NamedTuple):
 
 
 def choices(graph: Graph) -> list[Choice]:
-    """What follows from a graph's size, density and features; all else is as the paper has it for most data sets."""
+    """Hyper-parameters that follow from a graph's size, density and features; all others are the paper's usual ones."""
     nodes, degree = graph.num_nodes, graph.num_edges / max(1, graph.num_nodes)
     if nodes < _SMALL:
-        width, why = 128, f"{nodes:,} nodes do not fill more"
+        width, why = 128, f"small graph ({nodes:,} nodes)"
     elif nodes > _HUGE:
-        width, why = 128, f"{nodes:,} nodes would take twice the memory with 256"
+        width, why = 128, f"{nodes:,} nodes: 256 would take twice the memory"
     else:
         width, why = 256, "wider gains little (the paper's figure 3)"
     if nodes < _MIDDLE:
-        epochs, enough = 50, "a graph of this size is learned soon, and more would wear it out"
+        epochs, enough = 50, "small graph: more epochs overfit"
     else:
-        epochs, enough = 200, "an epoch contrasts 1,024 nodes, and there are many"
+        epochs, enough = 200, "large graph: an epoch contrasts only 1,024 of its nodes"
     if degree < 2:
-        drop, sparse = 0.2, f"a node has {degree:.1f} edges on average, and must keep some"
+        drop, sparse = 0.2, f"sparse graph: {degree:.1f} edges per node, of which some must stay"
     else:
-        drop, sparse = 0.5, f"{degree:.1f} edges a node bear it"
+        drop, sparse = 0.5, f"{degree:.1f} edges per node are enough to drop half"
     narrow = graph.num_features < _NARROW
-    mask, few = (0.1, f"{graph.num_features} features are few") if narrow else (0.2, f"{graph.num_features:,} features bear it")
+    mask, few = (
+        (0.1, f"few features ({graph.num_features})")
+        if narrow
+        else (0.2, f"{graph.num_features:,} features are enough to mask a fifth")
+    )
     return [
         Choice("dimension", width, why),
         Choice("hidden", width, why),
@@ -52,10 +56,10 @@ def choices(graph: Graph) -> list[Choice]:
 
 
 def default_recipe(method: Method, graph: Graph) -> tuple[Recipe, list[Choice]]:
-    """A method's recipe for a graph, and what of it follows from the graph.
+    """A method's recipe for a graph, and the choices in it that follow from the graph.
 
-    A data set of the catalogue has the recipe that is shipped for it, whole. For any other graph, numbers that a method's
-    authors have set for all graphs stay theirs, and those that it has no use for are not chosen.
+    A data set of the catalogue has its shipped recipe, unchanged. For any other graph, hyper-parameters that a method's
+    authors fixed for all graphs stay fixed, and those that the method does not use are not chosen.
     """
     recipe, _, sources, _ = preset(method, graph.dataset)
     if graph.dataset is not None:

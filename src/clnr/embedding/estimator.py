@@ -1,10 +1,9 @@
-"""NodeEmbedder: a method as scikit-learn has its transformers."""
+"""NodeEmbedder: node embeddings as a scikit-learn transformer."""
 
 from __future__ import annotations
 
-import numbers
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +11,33 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from clnr.embedding.artifact import OWNED_FILES, load_folder, save_folder
-from clnr.embedding.convert import as_read
-from clnr.embedding.defaults import default_recipe
-from clnr.embedding.fitting import SHARE, EmbeddingResult, grown, learn_graph
-from clnr.embedding.neighbors import Neighbours
+from clnr.embedding import pipeline
+from clnr.embedding.artifact import load_folder, name_nodes
+from clnr.embedding.convert import as_table_graph
+from clnr.embedding.export import parse_formats
+from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
+from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.node_ids import Lookup
-from clnr.embedding.preflight import left_out
+from clnr.embedding.preflight import Preflight, dangling_warning, table_warnings
+from clnr.embedding.report_data import report_html
 from clnr.engine import choose
-from clnr.errors import RecipeError
-from clnr.experiments.run import check_seed, method_of
-from clnr.graph import Graph
+from clnr.experiments.run import method_of
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support.arguments import of_kind, path_of, whole
-from clnr.support.atomic_io import check_folder, reserved, whole_folder
-from clnr.tables import TableGraph, read_tables
+from clnr.support.arguments import check_int, check_list, check_path, check_type
+from clnr.support.atomic_io import write_atomic
+from clnr.support.deprecation import renamed
+from clnr.tables import IngestReport
+from clnr.training.checkpoint import remove_checkpoint
 
 
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns embeddings of the nodes of a graph without labels, and embeds graphs with what it learned.
+    """Learns node embeddings of a graph without labels, and embeds other graphs with what it learned.
 
     A graph is a ``clnr.Graph``, what ``read_tables`` returns, PyG's ``Data``, a networkx graph (its nodes' ``x`` are features),
-    a SciPy adjacency matrix or a pair of one and features, a data frame of edges, or a pair of one of edges and one of nodes.
-    Where there are no features, they come from structure.
+    a SciPy adjacency matrix or a pair of one and features, a data frame of edges, or a pair of data frames: edges and nodes.
+    A graph without features gets structural ones.
 
     >>> from clnr import NodeEmbedder, load
     >>> graph = load("toy")
@@ -44,27 +45,48 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     >>> z.shape
     (2400, 256)
 
+    ``plan`` says what training would do and need, a checkpoint lets an interrupted training resume, and ``report`` writes
+    scores and a map of the embedding as one HTML file.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> embedder = NodeEmbedder(epochs=5, dimension=64, checkpoint=folder / "toy.checkpoint", checkpoint_every=2, resume=True)
+    >>> print(embedder.plan(graph).facts["nodes"])
+    2,400
+    >>> embedder.fit(graph).report(folder / "toy.html", title="A toy graph").name
+    'toy.html'
+
     Args:
         method: A method, or its name; see ``clnr ls methods``.
-        dimension: Of the embedding; None for what the recipe has.
-        epochs: To train; likewise.
+        dimension: Of the embedding; None for the recipe's.
+        epochs: Of training; None for the recipe's.
         seed: Decides everything random.
-        recipe: All numbers, or some by name; the others are those shipped for a data set that ``load`` returned, else such as
-            follow the graph's size, density and features.
+        recipe: All hyper-parameters, or some by name. The others are those shipped for a data set that ``load`` returned, else
+            chosen by the graph's size, density and features.
         hold_out: The share of edges that training does not see, to score by; 0 for none.
         device: ``auto``, ``cpu`` or ``cuda``.
         precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
-        graph: Where given, this is the graph, and what ``fit`` and ``transform`` are handed are ids of its nodes: so that a
-            pipeline can be cross-validated over nodes.
+        graph: If given, this is the graph, and ``fit`` and ``transform`` take ids of its nodes: so a pipeline can be
+            cross-validated over nodes.
+        tune: How many recipes to try by validation before training (Optuna); 0 for none. Hyper-parameters set by name, by
+            ``dimension`` or by ``epochs`` are left alone.
+        checkpoint: A file that ``fit`` saves the state of training to; ``save`` removes it. None for none.
+        checkpoint_every: Epochs between two saves.
+        resume: Whether ``fit`` continues from the checkpoint, if there is one.
+        evaluate: Whether ``fit`` evaluates the embedding by labels, if there are any: adds ``strict_accuracy`` and
+            ``validation_accuracy`` to the scores.
+        ignore_memory_check: Whether to train even if memory seems too small.
 
     Attributes:
         embedding_: One row for each node of the graph that it was fitted on.
         ids_: Their ids, in the same order.
-        recipe_: All numbers that were used.
-        losses_: One an epoch.
-        scores_: What was measured: ``link_auc`` and ``link_average_precision`` of edges that training did not see,
-            ``effective_rank``, ``alignment`` and ``uniformity``; none of them looks at labels.
-        findings_: What was found in tables, where the graph was read from some.
+        recipe_: All hyper-parameters that were used.
+        losses_: One per epoch.
+        scores_: ``link_auc`` and ``link_average_precision`` of the held-out edges, ``effective_rank``, ``alignment`` and
+            ``uniformity``, none of which needs labels; with ``evaluate``, accuracies of a linear probe.
+        warnings_: Odd things in the tables and in the training, and what was done about them, a line each.
+        ingest_report_: Counts of what was found in the tables, if the graph was read from tables.
         n_features_in_: Features of a node.
     """
 
@@ -76,10 +98,16 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         epochs: int | None = None,
         seed: int = 0,
         recipe: Recipe | Mapping[str, Any] | None = None,
-        hold_out: float = SHARE,
+        hold_out: float = HOLD_OUT,
         device: str = "auto",
         precision: str = "auto",
         graph: Any = None,
+        tune: int = 0,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 10,
+        resume: bool = False,
+        evaluate: bool = False,
+        ignore_memory_check: bool = False,
     ):
         self.method = method
         self.dimension = dimension
@@ -90,124 +118,172 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.device = device
         self.precision = precision
         self.graph = graph
+        self.tune = tune
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
+        self.evaluate = evaluate
+        self.ignore_memory_check = ignore_memory_check
+
+    def plan(self, X: Any = None) -> Preflight:  # noqa: N803
+        """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
+
+        ``print`` shows it in lines, and ``to_dict`` has it as plain values.
+
+        Args:
+            X: The graph; not needed if the embedder was given one.
+        """
+        _, preflight = pipeline.plan(as_table_graph(X if self.graph is None else self.graph), self._settings())
+        return preflight
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
 
         Args:
-            X: The graph; or, where the embedder was given one, ids of its nodes, which do not matter here.
+            X: The graph; or, if the embedder was given one, ids of its nodes, which have no effect here.
             y: Not used.
         """
-        read = as_read(X if self.graph is None else self.graph)
-        method = method_of(self.method)
-        given = {"dimension": self.dimension, "epochs": self.epochs}
-        recipe = self._recipe(method, read.graph).but(**{name: value for name, value in given.items() if value is not None})
-        check_seed(self.seed)
-        if not (isinstance(self.hold_out, numbers.Real) and 0 <= self.hold_out < 1):
-            raise RecipeError(f"hold_out must be from 0 to less than 1, not {self.hold_out!r}")
-        engine = choose(self.device, self.precision)
-        outcome = learn_graph(read, method, recipe, self.seed, engine, share=self.hold_out, evaluate=False)
-        self._keep(outcome)
-        _warn_of(read)
+        table_graph = as_table_graph(X if self.graph is None else self.graph)
+        self._set_result(pipeline.fit(table_graph, self._settings()))
+        _warn_dangling(table_graph.ingest_report)
         return self
 
-    def _recipe(self, method: Method, graph: Graph) -> Recipe:
-        if isinstance(self.recipe, Recipe):
-            return self.recipe
-        if not (self.recipe is None or isinstance(self.recipe, Mapping)):
-            raise RecipeError(f"a recipe is a Recipe or numbers by name, not a {type(self.recipe).__name__}")
-        return default_recipe(method, graph)[0].but(**(self.recipe or {}))
+    def _settings(self) -> pipeline.Settings:
+        shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
+        return pipeline.Settings(
+            method=method_of(self.method),
+            engine=choose(self.device, self.precision),
+            recipe=self.recipe,
+            changes={name: value for name, value in shortcuts.items() if value is not None},
+            seed=self.seed,
+            hold_out=self.hold_out,
+            tune=self.tune,
+            checkpoint=None if self.checkpoint is None else check_path("checkpoint", self.checkpoint),
+            checkpoint_every=self.checkpoint_every,
+            resume=self.resume,
+            evaluate=self.evaluate,
+            ignore_memory_check=self.ignore_memory_check,
+        )
 
     def transform(self, X: Any) -> Array:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
 
         Args:
-            X: The graph; or, where the embedder was given one, ids of its nodes.
+            X: The graph; or, if the embedder was given one, ids of its nodes.
         """
         check_is_fitted(self)
         if self.graph is not None:
-            return self.embedding_[self._lookup.places(X)]
-        graph = as_read(X, self._outcome.read.feature_encoder).graph
-        if graph is self._outcome.read.graph:
+            return self.embedding_[self._lookup.rows(X)]
+        graph = as_table_graph(X, self._result.table_graph.feature_encoder).graph
+        if graph is self._result.table_graph.graph:
             return self.embedding_.copy()
-        return self._outcome.trained.embed(graph, choose(self.device, self.precision))
+        return self._result.model.embed(graph, choose(self.device, self.precision))
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:  # noqa: N803
-        """``fit``, and the embeddings of what it was fitted on."""
+        """``fit``, and the embeddings of the graph that it was fitted on."""
         self.fit(X, y)
         return self.embedding_.copy() if self.graph is None else self.transform(X)
 
     def extend(self, edges: Any = None, nodes: Any = None, **columns: Any) -> NodeEmbedder:
-        """An embedder with tables added to the graph that this one was fitted on, as by ``clnr embed --model``.
+        """A new embedder whose graph also has the nodes and edges of these tables, as ``clnr embed --model``.
 
-        Nothing is trained: new nodes are encoded as those of before, and all are embedded with what was learned.
+        Nothing is trained: new nodes are encoded as the others were, and the whole graph is embedded with the same model.
 
         Args:
-            edges: A table of edges, as ``read_tables`` takes it, which may join new nodes to those of before; or None.
-            nodes: One of nodes, or None.
-            columns: Names of columns, and what else ``read_tables`` takes.
+            edges: A table of edges, as for ``read_tables``, which may link new nodes to the present ones; or None.
+            nodes: A table of nodes, or None.
+            columns: Names of columns, and other arguments of ``read_tables``.
         """
         check_is_fitted(self)
-        read = read_tables(edges, nodes, onto=self._outcome.read, **columns)
+        tables = {"edges": edges, "nodes": nodes, **columns}
         larger = clone(self)
-        larger._keep(grown(self._outcome, read, choose(self.device, self.precision)))
-        _warn_of(read)
+        larger._set_result(pipeline.extend(self._result, tables, choose(self.device, self.precision)))
+        _warn_dangling(larger.ingest_report_)
         return larger
 
     def similar(self, node: Any, k: int = 10, *, approximate: bool = False) -> list[tuple[Any, float]]:
-        """The nodes most similar to one of the graph that it was fitted on: ids, and the cosine of each.
+        """The nodes most similar to one of the fitted graph: the id and the cosine similarity of each.
 
         Args:
             node: Its id.
             k: How many.
-            approximate: By an index (usearch): faster where there are millions of nodes, and now and then it misses one.
+            approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
         """
         check_is_fitted(self)
-        k, approximate = whole("k", k), of_kind("approximate", approximate, bool | np.bool_, "True or False")
-        near = self._neighbours.nearest([self._lookup.place(node)], k, approximate)
+        k, approximate = check_int("k", k), check_type("approximate", approximate, bool | np.bool_, "True or False")
+        near = self._neighbors.nearest([self._lookup.row(node)], k, approximate)
         return list(zip(self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist(), strict=True))
 
-    def save(self, folder: str | Path, *, force: bool = False) -> None:
-        """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding.
+    def report(self, path: str | Path, *, title: str | None = None, name: str | None = None) -> Path:
+        """Write the report, one HTML file with facts, scores and a map to explore, and return its path.
 
-        Ids that are neither numbers, text nor times, such as tuples, are written as text; nodes are found by either.
+        Args:
+            path: The file, which is overwritten.
+            title: The heading; None for the graph's name.
+            name: The column of the node table with the nodes' names; None for the one found by ``read_tables``.
         """
         check_is_fitted(self)
-        path, force = path_of("folder", folder), of_kind("force", force, bool | np.bool_, "True or False")
-        with reserved(path, OWNED_FILES):
-            check_folder(path, force, OWNED_FILES)
-            with whole_folder(path, force, OWNED_FILES) as part:
-                save_folder(self._outcome, part)
+        file, result = check_path("path", path), self._result
+        check_type("title", title, str | None, "text")
+        check_type("name", name, str | None, "the name of a column")
+        if name is not None:
+            result = name_nodes(result, name)
+        return write_atomic(file, report_html(result, result.table_graph.graph.name if title is None else title))
+
+    def save(self, folder: str | Path, *, force: bool = False, formats: Collection[str] = (), report: bool = False) -> None:
+        """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding.
+
+        Ids that are neither numbers, text nor times, such as tuples, are written as text; nodes are found by either. A
+        checkpoint of the training is removed, since the folder has all of it.
+
+        Args:
+            folder: Where to write.
+            force: Whether a folder that clnr wrote may be overwritten.
+            formats: Further formats of the embedding: ``csv``, ``npy``, ``word2vec``, ``pyg``.
+            report: Whether to write report.html, too.
+        """
+        check_is_fitted(self)
+        path, force = check_path("folder", folder), check_type("force", force, bool | np.bool_, "True or False")
+        check_type("report", report, bool | np.bool_, "True or False")
+        names = parse_formats(check_list("formats", formats, str, "names such as csv"))
+        pipeline.write_folder(self._result, path, force=force, formats=names, report=report)
+        if self.checkpoint is not None:
+            remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> NodeEmbedder:
-        """Read what ``save`` or ``clnr embed`` wrote; nothing in it is ever run."""
-        outcome = load_folder(path_of("folder", folder))
-        trained = outcome.trained
-        made = cls(trained.method.name, seed=trained.seed, recipe=trained.recipe, device=device, precision=precision)
-        made._keep(outcome)
-        return made
+        """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed."""
+        result = load_folder(check_path("folder", folder))
+        model = result.model
+        embedder = cls(model.method.name, seed=model.seed, recipe=model.recipe, device=device, precision=precision)
+        embedder._set_result(result)
+        return embedder
 
-    def _keep(self, outcome: EmbeddingResult) -> None:
-        self._outcome = outcome
-        self.embedding_ = outcome.z
-        self.ids_ = outcome.read.graph.node_ids
-        self._lookup, self._neighbours = Lookup(self.ids_), Neighbours(outcome.z)
-        self.recipe_ = outcome.trained.recipe
-        self.losses_ = outcome.losses
-        self.scores_ = outcome.scores
-        self.ingest_report_ = outcome.read.ingest_report
-        self.n_features_in_ = outcome.trained.features
+    def _set_result(self, result: EmbeddingResult) -> None:
+        self._result = result
+        self.embedding_ = result.z
+        self.ids_ = result.table_graph.graph.node_ids
+        self._lookup, self._neighbors = Lookup(self.ids_), NeighborSearch(result.z)
+        self.recipe_ = result.model.recipe
+        self.losses_ = result.losses
+        self.scores_ = result.scores
+        self.warnings_ = (*table_warnings(result.table_graph), *result.warnings)
+        self.ingest_report_ = result.table_graph.ingest_report
+        self.n_features_in_ = result.model.features
+
+    @property
+    def findings_(self) -> IngestReport:  # The name of earlier versions.
+        return getattr(self, renamed("attribute", "findings_", {"findings_": "ingest_report_"}))
 
     @property
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_outcome")
+        return hasattr(self, "_result")
 
 
-def _warn_of(read: TableGraph) -> None:
-    """Edges that lead nowhere are mostly a mistake, and nobody would see it."""
-    if said := left_out(read.ingest_report):
-        warnings.warn(said, UserWarning, stacklevel=3)
+def _warn_dangling(report: IngestReport) -> None:
+    """Edges that lead nowhere are mostly a mistake, and easily overlooked."""
+    if message := dangling_warning(report):
+        warnings.warn(message, UserWarning, stacklevel=3)

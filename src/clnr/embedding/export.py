@@ -1,4 +1,4 @@
-"""Embeddings as tables: Parquet, and what else people's tools read."""
+"""Embeddings as files: Parquet, and formats that other tools read."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from clnr.embedding.node_ids import has_lasting_text, text_of
 from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.validation import ids_of
+from clnr.graph.validation import as_ids
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-def table_of(graph: Graph, z: Array) -> pyarrow.Table:
-    """Two columns: ``id``, and ``vector`` as a list of fixed size."""
+def vector_table(graph: Graph, z: Array) -> pyarrow.Table:
+    """An Arrow table of two columns: ``id``, and ``vector`` as a fixed-size list."""
     import pyarrow as pa
 
     try:
         ids = _id_column(graph.node_ids)
     except UnicodeEncodeError as error:
-        raise DataError(f"the id {error.object!r:.60} is no text that can be written") from None
+        raise DataError(f"the id {error.object!r:.60} cannot be written as text") from None
     flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
     return pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
 
 
 def _id_column(names: Array) -> pyarrow.Array:
-    """Ids as Arrow has them where one plain type holds them all, else as text."""
+    """Ids in one plain Arrow type if there is one for all of them, else as text."""
     import pyarrow as pa
 
     try:
@@ -47,19 +47,19 @@ def _id_column(names: Array) -> pyarrow.Array:
             raise DataError(f"the id {name!r:.80} cannot be saved: its text is not the same in another process")
     texts = [text_of(name) for name in listed]
     if len(set(texts)) < len(texts):
-        raise DataError("ids of several kinds are saved as text, and two of these would be the same")
+        raise DataError("ids of several types are saved as text, and two of them would become the same")
     return pa.array(texts)
 
 
-def vectors_of(path: Path) -> tuple[Array, Array]:
-    """Ids and vectors, as ``table_of`` has them."""
+def read_vectors(path: Path) -> tuple[Array, Array]:
+    """Ids and vectors from a Parquet file of ``vector_table``; missing or infinite numbers and duplicate ids are refused."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
     vector = table["vector"].type
     if not pa.types.is_fixed_size_list(vector) or not pa.types.is_floating(vector.value_type):
-        raise DataError("its vectors are no lists of numbers of one length")
+        raise DataError("its vectors are not lists of numbers of one length")
     parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in table["vector"].chunks]
     with np.errstate(over="ignore"):
         flat = np.concatenate([np.empty(0, np.float32), *parts], dtype=np.float32, casting="same_kind")
@@ -74,7 +74,7 @@ def vectors_of(path: Path) -> tuple[Array, Array]:
         # Earlier versions wrote tuples as lists.
         listed = (tuple(name) if isinstance(name, list) else name for name in ids.to_pylist())
         names = np.fromiter(listed, object, table.num_rows)
-    return ids_of(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
+    return as_ids(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
 
 
 def _csv(graph: Graph, z: Array, path: Path) -> None:
@@ -90,7 +90,7 @@ def _npy(graph: Graph, z: Array, path: Path) -> None:
 
 
 def _word2vec(graph: Graph, z: Array, path: Path) -> None:
-    """The text form of word2vec: a line of sizes, then a node a line; blanks in ids become underscores, as tools expect."""
+    """word2vec's text format: a line of sizes, then one line per node; blanks in ids become underscores, as tools expect."""
     with path.open("w", encoding="utf-8") as file:
         file.write(f"{z.shape[0]} {z.shape[1]}\n")
         for name, row in zip(graph.node_ids.tolist(), z, strict=True):
@@ -109,7 +109,7 @@ def _pyg(graph: Graph, z: Array, path: Path) -> None:
     torch.save(data, path)
 
 
-FORMS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
+EXPORT_FORMATS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
     "csv": ("embeddings.csv", _csv),
     "npy": ("embeddings.npy", _npy),
     "word2vec": ("embeddings.w2v.txt", _word2vec),
@@ -117,16 +117,16 @@ FORMS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
 }
 
 
-def check_forms(forms: Iterable[str], graph: Graph) -> None:
-    """Fail now, not after the work, where a form cannot hold a graph's ids."""
-    if "word2vec" in forms and len({_word(name) for name in graph.node_ids.tolist()}) < graph.num_nodes:
-        raise DataError("the form word2vec knows no blanks, and with underscores in their place two ids would be one")
+def check_formats(formats: Iterable[str], graph: Graph) -> None:
+    """Fail before training if a format cannot hold a graph's ids."""
+    if "word2vec" in formats and len({_word(name) for name in graph.node_ids.tolist()}) < graph.num_nodes:
+        raise DataError("the format word2vec has no blanks in ids, and with underscores instead two ids would be the same")
 
 
-def chosen_forms(words: list[str]) -> list[str]:
-    """Forms by name, each once; several may stand in one word with commas between."""
+def parse_formats(words: list[str]) -> list[str]:
+    """Format names, each once; one word may hold several, separated by commas."""
     names = [name for word in words for name in word.replace(",", " ").split()]
     for name in names:
-        if name not in FORMS:
-            raise UnknownName("form", name, FORMS)
+        if name not in EXPORT_FORMATS:
+            raise UnknownName("format", name, EXPORT_FORMATS)
     return list(dict.fromkeys(names))

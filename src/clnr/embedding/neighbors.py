@@ -1,66 +1,89 @@
-"""The nodes nearest to a node: exact, in blocks; or approximate, by an index, where there are very many."""
+"""Nearest neighbours by cosine similarity: exact, or by an approximate index for millions of nodes."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 
 from clnr.errors import ClnrError
-from clnr.graph.csr import Array
+
+if TYPE_CHECKING:
+    from clnr.graph.csr import Array
 
 _BLOCK = 1 << 25
+_FEW = 16
 
 
-class Near(NamedTuple):
-    """For each node asked for: the nearest others, nearest first, and the cosine of each; [n, k]."""
+class NeighborList(NamedTuple):
+    """For each query node: its nearest neighbours, nearest first, and their cosine similarities; both [n, k]."""
 
     nodes: Array
     cosine: Array
 
 
-class Neighbours:
-    """Rows among which to search; what every search needs is made at the first."""
+class NeighborSearch:
+    """Rows to search among; what all searches share is computed once, by the first.
+
+    A few queries are answered by NumPy alone, so that a single one does not have to import torch.
+    """
 
     def __init__(self, z: Array):
         self._z = z
 
-    def nearest(self, asked: Array | list[int], k: int, approximate: bool = False) -> Near:
-        """The ``k`` rows of largest cosine with each of some rows, themselves left out.
+    def nearest(self, queries: Array | list[int], k: int, approximate: bool = False) -> NeighborList:
+        """The ``k`` rows of largest cosine similarity to each query row, without the query itself.
 
         Args:
-            asked: Whose neighbours.
-            k: How many; fewer where there are not so many nodes.
-            approximate: By an index of usearch, which is built first; now and then it misses one.
+            queries: Row indices.
+            k: How many neighbours; fewer if there are not so many rows.
+            approximate: Search a usearch index, which is built first; it may miss a neighbour now and then.
         """
         k = max(0, min(k, len(self._z) - 1))
-        asked = np.asarray(asked, np.int64)
-        if not k or not len(asked):
-            return Near(np.zeros((len(asked), k), np.int64), np.zeros((len(asked), k), np.float32))
-        return self._by_index(asked, k) if approximate else self._exact(asked, k)
+        queries = np.asarray(queries, np.int64)
+        if not k or not len(queries):
+            return NeighborList(np.zeros((len(queries), k), np.int64), np.zeros((len(queries), k), np.float32))
+        if approximate:
+            return self._by_index(queries, k)
+        return self._one_by_one(queries, k) if len(queries) <= _FEW else self._in_blocks(queries, k)
 
     @cached_property
-    def _rows(self) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(self._z, dtype=np.float32))
+    def _rows(self) -> Array:
+        return np.ascontiguousarray(self._z, dtype=np.float32)
 
     @cached_property
-    def _scale(self) -> torch.Tensor:
-        """What makes each row's length 1; 0 for a row of zeros. Rows scaled once and for all would take their room again."""
-        length = torch.linalg.vector_norm(self._rows, dim=1)
-        return torch.where(length > 0, 1 / length, 0)
+    def _scale(self) -> Array:
+        """One over each row's norm, 0 for a row of zeros. Scaled rows would take the memory of all rows again."""
+        norm = np.sqrt(np.einsum("nd,nd->n", self._rows, self._rows))
+        return np.divide(1, norm, out=np.zeros_like(norm), where=norm > 0)
 
-    def _exact(self, asked: Array, k: int) -> Near:
+    def _one_by_one(self, queries: Array, k: int) -> NeighborList:
         rows, scale = self._rows, self._scale
+        nodes, cosines = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        for place, query in enumerate(queries):
+            cosine = (rows @ (rows[query] * scale[query])) * scale
+            cosine[query] = -np.inf
+            # All that are tied for the last place, so that ties are broken by the order of rows.
+            best = np.flatnonzero(cosine >= -np.partition(-cosine, k - 1)[k - 1])
+            best = best[np.lexsort((best, -cosine[best]))][:k]
+            nodes[place], cosines[place] = best, cosine[best]
+        return NeighborList(nodes, cosines)
+
+    def _in_blocks(self, queries: Array, k: int) -> NeighborList:
+        import torch
+
+        rows = torch.from_numpy(self._rows)
+        norm = torch.linalg.vector_norm(rows, dim=1)
+        scale = torch.where(norm > 0, 1 / norm, 0)
         nodes, cosines = [], []
-        for some in torch.from_numpy(asked).split(max(1, _BLOCK // len(rows))):
-            cosine = ((rows[some] * scale[some, None]) @ rows.T).mul_(scale)
-            cosine[torch.arange(len(some)), some] = -torch.inf
+        for block in torch.from_numpy(queries).split(max(1, _BLOCK // len(rows))):
+            cosine = ((rows[block] * scale[block, None]) @ rows.T).mul_(scale)
+            cosine[torch.arange(len(block)), block] = -torch.inf
             best = cosine.topk(k, 1)
             nodes.append(best.indices)
             cosines.append(best.values)
-        return Near(torch.cat(nodes).numpy(), torch.cat(cosines).numpy())
+        return NeighborList(torch.cat(nodes).numpy(), torch.cat(cosines).numpy())
 
     @cached_property
     def _index(self) -> Any:
@@ -71,18 +94,17 @@ class Neighbours:
                 "approximate search needs usearch: pip install 'clnr[approximate]'; without it, search is exact"
             ) from None
         index = Index(ndim=self._rows.shape[1], metric="cos", dtype="f32")
-        index.add(np.arange(len(self._rows)), self._rows.numpy())
+        index.add(np.arange(len(self._rows)), self._rows)
         return index
 
-    def _by_index(self, asked: Array, k: int) -> Near:
+    def _by_index(self, queries: Array, k: int) -> NeighborList:
         rows, scale = self._rows, self._scale
-        keys = self._index.search(rows.numpy()[asked], k + 1).keys
-        found = torch.from_numpy(np.atleast_2d(np.asarray(keys)).astype(np.int64))
-        own = torch.from_numpy(asked)[:, None]
-        # An index may compute at less precision: cosines, and the order, are made anew.
-        cosine = torch.einsum("nd,nkd->nk", rows[own[:, 0]], rows[found]) * scale[own] * scale[found]
-        best = cosine.masked_fill_(found == own, -torch.inf).topk(k, 1)
-        return Near(found.gather(1, best.indices).numpy(), best.values.numpy())
+        found = np.atleast_2d(np.asarray(self._index.search(rows[queries], k + 1).keys)).astype(np.int64)
+        # The index may compute at lower precision: cosines, and their order, are computed again.
+        cosine = np.einsum("nd,nkd->nk", rows[queries], rows[found]) * scale[queries][:, None] * scale[found]
+        cosine[found == queries[:, None]] = -np.inf
+        best = np.argsort(-cosine, axis=1, kind="stable")[:, :k]
+        return NeighborList(np.take_along_axis(found, best, 1), np.take_along_axis(cosine, best, 1))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._z,)

@@ -1,4 +1,4 @@
-"""The ids that users have for nodes: finding a node by one, and ids as text."""
+"""Users' ids of nodes: finding a node by its id, and ids as text."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from typing import Any
 import numpy as np
 
 from clnr.errors import DataError
+from clnr.graph.arrays import as_array
 from clnr.graph.csr import Array
-from clnr.graph.validation import array_of
 
 
 class Lookup:
-    """Where nodes are by their ids, of any hashable kind.
+    """Finds rows by node id; ids may be of any hashable type.
 
-    An id that was a number in one table and text in another is found by either. What is needed is made at the first question.
+    A number and its text are the same id, since one table may have numbers where another has text. Indexes are built by the
+    first lookup that needs them.
     """
 
     def __init__(self, ids: Array):
         self._ids = ids
 
-    def place(self, name: Any) -> int:
-        """Where the node with this id is."""
+    def row(self, name: Any) -> int:
+        """The row of the node with this id."""
         try:
             found = self._by_id.get(name)
         except TypeError:
-            raise DataError(f"an id is hashable, and {name!r:.80} is not") from None
+            raise DataError(f"an id must be hashable, and {name!r:.80} is not") from None
         if found is None and (found := self._by_text.get(text_of(name))) is None:
             raise DataError(f"there is no node {name!r:.80} in the graph")
         return found
 
-    def places(self, names: Any) -> Array:
-        """Where nodes with these ids are; an array with more than one column has ids that are tuples."""
-        return np.array([self.place(name) for name in _listed(names)], np.int64)
+    def rows(self, names: Any) -> Array:
+        """The rows of nodes with these ids; each row of an array with several columns is one id, a tuple."""
+        return np.array([self.row(name) for name in _listed(names)], np.int64)
 
     @cached_property
     def _by_id(self) -> dict[Any, int]:
@@ -49,7 +50,7 @@ class Lookup:
 
 
 def text_of(name: Any) -> str:
-    """An id as text, alike for numbers of Python and of NumPy."""
+    """An id as text, the same for Python and NumPy numbers."""
     return str(_plain(name))
 
 
@@ -70,9 +71,9 @@ def _plain(name: Any) -> Any:
 def _listed(names: Any) -> list[Any]:
     if isinstance(names, str | bytes) or not (hasattr(names, "__array__") or isinstance(names, Iterable)):
         return [names]
-    listed = array_of(names, "ids").tolist() if hasattr(names, "__array__") else list(names)
-    return [_row(name) if isinstance(name, list) else name for name in listed] if isinstance(listed, list) else [listed]
+    listed = as_array(names, "ids").tolist() if hasattr(names, "__array__") else list(names)
+    return [_as_id(name) if isinstance(name, list) else name for name in listed] if isinstance(listed, list) else [listed]
 
 
-def _row(cells: list[Any]) -> Any:
+def _as_id(cells: list[Any]) -> Any:
     return cells[0] if len(cells) == 1 else tuple(cells)

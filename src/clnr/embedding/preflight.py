@@ -1,4 +1,4 @@
-"""Before the work: what the graph is, what will be done about what is odd in it, and what it will take."""
+"""Before training: facts about the graph, warnings about its tables, chosen hyper-parameters, time and memory."""
 
 from __future__ import annotations
 
@@ -19,71 +19,89 @@ from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
-from clnr.support.humanize import counted, duration, one_line
+from clnr.support.humanize import duration, one_line, plural
 from clnr.tables import IngestReport, TableGraph
 
 MOST = 100_000
-"""Nodes on the map, at the most."""
+"""The most nodes that a map shows."""
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What is known before training.
+    """What is known before training; ``print`` shows it in lines.
 
     Attributes:
-        facts: Of the graph, each with its value.
-        done: What was done about what is odd in the tables, a line each.
-        choices: Numbers that follow from the graph, with their reasons.
-        cost: What training will take, roughly.
-        after: Seconds of what comes after it, likewise: an evaluation by labels, neighbours and the map.
-        free: Bytes of memory that are free where it will run; None where that is not known.
+        facts: Of the graph: values by name.
+        warnings: Odd things in the tables, and what was done about each, a line each.
+        choices: Hyper-parameters that follow from the graph, with their reasons.
+        cost: Estimated seconds and bytes of training.
+        other_seconds: Estimated seconds of everything after training: evaluation by labels, neighbours and the map.
+        free_memory: Free bytes on the device; None if that is not known.
     """
 
     facts: dict[str, str]
-    done: tuple[str, ...]
+    warnings: tuple[str, ...]
     choices: tuple[Choice, ...]
     cost: Cost
-    after: float
-    free: int | None
+    other_seconds: float
+    free_memory: int | None
 
     @classmethod
-    def of(cls, read: TableGraph, method: Method, recipe: Recipe, chosen: list[Choice], engine: Engine) -> Preflight:
+    def of(cls, table_graph: TableGraph, method: Method, recipe: Recipe, chosen: list[Choice], engine: Engine) -> Preflight:
+        """The preflight of training a method on a graph.
+
+        Args:
+            table_graph: The graph.
+            method: What is to be trained.
+            recipe: Its hyper-parameters.
+            chosen: The choices of the default recipe; those that the recipe has changed are left out.
+            engine: Where it is to be trained.
+        """
         kept = tuple(choice for choice in chosen if getattr(recipe, choice.key) == choice.value)
-        graph = read.graph
+        graph = table_graph.graph
         cost = training(method, recipe, size_of(graph), engine)
         shown = min(graph.num_nodes, MOST)
         after = mapping(shown, recipe.dimension, steps_of(shown))
         if graph.labels is not None:
-            known = int((graph.labels >= 0).sum())
-            after += evaluating(known, graph.num_classes, recipe.dimension, recipe.probe_steps, engine)
+            labelled = int((graph.labels >= 0).sum())
+            after += evaluating(labelled, graph.num_classes, recipe.dimension, recipe.probe_steps, engine)
         free = memory.free_memory(engine.device)
-        return cls(facts_of(graph), tuple(done_about(read)), kept, cost, after, free)
+        return cls(graph_facts(graph), tuple(table_warnings(table_graph)), kept, cost, after, free)
 
     @property
-    def told(self) -> list[str]:
-        """In lines."""
+    def lines(self) -> list[str]:
+        """All of it, a line each."""
         seconds, memory = self.cost
         return [
-            in_a_line(self.facts),
-            *(f"- {line}" for line in self.done),
+            facts_line(self.facts),
+            *(f"- {line}" for line in self.warnings),
             *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
-            f"about {duration(seconds)} to train, {duration(self.after)} to evaluate and draw, and "
-            f"{memory / 2**30:.1f} GiB of memory: a rough guess",
+            f"rough estimate: {duration(seconds)} to train, {duration(self.other_seconds)} to evaluate and draw, "
+            f"{memory / 2**30:.1f} GiB of memory",
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """What ``clnr embed --dry-run --json`` prints."""
-        choices = [choice._asdict() for choice in self.choices]
-        cost = {"train_seconds": self.cost.seconds, "other_seconds": self.after, "memory_bytes": self.cost.memory}
-        return {"graph": self.facts, "done": self.done, "choices": choices, **cost, "free_memory_bytes": self.free}
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
-    def check(self) -> None:
-        """Refuse what will not fit."""
-        if self.free is not None and self.cost.memory > self.free:
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as ``clnr embed --dry-run --json`` prints them."""
+        return {
+            "graph": self.facts,
+            "warnings": list(self.warnings),
+            "choices": [choice._asdict() for choice in self.choices],
+            "train_seconds": self.cost.seconds,
+            "other_seconds": self.other_seconds,
+            "memory_bytes": self.cost.memory,
+            "free_memory_bytes": self.free_memory,
+        }
+
+    def check_memory(self) -> None:
+        """Raise OutOfMemory if training needs more memory than is free."""
+        if self.free_memory is not None and self.cost.memory > self.free_memory:
             raise OutOfMemory(
-                f"this takes about {self.cost.memory / 2**30:.1f} GiB, and {self.free / 2**30:.1f} GiB are free; a smaller "
-                "dimension and hidden (--set dimension=64 --set hidden=64) need less; "
-                "--ignore-memory-check begins all the same"
+                f"training needs about {self.cost.memory / 2**30:.1f} GiB, and {self.free_memory / 2**30:.1f} GiB are free; a "
+                "smaller dimension and hidden (--set dimension=64 --set hidden=64) need less; "
+                "ignore_memory_check=True (--ignore-memory-check) trains anyway"
             )
 
 
@@ -93,8 +111,8 @@ def size_of(graph: Graph) -> Size:
     return Size(graph.num_nodes, graph.num_edges, graph.num_features, held)
 
 
-def facts_of(graph: Graph) -> dict[str, str]:
-    """What there is, counted."""
+def graph_facts(graph: Graph) -> dict[str, str]:
+    """Counts of a graph's nodes, edges, features, components and classes, in words."""
     adjacency = graph.to_scipy()
     parts, of = connected_components(adjacency, directed=False)
     degree = degrees_of(graph)
@@ -104,45 +122,46 @@ def facts_of(graph: Graph) -> dict[str, str]:
         "nodes": f"{graph.num_nodes:,}",
         "edges": f"{edges:,} {'directed' if graph.directed else 'undirected'}{'' if plain else ', weighted'}",
         "features": f"{graph.num_features:,} {'sparse' if graph.sparse else 'dense'}",
-        "components": f"{parts:,}, the largest of {counted(int(np.bincount(of).max()), 'node')}" if graph.num_nodes else "0",
-        "nodes without an edge": f"{int((degree == 0).sum()):,}",
-        "edges a node": f"{degree.mean():.1f} on average, at most {degree.max():,}" if graph.num_nodes else "0",
+        "components": f"{parts:,}, the largest of {plural(int(np.bincount(of).max()), 'node')}" if graph.num_nodes else "0",
+        "nodes without edges": f"{int((degree == 0).sum()):,}",
+        "edges per node": f"{degree.mean():.1f} on average, at most {degree.max():,}" if graph.num_nodes else "0",
     }
     if graph.labels is not None:
-        facts["classes"] = f"{graph.num_classes:,}, of {counted(int((graph.labels >= 0).sum()), 'node')}"
+        facts["classes"] = f"{graph.num_classes:,}, of {plural(int((graph.labels >= 0).sum()), 'node')}"
     return facts
 
 
-def in_a_line(facts: dict[str, str]) -> str:
+def facts_line(facts: dict[str, str]) -> str:
+    """Facts in one line."""
     return "; ".join(f"{name}: {value}" for name, value in facts.items())
 
 
 def degrees_of(graph: Graph) -> Array:
-    """How many edges each node has, whichever way they go."""
+    """The number of edges of each node, in either direction."""
     return np.diff(graph.incoming.indptr) + (np.diff(graph.outgoing.indptr) if graph.directed else 0)
 
 
-def done_about(read: TableGraph) -> list[str]:
-    """What was done about what is odd in tables, a line each."""
-    found = read.ingest_report
-    said: list[str] = []
-    if lost := left_out(found):
-        said.append(lost)
-    if found.loops:
-        said.append(f"left out: {counted(found.loops, 'edge')} from a node to itself, as each node counts itself anyway")
-    if found.duplicates:
-        weighted = ", weights added" if read.graph.incoming.weight is not None else ""
-        said.append(f"counted once: {counted(found.duplicates, 'row')} with an edge that was there already{weighted}")
-    if found.isolated:
-        said.append(f"embedded by features alone: {counted(found.isolated, 'node')} without an edge")
-    if read.feature_encoder is not None:
-        said += [f"column '{column}' is not used: {reason}" for column, reason in read.feature_encoder.dropped.items()]
-    return [one_line(line) for line in (*said, *found.remarks)]
+def table_warnings(table_graph: TableGraph) -> list[str]:
+    """Odd things in the tables, and what was done about each, a line each."""
+    report, encoder = table_graph.ingest_report, table_graph.feature_encoder
+    lines: list[str] = []
+    if dangling := dangling_warning(report):
+        lines.append(dangling)
+    if report.loops:
+        lines.append(f"left out: {plural(report.loops, 'self-loop')}; every node's own features count anyway")
+    if report.duplicates:
+        weighted = ", their weights added" if table_graph.graph.incoming.weight is not None else ""
+        lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge{weighted}")
+    if report.isolated:
+        lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
+    if encoder is not None:
+        lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
+    return [one_line(line) for line in (*lines, *report.remarks)]
 
 
-def left_out(found: IngestReport) -> str | None:
-    """What is lost of the edges because their ends are no nodes, if any are."""
-    if not found.dangling:
+def dangling_warning(report: IngestReport) -> str | None:
+    """How many edges were left out because one of their ends is not in the node table; None if none were."""
+    if not report.dangling:
         return None
-    lost = f"{counted(found.dangling, 'edge')} of {found.rows:,}"
-    return one_line(f"left out: {lost} with an end that is no node, as '{found.first_dangling}'")
+    count = f"{plural(report.dangling, 'edge')} of {report.rows:,}"
+    return one_line(f"left out: {count} with an end that is not in the node table, such as '{report.first_dangling}'")

@@ -1,4 +1,4 @@
-"""A map of an embedding: each node a point in the plane, near those that it is near to."""
+"""A 2-D map of an embedding: nodes that are similar lie close together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.embedding.neighbors import Near
+from clnr.embedding.neighbors import NeighborList
 from clnr.engine import unit_rows
 from clnr.graph.csr import Array
 
@@ -22,16 +22,16 @@ _FURTHEST = 4.0
 _SPREAD = 10.0
 
 
-def layout(z: Array, near: Near, seed: int = 0) -> Array:
-    """Points of the plane, [n, 2], in which neighbours lie together: McInnes and others' UMAP (2018), all nodes at a step.
+def layout(z: Array, near: NeighborList, seed: int = 0) -> Array:
+    """Points in the plane, [n, 2], by UMAP (McInnes and others, 2018) with all nodes moved at every step.
 
-    It begins with the two directions of largest variance. Then neighbours attract each other, by weights that fall with their
-    distance as compared with the nearest, and random others repel. The same numbers give the same map.
+    It starts from the first two principal components. Then neighbours attract each other, with weights that fall with their
+    distance relative to the nearest, and random other nodes repel. The same input gives the same map.
 
     Args:
-        z: One row a node.
-        near: The nearest of every node.
-        seed: Decides which others repel.
+        z: The embedding, one row per node.
+        near: The nearest neighbours of every node.
+        seed: Decides which nodes repel.
     """
     points = _principal(unit_rows(torch.from_numpy(np.asarray(z, np.float32))))
     count = len(points)
@@ -49,7 +49,7 @@ def layout(z: Array, near: Near, seed: int = 0) -> Array:
 
 
 def steps_of(count: int) -> int:
-    """How many steps a map of so many nodes takes."""
+    """The number of steps for a map of so many nodes."""
     return _STEPS if count <= _MANY else _FEWER
 
 
@@ -63,13 +63,13 @@ def _principal(z: Tensor) -> Tensor:
     chosen = chosen * chosen.gather(0, chosen.abs().argmax(0)[None]).sign()
     points = centred @ chosen
     points = torch.nn.functional.pad(points, (0, 2 - points.shape[1]))
-    # By ranks a few that are far from all others do not press the rest into a corner.
+    # By ranks, a few outliers do not press all others into a corner.
     ranks = points.argsort(dim=0, stable=True).argsort(dim=0, stable=True)
     return (_SPREAD * (2 * ranks / (len(points) - 1) - 1)).float()
 
 
 def _weighted(nodes: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Neighbours both ways with a weight each, a + b - ab of the two ways; a node's are then scaled to sum 1."""
+    """The symmetrised neighbour graph: weights a + b - ab of both directions, then scaled to sum to 1 for each node."""
     count, k = nodes.shape
     beyond = (distance - distance[:, :1]).clamp_min(0).double()
     low, high = torch.zeros(count, 1).double(), torch.full((count, 1), 1e3).double()

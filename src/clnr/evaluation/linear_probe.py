@@ -13,10 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from clnr.engine import own_stream, recorded
+from clnr.engine import capture, own_stream
 from clnr.graph import Split
 
-_TOGETHER = 100
+_STEPS_AT_ONCE = 100
 _LOGITS = 1 << 24
 _NUMBERS = 1 << 29
 _BETAS = (0.9, 0.999)
@@ -129,15 +129,15 @@ class _Fit:
         ]
 
     def _all(self, steps: int) -> list[tuple[Tensor, Tensor]]:
-        """So many steps, a hundred at a time; on a GPU these are recorded once and played back."""
-        device, whole = self._best.device, steps // _TOGETHER
+        """So many steps, a hundred at a time; on a GPU these are captured once and replayed."""
+        device, whole = self._best.device, steps // _STEPS_AT_ONCE
         with own_stream(device):
-            seen = [self._some(min(_TOGETHER, steps))]
+            seen = [self._some(min(_STEPS_AT_ONCE, steps))]
             if device.type == "cuda" and whole > 2:
-                play = recorded(lambda: self._some(_TOGETHER))
-                seen += [(right.clone(), optimistic.clone()) for right, optimistic in (play() for _ in range(whole - 1))]
-            done = _TOGETHER * len(seen)
-            return seen + [self._some(min(_TOGETHER, steps - begin)) for begin in range(done, steps, _TOGETHER)]
+                replay = capture(lambda: self._some(_STEPS_AT_ONCE))
+                seen += [(right.clone(), optimistic.clone()) for right, optimistic in (replay() for _ in range(whole - 1))]
+            done = _STEPS_AT_ONCE * len(seen)
+            return seen + [self._some(min(_STEPS_AT_ONCE, steps - begin)) for begin in range(done, steps, _STEPS_AT_ONCE)]
 
     def _some(self, steps: int) -> tuple[Tensor, Tensor]:
         """So many steps: how many validation and test rows are right after each, the best weights so far noted."""

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.datasets import pairs_of, unjoined
+from clnr.datasets import pair_keys, sample_non_edges
 from clnr.graph import Graph
-from clnr.graph.csr import Array, compress, transpose
+from clnr.graph.csr import Array, to_csr, transpose
 
 _MOST = 100_000
 _BLOCK = 1 << 16
@@ -40,7 +40,7 @@ def hold_out(graph: Graph, share: float, seed: int) -> LinkSplit | None:
     source, target, weight = graph.edges()
     count = graph.num_nodes
     of_edges = np.where(source == target, -1, np.minimum(source, target) * count + np.maximum(source, target))
-    there = np.unique(pairs_of(source, target, count))
+    there = np.unique(pair_keys(source, target, count))
     apart = count * (count - 1) // 2 - len(there)
     wanted = min(int(share * len(there)), _MOST, len(there) - 1, apart)
     if wanted < 1:
@@ -49,8 +49,8 @@ def hold_out(graph: Graph, share: float, seed: int) -> LinkSplit | None:
     out = np.sort(there[order])
     left = ~np.isin(of_edges, out)
     weights = None if weight is None else weight[left]
-    incoming = compress(target[left], source[left], weights, count)
-    none = unjoined(there, count, wanted, rng.key(seed, "apart"))
+    incoming = to_csr(target[left], source[left], weights, count)
+    none = sample_non_edges(there, count, wanted, rng.key(seed, "apart"))
     seen = dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
     return LinkSplit(seen, np.stack([out // count, out % count]), np.stack([none // count, none % count]))
 

@@ -14,7 +14,7 @@ from clnr.graph import Split
 from clnr.methods import UNIFORM, Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
-from clnr.support.arguments import known, several
+from clnr.support.arguments import check_choice, check_list
 from clnr.training.loop import TrainingResult
 
 
@@ -53,20 +53,23 @@ def points(method: Method, engine: Engine, learned: TrainedEmbedding, split: Spl
 
 def time(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, float]:
     """How long it trained: asked for where nothing else is run at the same time."""
-    return {"train_seconds": learned.fitted.seconds, "together": learned.fitted.parallel_seeds}
+    return {"train_seconds": learned.fitted.seconds, "parallel_seeds": learned.fitted.parallel_seeds}
 
 
 def _rounded(rows: torch.Tensor) -> list[list[float]]:
     return [[round(number, 5) for number in row] for row in rows.double().tolist()]
 
 
-Measures = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
-MEASURES: Measures = {"clusters": clusters, "points": points, "time": time}
+ExtraMetrics = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
+EXTRA_METRICS: ExtraMetrics = {"clusters": clusters, "points": points, "time": time}
 
 
-def find_measures(names: Iterable[str]) -> Measures:
+def find_extra_metrics(names: Iterable[str]) -> ExtraMetrics:
     """Further measures by their names."""
-    return {known("measure", name, MEASURES): MEASURES[name] for name in several("measures", names, str, "names")}
+    return {
+        check_choice("measure", name, EXTRA_METRICS): EXTRA_METRICS[name]
+        for name in check_list("measures", names, str, "a name")
+    }
 
 
 def _positive_pairs(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> list[torch.Tensor]:

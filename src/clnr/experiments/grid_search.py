@@ -13,7 +13,7 @@ import numpy as np
 from clnr import datasets
 from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.experiments.results import Run, Summary
-from clnr.experiments.runner import Session
+from clnr.experiments.runner import Runner
 from clnr.graph import Graph, Split
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse
@@ -72,13 +72,13 @@ def hide_test_labels(graph: Graph, seed: int) -> Graph:
     return dataclasses.replace(graph, labels=labels, split=Split(train, validation, validation))
 
 
-def try_all(session: Session, method: Method, graph: Graph, trials: list[Trial]) -> Iterator[Trial]:
+def try_all(runner: Runner, method: Method, graph: Graph, trials: list[Trial]) -> Iterator[Trial]:
     """Every trial, each when it has been run on every seed."""
     for trial in trials:
         try:
             runs = [
-                session.run(method, hide_test_labels(graph, seed), seed, trial.recipe, str(trial))
-                for seed in range(session.seeds)
+                runner.run(method, hide_test_labels(graph, seed), seed, trial.recipe, str(trial))
+                for seed in range(runner.seeds)
             ]
             yield dataclasses.replace(trial, runs=tuple(runs))
         except TrainingError as error:

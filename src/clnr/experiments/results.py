@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from clnr.errors import ClnrError
-from clnr.support.arguments import known, several
+from clnr.support.arguments import check_choice, check_list
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Summary:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Summary:
-        made = several("runs", runs, Run, "a Run each")
+        made = check_list("runs", runs, Run, "a Run")
         if not made:
             raise ClnrError("runs must be one or more, and there is none")
         return cls(tuple(sorted(made, key=lambda run: run.seed)))
@@ -76,7 +76,7 @@ class Summary:
         return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "runs": values}
 
     def _values(self, kind: str, name: str, choices: tuple[str, ...]) -> list[float]:
-        return [getattr(run, known(kind, name, choices)) for run in self.runs]
+        return [getattr(run, check_choice(kind, name, choices)) for run in self.runs]
 
     @property
     def epoch_ms(self) -> float | None:

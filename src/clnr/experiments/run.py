@@ -17,7 +17,7 @@ from clnr import datasets, methods
 from clnr.engine import DeviceGraph, Engine, View, choose
 from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import Task, predictions, probes
-from clnr.evaluation.metrics import Measures, TrainedEmbedding, find_measures, geometry_metrics
+from clnr.evaluation.metrics import ExtraMetrics, TrainedEmbedding, find_extra_metrics, geometry_metrics
 from clnr.experiments.results import Run
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -27,7 +27,7 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext, Supervision
 from clnr.support import environment, memory
-from clnr.support.arguments import of_kind, several, whole
+from clnr.support.arguments import check_int, check_list, check_type
 from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all
 
 LARGEST_SEED = 2**63 - 1
@@ -43,7 +43,7 @@ def run(
     precision: str = "auto",
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
-    measures: Iterable[str] = (),
+    extra_metrics: Iterable[str] = (),
 ) -> Run:
     """Train a method on a data set and evaluate what it learned.
 
@@ -65,7 +65,7 @@ def run(
         measures: What to measure beside the usual, kept in ``Run.extra_metrics``: ``clusters``, ``points``, ``time``.
     """
     where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root}
-    (made,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, measures=measures, **where)
+    (made,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, extra_metrics=extra_metrics, **where)
     return made
 
 
@@ -79,7 +79,7 @@ def runs(
     precision: str = "auto",
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
-    measures: Iterable[str] = (),
+    extra_metrics: Iterable[str] = (),
     parallel_seeds: int | None = None,
 ) -> Iterator[Run]:
     """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
@@ -96,8 +96,8 @@ def runs(
     if graph.labels is None:
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
-    engine, wanted, more = choose(device, precision), _seeds(seeds), find_measures(measures)
-    most = engine.parallel_seeds if parallel_seeds is None else max(1, whole("together", parallel_seeds))
+    engine, wanted, more = choose(device, precision), _seeds(seeds), find_extra_metrics(extra_metrics)
+    most = engine.parallel_seeds if parallel_seeds is None else max(1, check_int("parallel_seeds", parallel_seeds))
     count = min(most, engine.parallel_seeds)
     groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
     return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, progress, more))
@@ -110,7 +110,7 @@ def _as_memory_allows(
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
-    more: Measures,
+    more: ExtraMetrics,
 ) -> Iterator[Run]:
     """Runs of some seeds side by side; where memory is too short for all, of one half and then the other."""
     made: list[Run | TrainingError] = []
@@ -195,7 +195,7 @@ def method_of(method: Method | str) -> Method:
 
 
 def _seeds(seeds: Iterable[int]) -> list[int]:
-    wanted = [check_seed(seed) for seed in several("seeds", seeds, object, "such as range(20)")]
+    wanted = [check_seed(seed) for seed in check_list("seeds", seeds, object, "a seed, as in range(20)")]
     if len(set(wanted)) < len(wanted):
         raise RecipeError(f"seed {max(wanted, key=wanted.count)} is there twice, and would be the same run")
     return wanted
@@ -219,7 +219,7 @@ def _learn(
     checkpoint: CheckpointCallback | None = None,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The part of runs that sees no label but those of a lesson, because no other is there to be seen."""
-    of_kind("watch", progress, Callable | None, "a function of the epochs done and the loss, or None")
+    check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
     taught: dict[Recipe, dict[int, Supervision | None]] = {}
     for seed in seeds:
         supervision, own = None, recipe
@@ -279,7 +279,7 @@ def _runs(
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
-    more: Measures,
+    more: ExtraMetrics,
 ) -> list[Run | TrainingError]:
     assert graph.labels is not None
     began = time.perf_counter()

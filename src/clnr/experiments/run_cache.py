@@ -20,7 +20,7 @@ from clnr.experiments.results import Run
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.support import code_digest, environment
-from clnr.support.humanize import shortened
+from clnr.support.humanize import shorten
 from clnr.support.paths import state_folder
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class RunCache:
         with self._writing() as base:
             base.execute("DELETE FROM reserve")
 
-    def add(self, key: str, run: Run, again: bool = False) -> None:
+    def add(self, key: str, run: Run, rerun: bool = False) -> None:
         """Write one run, whole or not at all.
 
         Where another process has written the same run in the meantime, with all that was measured of this one, that row
@@ -100,7 +100,7 @@ class RunCache:
         with self._writing() as base:
             row = _row(run)
             _run(row)  # What could not be read is not written.
-            others = [] if again else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
+            others = [] if rerun else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
             if any(run.extra_metrics.keys() <= _document("more", more).keys() for (more,) in others):
                 return
             made = datetime.now(UTC).isoformat(timespec="seconds")
@@ -253,4 +253,4 @@ def _depth(value: Any, most: int = _LEVELS) -> int:
 
 
 def _wrong(name: str, value: Any) -> ValueError:
-    return ValueError(f"a run has {shortened(repr(value), 60)} for its {name}")
+    return ValueError(f"a run has {shorten(repr(value), 60)} for its {name}")

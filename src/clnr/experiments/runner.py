@@ -22,7 +22,7 @@ from clnr.support.progress import Bar
 
 
 @dataclass(frozen=True, eq=False)
-class Session:
+class Runner:
     """How runs are made: how many seeds, on what, kept where.
 
     Attributes:
@@ -36,7 +36,7 @@ class Session:
     seeds: int
     engine: Engine
     run_cache: RunCache
-    again: bool
+    rerun: bool
     bar: Bar
 
     def runs(self, method: Method, graph: Graph, recipe: Recipe) -> tuple[Summary, RunCacheError | None]:
@@ -45,7 +45,7 @@ class Session:
         A run that cannot be recorded is still a run: it is returned with the rest, and the reason beside them.
         """
         keys = {seed: run_key(graph, method, recipe, seed, self.engine) for seed in range(self.seeds)}
-        made = {seed: found for seed, key in keys.items() if not self.again and (found := self.run_cache.find(key))}
+        made = {seed: found for seed, key in keys.items() if not self.rerun and (found := self.run_cache.find(key))}
         if made:
             said = f"{method.name}: {len(made)} of {self.seeds} from the record ({self.run_cache.path}); --rerun runs them anew"
             self.bar.remark(said)
@@ -55,7 +55,7 @@ class Session:
             for run in self._now(method, graph, missing[begin : begin + self.engine.parallel_seeds], recipe):
                 made[run.seed] = run
                 try:
-                    self.run_cache.add(keys[run.seed], run, self.again)
+                    self.run_cache.add(keys[run.seed], run, self.rerun)
                 except RunCacheError as error:
                     failure = error
         return Summary.of(list(made.values())), failure

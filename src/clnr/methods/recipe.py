@@ -13,7 +13,7 @@ from clnr.errors import RecipeError
 from clnr.methods.registry import METHODS, Method
 from clnr.methods.settings import Probe, Training, in_order
 from clnr.nn.hyper_parameters import HyperParameter, declared
-from clnr.support.arguments import known, of_kind, whole
+from clnr.support.arguments import check_choice, check_int, check_type
 from clnr.support.deprecation import renamed
 
 OLD_KEYS = {
@@ -26,7 +26,7 @@ OLD_KEYS = {
 
 def recipe_keys(method: Method | None = None) -> dict[str, HyperParameter]:
     """The hyper-parameters that a recipe has: those of all registered methods, and of a method of your own if given."""
-    of_kind("method", method, Method | None, "a Method or None")
+    check_type("method", method, Method | None, "a Method or None")
     return dict(_recipe_keys((*METHODS.values(), *([] if method is None else [method]))))
 
 
@@ -54,7 +54,7 @@ class Recipe:
     def _fill(self, keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
         current = {renamed("recipe key", name, OLD_KEYS): value for name, value in values.items()}
         for name in current:
-            known("recipe key", name, keys)
+            check_choice("recipe key", name, keys)
         object.__setattr__(self, "_keys", keys)
         checked = {name: each.check(name, current.get(name, each.default)) for name, each in keys.items()}
         object.__setattr__(self, "_values", checked)
@@ -63,7 +63,7 @@ class Recipe:
     @classmethod
     def of(cls, values: Mapping[str, Any], method: Method | None = None) -> Recipe:
         """A recipe from a mapping, with the keys of a method of your own if given; an unknown key names the nearest one."""
-        of_kind("a recipe's values", values, Mapping, "values by key")
+        check_type("a recipe's values", values, Mapping, "values by key")
         return _made(recipe_keys(method), values)
 
     def but(self, /, **values: Any) -> Recipe:
@@ -81,7 +81,7 @@ class Recipe:
 
     def of_view(self, index: int) -> Recipe:
         """The recipe as a view reads it: the second may have values of its own."""
-        if whole("index", index) != 1:
+        if check_int("index", index) != 1:
             return self
         own = {name: self._values[f"{name}_2"] for name, each in self._keys.items() if each.second_view}
         return self.but(**{name: value for name, value in own.items() if value is not None})
@@ -131,7 +131,7 @@ class Recipe:
     def from_toml(cls, text: str, method: Method | None = None) -> Recipe:
         """A recipe from TOML, with the keys of a method of your own if given."""
         try:
-            return cls.of(tomllib.loads(of_kind("a recipe in TOML", text, str, "text")), method)
+            return cls.of(tomllib.loads(check_type("a recipe in TOML", text, str, "text")), method)
         except tomllib.TOMLDecodeError as error:
             raise RecipeError(f"not a recipe in TOML: {error}") from None
 
@@ -153,6 +153,6 @@ def parse(assignments: list[str]) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals:
             raise RecipeError(f"'{assignment}' is not of the form key=value")
-        name = known("recipe key", renamed("recipe key", name, OLD_KEYS), keys)
+        name = check_choice("recipe key", renamed("recipe key", name, OLD_KEYS), keys)
         values[name] = keys[name].parse(name, text)
     return values

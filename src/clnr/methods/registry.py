@@ -23,7 +23,7 @@ from clnr.nn.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN,
 from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
-from clnr.support.arguments import known, of_kind
+from clnr.support.arguments import check_choice, check_type
 
 if TYPE_CHECKING:
     from clnr.methods.model import Model
@@ -90,7 +90,7 @@ class Method:
         ('plain', 'CLNR')
         """
         for place in changes:
-            known("place of a method", place, PLACES)
+            check_choice("place of a method", place, PLACES)
         return dataclasses.replace(self, name=name, summary=summary, parent=self, **changes)
 
     @property
@@ -162,7 +162,7 @@ class Method:
         from clnr.methods.model import Model
         from clnr.methods.recipe import Recipe
 
-        of_kind("recipe", recipe, Recipe, "a Recipe")
+        check_type("recipe", recipe, Recipe, "a Recipe")
         return Model(
             encoder=_fill(self.encoder, recipe),
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clnr.errors import MethodError, RecipeError
-from clnr.support.arguments import known
+from clnr.support.arguments import check_choice
 
 _LARGEST = sys.float_info.max
 _DECLARATION = "hyper_parameter"
@@ -50,7 +50,7 @@ class HyperParameter:
     def check(self, name: str, value: Any) -> Any:
         """The value, if it has the right type and range; else an error that says what would be right."""
         if self.choices:
-            return known(f"value of {name}", value, self.choices)
+            return check_choice(f"value of {name}", value, self.choices)
         if value is None and self.default is None:
             return None
         right = isinstance(value, numbers.Integral if self._whole else numbers.Real)

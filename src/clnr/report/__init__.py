@@ -1,6 +1,6 @@
-"""An embedding to look at: one HTML file that opens from disk and asks no network for anything."""
+"""A report of an embedding: one HTML file that opens from disk and loads nothing from the network."""
 
 from clnr.report.content import Column, Curve, ReportData
-from clnr.report.html import page
+from clnr.report.html import render_html
 
-__all__ = ["Column", "Curve", "ReportData", "page"]
+__all__ = ["Column", "Curve", "ReportData", "render_html"]

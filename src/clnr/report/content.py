@@ -1,24 +1,26 @@
-"""What the page tells, as values."""
+"""What a report shows, as values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from clnr.errors import DataError
-from clnr.graph.csr import Array
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
 class Column:
-    """What the map can be coloured by.
+    """A node attribute that the map can be coloured by.
 
     Attributes:
-        name: What a reader knows it by.
-        values: A number a node, NaN where missing; or, as whole numbers, the code of a category, -1 where missing.
-        names: Of the codes; empty for a number.
+        name: Shown to the reader.
+        values: One float per node, NaN where missing; or one category code (an integer) per node, -1 where missing.
+        names: The name of each category; empty for a column of numbers.
     """
 
     name: str
@@ -32,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Curve:
-    """A value an epoch, such as the loss."""
+    """One value per epoch, such as the loss."""
 
     name: str
     values: Sequence[float]
@@ -59,7 +61,7 @@ class ReportData:
 
     title: str
     sections: Sequence[tuple[str, Sequence[tuple[str, str]]]]
-    remarks: Sequence[str]
+    notes: Sequence[str]
     curves: Sequence[Curve]
     ids: Sequence[str]
     points: Array
@@ -71,21 +73,21 @@ class ReportData:
     names: Sequence[str] = ()
 
 
-def check(story: ReportData) -> None:
-    """Raise DataError where the parts of a story do not fit together."""
-    count = len(story.ids)
-    _require(story.points.shape == (count, 2), f"points must be {count} by 2, not of shape {story.points.shape}")
-    _require(bool(np.isfinite(story.points).all()), "points must be finite")
-    _require(len(story.names) in (0, count), f"names must be {count} long, not {len(story.names)}")
-    shape = story.near.shape
+def check(data: ReportData) -> None:
+    """Raise DataError if sizes or values are inconsistent."""
+    count = len(data.ids)
+    _require(data.points.shape == (count, 2), f"points must be {count} by 2, not of shape {data.points.shape}")
+    _require(bool(np.isfinite(data.points).all()), "points must be finite")
+    _require(len(data.names) in (0, count), f"names must be {count} long, not {len(data.names)}")
+    shape = data.near.shape
     _require(len(shape) == 2 and shape[0] == count, f"near must have {count} rows, not shape {shape}")
-    _require(story.closeness.shape == shape, f"near has shape {shape} but closeness {story.closeness.shape}")
-    _require(story.start.shape == (count + 1,), f"start must be {count + 1} long, not of shape {story.start.shape}")
-    rising = story.start[0] == 0 and story.start[-1] == len(story.links) and bool((np.diff(story.start) >= 0).all())
-    _require(rising, f"start must rise from 0 to {len(story.links)}, the number of links")
-    _within(story.near, -1, count, "near")
-    _within(story.links, 0, count, "links")
-    for column in story.columns:
+    _require(data.closeness.shape == shape, f"near has shape {shape} but closeness {data.closeness.shape}")
+    _require(data.start.shape == (count + 1,), f"start must be {count + 1} long, not of shape {data.start.shape}")
+    rising = data.start[0] == 0 and data.start[-1] == len(data.links) and bool((np.diff(data.start) >= 0).all())
+    _require(rising, f"start must rise from 0 to {len(data.links)}, the number of links")
+    _within(data.near, -1, count, "near")
+    _within(data.links, 0, count, "links")
+    for column in data.columns:
         what = f"column '{column.name}'"
         _require(column.values.shape == (count,), f"{what} must be {count} long, not of shape {column.values.shape}")
         if not column.is_number:

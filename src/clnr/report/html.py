@@ -1,4 +1,4 @@
-"""A story as one HTML file."""
+"""A report as one HTML file."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from string import Template
 
 import numpy as np
 
-from clnr.graph.csr import Array
-from clnr.report.content import Curve, ReportData, check
+from clnr.report.content import Array, Curve, ReportData, check
 
 _LONG = 40
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")
 
 
-def page(story: ReportData) -> str:
-    """The whole HTML; the same story gives the same text.
+def render_html(data: ReportData) -> str:
+    """The whole HTML file; the same data gives the same text.
 
-    Ids and names may be a stranger's: they are text everywhere, and the page's policy runs no script but its own, loads
-    nothing, and lets no text become markup.
+    Ids and names are untrusted input: they are always escaped, and the content security policy allows only the report's own
+    script, loads nothing, and keeps text from becoming markup.
 
     Raises:
-        DataError: If the parts of the story do not fit together.
+        DataError: If sizes or values of the data are inconsistent.
     """
-    check(story)
+    check(data)
     style = _part("page.css")
     script = "(() => {\n'use strict';\n" + "\n".join(_part(f"{name}.js") for name in _SCRIPTS) + "})();\n"
     policy = (
@@ -41,10 +40,10 @@ def page(story: ReportData) -> str:
         policy=policy,
         style=style,
         script=script,
-        title=_text(story.title),
-        remarks="\n".join(f'<li dir="auto">{_text(remark)}</li>' for remark in story.remarks),
-        sections="\n".join(_section(name, facts) for name, facts in story.sections),
-        data="\n".join(_data(story)),
+        title=_text(data.title),
+        remarks="\n".join(f'<li dir="auto">{_text(note)}</li>' for note in data.notes),
+        sections="\n".join(_section(name, facts) for name, facts in data.sections),
+        data="\n".join(_data(data)),
     )
 
 
@@ -62,7 +61,7 @@ def _section(name: str, facts: Sequence[tuple[str, str]]) -> str:
 
 
 def _key(text: str) -> str:
-    """A name, which may go on in a new line where one of its words ends."""
+    """A name, which may wrap after an underscore."""
     return f'<th scope="row" dir="auto">{_text(text).replace("_", "_<wbr>")}</th>'
 
 
@@ -71,21 +70,21 @@ def _value(text: str) -> str:
     return f'<td dir="auto"{long}>{_text(text)}</td>'
 
 
-def _data(story: ReportData) -> Iterator[str]:
-    columns = [{"name": column.name, "number": column.is_number, "names": list(column.names)} for column in story.columns]
-    curves = [_curve(curve) for curve in story.curves]
-    words = {"ids": list(story.ids), "names": list(story.names), "columns": columns, "curves": curves}
+def _data(data: ReportData) -> Iterator[str]:
+    columns = [{"name": column.name, "number": column.is_number, "names": list(column.names)} for column in data.columns]
+    curves = [_curve(curve) for curve in data.curves]
+    words = {"ids": list(data.ids), "names": list(data.names), "columns": columns, "curves": curves}
     text = json.dumps(words, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Escapes that JSON knows: no tag can begin, and half a pair, which UTF-8 cannot hold, comes through.
+    # JSON escapes: no tag can begin, and lone surrogates, which UTF-8 cannot hold, come through.
     text = re.sub("[<\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
     yield f'<script type="application/json" id="words">{text}</script>'
-    yield _binary("points", story.points, "<f4")
-    for place, column in enumerate(story.columns):
+    yield _binary("points", data.points, "<f4")
+    for place, column in enumerate(data.columns):
         yield _binary(f"column-{place}", column.values, "<f4" if column.is_number else "<i4")
-    yield _binary("near", story.near, "<i4")
-    yield _binary("closeness", story.closeness, "<f4")
-    yield _binary("start", story.start, "<u4")
-    yield _binary("links", story.links, "<i4")
+    yield _binary("near", data.near, "<i4")
+    yield _binary("closeness", data.closeness, "<f4")
+    yield _binary("start", data.start, "<u4")
+    yield _binary("links", data.links, "<i4")
 
 
 def _curve(curve: Curve) -> dict[str, object]:

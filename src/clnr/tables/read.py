@@ -11,7 +11,7 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support.humanize import counted
+from clnr.support.humanize import plural
 from clnr.tables import merge
 from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, all_whole, columns_of, found, labels_of, load_nodes, plain
 from clnr.tables.edge_list import EdgeList, IngestReport, ends_of, linked, load_ends
@@ -302,7 +302,7 @@ def _nodes(
         if feature_encoder.parts:
             features = merge.joined_features(onto.graph.features, features, take)
             if people is None and len(place):
-                remarks.append(f"known from edges alone, with all values missing: {counted(len(place), 'new node')}")
+                remarks.append(f"known from edges alone, with all values missing: {plural(len(place), 'new node')}")
     return _Nodes(features, feature_encoder, labels, classes, columns), remarks
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtri
 
-from clnr import rng
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 
@@ -85,6 +84,8 @@ def marks(ids: Array) -> Array:
 
     Each is one of 65,536 equally likely quantiles, which 16 bits of a hash choose.
     """
+    from clnr import rng  # It imports torch, which takes seconds.
+
     digests = b"".join(
         [hashlib.blake2b(str(each).encode(errors="surrogatepass"), digest_size=8).digest() for each in ids.tolist()]
     )

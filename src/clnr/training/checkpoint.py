@@ -1,4 +1,4 @@
-"""What a training has come to, on disk, so that it can go on after a stop."""
+"""The state of a training on disk, so that another process can resume it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clnr.errors import DataError
-from clnr.support.atomic_io import resolved, tidy, write_whole
+from clnr.support.atomic_io import remove_leftovers, resolve_path, write_atomic
 
 FORMAT_VERSION = 1
 _LONG = 40
@@ -21,78 +21,85 @@ _MARK = "clnr"
 
 
 class Checkpoint:
-    """A file that holds the state of one training; see ``train.Keeper``.
+    """A file with the state of one training; it is a ``CheckpointCallback`` of the training loop.
 
     Args:
         path: The file.
-        every: After how many epochs it is written.
-        about: What the training is of: a state of anything else is refused.
-        resume: Whether to go on from what the file holds; if not, it is overwritten.
+        every: Epochs between two saves.
+        about: Identifies the training: a checkpoint of any other is refused.
+        resume: Whether to continue from the file; if not, it is overwritten.
     """
 
     def __init__(self, path: Path, every: int, about: Mapping[str, object], resume: bool):
         self.path, self.every, self._resume = path, every, resume
-        # As it would be read back.
+        # As it will be read back.
         self._about = json.loads(json.dumps(about))
 
     def load(self) -> tuple[int, Mapping[str, Tensor]] | None:
+        """The number of epochs done and the state after them; None to start from scratch."""
         if not self._resume or not self.path.is_file():
             return None
         import safetensors
 
         try:
             with safetensors.safe_open(str(self.path), "pt") as file:
-                told = json.loads(file.metadata()[_MARK])
+                metadata = json.loads(file.metadata()[_MARK])
                 # Copied: the file is written again while they are in use.
                 state = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-            done, about, form = told["done"], dict(told["about"]), told["form"]
+            done, about, version = metadata["done"], dict(metadata["about"]), metadata["form"]
             if type(done) is not int:
-                raise ValueError(f"{done!r} is no number of epochs")
-            # Those of before had none.
-            if "digest" in told and told["digest"] != _digest(done, about, state):
-                raise ValueError("it is not as it was written, but damaged")
+                raise ValueError(f"{done!r} is not a number of epochs")
+            # Earlier versions wrote no digest.
+            if "digest" in metadata and metadata["digest"] != _digest(done, about, state):
+                raise ValueError("it is damaged")
         except Exception as error:
-            said = " ".join(str(error).split())
-            raise DataError(f"{self.path} is no checkpoint that can be gone on from: {said[:200]}") from None
-        if form != FORMAT_VERSION:
-            raise DataError(f"{self.path} is a checkpoint of form {form!r:.40}; this clnr knows form {FORMAT_VERSION}")
+            message = " ".join(str(error).split())
+            raise DataError(f"{self.path} is not a checkpoint that training can resume from: {message[:200]}") from None
+        if version != FORMAT_VERSION:
+            raise DataError(
+                f"{self.path} is a checkpoint of format version {version!r:.40}; this clnr reads version {FORMAT_VERSION}"
+            )
         differs = _differences(about, self._about)
         if differs:
-            raise DataError(f"{self.path} is of another training: {differs}; take that back, or begin anew without --resume")
+            raise DataError(
+                f"{self.path} is of another training: {differs}; undo that, or start anew without --resume (resume=False)"
+            )
         return done, state
 
     def save(self, done: int, state: Mapping[str, Tensor]) -> None:
+        """Replace the file by the state after so many epochs, unless a loss is not finite."""
         import safetensors.torch
 
         losses = state["written"][0, :done]
         if not losses.isfinite().all():
             return
         host = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-        told = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": _digest(done, self._about, host)}
+        digest = _digest(done, self._about, host)
+        metadata = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": digest}
         check_checkpoint(self.path)
-        write_whole(self.path, safetensors.torch.save(host, {_MARK: json.dumps(told)}))
+        write_atomic(self.path, safetensors.torch.save(host, {_MARK: json.dumps(metadata)}))
 
 
-def checkpoint_of(folder: Path) -> Path:
-    """Where the state is kept of a training whose folder is to be this one."""
-    whole = resolved(folder)
-    return whole.with_name(f"{whole.name}.checkpoint")
+def checkpoint_path(folder: Path) -> Path:
+    """The checkpoint file of a training whose result goes to a folder: beside it."""
+    path = resolve_path(folder)
+    return path.with_name(f"{path.name}.checkpoint")
 
 
 def check_checkpoint(path: Path) -> None:
-    """Fail where something else than a checkpoint of ours would be overwritten."""
-    if path.exists() and not _is_ours(path):
-        raise DataError(f"{path} is no checkpoint of clnr's, and would be overwritten; move it, or choose another folder")
+    """Fail if a file that is not a checkpoint of clnr would be overwritten."""
+    if path.exists() and not _is_checkpoint(path):
+        raise DataError(f"{path} is not a checkpoint of clnr, and would be overwritten; move it, or choose another place")
 
 
 def remove_checkpoint(path: Path) -> None:
-    """Remove a checkpoint, if it is one of ours, and what a killed process has left of one."""
-    tidy(path)
-    if _is_ours(path):
+    """Remove a checkpoint, if clnr wrote it, and what a killed process left of one."""
+    remove_leftovers(path)
+    if _is_checkpoint(path):
         path.unlink()
 
 
-def _is_ours(path: Path) -> bool:
+def _is_checkpoint(path: Path) -> bool:
     import safetensors
 
     with contextlib.suppress(safetensors.SafetensorError, OSError), safetensors.safe_open(str(path), "pt") as file:
@@ -101,7 +108,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _digest(done: int, about: Mapping[str, Any], state: Mapping[str, Tensor]) -> str:
-    """Of all that a checkpoint holds."""
+    """SHA-256 of everything in a checkpoint."""
     total = hashlib.sha256(json.dumps([done, about], sort_keys=True).encode())
     for name in sorted(state):
         value = state[name].contiguous()
@@ -111,15 +118,15 @@ def _digest(done: int, about: Mapping[str, Any], state: Mapping[str, Tensor]) ->
 
 
 def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What is not as it was, in words."""
-    said = []
+    """In what two descriptions of a training differ, in words."""
+    phrases = []
     for name in now:
         a, b = was.get(name), now[name]
         if isinstance(a, dict) and isinstance(b, dict):
-            said += [f"{key} was {_short(a.get(key))} and is {b[key]}" for key in b if a.get(key) != b[key]]
+            phrases += [f"{key} was {_short(a.get(key))} and is {b[key]}" for key in b if a.get(key) != b[key]]
         elif a != b:
-            said.append(f"{name} was {_short(a)} and is {b}" if len(str(b)) < _LONG else f"the {name} have changed")
-    return ", ".join(said)
+            phrases.append(f"{name} was {_short(a)} and is {b}" if len(str(b)) < _LONG else f"the {name} have changed")
+    return ", ".join(phrases)
 
 
 def _short(value: object) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from clnr.engine import DeviceGraph, Engine, own_stream
+from clnr.engine import DeviceGraph, Engine
 from clnr.errors import TrainingError
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
@@ -23,8 +23,6 @@ from clnr.training.metric_buffer import MetricBuffer
 from clnr.training.train_state import TrainState
 
 ProgressCallback = Callable[[int, float], None]
-
-_EAGER = 2
 
 
 class CheckpointCallback(Protocol):
@@ -124,7 +122,7 @@ def fit_all(
     if state is not None:
         train_states[0].load_state(state, begun)
     if learns:
-        with own_stream(engine.device):
+        with engine.own_stream():
             for epochs in _train(CudaGraphStep(train_states, engine, model.cuda_graph_safe), buffer, recipe, progress, begun):
                 if checkpoint is not None and epochs % checkpoint.every == 0:
                     checkpoint.save(epochs, train_states[0].state)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import Operators
-    from clnr.nn.lazy_linear import formed
+    from clnr.engine.dense import at_least_float32
 else:
     torch = lazy("torch")
-    formed = lazy("clnr.nn.lazy_linear", "formed")
+    at_least_float32 = lazy("clnr.engine.dense", "at_least_float32")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class GAT(PlainEncoder):
         return parameters
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        h = formed(operators.project(parameters["0.weight"]), operators.dense)
+        h = at_least_float32(operators.project(parameters["0.weight"]))
         for layer in range(self.layers):
             if layer:
                 h = operators.dropout(torch.nn.functional.elu(h), f"layer {layer}") @ parameters[f"{layer}.weight"]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import Operators
-    from clnr.nn.lazy_linear import Affine, Rows, formed
+    from clnr.nn.lazy_linear import LazyLinear
 else:
-    Affine, formed = (lazy("clnr.nn.lazy_linear", name) for name in ("Affine", "formed"))
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 def _convolutions(parameters: Parameters, operators: Operators, layers: int, after: Callable[[Tensor, int], Tensor]) -> Tensor:
@@ -41,20 +41,20 @@ class GCN(PlainEncoder):
         return convolution_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return formed(self.unformed(parameters, operators), operators.dense)
+        return self.lazy(parameters, operators).materialize()
 
-    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
+    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
         h: Tensor | None = None
         for layer in range(self.layers):
             weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
             if layer == self.layers - 1 and h is not None and weight.shape[0] <= weight.shape[1]:
-                return Affine(operators.propagate(h, relu=True), weight, bias)
+                return LazyLinear(operators.propagate(h, relu=True), weight, bias, operators.dense)
             h = operators.convolve(weight, bias, h, relu=True)
             if layer < self.layers - 1:
-                # Before ReLU or after, dropout does the same.
+                # Dropout before ReLU equals dropout after it.
                 h = operators.dropout(h, f"layer {layer}")
         assert h is not None
-        return h
+        return LazyLinear(h, dense=operators.dense)
 
     def width(self, inputs: int) -> int:
         return self.dimension

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import Operators
-    from clnr.nn.lazy_linear import Affine, Rows, formed, multiplied
+    from clnr.nn.lazy_linear import LazyLinear
 else:
-    Affine, formed, multiplied = (lazy("clnr.nn.lazy_linear", name) for name in ("Affine", "formed", "multiplied"))
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,20 @@ class MLP(BatchNormEncoder):
         return self.dimension
 
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        return formed(self._unformed(parameters, operators, statistics), operators.dense)
+        return self._lazy(parameters, operators, statistics).materialize()
 
-    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
-        return self._unformed(parameters, operators, None)
+    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
+        return self._lazy(parameters, operators, None)
 
-    def _unformed(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Rows:
+    def _lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> LazyLinear:
         h = operators.project(parameters["0.weight"], parameters["0.bias"])
-        for layer in range(self.layers - 1):
-            rows = Affine(
-                batch_norm(parameters, layer, h, statistics).relu_(),
-                parameters[f"{layer + 1}.weight"],
-                parameters[f"{layer + 1}.bias"],
-            )
-            if layer == self.layers - 2:
-                return rows
-            h = multiplied(rows, operators.dense)
-        return h
+        for layer in range(1, self.layers):
+            h = batch_norm(parameters, layer - 1, h, statistics).relu_()
+            weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
+            if layer == self.layers - 1:
+                return LazyLinear(h, weight, bias, operators.dense)
+            h = operators.dense.linear(h, weight.to(h.dtype), bias)
+        return LazyLinear(h, dense=operators.dense)
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,8 @@ class Backbone(PlainEncoder):
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return self._chosen(parameters, operators)
 
-    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
-        return self._chosen.unformed(parameters, operators)
+    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
+        return self._chosen.lazy(parameters, operators)
 
     def width(self, inputs: int) -> int:
         return self.dimension

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import Operators
-    from clnr.nn.lazy_linear import Rows
+    from clnr.nn.lazy_linear import LazyLinear
 else:
     torch = lazy("torch")
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class MomentumEncoder(Encoder):
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         return parameters | add_prefix("online", self._one.finalize(sub_dict(parameters, "online"), eval_views))
 
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
-        online = self._one.rows(sub_dict(parameters, "online"), views)
+    def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
+        online = self._one.rows(sub_dict(parameters, "online"), operators, index)
         with torch.no_grad():
-            return online + self._one.rows(sub_dict(parameters, "target"), views)
+            return online + self._one.rows(sub_dict(parameters, "target"), operators, index)
 
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
         return self._one.embed(sub_dict(parameters, "online"), eval_views)
@@ -97,16 +98,11 @@ class MultiViewEncoder(Encoder):
     def width(self, inputs: int) -> int:
         return self.dimension
 
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
-        return [*self._each(parameters, views)]
+    def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
+        return self._one.rows(self._side(parameters, index), operators, index)
 
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
-        return torch.stack(self._each(parameters, eval_views)).sum(0)
+        return torch.stack([self._one(self._side(parameters, i), view) for i, view in enumerate(eval_views)]).sum(0)
 
-    def _each(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
-        sides = [sub_dict(parameters, side) for side in self._SIDES]
-        rows = []
-        for i, view in enumerate(views):
-            with view.lane:
-                rows.append(self._one(sides[i % len(sides)], view))
-        return rows
+    def _side(self, parameters: Parameters, index: int) -> Parameters:
+        return sub_dict(parameters, self._SIDES[index % len(self._SIDES)])

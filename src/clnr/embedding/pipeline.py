@@ -1,0 +1,344 @@
+"""The pipeline of a user's graph: plan, tune, train, checkpoint, save. ``clnr embed`` and ``NodeEmbedder`` both call it."""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clnr import methods
+from clnr.embedding.artifact import differences, load_folder, name_nodes, save_folder, save_names
+from clnr.embedding.artifact_files import OWNED_FILES, RECIPE, REPORT
+from clnr.embedding.defaults import Choice, default_recipe
+from clnr.embedding.export import EXPORT_FORMATS, check_formats
+from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult, embed_with, fit_graph
+from clnr.embedding.preflight import Preflight, facts_line, graph_facts, table_warnings
+from clnr.embedding.report_data import report_html
+from clnr.embedding.tuning import tune
+from clnr.engine import Engine
+from clnr.errors import DataError, RecipeError
+from clnr.experiments.run import check_seed
+from clnr.experiments.runner import first_use
+from clnr.graph import Graph
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe, recipe_keys
+from clnr.support import environment
+from clnr.support.arguments import check_int, check_type
+from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, write_atomic
+from clnr.support.humanize import plural
+from clnr.support.progress import Bar
+from clnr.tables import TableGraph, read_tables
+from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
+from clnr.training.loop import ProgressCallback
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """How to train on a graph. Everything is checked when it is made.
+
+    Attributes:
+        method: What to train.
+        engine: Where to compute.
+        recipe: All hyper-parameters, or some by name; the others are chosen for the graph.
+        changes: Hyper-parameters that are set in any case; tuning leaves them alone, as it does those of a partial recipe.
+        seed: Decides everything random.
+        hold_out: The share of edges that training does not see, to score by; 0 for none.
+        tune: How many recipes to try before training (Optuna); 0 for none.
+        checkpoint: The file that the state of training is saved to; None for none.
+        checkpoint_every: Epochs between two saves; 0 to save none.
+        resume: Whether to continue from the checkpoint, if there is one.
+        evaluate: Whether to evaluate the embedding by labels, if there are any.
+        ignore_memory_check: Whether to train even if memory seems too small.
+    """
+
+    method: Method
+    engine: Engine
+    recipe: Recipe | Mapping[str, Any] | None = None
+    changes: Mapping[str, Any] | None = None
+    seed: int = 0
+    hold_out: float = HOLD_OUT
+    tune: int = 0
+    checkpoint: Path | None = None
+    checkpoint_every: int = 0
+    resume: bool = False
+    evaluate: bool = True
+    ignore_memory_check: bool = False
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if not (isinstance(self.hold_out, numbers.Real) and 0 <= self.hold_out < 1):
+            raise RecipeError(f"hold_out must be from 0 to less than 1 (--hold-out), not {self.hold_out!r}")
+        for name in ("tune", "checkpoint_every"):
+            if check_int(name, getattr(self, name)) < 0:
+                raise RecipeError(f"{name} must be 0 or more (--{name.replace('_', '-')}), not {getattr(self, name)}")
+        for name in ("resume", "evaluate", "ignore_memory_check"):
+            check_type(name, getattr(self, name), bool | np.bool_, "True or False")
+        if self.resume and self.checkpoint is None:
+            raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
+        if not isinstance(self.recipe, Recipe | Mapping | None):
+            raise RecipeError(f"a recipe is a Recipe or hyper-parameters by name, not a {type(self.recipe).__name__}")
+        check_used(self.method, self.fixed)
+
+    @property
+    def fixed(self) -> Collection[str]:
+        """The hyper-parameters that the user has set by name."""
+        return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}.keys()
+
+    def recipe_for(self, graph: Graph) -> tuple[Recipe, list[Choice]]:
+        """The recipe for a graph before tuning, and the choices in it that follow from the graph."""
+        recipe, choices = (self.recipe, []) if isinstance(self.recipe, Recipe) else default_recipe(self.method, graph)
+        partial = {} if self.recipe is None or isinstance(self.recipe, Recipe) else self.recipe
+        return recipe.but(**{**partial, **(self.changes or {})}), choices
+
+
+def check_used(method: Method, keys: Collection[str]) -> None:
+    """Refuse hyper-parameters that a method does not use; what is none at all is left to the recipe to refuse."""
+    for key in keys:
+        if key in recipe_keys(method) and key not in method.keys:
+            why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
+            raise RecipeError(
+                f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr recipe {method.name}"
+            )
+
+
+# -- training ---------------------------------------------------------------------------------------------------------------
+
+
+def plan(table_graph: TableGraph, settings: Settings) -> tuple[Recipe, Preflight]:
+    """The recipe for a graph before tuning, and everything that can be known before training."""
+    if settings.method.supervised and table_graph.graph.labels is None:
+        raise _labels_missing(settings.method)
+    recipe, choices = settings.recipe_for(table_graph.graph)
+    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine)
+
+
+def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult:
+    """Plan, check memory, tune, train, and resume from a checkpoint: whatever the settings ask for.
+
+    Args:
+        table_graph: The graph.
+        settings: How to train.
+        bar: Shows progress; None for none.
+    """
+    recipe, preflight = plan(table_graph, settings)
+    return _fit(table_graph, settings, recipe, preflight, bar)
+
+
+def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight: Preflight, bar: Bar | None) -> EmbeddingResult:
+    log = (bar or Bar(None, quiet=True)).remark
+    method, engine, seed = settings.method, settings.engine, settings.seed
+    for line in preflight.lines:
+        log(line)
+    if not settings.ignore_memory_check:
+        preflight.check_memory()
+    if settings.tune:
+        recipe = tune(table_graph, method, recipe, seed, engine, settings.tune, settings.hold_out, settings.fixed, log)
+    checkpoint = _checkpoint(table_graph, settings, recipe)
+    if checkpoint is not None and settings.resume:
+        path = checkpoint.path
+        log(f"resuming from {path}" if path.is_file() else f"there is no checkpoint {path}: training starts from scratch")
+    with _shown(settings, recipe, table_graph.graph, bar) as progress:
+        return fit_graph(
+            table_graph,
+            method,
+            recipe,
+            seed,
+            engine,
+            hold_out=settings.hold_out,
+            progress=progress,
+            checkpoint=checkpoint,
+            evaluate=settings.evaluate,
+        )
+
+
+@contextlib.contextmanager
+def _shown(settings: Settings, recipe: Recipe, graph: Graph, bar: Bar | None) -> Iterator[ProgressCallback | None]:
+    """The progress of training, on a bar if there is one."""
+    if bar is None:
+        yield None
+        return
+    epochs = recipe.epochs if settings.method.objective else 0
+    what = f"{settings.method.name} on {graph.num_nodes:,} nodes"
+    with first_use(settings.engine, bar), bar.training(what, epochs) as progress:
+        yield progress
+
+
+def _checkpoint(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> Checkpoint | None:
+    """The checkpoint of a training, which knows what it belongs to; None if none is asked for."""
+    if settings.checkpoint is None or not (settings.checkpoint_every or settings.resume):
+        return None
+    check_checkpoint(settings.checkpoint)
+    about = {
+        "tables": table_graph.graph.digest,
+        "method": settings.method.name,
+        "seed": settings.seed,
+        "recipe": recipe.to_dict(),
+        "hold_out": settings.hold_out,
+        "engine": settings.engine.name,
+        "precision": settings.engine.precision,
+        "versions": environment.versions(),
+    }
+    return Checkpoint(settings.checkpoint, settings.checkpoint_every or recipe.epochs + 1, about, settings.resume)
+
+
+def _labels_missing(method: Method) -> DataError:
+    return DataError(
+        f"{method.name} is supervised, and there are no labels to train by; name their column in the node table (--label), or "
+        f"choose a method that needs none, such as {methods.CLNR.name}"
+    )
+
+
+# -- a model of before ------------------------------------------------------------------------------------------------------
+
+
+def extend(
+    earlier: EmbeddingResult,
+    tables: Mapping[str, Any],
+    engine: Engine,
+    *,
+    standalone: bool = False,
+    bar: Bar | None = None,
+) -> EmbeddingResult:
+    """New tables embedded with an earlier model; nothing is trained.
+
+    Args:
+        earlier: What to embed with, and the graph that the tables are added to.
+        tables: The arguments of ``read_tables``.
+        engine: Where to compute.
+        standalone: Whether the tables are a graph of their own instead.
+        bar: Shows what was read; None for none.
+    """
+    log = (bar or Bar(None, quiet=True)).remark
+    base = earlier.table_graph
+    if base.feature_encoder is None:
+        raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
+    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"onto": base}))
+    log(facts_line(graph_facts(table_graph.graph)))
+    if not standalone:
+        log(f"- {plural(table_graph.graph.num_nodes - base.graph.num_nodes, 'new node')}")
+    for line in table_warnings(table_graph):
+        log(f"- {line}")
+    return embed_with(earlier, table_graph, engine)
+
+
+# -- folders ----------------------------------------------------------------------------------------------------------------
+
+
+def embed_tables(
+    tables: Mapping[str, Any],
+    folder: Path,
+    settings: Settings,
+    *,
+    model: Path | None = None,
+    standalone: bool = False,
+    force: bool = False,
+    formats: Collection[str] = (),
+    report: bool = True,
+    bar: Bar | None = None,
+) -> EmbeddingResult | None:
+    """From tables to a folder of vectors, model and report, as ``clnr embed``; None if the folder was finished already.
+
+    Args:
+        tables: The arguments of ``read_tables``.
+        folder: Where to write.
+        settings: How to train.
+        model: An earlier folder to embed with, instead of training.
+        standalone: With a model: the tables are a graph of their own, and are not added to the model's.
+        force: Whether a folder that clnr wrote may be overwritten.
+        formats: Further export formats.
+        report: Whether to write report.html.
+        bar: Shows progress; None for none.
+    """
+    if settings.method.supervised and model is None and tables.get("nodes") is None and tables.get("nodes_query") is None:
+        raise _labels_missing(settings.method)
+    with reserve_folder(folder, OWNED_FILES):
+        finished = settings.resume and (folder / RECIPE).is_file()
+        if force or not finished:
+            check_folder(folder, force, OWNED_FILES)
+        if settings.checkpoint is not None and (settings.checkpoint_every or settings.resume):
+            check_checkpoint(settings.checkpoint)
+        if model is not None:
+            result = extend(load_folder(model), tables, settings.engine, standalone=standalone, bar=bar)
+        else:
+            table_graph = read_tables(**tables)
+            recipe, preflight = plan(table_graph, settings)
+            if finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force):
+                _remove_checkpoint(settings)
+                return None
+            check_formats(formats, table_graph.graph)
+            result = _fit(table_graph, settings, recipe, preflight, bar)
+        if report and bar is not None:
+            bar.remark("drawing the map for the report")
+        _write(result, folder, force, formats, report)
+        _remove_checkpoint(settings)
+    return result
+
+
+def write_folder(
+    result: EmbeddingResult, folder: Path, *, force: bool = False, formats: Collection[str] = (), report: bool = False
+) -> None:
+    """Write a result to a folder, complete or not at all.
+
+    Args:
+        result: What to write.
+        folder: Where to.
+        force: Whether a folder that clnr wrote may be overwritten.
+        formats: Further export formats.
+        report: Whether to write report.html.
+    """
+    check_formats(formats, result.table_graph.graph)
+    with reserve_folder(folder, OWNED_FILES):
+        check_folder(folder, force, OWNED_FILES)
+        _write(result, folder, force, formats, report)
+
+
+def write_report(folder: Path, name: str | None = None) -> Path:
+    """Write the report of a folder again, and return its path.
+
+    Args:
+        folder: Written by ``clnr embed`` or ``NodeEmbedder.save``.
+        name: The column of node names, which the folder remembers; None for no change.
+    """
+    result = load_folder(folder)
+    if name is not None:
+        result = name_nodes(result, name, folder)
+        save_names(result, folder)
+    return write_atomic(folder / REPORT, report_html(result, resolve_path(folder).name))
+
+
+def _remove_checkpoint(settings: Settings) -> None:
+    if settings.checkpoint is not None:
+        remove_checkpoint(settings.checkpoint)
+
+
+def _is_finished(
+    folder: Path, table_graph: TableGraph, settings: Settings, recipe: Recipe, names: str | None, force: bool
+) -> bool:
+    """Whether a folder already holds what is asked for; if it holds something else, it must be free to overwrite."""
+    earlier = load_folder(folder)
+    # A tuned recipe is not known beforehand.
+    differs = differences(earlier, table_graph, settings.method, None if settings.tune else recipe, settings.seed)
+    if names is not None and table_graph.ingest_report.names != earlier.table_graph.ingest_report.names:
+        differs.append(f"its names are those of another column, which clnr report {folder} --name {names} changes")
+    if differs and not force:
+        raise DataError(
+            f"{folder} is finished, but not what is asked for: {'; '.join(differs)}; overwrite it with --force (force=True)"
+        )
+    return not differs
+
+
+def _write(result: EmbeddingResult, folder: Path, force: bool, formats: Collection[str], report: bool) -> None:
+    """Write a result to a folder that is reserved."""
+    html = report_html(result, resolve_path(folder).name) if report else None
+    with atomic_folder(folder, force, OWNED_FILES) as part:
+        save_folder(result, part)
+        for name in formats:
+            file, write = EXPORT_FORMATS[name]
+            write(result.table_graph.graph, result.z, part / file)
+        if html is not None:
+            (part / REPORT).write_bytes(html)

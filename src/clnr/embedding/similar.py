@@ -1,0 +1,125 @@
+"""Similar nodes from a model folder, reading no more of it than the answer needs and without importing torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clnr.embedding.artifact_files import GRAPH, NODES, VECTORS, ArtifactFiles
+from clnr.embedding.artifact_graph import (
+    TableInfo,
+    check_name_column,
+    check_node_table,
+    check_size,
+    load_arrays,
+    load_table_info,
+)
+from clnr.embedding.export import read_vectors
+from clnr.embedding.neighbors import NeighborSearch
+from clnr.errors import ClnrError, DataError
+from clnr.graph.csr import Array
+from clnr.graph.sparse_formats import check_csr
+from clnr.graph.validation import as_labels
+from clnr.tables.node_names import names_at
+
+
+class SimilarNode(NamedTuple):
+    """A node that is similar to another.
+
+    Attributes:
+        id: Its id, as text.
+        cosine: The cosine similarity.
+        linked: Whether an edge joins the two, in either direction.
+        name: Its name; None if it has none.
+        label: The name of its class; None if it is not known.
+    """
+
+    id: str
+    cosine: float
+    linked: bool
+    name: str | None = None
+    label: str | None = None
+
+
+class SimilarNodes(NamedTuple):
+    """The nodes most similar to one, most similar first, and what is known about nodes of this folder."""
+
+    nodes: list[SimilarNode]
+    has_names: bool
+    has_labels: bool
+
+
+def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = False) -> SimilarNodes:
+    """The nodes of a model folder that are most similar to one of them, by cosine similarity.
+
+    The files that are read are checked as ``load_folder`` checks them.
+
+    Args:
+        folder: Written by ``clnr embed`` or ``NodeEmbedder.save``.
+        node: The id of a node, as text.
+        k: How many.
+        approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
+    """
+    if k < 1:
+        raise ClnrError(f"k (-k) must be at least 1, not {k}")
+    files = ArtifactFiles.open(folder)
+    with files.reading(VECTORS) as path:
+        ids, z = read_vectors(path)
+    texts = [str(each) for each in ids.tolist()]
+    if node not in texts:
+        raise DataError(f"{folder}: there is no node '{node}'; its ids are such as {', '.join(map(repr, texts[:3]))}")
+    row = texts.index(node)
+    info = load_table_info(files)
+    linked, labels = _links_and_labels(files, info, ids, row)
+    near = NeighborSearch(z).nearest([row], k, approximate)
+    found, cosines = near.nodes[0], near.cosine[0]
+    names = _names(files, info.ingest_report.names, found, [texts[j] for j in found], len(ids))
+    nodes = [
+        SimilarNode(
+            id=texts[j],
+            cosine=float(cosines[place]),
+            linked=int(j) in linked,
+            name=(names[place] or None) if names else None,
+            label=None if labels is None or labels[j] < 0 else info.class_name(int(labels[j])),
+        )
+        for place, j in enumerate(found)
+    ]
+    return SimilarNodes(nodes, bool(names), labels is not None)
+
+
+def _links_and_labels(files: ArtifactFiles, info: TableInfo, ids: Array, row: int) -> tuple[set[int], Array | None]:
+    """The neighbours of a node in the graph, in either direction, and the labels of all nodes."""
+    with files.reading(GRAPH) as path:
+        arrays = load_arrays(path, "size", "edges.start", "edges.nodes", "labels")
+        count, _ = check_size(arrays["size"], ids)
+        incoming = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (count, count))
+        sources = incoming.indices[incoming.indptr[row] : incoming.indptr[row + 1]]
+        targets = np.searchsorted(incoming.indptr, np.flatnonzero(incoming.indices == row), "right") - 1
+        labels = arrays.get("labels")
+        if labels is not None:
+            labels = as_labels(labels, count)
+            info.check_labels(int(labels.max(initial=-1)) + 1)
+    return {*sources.tolist(), *targets.tolist()}, labels
+
+
+def _names(files: ArtifactFiles, column: str | None, rows: Array, ids: list[str], count: int) -> list[str]:
+    """The names of some nodes, "" for one without; empty if the folder has no names."""
+    if column is None:
+        return []
+    schema: Any = None
+    texts: list[str] = []
+    if files.has(NODES):
+        with files.reading(NODES) as path:
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(path) as file:
+                schema = file.schema_arrow
+                check_node_table(schema.empty_table(), file.metadata.num_rows, count)
+                if schema.names.count(column) == 1:
+                    values = file.read(columns=[column])
+                    values.validate(full=True)
+                    texts = names_at(values, column, rows, ids)
+    check_name_column(files, column, schema)
+    return texts
