@@ -39,7 +39,7 @@ def by_hand(recipe, method, seed=0):
     engine = cpu()
     model, device_graph = method.build(recipe), engine.to_device(tiny())
     parameters = {name: value.requires_grad_() for name, value in model.init(12, seed).items()}
-    adam = {"l2": torch.optim.Adam, "decoupled": torch.optim.AdamW}[recipe.decay]
+    adam = {"l2": torch.optim.Adam, "decoupled": torch.optim.AdamW}[recipe.weight_decay_mode]
     optimiser = adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     losses, best, kept, waited = [], math.inf, None, 0
     for epoch in range(recipe.epochs):
@@ -78,7 +78,7 @@ def assert_same(fitted, expected):
     [
         {},
         {"weight_decay": 0.1},
-        {"weight_decay": 0.1, "decay": "decoupled"},
+        {"weight_decay": 0.1, "weight_decay_mode": "decoupled"},
         {"warmup": 0.3, "schedule": "cosine"},
         {"learning_rate": 0.05, "patience": 3},
     ],
