@@ -11,9 +11,9 @@ imports and reading, so that other load on the machine changes them little.
 clnr      the default recipe for an unknown graph
 node2vec  PyG's ``Node2Vec`` with p = q = 1 and the hyper-parameters of PyG's example: 128 dimensions, walks of 20 nodes,
           windows of 10, 10 walks per node, 1 negative, SparseAdam, batches of 128 nodes. PyG takes its walks from pyg-lib,
-          which is not a dependency; here they are drawn in plain torch. Its loss copies 280,000 rows per batch; a compiled loop here
-          computes the same loss and gradient several times faster, and its time and memory are printed. ``--pyg-loss`` uses
-          PyG's own loss.
+          which is not a dependency; here they are drawn in plain torch. Its loss copies 280,000 rows per batch; a compiled
+          loop here computes the same loss and gradient several times faster, and its time and memory are printed.
+          ``--pyg-loss`` uses PyG's own loss.
 svd       256 dimensions of the features after two steps of symmetrically normalised propagation with self-loops
 raw       the raw features
 """

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.unseen_nodes import before, beyond, change, hidden_nodes
+from benchmarks.unseen_nodes import before, beyond, change, hidden_nodes, run_seed
 
 from clnr import datasets
 from clnr.engine import cpu
