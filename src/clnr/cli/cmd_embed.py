@@ -168,7 +168,7 @@ def _with_model(kept: EmbeddingResult, tables: dict[str, Any], alone: bool, engi
     """New tables embedded with what was learned: as a part of the graph of before, or alone."""
     if kept.read.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
-    earlier = {"encoding": kept.read.feature_encoder} if alone else {"onto": kept.read}
+    earlier = {"feature_encoder": kept.read.feature_encoder} if alone else {"base": kept.read}
     read = read_tables(**tables, **earlier)
     bar.remark(in_a_line(facts_of(read.graph)))
     if not alone:

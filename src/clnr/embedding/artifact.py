@@ -43,7 +43,7 @@ from clnr.nn.layers import misfit
 from clnr.support.atomic_io import OwnedFiles, file_lock, resolve_path, temporary_name, write_atomic
 from clnr.support.environment import versions
 from clnr.tables import FeatureEncoder, IngestReport, TableGraph
-from clnr.tables.columns import check_columns, found
+from clnr.tables.columns import check_columns, find_column
 from clnr.tables.node_names import can_name
 from clnr.tables.source import Column, Table
 
@@ -125,7 +125,7 @@ def name_nodes(kept: EmbeddingResult, column: str, folder: Path) -> EmbeddingRes
     if columns is None:
         raise DataError(f"{folder}: there is no table of nodes in it, and so no column '{column}' for names")
     plain = {field.name: Column("", str(field.type)) for field in columns.schema if can_name(field.type)}
-    names = found(Table(str(folder / NODES), "", plain), column, (), "names")
+    names = find_column(Table(str(folder / NODES), "", plain), column, (), "names")
     read = kept.read._replace(ingest_report=dataclasses.replace(kept.read.ingest_report, names=names))
     with file_lock(resolve_path(folder)):
         # Without digests in between: a folder that has none is read as well.

@@ -148,7 +148,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             columns: Names of columns, and what else ``read_tables`` takes.
         """
         check_is_fitted(self)
-        read = read_tables(edges, nodes, onto=self._outcome.read, **columns)
+        read = read_tables(edges, nodes, base=self._outcome.read, **columns)
         larger = clone(self)
         larger._keep(grown(self._outcome, read, choose(self.device, self.precision)))
         _warn_of(read)

@@ -21,7 +21,7 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.support.memory import enough_memory
 from clnr.tables import TableGraph
-from clnr.tables.structural import shape as shape_of
+from clnr.tables.structural import degree_features
 from clnr.training.loop import CheckpointCallback, ProgressCallback
 
 SHARE = 0.05
@@ -140,7 +140,9 @@ def without(read: TableGraph, seen: Graph) -> Graph:
     if structure is None:
         return seen
     source, target, _ = seen.edges()
-    return dataclasses.replace(seen, features=structure.features(shape_of(source, target, seen.num_nodes), seen.node_ids))
+    return dataclasses.replace(
+        seen, features=structure.features(degree_features(source, target, seen.num_nodes), seen.node_ids)
+    )
 
 
 def _scores(method: Method, engine: Engine, learned: TrainedEmbedding, held: LinkSplit | None) -> dict[str, float]:
