@@ -43,7 +43,7 @@ from clnr.nn.layers import misfit
 from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
 from clnr.support.environment import versions
 from clnr.tables import TableGraph
-from clnr.tables.columns import found
+from clnr.tables.columns import find_column
 from clnr.tables.node_names import can_name
 from clnr.tables.source import Column, Table
 
@@ -121,7 +121,7 @@ def name_nodes(result: EmbeddingResult, column: str, where: Path | str = "the gr
         raise DataError(f"{where}: there is no node table, and so no column '{column}' for names")
     usable = {field.name: Column("", str(field.type)) for field in columns.schema if can_name(field.type)}
     table_name = str(where / NODES) if isinstance(where, Path) else f"the node table of {where}"
-    names = found(Table(table_name, "", usable), column, (), "names")
+    names = find_column(Table(table_name, "", usable), column, (), "names")
     report = dataclasses.replace(result.table_graph.ingest_report, names=names)
     return dataclasses.replace(result, table_graph=result.table_graph._replace(ingest_report=report))
 

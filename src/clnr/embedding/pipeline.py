@@ -217,7 +217,7 @@ def extend(
     base = earlier.table_graph
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
-    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"onto": base}))
+    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"base": base}))
     log(facts_line(graph_facts(table_graph.graph)))
     if not standalone:
         log(f"- {plural(table_graph.graph.num_nodes - base.graph.num_nodes, 'new node')}")
