@@ -99,6 +99,15 @@ def test_importing_says_nothing_and_loads_nothing_heavy():
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
+def test_declarations_need_no_torch():
+    """Methods, their parts and recipes can be looked at without what computes."""
+    names = "CLNR, METHODS, ClnrError, Method, Recipe"
+    look = "Recipe(epochs=3).but(hidden=8), [method.keys for method in METHODS.values()], CLNR.but('x', 'y').architecture()"
+    heavy = ("torch", "numpy", "scipy", "clnr.engine", "clnr.graph")
+    done = python(f"import sys; from clnr import {names}; {look}; print([name for name in {heavy} if name in sys.modules])")
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
 def test_the_lowest_versions_are_those_that_the_package_names():
     """So that `make test-lowest` tests what pyproject.toml promises."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -96,7 +96,7 @@ def test_the_note_says_how_small_a_p_value_can_get(seeds, count, least):
 
 def test_trials_tell_what_was_changed_and_what_it_gave():
     runs = (made(0, validation=70, epochs=10), made(1, validation=80, epochs=13))
-    changes, others = ({"temperature": value, "mask": "columns"} for value in (0.5, 2.0))
+    changes, others = ({"temperature": value, "feature_mask_mode": "columns"} for value in (0.5, 2.0))
     lines = shown(
         console_tables.trials([Trial(changes, Recipe(), runs), Trial(others, Recipe(), failure="the loss became nan")])
     )

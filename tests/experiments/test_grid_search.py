@@ -41,10 +41,10 @@ def trials(*over):
 def test_a_grid_is_all_combinations_in_the_order_given():
     assert grid(["epochs=3"]) == [{"epochs": 3}]
     assert grid(["epochs=3,5", "feature_mask_mode=columns,elements"]) == [
-        {"epochs": 3, "mask": "columns"},
-        {"epochs": 3, "mask": "elements"},
-        {"epochs": 5, "mask": "columns"},
-        {"epochs": 5, "mask": "elements"},
+        {"epochs": 3, "feature_mask_mode": "columns"},
+        {"epochs": 3, "feature_mask_mode": "elements"},
+        {"epochs": 5, "feature_mask_mode": "columns"},
+        {"epochs": 5, "feature_mask_mode": "elements"},
     ]
     assert grid([" temperature = 0.5 , 1 "]) == [{"temperature": 0.5}, {"temperature": 1.0}]
     assert len(grid(["epochs=1,2,3", "layers=1,2", "temperature=1,2,3,4"])) == 24

@@ -43,7 +43,7 @@ def made(seed: int = 0, **changes) -> Run:
         "engine": "cpu",
         "precision": "float32",
         "content": "c" * 64,
-        "recipe": {"epochs": seed, "drop": "pairs", "learning_rate": 1e-3},
+        "recipe": {"epochs": seed, "edge_drop_mode": "pairs", "learning_rate": 1e-3},
         "versions": {"clnr": "0.1.0", "code": "0123456789abcdef"},
         "machine": "a processor, ½ core",
         "seconds": 0.1 + 0.2,
@@ -170,7 +170,7 @@ FORM_1 = (
 )
 FORMS = {1: FORM_1, 2: (*FORM_1, "epochs"), 3: (*FORM_1, "epochs", "together")}
 OLD = [
-    made(0, recipe={"epochs": 50, "drop": "pairs"}, epochs=50),
+    made(0, recipe={"epochs": 50, "edge_drop_mode": "pairs"}, epochs=50),
     made(1, recipe={"epochs": 7}, epochs=7),
     made(2, method="Raw", recipe={"epochs": 50}, epoch_ms=None, epochs=0),
     made(3, recipe={"epochs": 0}, epoch_ms=None, epochs=0),

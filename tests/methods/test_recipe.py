@@ -315,6 +315,12 @@ def test_an_old_key_works_and_warns(old):
             assert made() == now
 
 
+@pytest.mark.parametrize("old", OLD_KEYS)
+def test_an_old_key_can_be_read_and_warns(old):
+    with pytest.warns(RenamedWarning, match=f"recipe key '{old}' is now '{OLD_KEYS[old]}'"):
+        assert getattr(Recipe(), old) == getattr(Recipe(), OLD_KEYS[old])
+
+
 def test_a_stored_recipe_with_old_keys_is_read_without_a_word():
     assert Recipe.of(with_current_keys(OLD_VALUES)).to_dict().keys() == recipe_keys().keys()
     assert with_current_keys({"epochs": 3, "decay": "l2"}) == {"epochs": 3, "weight_decay_mode": "l2"}

@@ -396,7 +396,13 @@ def test_all_failing_end_early(monkeypatch):
     assert steps == [0, 1]
 
 
-CHANGES = [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}, {"patience": 5}]
+CHANGES = [
+    {},
+    {"encoder": "mlp"},
+    {"sampled_nodes": 10},
+    {"feature_mask_mode": "elements", "edge_drop_mode": "pairs"},
+    {"patience": 5},
+]
 
 
 # -- what waits for the device ---------------------------------------------------------------------------------------------
@@ -496,7 +502,9 @@ class TestOnTheGPU:
         torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
 
-    @pytest.mark.parametrize("change", [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}])
+    @pytest.mark.parametrize(
+        "change", [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"feature_mask_mode": "elements", "edge_drop_mode": "pairs"}]
+    )
     def test_a_step_can_be_captured_so_that_no_operation_of_it_waits(self, cuda, change):
         """Sparse products escape torch's detection, but nothing that waits for the device can be captured in a graph."""
         engine, recipe = gpu(torch.float32), Recipe(hidden=16, dimension=8, **change)

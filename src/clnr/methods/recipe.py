@@ -92,9 +92,12 @@ class Recipe:
         return self if keys.keys() <= self._keys.keys() else _made(keys, self._values)
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and name in self._values:
-            return self._values[name]
-        raise AttributeError(f"a recipe has no '{name}'")
+        if name.startswith("_"):
+            raise AttributeError(name)
+        name = renamed("recipe key", name, OLD_KEYS)
+        if name not in self._values:
+            raise AttributeError(f"a recipe has no '{name}'")
+        return self._values[name]
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise FrozenInstanceError(f"cannot assign to '{name}': a recipe is immutable; use recipe.but({name}=...)")
