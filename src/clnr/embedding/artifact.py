@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
+import warnings
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import misfit
 from clnr.support.atomic_io import locked, resolved, write_whole
+from clnr.support.deprecation import RenamedWarning
 from clnr.support.environment import versions
 from clnr.tables import TableGraph
 from clnr.tables.columns import found
@@ -84,8 +86,7 @@ def load_folder(folder: Path) -> EmbeddingResult:
         raise DataError(
             f"{folder / GRAPH}: nodes have {table_graph.graph.num_features} features, and the model takes {model.features}"
         )
-    losses, scores, warnings = _load_metrics(files)
-    return EmbeddingResult(model, table_graph, z, losses, scores, warnings)
+    return EmbeddingResult(model, table_graph, z, *_load_metrics(files))
 
 
 def differences(
@@ -151,7 +152,10 @@ def _load_model(files: ArtifactFiles) -> FittedModel:
     with files.reading(RECIPE) as path:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         check_version(content["form"])
-        method, recipe = methods.find(str(content["method"])), Recipe.of(content["recipe"])
+        with warnings.catch_warnings():
+            # An earlier version wrote these names; the user did not type them.
+            warnings.simplefilter("ignore", RenamedWarning)
+            method, recipe = methods.find(str(content["method"])), Recipe.of(content["recipe"])
         seed, features = check_seed(content["seed"]), check_count(content["features"])
     with files.reading(MODEL) as path:
         import safetensors
@@ -174,9 +178,10 @@ def _check_parameters(fitted: FittedModel) -> None:
         fresh = model.init(fitted.features, 0)
     wrong = misfit(fresh, {name: value for name, value in parameters.items() if name in fresh})
     if wrong is None:
-        initial = {name: parameters[name] for name in fresh}
-        device_graph = _REFERENCE.to_device(_featureless(fitted, 1))
-        wrong = misfit(model.finalize(initial, _REFERENCE, device_graph) if initial else {}, parameters)
+        final = {name: parameters[name] for name in fresh}
+        if final:
+            final = model.finalize(final, _REFERENCE, _REFERENCE.to_device(_featureless(fitted, 1)))
+        wrong = misfit(final, parameters)
     if wrong is not None:
         raise DataError(f"it does not fit {RECIPE}: {wrong}")
     for name, value in parameters.items():
@@ -199,6 +204,7 @@ def _metrics_jsonl(result: EmbeddingResult) -> str:
 
 
 def _load_metrics(files: ArtifactFiles) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...]]:
+    """Losses, scores and warnings."""
     with files.reading(METRICS) as path:
         *epochs, last = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         losses = tuple(float(each["loss"]) for each in epochs)

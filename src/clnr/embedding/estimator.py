@@ -21,12 +21,13 @@ from clnr.embedding.node_ids import Lookup
 from clnr.embedding.preflight import Preflight, dangling_warning, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.engine import choose
+from clnr.errors import ClnrError
 from clnr.experiments.run import method_of
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import of_kind, path_of, several, whole
-from clnr.support.atomic_io import write_whole
+from clnr.support.atomic_io import resolved, write_whole
 from clnr.support.deprecation import renamed
 from clnr.tables import IngestReport
 from clnr.training.checkpoint import remove_checkpoint
@@ -158,7 +159,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             seed=self.seed,
             hold_out=self.hold_out,
             tune=self.tune,
-            checkpoint=None if self.checkpoint is None else path_of("checkpoint", self.checkpoint),
+            checkpoint=None if self.checkpoint is None else resolved(path_of("checkpoint", self.checkpoint)),
             checkpoint_every=self.checkpoint_every,
             resume=self.resume,
             evaluate=self.evaluate,
@@ -224,6 +225,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         file, result = path_of("path", path), self._result
+        if resolved(file).is_dir():
+            raise ClnrError(f"{file} is a folder; name a file in it, such as {file / 'report.html'}")
         of_kind("title", title, str | None, "text")
         of_kind("name", name, str | None, "the name of a column")
         if name is not None:

@@ -39,7 +39,7 @@ from clnr.training.loop import ProgressCallback
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """How to train on a graph. Everything is checked when it is made.
+    """How to train on a graph.
 
     Attributes:
         method: What to train.
@@ -82,7 +82,6 @@ class Settings:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
         if not isinstance(self.recipe, Recipe | Mapping | None):
             raise RecipeError(f"a recipe is a Recipe or hyper-parameters by name, not a {type(self.recipe).__name__}")
-        check_used(self.method, self.fixed)
 
     @property
     def fixed(self) -> Collection[str]:
@@ -113,6 +112,7 @@ def plan(table_graph: TableGraph, settings: Settings) -> tuple[Recipe, Preflight
     """The recipe for a graph before tuning, and everything that can be known before training."""
     if settings.method.supervised and table_graph.graph.labels is None:
         raise _labels_missing(settings.method)
+    check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(table_graph.graph)
     return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine)
 
@@ -256,6 +256,7 @@ def embed_tables(
     """
     if settings.method.supervised and model is None and tables.get("nodes") is None and tables.get("nodes_query") is None:
         raise _labels_missing(settings.method)
+    check_used(settings.method, settings.fixed)
     with reserved(folder, OWNED_FILES):
         finished = settings.resume and (folder / RECIPE).is_file()
         if force or not finished:
