@@ -84,8 +84,7 @@ def load_folder(folder: Path) -> EmbeddingResult:
         raise DataError(
             f"{folder / GRAPH}: nodes have {table_graph.graph.num_features} features, and the model takes {model.features}"
         )
-    losses, scores, warnings = _load_metrics(files)
-    return EmbeddingResult(model, table_graph, z, losses, scores, warnings)
+    return EmbeddingResult(model, table_graph, z, *_load_metrics(files))
 
 
 def differences(
@@ -174,9 +173,10 @@ def _check_parameters(fitted: FittedModel) -> None:
         fresh = model.init(fitted.features, 0)
     wrong = misfit(fresh, {name: value for name, value in parameters.items() if name in fresh})
     if wrong is None:
-        initial = {name: parameters[name] for name in fresh}
-        device_graph = _REFERENCE.to_device(_featureless(fitted, 1))
-        wrong = misfit(model.finalize(initial, _REFERENCE, device_graph) if initial else {}, parameters)
+        final = {name: parameters[name] for name in fresh}
+        if final:
+            final = model.finalize(final, _REFERENCE, _REFERENCE.to_device(_featureless(fitted, 1)))
+        wrong = misfit(final, parameters)
     if wrong is not None:
         raise DataError(f"it does not fit {RECIPE}: {wrong}")
     for name, value in parameters.items():
@@ -199,6 +199,7 @@ def _metrics_jsonl(result: EmbeddingResult) -> str:
 
 
 def _load_metrics(files: ArtifactFiles) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...]]:
+    """Losses, scores and warnings."""
     with files.reading(METRICS) as path:
         *epochs, last = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         losses = tuple(float(each["loss"]) for each in epochs)
