@@ -55,4 +55,4 @@ class OutOfMemory(TrainingError):
 
 
 class RunCacheError(ClnrError):
-    """The record of runs cannot be read or written."""
+    """The run cache cannot be read or written."""

@@ -141,7 +141,7 @@ def test_a_second_call_comes_from_the_record_and_again_runs_anew(clnr):
     first = clnr(*RUN, "--json")
     second = clnr(*RUN, "--json")
     assert second.out == first.out
-    assert "1 of 1 from the record" in second.err
+    assert "1 of 1 from the run cache" in second.err
     assert len(RunCache().runs()) == 1
     third = only_json(clnr(*RUN, "--json", "--rerun"))
     assert len(RunCache().runs()) == 2
@@ -152,7 +152,7 @@ def test_a_second_call_comes_from_the_record_and_again_runs_anew(clnr):
 def test_more_seeds_run_only_those_that_are_new(clnr):
     first = only_json(clnr(*RUN, "--seeds", "2", "--json"))
     more = clnr(*RUN, "--seeds", "3", "--json")
-    assert "2 of 3 from the record" in more.err
+    assert "2 of 3 from the run cache" in more.err
     assert only_json(more)["strict"]["runs"][:2] == first["strict"]["runs"]
     assert [each.seed for _, each in RunCache().runs()] == [0, 1, 2]
 
@@ -458,7 +458,7 @@ def test_a_row_that_was_tampered_with_is_one_line(clnr, home, column, value):
     only_json(clnr(*RUN, "--json"))
     with closing(sqlite3.connect(home / "state" / "runs.sqlite")) as base, base:
         base.execute(f"UPDATE runs SET {column} = ?", [value])
-    assert "the record of runs" in assert_refused(clnr("runs"))
+    assert "the run cache" in assert_refused(clnr("runs"))
 
 
 @pytest.mark.parametrize("name", ["CLNR_DATA", "--data-root"])

@@ -98,8 +98,8 @@ def test_tables_may_be_queries(clnr, files):
         (["--edges", "/dev/null"], "it is a pipe or a device"),
         (["--edges-query", "COPY (SELECT 1) TO 'evil.csv'"], "a query is one SELECT and nothing else"),
         (["--edges-query", "WITH x AS (COPY (SELECT 1) TO 'evil.csv') FROM x"], "SELECT"),
-        (["--edges", "edges.csv", "--edges-query", "SELECT 1"], "edges and edges_query stand for one table"),
-        (["--edges", "edges.csv", "--nodes", "rowid.csv"], "it has two columns of one name, 'rowid' and 'ROWID'"),
+        (["--edges", "edges.csv", "--edges-query", "SELECT 1"], "edges and edges_query are one table"),
+        (["--edges", "edges.csv", "--nodes", "rowid.csv"], "it has two columns of the same name, 'rowid' and 'ROWID'"),
         (["--edges", "edges.csv", "--nodes", "wide.csv"], "wide.csv: "),
     ],
 )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from clnr.embedding.artifact import load_folder, name_nodes, save_folder, save_n
 from clnr.embedding.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, OWNED_FILES, RECIPE, TABLES, VECTORS
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.fitting import fit_graph
+from clnr.embedding.pipeline import extend, write_report
 from clnr.embedding.report_data import report_data
+from clnr.embedding.similar import similar_nodes
 from clnr.engine import cpu
 from clnr.errors import DataError, MethodError
 from clnr.graph import Graph
@@ -281,6 +284,49 @@ def test_a_folder_of_before_there_were_digests_loads():
     assert back.table_graph.classes == ("x", "y", "z")
     assert back.table_graph.columns.column_names == ["id", "age", "kind", "label"]
     assert OWNED_FILES.find_foreign(OLD / "folder") is None
+
+
+def test_a_folder_of_the_version_before_opens_and_can_be_used(tmp_path):
+    """Written by 0.2.0.dev0, with digests: it has names, text, a date, a missing label, and keys of recipes of then."""
+    folder = tmp_path / "old"
+    shutil.copytree(OLD / "folder-with-digests", folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        back = load_folder(folder)
+    graph = back.table_graph.graph
+    assert (back.model.method.name, back.model.seed, back.z.shape) == ("CLNR", 0, (8, 4))
+    assert graph.ids.tolist()[:3] == ["a1", "a2", "a3"]
+    np.testing.assert_allclose(back.model.embed(graph, cpu()), back.z, atol=1e-5)
+    assert len(back.losses) == 4
+    assert len(back.warnings) == 2
+    assert back.table_graph.ingest_report.names == "title"
+    assert OWNED_FILES.foreign(folder) is None
+    again = tmp_path / "again"
+    again.mkdir()
+    save_folder(back, again)
+    for name in (TABLES, METRICS, GRAPH):
+        assert (again / name).read_bytes() == (folder / name).read_bytes()
+    assert load_folder(again).model.recipe == back.model.recipe
+    report = write_report(folder, "kind").read_text()
+    assert "column kind" in report
+    assert load_folder(folder).table_graph.ingest_report.names == "kind"
+
+
+def test_tables_are_added_to_a_folder_of_the_version_before(tmp_path):
+    import pyarrow as pa
+
+    earlier = load_folder(OLD / "folder-with-digests")
+    edges = pa.table({"source": ["new", "new"], "target": ["a1", "a2"]})
+    known = earlier.table_graph.columns.slice(0, 1).to_pylist()[0]
+    nodes = pa.table({name: ["new" if name == "id" else value] for name, value in known.items()})
+    larger = extend(earlier, {"edges": edges, "nodes": nodes}, cpu())
+    assert larger.table_graph.graph.ids.tolist() == [*earlier.table_graph.graph.ids.tolist(), "new"]
+    assert larger.z.shape == (9, 4)
+    assert larger.model is earlier.model
+    assert any("before these tables" in line for line in larger.warnings)
+    folder = saved(larger, tmp_path)
+    assert (load_folder(folder).z == larger.z).all()
+    assert similar_nodes(folder, "new", 3).nodes[0].id in earlier.table_graph.graph.ids
 
 
 @pytest.mark.parametrize("made", ["from tables", "in Python"])

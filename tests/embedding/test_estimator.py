@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import functools
+import json
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -13,8 +16,12 @@ from sklearn.utils import estimator_checks
 
 import clnr
 from clnr import Graph, NodeEmbedder, Recipe
-from clnr.errors import ClnrError, DataError, RecipeError, UnknownName
+from clnr.embedding import preflight
+from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName
+from clnr.methods.model import Model
+from clnr.support.deprecation import RenamedWarning
 from tests.conftest import tiny
+from tests.support.test_arguments import WRONG
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
@@ -221,6 +228,172 @@ def test_numbers_can_be_given():
 def test_what_is_wrong_is_said_when_it_is_fitted(changes, kind):
     with pytest.raises(kind):
         NodeEmbedder(**changes).fit(tiny())
+
+
+# -- plan, checkpoint, tuning, report ---------------------------------------------------------------------------------------
+
+
+def test_a_plan_says_what_fit_will_do(monkeypatch):
+    made = NodeEmbedder(epochs=7, device="cpu")
+    plan = made.plan(tiny())
+    assert plan.facts["nodes"] == "40"
+    assert {choice.key for choice in plan.choices} == {"dimension", "hidden", "edge_drop", "feature_mask"}
+    assert str(plan).splitlines()[0].startswith("nodes: 40; edges: ")
+    assert json.loads(json.dumps(plan.to_dict()))["memory_bytes"] == plan.cost.memory
+    assert not hasattr(made, "embedding_")
+    assert embedder(graph=tiny()).plan().facts == plan.facts
+    with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):
+        NodeEmbedder("GCN", device="cpu").plan(tiny().without_labels())
+
+
+def test_what_will_not_fit_is_refused_unless_asked(monkeypatch):
+    monkeypatch.setattr(preflight.memory, "free_memory", lambda device: 10**6)
+    with pytest.raises(OutOfMemory, match="ignore_memory_check=True"):
+        embedder().fit(tiny())
+    assert embedder(ignore_memory_check=True).fit_transform(tiny()).shape == (40, 8)
+
+
+def test_it_is_evaluated_by_labels_only_if_asked():
+    plain, judged = embedder().fit(tiny()), embedder(evaluate=True).fit(tiny())
+    assert judged.scores_.keys() - plain.scores_.keys() == {"strict_accuracy", "validation_accuracy"}
+    assert {name: judged.scores_[name] for name in plain.scores_} == plain.scores_
+
+
+def test_warnings_are_listed():
+    import pyarrow as pa
+
+    edges = pa.table({"source": ["a", "b", "b"], "target": ["b", "b", "c"]})
+    made = embedder().fit((edges, pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})))
+    assert any("1 self-loop" in line for line in made.warnings_)
+    assert any("too few edges" in line for line in made.warnings_)
+
+
+class Killed(BaseException):
+    """As by kill -9."""
+
+
+def test_a_stopped_fit_resumes_bit_for_bit_and_save_removes_the_checkpoint(tmp_path, monkeypatch):
+    path, long = tmp_path / "state", SMALL.but(epochs=9)
+    whole = NodeEmbedder(recipe=long, device="cpu").fit(tiny())
+    right = Model.loss
+
+    def dies(self, parameters, step):
+        if step.epoch > 4:
+            raise Killed
+        return right(self, parameters, step)
+
+    arguments = {"recipe": long, "device": "cpu", "checkpoint": path, "checkpoint_every": 2}
+    monkeypatch.setattr(Model, "loss", dies)
+    with pytest.raises(Killed):
+        NodeEmbedder(**arguments).fit(tiny())
+    monkeypatch.setattr(Model, "loss", right)
+    assert path.is_file()
+    with pytest.raises(DataError, match=r"seed was 0 and is 1.*resume=False"):
+        NodeEmbedder(**arguments, seed=1, resume=True).fit(tiny())
+    epochs = []
+    monkeypatch.setattr(
+        Model, "loss", lambda self, parameters, step: epochs.append(step.epoch) or right(self, parameters, step)
+    )
+    made = NodeEmbedder(**arguments, resume=True).fit(tiny())
+    assert epochs[0] == 4
+    assert (made.embedding_ == whole.embedding_).all()
+    assert made.losses_ == whole.losses_
+    assert path.is_file()
+    made.save(tmp_path / "model")
+    assert not path.exists()
+
+
+def test_a_checkpoint_is_asked_for_in_full(tmp_path):
+    with pytest.raises(RecipeError, match="resume=True needs checkpoint=FILE"):
+        embedder(resume=True).fit(tiny())
+    own = tmp_path / "thesis"
+    own.write_text("years of work")
+    with pytest.raises(DataError, match="is not a checkpoint of clnr"):
+        embedder(checkpoint=own).fit(tiny())
+    made = embedder(checkpoint=own, checkpoint_every=0).fit(tiny())
+    made.save(tmp_path / "model")
+    assert own.read_text() == "years of work"
+
+
+def test_it_is_tuned_by_validation():
+    pytest.importorskip("optuna")
+    made = NodeEmbedder(recipe={"hidden": 16, "temperature": 0.3}, dimension=8, epochs=3, tune=3, device="cpu").fit(tiny())
+    assert (made.recipe_.hidden, made.recipe_.dimension, made.recipe_.epochs, made.recipe_.temperature) == (16, 8, 3, 0.3)
+    again = NodeEmbedder(recipe=made.recipe_, device="cpu").fit(tiny())
+    assert (again.embedding_ == made.embedding_).all()
+
+
+def test_a_hyper_parameter_that_a_method_has_no_use_for_is_refused():
+    with pytest.raises(RecipeError, match="Raw has no use for epochs"):
+        NodeEmbedder("Raw", epochs=3, device="cpu").fit(tiny())
+    with pytest.raises(RecipeError, match="GCN has no use for dimension: it is supervised"):
+        NodeEmbedder("GCN", recipe={"dimension": 3}, device="cpu").fit(tiny())
+    assert NodeEmbedder("Raw", recipe=SMALL, device="cpu").fit_transform(tiny()).shape == (40, 12)
+
+
+def test_a_report_is_written(tmp_path):
+    import pyarrow as pa
+
+    edges = pa.table({"source": [0, 1, 2, 3, 4, 5], "target": [1, 2, 3, 4, 5, 0]})
+    nodes = pa.table({"id": list(range(6)), "age": [1.0, 5.0, 2.0, 8.0, 4.0, 9.0], "town": [f"Town {i}" for i in range(6)]})
+    made = embedder().fit((edges, nodes))
+    plain = made.report(tmp_path / "plain.html")
+    assert plain == tmp_path / "plain.html"
+    assert "<title>graph</title>" in plain.read_text()
+    named = made.report(str(tmp_path / "named.html"), title="Towns & roads", name="TOWN").read_text()
+    assert "<title>Towns &amp; roads</title>" in named
+    assert '"names":["Town 0"' in named
+    with pytest.raises(DataError, match="there is no column 'village' for names; there are id, age, town"):
+        made.report(tmp_path / "named.html", name="village")
+    with pytest.raises(NotFittedError):
+        embedder().report(tmp_path / "none.html")
+
+
+def test_a_folder_has_further_formats_and_the_report_if_asked(tmp_path):
+    made = embedder().fit(tiny())
+    made.save(tmp_path / "model", formats=["npy", "csv"], report=True)
+    assert {"embeddings.npy", "embeddings.csv", "report.html"} <= {path.name for path in (tmp_path / "model").iterdir()}
+    assert (np.load(tmp_path / "model" / "embeddings.npy") == made.embedding_).all()
+    with pytest.raises(UnknownName, match="format"):
+        made.save(tmp_path / "other", formats=["xml"])
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_name_of_earlier_versions_works_and_warns():
+    made = embedder().fit(tiny())
+    with pytest.warns(RenamedWarning, match="'findings_' is now 'ingest_report_'"):
+        assert made.findings_ is made.ingest_report_
+
+
+def refused_in_one_line(call):
+    """Whether a call fails with an error of ours; any other fails the test."""
+    try:
+        call()
+    except ClnrError as error:
+        return 10 < len(str(error)) <= 1000 and "\n" not in str(error)
+    return True
+
+
+@pytest.mark.parametrize("argument", ["tune", "checkpoint", "checkpoint_every", "resume", "evaluate", "ignore_memory_check"])
+def test_a_wrong_argument_is_told_in_one_line_or_works(argument, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for what, wrong in WRONG.items():
+        made = embedder(**{"checkpoint_every": 1, argument: wrong})
+        # No test can wait for 2**200 trials.
+        call = made.plan if argument == "tune" else made.fit
+        assert refused_in_one_line(lambda call=call: call(tiny())), what
+
+
+@pytest.mark.parametrize("argument", ["path", "title", "name", "formats", "force", "report"])
+def test_a_wrong_argument_of_what_writes_is_told_in_one_line_or_works(argument, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = embedder().fit(tiny())
+    for place, (what, wrong) in enumerate(WRONG.items()):
+        if argument in ("path", "title", "name"):
+            call = functools.partial(made.report, **{"path": "report.html", argument: wrong})
+        else:
+            call = functools.partial(made.save, f"model-{place}", **{argument: wrong})
+        assert refused_in_one_line(call), what
 
 
 # -- scikit-learn's contract ------------------------------------------------------------------------------------------------

@@ -50,29 +50,29 @@ def saved(ids, path):
 def test_a_node_is_found_by_its_id_before_and_after_saving(kind, tmp_path):
     ids = KINDS[kind]
     for lookup in (Lookup(graph(ids).node_ids), Lookup(saved(ids, tmp_path / "ids.parquet"))):
-        assert [lookup.place(name) for name in ids] == [0, 1, 2]
-        assert lookup.places(ids).tolist() == [0, 1, 2]
+        assert [lookup.row(name) for name in ids] == [0, 1, 2]
+        assert lookup.rows(ids).tolist() == [0, 1, 2]
         with pytest.raises(DataError, match="there is no node 'nobody'"):
-            lookup.place("nobody")
+            lookup.row("nobody")
 
 
 def test_numbers_and_their_text_are_one_id():
     lookup = Lookup(np.array([5, 6, 7]))
-    assert [lookup.place(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
+    assert [lookup.row(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
     assert Lookup(np.array(["5", "6"])).row(6) == 1
-    assert Lookup(graph([5, "5", "x"]).node_ids).places([5, "5"]).tolist() == [0, 1]
+    assert Lookup(graph([5, "5", "x"]).node_ids).rows([5, "5"]).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
     "names", [[(0, 1), (1, 0)], np.array([(0, 1), (1, 0)]), [[0, 1], [1, 0]], iter([(0, 1), (1, 0)]), {(0, 1): 0, (1, 0): 0}]
 )
 def test_tuples_may_come_in_many_ways(names):
-    assert Lookup(graph(KINDS["tuples"]).node_ids).places(names).tolist() == [1, 2]
+    assert Lookup(graph(KINDS["tuples"]).node_ids).rows(names).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("names", [[3, 7], np.array([3, 7]), np.array([[3], [7]]), [[3], [7]], ["3", "7"]])
 def test_numbers_may_come_in_a_column(names):
-    assert Lookup(np.array([7, 3, -1])).places(names).tolist() == [1, 0]
+    assert Lookup(np.array([7, 3, -1])).rows(names).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("name", [{}, [0, 0], {1}, np.arange(2)])
@@ -105,7 +105,7 @@ def test_lists_that_earlier_versions_saved_are_tuples(tmp_path):
 
 def test_what_was_made_for_questions_is_made_once_and_not_pickled():
     lookup = Lookup(np.arange(1000).astype(object))
-    lookup.place(3)
+    lookup.row(3)
     assert lookup._by_id is lookup._by_id
     assert "_by_text" not in vars(lookup)
     assert vars(pickle.loads(pickle.dumps(lookup))).keys() == {"_ids"}

@@ -288,7 +288,7 @@ def test_a_search_that_is_stopped_does_not_promise_a_record_that_it_does_not_kee
     assert ended.code == 130
     assert ended.out == ""
     assert "stopped after 0 of 2 trials" in ended.err
-    assert "in the record" not in ended.err
+    assert "in the run cache" not in ended.err
 
 
 def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):

@@ -134,7 +134,7 @@ def test_a_supervised_method_needs_validation_nodes_of_a_class_that_it_learns():
     labels = np.repeat([0, 1], [10, 20])
     split = Split(np.arange(5), np.arange(10, 15), np.arange(15, 30))
     graph = Graph.from_edges([0], [1], np.eye(30), undirected=True, labels=labels, split=split)
-    with pytest.raises(DataError, match="no validation node of a class that is among the training nodes"):
+    with pytest.raises(DataError, match="no validation node of a class that a training node has"):
         run("GCN", graph, recipe=QUICK, device="cpu")
 
 
@@ -153,7 +153,7 @@ def test_a_supervised_method_embeds_what_run_evaluates_and_needs_labels(method, 
     graph = tiny(60, 150)
     z, *_ = embeddings(method, graph, QUICK)
     np.testing.assert_array_equal(embed(method, graph, 1, recipe=QUICK, device="cpu"), z.numpy())
-    with pytest.raises(DataError, match="has no labels, and a supervised method is taught by them"):
+    with pytest.raises(DataError, match="has no labels, which a supervised method needs"):
         embed(method, graph.without_labels(), 1, recipe=QUICK, device="cpu")
 
 

@@ -64,7 +64,7 @@ def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
     more, _ = runner(3, bar=remarks).runs(CLNR, GRAPH, QUICK)
     assert ran == [2]
     assert more.runs[:2] == first.runs
-    assert remarks.said == [f"CLNR: 2 of 3 from the record ({RunCache().path}); --rerun runs them anew"]
+    assert remarks.said == [f"CLNR: 2 of 3 from the run cache ({RunCache().path}); --rerun makes them again"]
     runner(2, rerun=True).runs(CLNR, GRAPH, QUICK)
     assert ran == [2, 0, 1]
 
@@ -119,12 +119,12 @@ def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
 
 def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
     def full(self, key, run, rerun):
-        raise RunCacheError("the record is full")
+        raise RunCacheError("the run cache is full")
 
     monkeypatch.setattr(RunCache, "add", full)
     summary, failure = runner(2).runs(CLNR, GRAPH, QUICK)
     assert len(summary.runs) == 2
-    assert str(failure) == "the record is full"
+    assert str(failure) == "the run cache is full"
 
 
 def test_a_single_run_is_kept_nowhere():
@@ -255,7 +255,7 @@ def test_the_key_does_not_change_with_the_number_of_threads():
 
 
 def test_the_same_runs_made_twice_at_once_are_recorded_once():
-    """Both have looked into the record before either wrote to it; with ``again`` each is a row of its own."""
+    """Both have looked into the run cache before either wrote to it; with ``rerun`` each is a row of its own."""
     looked = threading.Barrier(2)
 
     def after_both(rerun: bool) -> None:

@@ -49,7 +49,7 @@ def test_the_same_torch_built_for_another_machine_counts():
 
 
 @pytest.mark.parametrize(
-    ("terms", "count"),
+    ("run_filter", "count"),
     [
         (RunFilter(), 2),
         (RunFilter("cpu"), 1),

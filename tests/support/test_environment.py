@@ -103,4 +103,4 @@ def test_without_such_files_there_is_an_answer_as_well(tmp_path):
 def test_a_plan_beyond_the_bound_of_a_group_is_refused(tmp_path):
     free = system(tmp_path, {"job": two(500 * MIB, 100 * MIB)}, "/job")
     with pytest.raises(OutOfMemory, match=r"about 2\.5 GiB, and 0\.4 GiB are free"):
-        Preflight({}, (), (), Cost(1.0, 2.5 * 2**30), 0.0, free).check()
+        Preflight({}, (), (), Cost(1.0, 2.5 * 2**30), 0.0, free).check_memory()

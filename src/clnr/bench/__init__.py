@@ -1,4 +1,4 @@
-"""How fast this machine trains: CLNR against the same in plain PyG, on the built-in graph and on generated ones that grow."""
+"""Benchmark of this machine: CLNR against plain PyG, on the built-in graph and on growing synthetic graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times and memory of epochs, of both contenders in turns."""
+"""Time and memory of epochs of clnr and plain PyG, taking turns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FEATURES = 128
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """Milliseconds an epoch, the lowest, median and highest over turns, and peaks of memory, on one graph."""
+    """Milliseconds per epoch (lowest, median and highest over turns) and peaks of memory, on one graph."""
 
     graph: str
     nodes: int
@@ -40,7 +40,7 @@ class BenchmarkResult:
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster than plain PyG."""
+        """How many times faster clnr is than plain PyG."""
         return None if self.plain is None else self.plain[1] / self.ours[1]
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,14 +48,14 @@ class BenchmarkResult:
 
 
 def ours(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
-    """The median epoch of clnr's own training."""
+    """The median epoch of clnr, in milliseconds."""
     fitted = fit(CLNR.build(recipe), engine, engine.to_device(graph.without_labels()), recipe.but(epochs=epochs), seed=0)
     assert fitted.epoch_ms is not None
     return fitted.epoch_ms
 
 
 def plain(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
-    """The median epoch of plain PyG on the same device, the first fifth left out."""
+    """The median epoch of plain PyG on the same device, in milliseconds, without the first fifth."""
     from clnr.bench.pyg_baseline import PlainCLNR  # PyG takes seconds to import, and nothing else here needs it.
 
     training = PlainCLNR(graph, recipe, engine.device)
@@ -70,7 +70,7 @@ def plain(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
 
 
 def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: int, baseline: bool = True) -> BenchmarkResult:
-    """Both contenders in turns, or clnr alone."""
+    """clnr and the baseline, taking turns; or clnr only."""
     if baseline:
         import_optional("torch_geometric", "the comparison with plain PyG", "pyg")
     implementations: dict[str, Callable[..., float]] = {"ours": ours} | ({"plain": plain} if baseline else {})
@@ -88,19 +88,19 @@ def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: in
 
 
 def summarize(graph: Graph, times: dict[str, list[float]], peaks: dict[str, int]) -> BenchmarkResult:
-    """What contenders took in their turns on a graph."""
+    """The result on a graph from the times of all turns."""
     spread = {name: (min(each), statistics.median(each), max(each)) for name, each in times.items()}
     size = (graph.name, graph.num_nodes, len(graph.edges()[0]))
     return BenchmarkResult(*size, spread["ours"], spread.get("plain"), peaks["ours"], peaks.get("plain"))
 
 
 def generated(edges: int) -> tuple[Graph, Recipe]:
-    """A graph of some ``edges``, both directions counted, of ogbn-arxiv's density and features, and its recipe."""
+    """A synthetic graph of about ``edges`` directed edges, with the density and feature count of ogbn-arxiv, and its recipe."""
     return shaped(max(edges // _EDGES_PER_NODE, 100), edges // 2, _FEATURES), recipe_for(CLNR, "ogbn-arxiv")
 
 
 def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[BenchmarkResult]:
-    """The built-in graph, then generated ones, each some three times the last, until the time is up."""
+    """Results on the built-in graph, then on synthetic ones, each about three times as large, until the time is up."""
     began = last = time.perf_counter()
     yield measure(load("toy"), recipe_for(CLNR, "toy"), engine, epochs, turns)
     growth = 1

@@ -43,7 +43,7 @@ from clnr.nn.layers import misfit
 from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
 from clnr.support.environment import versions
 from clnr.tables import TableGraph
-from clnr.tables.columns import found
+from clnr.tables.columns import find_column
 from clnr.tables.node_names import can_name
 from clnr.tables.source import Column, Table
 
@@ -84,8 +84,7 @@ def load_folder(folder: Path) -> EmbeddingResult:
         raise DataError(
             f"{folder / GRAPH}: nodes have {table_graph.graph.num_features} features, and the model takes {model.features}"
         )
-    losses, scores, warnings = _load_metrics(files)
-    return EmbeddingResult(model, table_graph, z, losses, scores, warnings)
+    return EmbeddingResult(model, table_graph, z, *_load_metrics(files))
 
 
 def differences(
@@ -121,7 +120,7 @@ def name_nodes(result: EmbeddingResult, column: str, where: Path | str = "the gr
         raise DataError(f"{where}: there is no node table, and so no column '{column}' for names")
     usable = {field.name: Column("", str(field.type)) for field in columns.schema if can_name(field.type)}
     table_name = str(where / NODES) if isinstance(where, Path) else f"the node table of {where}"
-    names = found(Table(table_name, "", usable), column, (), "names")
+    names = find_column(Table(table_name, "", usable), column, (), "names")
     report = dataclasses.replace(result.table_graph.ingest_report, names=names)
     return dataclasses.replace(result, table_graph=result.table_graph._replace(ingest_report=report))
 
@@ -174,9 +173,10 @@ def _check_parameters(fitted: FittedModel) -> None:
         fresh = model.init(fitted.features, 0)
     wrong = misfit(fresh, {name: value for name, value in parameters.items() if name in fresh})
     if wrong is None:
-        initial = {name: parameters[name] for name in fresh}
-        device_graph = _REFERENCE.to_device(_featureless(fitted, 1))
-        wrong = misfit(model.finalize(initial, _REFERENCE, device_graph) if initial else {}, parameters)
+        final = {name: parameters[name] for name in fresh}
+        if final:
+            final = model.finalize(final, _REFERENCE, _REFERENCE.to_device(_featureless(fitted, 1)))
+        wrong = misfit(final, parameters)
     if wrong is not None:
         raise DataError(f"it does not fit {RECIPE}: {wrong}")
     for name, value in parameters.items():
@@ -199,6 +199,7 @@ def _metrics_jsonl(result: EmbeddingResult) -> str:
 
 
 def _load_metrics(files: ArtifactFiles) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...]]:
+    """Losses, scores and warnings."""
     with files.reading(METRICS) as path:
         *epochs, last = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         losses = tuple(float(each["loss"]) for each in epochs)

@@ -21,12 +21,13 @@ from clnr.embedding.node_ids import Lookup
 from clnr.embedding.preflight import Preflight, dangling_warning, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.engine import choose
+from clnr.errors import ClnrError
 from clnr.experiments.run import method_of
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import check_int, check_list, check_path, check_type
-from clnr.support.atomic_io import write_atomic
+from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.support.deprecation import renamed
 from clnr.tables import IngestReport
 from clnr.training.checkpoint import remove_checkpoint
@@ -158,7 +159,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             seed=self.seed,
             hold_out=self.hold_out,
             tune=self.tune,
-            checkpoint=None if self.checkpoint is None else check_path("checkpoint", self.checkpoint),
+            checkpoint=None if self.checkpoint is None else resolve_path(check_path("checkpoint", self.checkpoint)),
             checkpoint_every=self.checkpoint_every,
             resume=self.resume,
             evaluate=self.evaluate,
@@ -224,6 +225,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         file, result = check_path("path", path), self._result
+        if resolve_path(file).is_dir():
+            raise ClnrError(f"{file} is a folder; name a file in it, such as {file / 'report.html'}")
         check_type("title", title, str | None, "text")
         check_type("name", name, str | None, "the name of a column")
         if name is not None:

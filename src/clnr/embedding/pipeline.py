@@ -39,7 +39,7 @@ from clnr.training.loop import ProgressCallback
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """How to train on a graph. Everything is checked when it is made.
+    """How to train on a graph.
 
     Attributes:
         method: What to train.
@@ -82,22 +82,29 @@ class Settings:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
         if not isinstance(self.recipe, Recipe | Mapping | None):
             raise RecipeError(f"a recipe is a Recipe or hyper-parameters by name, not a {type(self.recipe).__name__}")
-        check_used(self.method, self.fixed)
 
     @property
     def fixed(self) -> Collection[str]:
         """The hyper-parameters that the user has set by name."""
-        return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}.keys()
+        return self._set_by_name.keys()
+
+    @property
+    def uses_checkpoint(self) -> bool:
+        """Whether the state of training is to be saved or resumed from."""
+        return self.checkpoint is not None and bool(self.checkpoint_every or self.resume)
 
     def recipe_for(self, graph: Graph) -> tuple[Recipe, list[Choice]]:
         """The recipe for a graph before tuning, and the choices in it that follow from the graph."""
         recipe, choices = (self.recipe, []) if isinstance(self.recipe, Recipe) else default_recipe(self.method, graph)
-        partial = {} if self.recipe is None or isinstance(self.recipe, Recipe) else self.recipe
-        return recipe.but(**{**partial, **(self.changes or {})}), choices
+        return recipe.but(**self._set_by_name), choices
+
+    @property
+    def _set_by_name(self) -> dict[str, Any]:
+        return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}
 
 
 def check_used(method: Method, keys: Collection[str]) -> None:
-    """Refuse hyper-parameters that a method does not use; what is none at all is left to the recipe to refuse."""
+    """Refuse hyper-parameters that a method does not use; unknown names are refused where the recipe is made."""
     for key in keys:
         if key in recipe_keys(method) and key not in method.keys:
             why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
@@ -113,6 +120,7 @@ def plan(table_graph: TableGraph, settings: Settings) -> tuple[Recipe, Preflight
     """The recipe for a graph before tuning, and everything that can be known before training."""
     if settings.method.supervised and table_graph.graph.labels is None:
         raise _labels_missing(settings.method)
+    check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(table_graph.graph)
     return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine)
 
@@ -136,6 +144,8 @@ def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight:
         log(line)
     if not settings.ignore_memory_check:
         preflight.check_memory()
+    if settings.checkpoint is not None and settings.uses_checkpoint:
+        check_checkpoint(settings.checkpoint)
     if settings.tune:
         recipe = tune(table_graph, method, recipe, seed, engine, settings.tune, settings.hold_out, settings.fixed, log)
     checkpoint = _checkpoint(table_graph, settings, recipe)
@@ -169,16 +179,15 @@ def _shown(settings: Settings, recipe: Recipe, graph: Graph, bar: Bar | None) ->
 
 
 def _checkpoint(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> Checkpoint | None:
-    """The checkpoint of a training, which knows what it belongs to; None if none is asked for."""
-    if settings.checkpoint is None or not (settings.checkpoint_every or settings.resume):
+    """The checkpoint of this very training; None if none is asked for."""
+    if settings.checkpoint is None or not settings.uses_checkpoint:
         return None
-    check_checkpoint(settings.checkpoint)
     about = {
         "tables": table_graph.graph.digest,
         "method": settings.method.name,
-        "seed": settings.seed,
+        "seed": int(settings.seed),
         "recipe": recipe.to_dict(),
-        "hold_out": settings.hold_out,
+        "hold_out": float(settings.hold_out),
         "engine": settings.engine.name,
         "precision": settings.engine.precision,
         "versions": environment.versions(),
@@ -193,7 +202,7 @@ def _labels_missing(method: Method) -> DataError:
     )
 
 
-# -- a model of before ------------------------------------------------------------------------------------------------------
+# -- an earlier model -------------------------------------------------------------------------------------------------------
 
 
 def extend(
@@ -217,7 +226,7 @@ def extend(
     base = earlier.table_graph
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
-    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"onto": base}))
+    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"base": base}))
     log(facts_line(graph_facts(table_graph.graph)))
     if not standalone:
         log(f"- {plural(table_graph.graph.num_nodes - base.graph.num_nodes, 'new node')}")
@@ -256,11 +265,12 @@ def embed_tables(
     """
     if settings.method.supervised and model is None and tables.get("nodes") is None and tables.get("nodes_query") is None:
         raise _labels_missing(settings.method)
+    check_used(settings.method, settings.fixed)
     with reserve_folder(folder, OWNED_FILES):
         finished = settings.resume and (folder / RECIPE).is_file()
         if force or not finished:
             check_folder(folder, force, OWNED_FILES)
-        if settings.checkpoint is not None and (settings.checkpoint_every or settings.resume):
+        if settings.checkpoint is not None and settings.uses_checkpoint:
             check_checkpoint(settings.checkpoint)
         if model is not None:
             result = extend(load_folder(model), tables, settings.engine, standalone=standalone, bar=bar)

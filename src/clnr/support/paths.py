@@ -1,4 +1,7 @@
-"""Where clnr keeps its files: the system's usual folders (by platformdirs), or below CLNR_HOME."""
+"""Where clnr keeps its files: in the usual folders of the system, or below CLNR_HOME.
+
+These few lines stand in for platformdirs, so that training needs no package beyond those that it computes with.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,27 @@ import os
 import sys
 from pathlib import Path
 
-import platformdirs
-
 from clnr.errors import ClnrError
 
 
 def cache_folder() -> Path:
-    """For what can be downloaded again: data sets."""
-    return _home("cache") or _user_folder("user_cache_path", ".cache")
+    """For what can be fetched again: downloaded data."""
+    return _folder("XDG_CACHE_HOME", ".cache", "Library/Caches", "cache")
 
 
 def state_folder() -> Path:
-    """For what cannot: the run cache."""
-    return _home("state") or _user_folder("user_state_path", ".local/state")
+    """For what cannot: the record of runs."""
+    return _folder("XDG_STATE_HOME", ".local/state", "Library/Application Support", "state")
 
 
-def _home(name: str) -> Path | None:
-    home = os.environ.get("CLNR_HOME")
-    return Path(os.path.expanduser(home)).absolute() / name if home else None
-
-
-def _user_folder(kind: str, before: str) -> Path:
+def _folder(variable: str, elsewhere: str, mac: str, under_home: str) -> Path:
+    if home := os.environ.get("CLNR_HOME"):
+        return Path(os.path.expanduser(home)).absolute() / under_home
+    base = os.environ.get(variable)
+    # The XDG specification says to ignore a relative path.
+    if base and Path(base).is_absolute():
+        return Path(base) / "clnr"
     try:
-        # Before clnr used platformdirs, it kept its files here on Windows.
-        if sys.platform == "win32" and (old := Path.home() / before / "clnr").is_dir():
-            return old
-        folder: Path = getattr(platformdirs, kind)("clnr", appauthor=False)
+        return Path.home() / (mac if sys.platform == "darwin" else elsewhere) / "clnr"
     except RuntimeError:
-        folder = Path()
-    if not folder.is_absolute():
-        raise ClnrError("this user has no home folder; set CLNR_HOME to where clnr may keep its files")
-    return folder
+        raise ClnrError("this user has no home folder; set CLNR_HOME to where clnr may keep its files") from None

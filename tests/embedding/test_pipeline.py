@@ -1,0 +1,111 @@
+"""What clnr embed and NodeEmbedder share; the command line's own tests are in tests/cli/test_cmd_embed.py."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from clnr import NodeEmbedder
+from clnr.cli import cmd_embed
+from clnr.embedding import pipeline
+from clnr.embedding.artifact import load_folder
+from clnr.embedding.export import EXPORT_FORMATS
+from clnr.embedding.fitting import HOLD_OUT
+from clnr.embedding.pipeline import Settings, embed_tables
+from clnr.engine import cpu
+from clnr.errors import DataError, RecipeError
+from clnr.methods import CLNR, METHODS
+from clnr.tables import read_tables
+from clnr.training.checkpoint import checkpoint_path
+
+SMALL = {"hidden": 16, "epochs": 3, "probe_steps": 20}
+
+
+@pytest.fixture
+def tables(tmp_path):
+    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"n{i},n{i * 3 % 40}\n" for i in range(40)))
+    lines = "".join(f"n{i},{i * i % 17},{'ab'[i % 2]},{'xy'[i % 3 > 0]}\n" for i in range(40))
+    (tmp_path / "n.csv").write_text("id,age,kind,label\n" + lines)
+    return {"edges": str(tmp_path / "e.csv"), "nodes": str(tmp_path / "n.csv")}
+
+
+def settings(**changes):
+    return Settings(**{"method": CLNR, "engine": cpu(), "recipe": SMALL, **changes})
+
+
+def test_tables_become_a_folder_that_is_what_the_estimator_gives(tables, tmp_path):
+    result = embed_tables(tables, tmp_path / "out", settings(seed=4), formats=["npy"])
+    made = NodeEmbedder(recipe=SMALL, seed=4, device="cpu", evaluate=True).fit(read_tables(**tables))
+    assert (result.z == made.embedding_).all()
+    assert result.scores == made.scores_
+    assert (load_folder(tmp_path / "out").z == made.embedding_).all()
+    assert {"report.html", "embeddings.npy"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
+    out = tmp_path / "out"
+    asked = {"resume": True, "checkpoint": checkpoint_path(out)}
+    assert embed_tables(tables, out, settings(**asked), report=False) is not None
+    assert embed_tables(tables, out, settings(**asked), report=False) is None
+    with pytest.raises(DataError, match=r"its seed is 0; .*force=True"):
+        embed_tables(tables, out, settings(**asked, seed=1), report=False)
+    with pytest.raises(DataError, match=r"its epochs is 3; .*force=True"):
+        embed_tables(tables, out, settings(**asked, changes={"epochs": 4}), report=False)
+    assert embed_tables(tables, out, settings(**asked, seed=1), report=False, force=True) is not None
+
+
+def test_a_supervised_method_needs_labels_from_a_file_or_a_query(tables, tmp_path):
+    gcn = settings(method=METHODS["GCN"], recipe={"hidden": 16, "epochs": 3})
+    with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):
+        embed_tables({"edges": "not looked for"}, tmp_path / "out", gcn)
+    query = {"edges": tables["edges"], "nodes_query": f"SELECT * FROM '{tables['nodes']}'"}
+    assert embed_tables(query, tmp_path / "out", gcn, report=False).z.shape == (40, 2)
+    query["nodes_query"] = f"SELECT id, age FROM '{tables['nodes']}'"
+    with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):
+        embed_tables(query, tmp_path / "other", gcn)
+
+
+def test_hyper_parameters_set_by_name_are_not_tuned(tables):
+    assert set(settings(changes={"temperature": 0.3}).fixed) == {*SMALL, "temperature"}
+    graph = read_tables(**tables).graph
+    recipe, choices = settings(changes={"epochs": 7}).recipe_for(graph)
+    assert (recipe.epochs, recipe.hidden) == (7, 16)
+    assert {choice.key for choice in choices} == {"dimension", "hidden", "epochs", "edge_drop", "feature_mask"}
+    whole = settings(recipe=recipe)
+    assert whole.recipe_for(graph) == (recipe, [])
+    assert not whole.fixed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tune": -1}, r"tune must be 0 or more \(--tune\), not -1"),
+        ({"checkpoint_every": -2}, r"checkpoint_every must be 0 or more \(--checkpoint-every\), not -2"),
+        ({"hold_out": 1}, r"hold_out must be from 0 to less than 1 \(--hold-out\), not 1"),
+        ({"seed": -1}, "seed"),
+        ({"resume": True}, "needs checkpoint=FILE"),
+    ],
+)
+def test_wrong_settings_are_refused(change, message):
+    with pytest.raises(RecipeError, match=message):
+        settings(**change)
+
+
+def test_the_command_line_has_the_same_names_and_defaults():
+    """Its options are written out there, so that its help needs no import of the library."""
+    options = {name: each.default for name, each in inspect.signature(cmd_embed.embed).parameters.items()}
+    assert options["method"] == CLNR.name
+    assert options["hold_out"] == HOLD_OUT
+    parameters = inspect.signature(NodeEmbedder.__init__).parameters
+    shared = {"method", "seed", "hold_out", "tune", "checkpoint_every", "resume", "ignore_memory_check", "device", "precision"}
+    assert shared <= options.keys() & parameters.keys()
+    differing = {name for name in shared if options[name] != parameters[name].default}
+    assert differing == {"checkpoint_every"}  # Without checkpoint=FILE none is written; the command line has no such option.
+    assert ", ".join(EXPORT_FORMATS) in inspect.getsource(cmd_embed)
+    assert ", ".join(f"``{name}``" for name in EXPORT_FORMATS) in NodeEmbedder.save.__doc__
+
+
+def test_nothing_is_shown_in_python(tables, capsys):
+    pipeline.fit(read_tables(**tables), settings())
+    assert capsys.readouterr() == ("", "")
