@@ -1,10 +1,11 @@
-# Two commands: `make run` trains CLNR on the built-in graph; `make test` checks everything. Both set up .venv first.
+# Two commands: `make run` trains CLNR on the built-in synthetic graph (toy); `make test` checks everything.
+# `make docs` builds the documentation into site/. All of them set up .venv first.
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 
-.PHONY: run test pytest test-lowest clean
+.PHONY: run test pytest test-lowest docs clean
 
 run: $(VENV)/run.stamp
 	@$(BIN)/clnr run
@@ -21,6 +22,10 @@ pytest: $(VENV)/test.stamp
 test-lowest:
 	@$(MAKE) pytest VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
 
+docs: $(VENV)/docs.stamp
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Open site/index.html, or serve it: $(BIN)/python -m http.server --directory site"
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "clnr needs Python 3.11 or newer; say which with: make run PYTHON=python3.12" >&2; exit 2; }
@@ -35,5 +40,9 @@ $(VENV)/test.stamp: $(BIN)/python pyproject.toml $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
 	@touch $@ $(VENV)/run.stamp
 
+$(VENV)/docs.stamp: $(BIN)/python pyproject.toml $(CONSTRAINTS)
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[docs]'
+	@touch $@ $(VENV)/run.stamp
+
 clean:
-	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache dist site

@@ -1,4 +1,4 @@
-"""Measurements that answer one question each; none is imported by the package."""
+"""Benchmarks, each with one question; the package never imports them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clnr.errors import ClnrError
 
 
 def positive(word: str) -> int:
-    """A whole number above zero, as an option's type."""
+    """The type of an option that is a positive integer."""
     number = int(word)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
@@ -18,7 +18,7 @@ def positive(word: str) -> int:
 
 
 def command(main: Callable[[], None]) -> None:
-    """Call a measurement's entry point: what a user can get wrong becomes one line and exit code 2."""
+    """Call the entry point of a benchmark: a mistake of the user becomes one line and exit code 2."""
     try:
         main()
     except ClnrError as error:

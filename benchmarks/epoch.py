@@ -1,10 +1,10 @@
 """An epoch of CLNR against the same in plain PyG, in one run: times, their ratio, and peaks of memory.
 
     python -m benchmarks.epoch cora citeseer photo            # data sets by name
-    python -m benchmarks.epoch arxiv-shape --device cuda      # a generated graph of ogbn-arxiv's shape
+    python -m benchmarks.epoch arxiv-sized --device cuda      # an arXiv-sized synthetic graph
 
-Both contenders train in turns, several times; on a CPU each in a process of its own, whose memory is measured. A time is the
-median over epochs after warm-up, and what is printed is the median over turns, with the lowest and the highest.
+The two take turns, several times; on a CPU each in a process of its own, whose memory is measured. A time is the median over
+epochs after warm-up; the median over turns is printed, with the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -18,33 +18,36 @@ import torch
 
 from benchmarks import command, positive
 from clnr import CLNR, datasets, recipe_for
-from clnr.bench.timing import Measured, measure, ours, plain, summed_up
+from clnr.bench.timing import BenchmarkResult, measure, ours, plain, summarize
 from clnr.datasets.synthetic import shaped
 from clnr.engine import Engine, choose
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe
 from clnr.support import environment, memory
+from clnr.support.deprecation import renamed
 
-SHAPES = {"arxiv-shape": ("ogbn-arxiv", 169_343, 1_157_799, 128)}
-CONTENDERS = {"plain": plain, "ours": ours}
+SYNTHETIC = {"arxiv-sized": ("ogbn-arxiv", 169_343, 1_157_799, 128)}
+OLD_NAMES = {"arxiv-shape": "arxiv-sized"}
+IMPLEMENTATIONS = {"plain": plain, "ours": ours}
 
 
 def subject(name: str) -> tuple[Graph, Recipe]:
     """A graph and CLNR's recipe for it."""
-    if name in SHAPES:
-        like, *sizes = SHAPES[name]
+    name = renamed("graph", name, OLD_NAMES)
+    if name in SYNTHETIC:
+        like, *sizes = SYNTHETIC[name]
         return shaped(*sizes), recipe_for(CLNR, like)
     return datasets.load(name), recipe_for(CLNR, name)
 
 
-def alone(who: str, name: str, engine: Engine, epochs: int) -> dict[str, float]:
-    """In this process, one contender: milliseconds an epoch and the peak of memory."""
+def run_one(who: str, name: str, engine: Engine, epochs: int) -> dict[str, float]:
+    """In this process, one implementation: milliseconds per epoch and the peak of memory."""
     graph, recipe = subject(name)
     meter = memory.MemoryMeter(engine.device)
-    return {"ms": CONTENDERS[who](graph, recipe, engine, epochs), "bytes": meter.peak()}
+    return {"ms": IMPLEMENTATIONS[who](graph, recipe, engine, epochs), "bytes": meter.peak()}
 
 
-def elsewhere(*words: str) -> dict[str, float]:
+def in_subprocess(*words: str) -> dict[str, float]:
     """The same in a process of its own."""
     done = subprocess.run([sys.executable, "-m", "benchmarks.epoch", "--one", *words], capture_output=True, text=True)
     if done.returncode:
@@ -52,29 +55,29 @@ def elsewhere(*words: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(name: str, engine: Engine, epochs: int, turns: int) -> Measured:
+def compare(name: str, engine: Engine, epochs: int, turns: int) -> BenchmarkResult:
     graph, recipe = subject(name)
     if engine.device.type == "cuda":
         return measure(graph, recipe, engine, epochs, turns)
     rest = (name, "--device", "cpu", "--epochs", str(epochs))
-    made = [{who: elsewhere(who, *rest) for who in CONTENDERS} for _ in range(turns)]
-    times = {who: [turn[who]["ms"] for turn in made] for who in CONTENDERS}
-    return summed_up(graph, times, {who: int(max(turn[who]["bytes"] for turn in made)) for who in CONTENDERS})
+    made = [{who: in_subprocess(who, *rest) for who in IMPLEMENTATIONS} for _ in range(turns)]
+    times = {who: [turn[who]["ms"] for turn in made] for who in IMPLEMENTATIONS}
+    return summarize(graph, times, {who: int(max(turn[who]["bytes"] for turn in made)) for who in IMPLEMENTATIONS})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="+", metavar="NAME", help=f"data sets, or {', '.join(SHAPES)}")
+    parser.add_argument("names", nargs="+", metavar="NAME", help=f"data sets, or {', '.join(SYNTHETIC)}")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", help="of clnr; plain PyG is float32")
-    parser.add_argument("--epochs", type=positive, help="in each turn; 12 on a CPU and 100 on a GPU where not given")
+    parser.add_argument("--epochs", type=positive, help="in each turn; by default 12 on a CPU and 100 on a GPU")
     parser.add_argument("--turns", type=positive, default=3)
-    parser.add_argument("--one", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=IMPLEMENTATIONS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     engine = choose(asked.device, asked.precision)
     epochs = asked.epochs or (100 if engine.device.type == "cuda" else 12)
     if asked.one:
-        print(json.dumps(alone(asked.one, asked.names[0], engine, epochs)))
+        print(json.dumps(run_one(asked.one, asked.names[0], engine, epochs)))
         return
     where = environment.describe(engine.device)
     print(f"{where}, {engine.precision}, torch {torch.__version__}, {asked.turns} turn(s) of {epochs} epochs")

@@ -1,11 +1,11 @@
-"""What an epoch of CLNR must move and compute, the time that this machine needs for that at its best, and the time it takes.
+"""Roofline: bytes and operations of an epoch of CLNR, the least time that this machine needs for them, and the actual time.
 
-    python -m benchmarks.roofline arxiv-shape                 # or data sets by name, whose encoder is a GCN
+    python -m benchmarks.roofline arxiv-sized                 # or data sets by name, whose encoder is a GCN
 
-Counted are the operations of one epoch as the engine does them, each at the machine's best rate: bytes at that of a large copy,
-multiplications at that of a large product of the engine's precision. Of a propagation's gathered rows two floors are given:
-each row read once, as if the cache held the rest, and all of them read from memory. Launches, small operations and waiting are
-not counted: they are what separates small graphs from the floor.
+Counts the operations of one epoch as the engine does them, each at the machine's best rate: bytes at that of a large copy,
+multiplications at that of a large matrix product in the engine's precision. Rows gathered by a propagation have two lower
+bounds: each row read once, as if the cache held the rest, and all of them read from memory. Launches, small operations and
+waiting are not counted: they separate small graphs from the bound.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from clnr.support import environment
 
 @dataclass(frozen=True)
 class Work:
-    """One kind of operation: how often, and each time bytes moved (at least, and with every gather from memory) and flops."""
+    """One kind of operation: how often; and per call bytes moved (at least, and with all gathers from memory) and flops."""
 
     name: str
     times: int
@@ -39,11 +39,9 @@ class Work:
 
 
 def counted(graph: Graph, recipe: Recipe, engine: Engine) -> list[Work]:
-    """The operations of an epoch: two views, forth and back."""
+    """The operations of an epoch: two views, forward and backward."""
     if recipe.encoder != "gcn":
-        raise RecipeError(
-            f"only the operations of a GCN are counted, and CLNR's encoder on {graph.name} is none: {recipe.encoder}"
-        )
+        raise RecipeError(f"only GCN encoders can be counted, and CLNR's encoder on {graph.name} is {recipe.encoder}")
     each = 2 if engine.precision == "bfloat16" else 4
     nodes, inputs, wide, views = graph.num_nodes, graph.num_features, recipe.hidden, 2
     kept = nodes + len(graph.edges()[0]) * (1 - recipe.edge_drop)
@@ -65,36 +63,36 @@ def counted(graph: Graph, recipe: Recipe, engine: Engine) -> list[Work]:
         gathered = stored * (width * each + 8)
         least = (inputs + nodes) * width * each + 8 * stored
         work += [Work("sparse features times W, and its gradient", 2 * shared, least, gathered + nodes * width * each)]
-        work += [propagation("propagation, first layer, forth and back", 2 * views, width)]
+        work += [propagation("propagation, first layer, forward and backward", 2 * views, width)]
     elif inputs <= width:
         work += [
             propagation("propagation of features", views, inputs),
-            product("first layer, forth and back", 2 * views, inputs, wide),
+            product("first layer, forward and backward", 2 * views, inputs, wide),
         ]
     else:
-        work += [product("first layer, forth and back", 2 * shared, inputs, width)]
-        work += [propagation("propagation, first layer, forth and back", 2 * views, width)]
+        work += [product("first layer, forward and backward", 2 * shared, inputs, width)]
+        work += [propagation("propagation, first layer, forward and backward", 2 * views, width)]
     between = max(recipe.layers - 2, 0)
     if between:
-        work += [propagation("propagation, layers between, forth and back", 2 * views * between, wide)]
-        work += [product("layers between, forth, back and weights", 3 * views * between, wide, wide)]
+        work += [propagation("propagation, layers between, forward and backward", 2 * views * between, wide)]
+        work += [product("layers between, forward, backward, weights", 3 * views * between, wide, wide)]
     if recipe.layers > 1:
-        work += [propagation("propagation, last layer, forth and back", 2 * views, wide)]
+        work += [propagation("propagation, last layer, forward and backward", 2 * views, wide)]
         whole = product("last layer: covariance", views, wide, wide)
-        # Of a symmetric product in float32 half is computed, and so it is of a CPU's similarities.
+        # Of a symmetric product in float32 only half is computed, and likewise of the similarities on a CPU.
         work += [replace(whole, flops=whole.flops / (1 if each == 2 else 2)), replace(whole, name="last layer: gradient")]
     rows = nodes * wide * each
     work += [Work("sums over rows, and centring", views * (recipe.layers + 2), rows, rows)]
     sampled = 2 * min(recipe.sampled_nodes or nodes, nodes)
     similarities = 2 * sampled**2 * recipe.dimension
     cpu = engine.device.type == "cpu"
-    work += [Work("NT-Xent, forth", 1, flops=similarities / (2 if cpu else 1))]
-    work += [Work("NT-Xent, back", 1 if cpu else 2, flops=similarities)]
+    work += [Work("NT-Xent, forward", 1, flops=similarities / (2 if cpu else 1))]
+    work += [Work("NT-Xent, backward", 1 if cpu else 2, flops=similarities)]
     return work
 
 
 def best(engine: Engine) -> tuple[float, float]:
-    """Bytes and flops a second of a large copy and a large product."""
+    """Bytes and flops per second, of a large copy and a large matrix product."""
     dtype = torch.bfloat16 if engine.precision == "bfloat16" else torch.float32
     gpu = engine.device.type == "cuda"
     x = torch.zeros(1 << (28 if gpu else 25), device=engine.device)
@@ -133,7 +131,7 @@ def main() -> None:
             sizes = f"{work.least / 1e6:>9,.1f}{work.gathered / 1e6:>13,.1f}{work.flops / 1e9:>9,.1f}"
             print(f"{work.name:48}{work.times:>6}{sizes}{floors[0]:>13.3f}{floors[1]:>13.3f}")
         taken = ours(graph, recipe, engine, 60 if engine.device.type == "cuda" else 4)
-        print(f"floors {totals[0]:.3f} and {totals[1]:.3f} ms; an epoch takes {taken:.3f} ms: ", end="")
+        print(f"lower bounds {totals[0]:.3f} and {totals[1]:.3f} ms; an epoch takes {taken:.3f} ms: ", end="")
         print(f"{totals[0] / taken:.0%} and {totals[1] / taken:.0%} of it", flush=True)
 
 

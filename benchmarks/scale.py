@@ -1,9 +1,9 @@
-"""Time and memory of an epoch of CLNR against the size of a graph, clnr alone: a table, and a plot with --plot FILE.
+"""Time and memory of an epoch of CLNR against the size of the graph: a table, and a plot with --plot FILE.
 
     python -m benchmarks.scale                                # 10^4 to 10^7 edges
     python -m benchmarks.scale --edges 3e7 1e8 --plot scale.png
 
-Graphs are generated, of ogbn-arxiv's density and features, and trained with its recipe: three layers, 512 wide, m = 1024.
+Synthetic graphs with the density and feature count of ogbn-arxiv, trained with its recipe: three layers, 512 wide, m = 1024.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import math
 import torch
 
 from benchmarks import command, positive
-from clnr.bench import Measured, generated, measure
+from clnr.bench import BenchmarkResult, generated, measure
 from clnr.engine import choose
 from clnr.support import environment
 
 EDGES = [round(10 ** (half / 2)) for half in range(8, 15)]
 
 
-def slope(rows: list[Measured], value: str) -> float:
-    """The exponent of growth over the upper half of sizes: 1 is linear."""
+def slope(rows: list[BenchmarkResult], value: str) -> float:
+    """The exponent of growth over the larger half of sizes: 1 is linear."""
     upper = rows[len(rows) // 2 :]
     heights = {"time": lambda row: row.ours[1], "memory": lambda row: row.our_bytes}[value]
     return math.log(heights(upper[-1]) / heights(upper[0])) / math.log(upper[-1].edges / upper[0].edges)
 
 
-def plot(rows: list[Measured], path: str, where: str) -> None:
+def plot(rows: list[BenchmarkResult], path: str, where: str) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2, figsize=(7, 2.8), constrained_layout=True)
     edges = [row.edges for row in rows]
     for axis, heights, label in (
-        (axes[0], [row.ours[1] for row in rows], "ms an epoch"),
+        (axes[0], [row.ours[1] for row in rows], "ms per epoch"),
         (axes[1], [row.our_bytes / 2**30 for row in rows], "peak memory, GiB"),
     ):
         axis.loglog(edges, heights, "o-", color="#0072B2", label="CLNR")
@@ -64,10 +64,10 @@ def main() -> None:
     epochs = asked.epochs or (40 if engine.device.type == "cuda" else 4)
     where = f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
     print(where)
-    print(f"{'edges':>12}{'nodes':>12}{'ms an epoch':>14}{'GiB':>8}", flush=True)
+    print(f"{'edges':>12}{'nodes':>12}{'ms per epoch':>14}{'GiB':>8}", flush=True)
     rows = []
     for edges in asked.edges:
-        row = measure(*generated(round(edges)), engine, epochs, turns=1, rival=False)
+        row = measure(*generated(round(edges)), engine, epochs, turns=1, baseline=False)
         rows.append(row)
         print(f"{row.edges:>12,}{row.nodes:>12,}{row.ours[1]:>14.3f}{row.our_bytes / 2**30:>8.2f}", flush=True)
     if len(rows) > 2:

@@ -1,6 +1,6 @@
-"""Many seeds of a method on many data sets in one process, trained and strictly evaluated: accuracies and time.
+"""Accuracies and times of a method on many data sets with many seeds, in one process.
 
-python -m benchmarks.sets --seeds 20                      # CLNR on the seven sets, as far as they are there
+python -m benchmarks.sets --seeds 20                      # CLNR on the seven data sets, if available
 python -m benchmarks.sets --method GRACE cora cs
 python -m benchmarks.sets cora photo --precision float32
 """
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--precision", default="auto")
     asked = parser.parse_args()
     method, began = methods.find(asked.method), time.perf_counter()
-    print(f"{method.name:12}{'strict %':>14}{'paper rule %':>14}{'ms an epoch':>13}{'together':>10}{'seconds':>9}")
+    print(f"{method.name:12}{'strict %':>14}{'paper rule %':>14}{'ms per epoch':>13}{'parallel':>10}{'seconds':>9}")
     for name in asked.names:
         start = time.perf_counter()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from clnr import METHODS, run
+from clnr import METHODS, recipe_for, run
+from clnr.errors import RecipeError, UnknownName
 from clnr.methods import Architecture
 from clnr.methods.presets import Published
-from clnr.methods.recipe import KEYS, Recipe
+from clnr.methods.recipe import Recipe, recipe_keys
+from tests.cli.test_cli import entry_point
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -51,16 +54,42 @@ def test_the_new_methods_train_and_are_no_part_of_the_package(followed):
     assert followed["GBT"].ancestry == ("G-BT", "CLNR")
     assert followed["result"].method == "G-BT"
     assert followed["result"].strict > run("Raw", "toy").strict
-    assert not {"G-BT", "spared"} & set(METHODS)
+    assert not {"G-BT", "adaptive"} & set(METHODS)
 
 
-def test_the_recipe_has_the_shelfs_form():
+def test_the_new_part_brings_its_key_to_the_recipe(followed):
+    method = followed["GBT"]
+    recipe = recipe_for(method, "toy")
+    assert recipe.redundancy == 5e-3
+    assert list(recipe.to_dict()) == [*recipe_keys(), "redundancy"]
+    assert followed["result"].recipe["redundancy"] == method.build(recipe.but(redundancy=0.01)).objective.redundancy == 0.01
+    with pytest.raises(RecipeError, match="redundancy must be from 0 to 1000, not -1"):
+        recipe.but(redundancy=-1)
+    with pytest.raises(UnknownName, match="unknown recipe key 'redundnacy'; did you mean 'redundancy'"):
+        recipe.but(redundnacy=1)
+
+
+def test_once_it_is_registered_the_command_line_knows_the_method_and_its_key(followed, monkeypatch, capsys):
+    monkeypatch.setitem(METHODS, "G-BT", followed["GBT"])
+    clnr = entry_point(monkeypatch, capsys)
+    assert "weight of the correlations across columns" in " ".join(clnr("recipe", "G-BT", "toy").out.split())
+    assert "G-BT" in clnr("ls", "methods").out
+    quick = ["run", "G-BT", "toy", "--device", "cpu", "--set", "epochs=1", "--set", "probe_steps=5"]
+    made = json.loads(clnr(*quick, "--set", "redundancy=0.25", "--json").out)
+    assert made["recipe"]["redundancy"] == 0.25
+    wrong = clnr(*quick, "--set", "redundancy=lots")
+    assert (wrong.code, wrong.err) == (2, "clnr: redundancy must be a number, not 'lots'\n")
+    wrong = clnr("run", "CLNR", "toy", "--set", "redundancy=1")
+    assert (wrong.code, wrong.err) == (2, "clnr: CLNR has no use for redundancy; see: clnr recipe CLNR\n")
+
+
+def test_the_recipe_has_the_form_of_the_shipped_ones(followed):
     (block,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
     row = tomllib.loads(block)["G-BT"]
     Published(**row.pop("published"))
     assert row.pop("source")
-    assert set(row) <= set(KEYS)
-    Recipe.of(row)
+    assert set(row) <= set(recipe_keys(followed["GBT"]))
+    Recipe.of(row, followed["GBT"])
 
 
 def test_commands_of_the_text_exist():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -13,7 +12,14 @@ from clnr.datasets import DATASETS
 from tests.cli.test_cli import entry_point
 from tests.conftest import tiny
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+HIDDEN = re.compile(r"\.|site$|dist$")
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in ROOT.rglob("*.md")
+    if not any(HIDDEN.match(part) for part in path.relative_to(ROOT).parts)
+)
 
 
 def blocks(page: str, kind: str) -> list[tuple[str, str]]:
@@ -31,13 +37,13 @@ def clnr(monkeypatch, capsys):
 def tables(tmp_path, monkeypatch):
     """The tutorial's tables, each named in the line before it."""
     monkeypatch.chdir(tmp_path)
-    for before, content in blocks("your-graph.md", "csv"):
+    for before, content in blocks("tutorial.md", "csv"):
         (tmp_path / re.findall(r"`([\w-]+\.csv)`:", before)[-1]).write_text(content)
     return tmp_path
 
 
 def test_the_tutorials_commands_work_in_their_order(clnr, tables):
-    lines = [line for _, block in blocks("your-graph.md", "console") for line in block.splitlines()]
+    lines = [line for _, block in blocks("tutorial.md", "console") for line in block.splitlines()]
     assert len(lines) == 5
     for line in lines:
         program, *words = shlex.split(line)
@@ -45,63 +51,172 @@ def test_the_tutorials_commands_work_in_their_order(clnr, tables):
         ended = clnr(*words)
         assert ended.code == 0, ended.err
     assert "fritz" in ended.out or "hugo" in ended.out
-    for name in re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \|", (DOCS / "your-graph.md").read_text(), re.MULTILINE):
+    for name in re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \|", (DOCS / "tutorial.md").read_text(), re.MULTILINE):
         for file in re.findall(r"`([\w.]+)`", name):
             assert (tables / "valley" / file).is_file()
 
 
 def test_what_the_tutorial_shows_is_what_is_said(clnr, tables):
-    ((_, shown),) = blocks("your-graph.md", "text")
+    ((_, shown),) = blocks("tutorial.md", "text")
     said = clnr("embed", "--edges", "trades.csv", "--nodes", "people.csv", "--dry-run").out
     for line in shown.splitlines():
         assert line.removesuffix("...") in said
 
 
 def test_the_tutorials_python_runs(tables, capsys):
-    for _, block in blocks("your-graph.md", "python"):
-        exec(compile(block, "your-graph.md", "exec"), {})
+    for _, block in blocks("tutorial.md", "python"):
+        exec(compile(block, "tutorial.md", "exec"), {})
     assert capsys.readouterr().out
 
 
 def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
-    """On a small graph in place of Cora, whose sizes are those of the catalogue."""
+    """On a small graph in place of Cora."""
     monkeypatch.chdir(tmp_path)
-    cora, names = DATASETS["cora"], {"graph": tiny()}
-    sizes = f"{cora.nodes} nodes, {cora.edges} edges, {cora.features} sparse features, {cora.classes} classes"
-    first, second = (block for _, block in blocks("../README.md", "python"))
-    assert f'load("cora")  # Graph(cora: {sizes})' in second
-    for block in (
-        first,
-        second.replace('load("cora")', "graph").replace("range(20)", "range(2)").replace("epochs=100", "epochs=5"),
-    ):
-        exec(compile(block, "README.md", "exec"), names)
+    names = {"small": tiny()}
+    ((_, block),) = blocks("../README.md", "python")
+    assert 'run("CLNR", "cora"' in block
+    exec(compile(block.replace('"cora"', "small"), "README.md", "exec"), names)
     assert (tmp_path / "my-graph" / "recipe.toml").is_file()
+    assert names["z"].shape == (34, 64)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_the_readme_fits_two_screens():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
+
+
+def test_the_citation_names_this_version():
+    import clnr
+
+    assert f"\nversion: {clnr.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_python_of_the_page_on_reproducing_runs(capsys):
+    """On a small graph in place of Cora, whose sizes are those of the catalogue."""
+    cora, names = DATASETS["cora"], {"small": tiny()}
+    sizes = f"{cora.nodes} nodes, {cora.edges} edges, {cora.features} sparse features, {cora.classes} classes"
+    ((_, block),) = blocks("guides/reproducing.md", "python")
+    assert f'load("cora")  # Graph(cora: {sizes})' in block
+    block = block.replace('load("cora")', "small").replace("range(20)", "range(2)").replace("epochs=100", "epochs=5")
+    exec(compile(block, "reproducing.md", "exec"), names)
     assert names["z"].shape[0] == 40
     assert [run.seed for run in names["many"]] == [0, 1]
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_the_python_of_the_page_on_data_runs(tables):
+def as_parquet(csv: str, name: str) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv(csv), name)
+
+
+def test_the_python_of_the_page_on_tables_runs(tables):
     Path("trades.csv").rename("edges.csv")
-    pyarrow.parquet.write_table(pyarrow.csv.read_csv("people.csv"), "nodes.parquet")
-    ((_, block),) = blocks("data.md", "python")
+    as_parquet("people.csv", "nodes.parquet")
+    ((_, block),) = blocks("guides/your-tables.md", "python")
     names: dict = {}
-    exec(compile(block, "data.md", "exec"), names)
+    exec(compile(block, "your-tables.md", "exec"), names)
     assert names["z"].shape[0] == names["graph"].num_nodes == 10
 
 
-def test_the_api_page_is_made_from_todays_docstrings():
-    spec = importlib.util.spec_from_file_location("make_api", DOCS / "make_api.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert module.text() == (DOCS / "api.md").read_text(encoding="utf-8"), "run: python docs/make_api.py"
+def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
+    from clnr import NodeEmbedder, read_tables
+
+    NodeEmbedder(dimension=8, epochs=2).fit(read_tables("trades.csv", "people.csv")).save("my-graph")
+    Path("new-trades.csv").rename("new-edges.csv")
+    as_parquet("new-people.csv", "new-nodes.parquet")
+    ((_, block),) = blocks("guides/unseen-nodes.md", "python")
+    exec(compile(block.replace("paper:9999", "karl"), "unseen-nodes.md", "exec"), {})
+    assert "fritz" in capsys.readouterr().out
+    assert Path("my-graph-new", "recipe.toml").is_file()
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+@pytest.mark.filterwarnings("ignore")
+def test_the_python_of_the_page_on_choosing_runs(capsys):
+    """On a small graph in place of Cora, and with fewer dimensions."""
+    ((_, block),) = blocks("guides/choosing.md", "python")
+    block = (
+        block.replace('load("cora")', "small")
+        .replace("256", "4")
+        .replace("ShuffleSplit(5, train_size=0.1", "ShuffleSplit(2, train_size=0.5")
+    )
+    exec(compile(block, "choosing.md", "exec"), {"small": tiny(nodes=90, edges=200, sparse=True)})
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("position", "library"), [(0, "pandas"), (1, "faiss"), (2, "lancedb"), (3, "pgvector"), (4, "neo4j")])
+def test_the_python_of_the_page_on_exporting_runs(tables, position, library):
+    """Where the library is installed; what needs a server is only compiled."""
+    from clnr import NodeEmbedder, read_tables
+
+    found = blocks("guides/exporting.md", "python")
+    assert len(found) == 5
+    code = compile(found[position][1], "exporting.md", "exec")
+    if library in ("pgvector", "neo4j"):
+        return
+    pytest.importorskip(library)
+    NodeEmbedder(dimension=8, epochs=2).fit(read_tables("trades.csv", "people.csv")).save("my-graph")
+    exec(code, {})
+
+
+def commands() -> list[str]:
+    """Every command of this package that a page tells the reader to type."""
+    return sorted({line for page in PAGES for line in re.findall(r"^ {4,}(clnr .*)$", (ROOT / page).read_text(), re.MULTILINE)})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_and_their_options_exist(line):
+    from typer.main import get_command
+
+    from clnr.cli import app
+
+    known = get_command(app).commands
+    for words in " ".join(line.split(" #")[0].split()).split("; "):
+        name, *rest = words.removeprefix("clnr ").split()
+        options = {option for parameter in known[name].params for option in parameter.opts}
+        assert {word for word in rest if word.startswith("--")} <= options
+
+
+ELSEWHERE = {"--contenders", "--pyg-loss", "--strict"}
+"""Options of benchmarks and of other programs."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_options_that_the_text_names_exist(page):
+    """Those of before a release are the changelog's."""
+    from typer.main import get_command
+
+    from clnr.cli import app
+
+    commands = get_command(app).commands.values()
+    known = {option for command in commands for parameter in command.params for option in parameter.opts} | ELSEWHERE
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    inline = [word for code in re.findall(r"`([^`\n]+)`", text) if "benchmarks." not in code for word in code.split()]
+    assert {word for word in inline if re.fullmatch(r"--[a-z-]+", word)} <= known
+
+
+def test_the_api_page_has_every_public_name():
+    import clnr
+
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    for name in clnr.__all__:
+        assert name == "__version__" or re.search(rf"^::: clnr\.{name}$|`clnr\.{name}`", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
-    text = (DOCS / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
-        assert (DOCS / target).exists(), target
+    folder = (ROOT / page).parent
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8")):
+        assert (folder / target).exists(), target
+
+
+GENERATED = re.compile(r"docs/paper/(claims|figure-\d|table-\d)\.md")
+"""By `clnr paper`, which does not wrap yet."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not GENERATED.fullmatch(Path(page).as_posix())])
+def test_no_line_is_over_120_columns(page):
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    assert not [(i, len(line)) for i, line in enumerate(lines, 1) if len(line) > 120]

@@ -99,15 +99,27 @@ def test_importing_says_nothing_and_loads_nothing_heavy():
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
+def test_declarations_need_no_torch():
+    """Methods, their parts and recipes can be looked at without what computes."""
+    names = "CLNR, METHODS, ClnrError, Method, Recipe"
+    look = "Recipe(epochs=3).but(hidden=8), [method.keys for method in METHODS.values()], CLNR.but('x', 'y').architecture()"
+    heavy = ("torch", "numpy", "scipy", "clnr.engine", "clnr.graph")
+    done = python(f"import sys; from clnr import {names}; {look}; print([name for name in {heavy} if name in sys.modules])")
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
 def test_the_lowest_versions_are_those_that_the_package_names():
     """So that `make test-lowest` tests what pyproject.toml promises."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    needed = dict(each.split(">=") for each in (*project["dependencies"], *extras["tune"], *extras["approximate"]))
+    optional = [each for name in ("approximate", "figures", "pyg", "tune") for each in extras[name]]
+    needed = dict(each.split(">=") for each in (*project["dependencies"], *optional))
     named = needed | dict(each.split(";")[0].split(">=") for each in extras["dev"] if ">=" in each)
     lines = (ROOT / "constraints-lowest.txt").read_text().splitlines()
     pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
     assert needed.keys() <= pinned.keys() <= named.keys()
+    assert extras["all"] == ["clnr[approximate,figures,pyg,tune]"]
+    assert "clnr[all,docs]" in extras["dev"]
     for name, version in pinned.items():
         assert (version + ".0").startswith(named[name] + "."), name
 

@@ -1,33 +1,38 @@
-"""The command line's entry point: Ctrl-C is heeded from its first line on, before torch is imported, which takes seconds."""
+"""The entry point of the command line. Ctrl-C works at any time, also in the seconds in which torch is imported."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from typing import Any
+from types import FrameType
 
 STOPPED = 130
 
 
 def main() -> None:
-    """The command line, or where it is stopped meanwhile exit code 130 and not a word."""
+    """Run the command line; Ctrl-C ends it with exit code 130."""
     try:
-        usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if usual:
-            # An import that is interrupted may take it for an error of its own: end at once, there is nothing to undo.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _stop)
         from clnr.cli import main as command_line
 
-        if usual:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         command_line()
     except KeyboardInterrupt:
         sys.exit(STOPPED)
+    finally:
+        if signal.getsignal(signal.SIGINT) is _stop:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _stop(number: int, frame: Any) -> None:
-    os._exit(STOPPED)
+def _stop(number: int, frame: FrameType | None) -> None:
+    """End at once during an import, which may take an interrupt for an error of its own; else interrupt as usual."""
+    outer = frame
+    while outer is not None:
+        if outer.f_code.co_filename == "<frozen importlib._bootstrap>":
+            os._exit(STOPPED)
+        outer = outer.f_back
+    signal.default_int_handler(number, frame)
 
 
 if __name__ == "__main__":

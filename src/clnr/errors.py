@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from clnr.support.humanize import one_line, shortened
+from clnr.support.humanize import one_line, shorten
 
 _LONGEST = 1000
 _NAME = 80
@@ -24,7 +24,7 @@ class UnknownName(ClnrError):
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         self.choices = tuple(choices)
         known = {choice.casefold(): choice for choice in self.choices}
-        said = shortened(str(name), _NAME)
+        said = shorten(str(name), _NAME)
         near = get_close_matches(said.casefold(), known, n=1, cutoff=0.5)
         hint = f"did you mean '{known[near[0]]}'? " if near else ""
         super().__init__(f"unknown {kind} '{said}'; {hint}known: {', '.join(self.choices)}")
@@ -55,4 +55,4 @@ class OutOfMemory(TrainingError):
 
 
 class RunCacheError(ClnrError):
-    """The record of runs cannot be read or written."""
+    """The run cache cannot be read or written."""

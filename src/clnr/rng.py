@@ -1,7 +1,7 @@
 """Stateless randomness: every draw is a pure function of (seed, stream, epoch, view, index).
 
-Nothing here holds a generator. A draw is a counter-based hash of 32-bit integers, so the same seed gives the same bits on
-the CPU, on a GPU, inside a kernel that never stores a mask, on two workers that share an edge, and after a resume. The
+Randomness is counter-based: a draw is a hash of 32-bit integers, and no generator has a state. So the same seed gives the
+same bits on a CPU, on a GPU, in a kernel that never stores a mask, in two workers that share an edge, and after a resume. The
 formulas use only ``^ + * & >> %`` and therefore work alike on Python integers, NumPy int64 arrays and torch int64 tensors.
 
 The mixer is the two-multiply "lowbias32" function found by C. Wellons' hash prospector (2018); the permutation is the
@@ -13,12 +13,17 @@ from __future__ import annotations
 import functools
 import math
 import zlib
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import torch
-from torch import Tensor
+from clnr.support.lazy import lazy
 
-Integer = TypeVar("Integer", int, Tensor, Any)
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+Integer = TypeVar("Integer", int, "Tensor", Any)
 
 _WORD = 0xFFFFFFFF
 _RANGE = 1 << 32
@@ -30,8 +35,8 @@ _TABLE = 1 << 23
 class Key(NamedTuple):
     """Two 32-bit words that name one stream of draws; either integers or tensors that broadcast.
 
-    A last ``word`` of the stream's path that is a tensor, such as a counter on a device, waits to be mixed in: ``settled`` does
-    it, and so may a kernel that reads the counter itself.
+    A last ``word`` of the stream's path that is a tensor, such as a counter on a device, is mixed in later: by ``settled``, or
+    by a kernel that reads the counter itself.
     """
 
     a: Any
@@ -59,7 +64,7 @@ def branch(key: Key, *path: str | int | Tensor) -> Key:
     """The key of a stream below another's."""
     for word in path:
         a, b, _ = settled(key)
-        if isinstance(word, Tensor):
+        if isinstance(word, torch.Tensor):
             key = Key(a, b, word)
         else:
             key = _mixed(a, b, zlib.crc32(word.encode()) if isinstance(word, str) else word)
@@ -92,7 +97,7 @@ def keep(key: Key, rate: float | Tensor, i: Tensor, j: Tensor | int = 0) -> Tens
 
 def threshold(rate: float | Tensor) -> int | Tensor:
     """What a draw must reach to be kept."""
-    return (rate.double() * _RANGE).long() if isinstance(rate, Tensor) else int(rate * _RANGE)
+    return (rate.double() * _RANGE).long() if isinstance(rate, torch.Tensor) else int(rate * _RANGE)
 
 
 def uniform(key: Key, count: int, device: torch.device | None = None) -> Tensor:
@@ -102,7 +107,7 @@ def uniform(key: Key, count: int, device: torch.device | None = None) -> Tensor:
 
 
 def normal(key: Key, count: int, device: torch.device | None = None) -> Tensor:
-    """``count`` float32 numbers of the standard normal law, by Box and Muller's formula (1958)."""
+    """``count`` float32 numbers of the standard normal distribution, by Box and Muller's formula (1958)."""
     radius = (-2 * torch.log1p(-uniform(branch(key, "radius"), count, device))).sqrt()
     return radius * torch.cos(2 * math.pi * uniform(branch(key, "angle"), count, device))
 

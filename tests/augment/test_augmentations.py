@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clnr import rng
-from clnr.augment import augmentations, diffusion
+from clnr.augment import diffusion
 from clnr.augment.augmentations import (
     AdaptiveDropEdges,
     AdaptiveMaskFeatures,
@@ -17,6 +17,7 @@ from clnr.augment.augmentations import (
     MaskFeatures,
     ShuffleNodes,
 )
+from clnr.augment.centrality import CENTRALITIES
 from clnr.engine import View, cpu
 from clnr.graph import Graph
 from clnr.methods import CLNR, DGI, GCA, MVGRL, SUPERVISED_GCN
@@ -169,7 +170,7 @@ def test_rates_are_computed_once_per_placed_graph(monkeypatch):
         calls.append(graph)
         return np.arange(1.0, graph.num_nodes + 1)
 
-    monkeypatch.setitem(augmentations.CENTRALITIES, "degree", count)
+    monkeypatch.setitem(CENTRALITIES, "degree", count)
     drop = AdaptiveDropEdges(0.3, "degree")
     first = drop(View(here), KEY).drop.rate
     assert drop(View(here), rng.key(1)).drop.rate is first
@@ -205,9 +206,9 @@ def test_diffusion_is_the_same_for_every_key_and_made_once(monkeypatch):
     got = np.zeros((40, 40))
     got[links.rows.numpy(), links.columns.numpy()] = links.values.numpy()
     np.testing.assert_allclose(got, exact, atol=1e-4)
-    monkeypatch.setattr(augmentations, "personalised_pagerank", None)
-    assert Diffuse(0.2, 1e-6, "none")(View(here), rng.key(1)).propagation_matrix is links
-    monkeypatch.setattr(augmentations, "personalised_pagerank", diffusion.personalised_pagerank)
+    with monkeypatch.context() as patch:
+        patch.setattr(diffusion, "personalised_pagerank", None)
+        assert Diffuse(0.2, 1e-6, "none")(View(here), rng.key(1)).propagation_matrix is links
     assert Diffuse(0.3, 1e-6, "none")(View(here), KEY).propagation_matrix is not links
     scaled = Diffuse(0.2, 1e-6, "columns")(View(here), KEY).propagation_matrix
     got[scaled.rows.numpy(), scaled.columns.numpy()] = scaled.values.numpy()

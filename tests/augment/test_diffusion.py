@@ -25,11 +25,11 @@ DIRECTED = {"directed": tiny(undirected=False), "directed and weighted": tiny(un
 
 
 @pytest.mark.parametrize("error", [1.0, 1e-1, 1e-2, 1e-4])
-@pytest.mark.parametrize("teleport", [0.05, 0.2, 0.9])
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.9])
 @pytest.mark.parametrize("name", UNDIRECTED)
-def test_the_error_is_within_its_bound(name, teleport, error):
-    exact, degree = oracles.diffusion(UNDIRECTED[name], teleport)
-    gap = exact - personalised_pagerank(UNDIRECTED[name], teleport, error).toarray()
+def test_the_error_is_within_its_bound(name, alpha, error):
+    exact, degree = oracles.diffusion(UNDIRECTED[name], alpha)
+    gap = exact - personalised_pagerank(UNDIRECTED[name], alpha, error).toarray()
     assert gap.min() >= -ROUNDING
     assert (gap <= error * np.sqrt(np.outer(degree, degree)) + ROUNDING).all()
 
@@ -51,15 +51,15 @@ def test_a_directed_graph_is_never_overestimated(name):
 @pytest.mark.parametrize("error", [1.0, 1e-1, 1e-2, 1e-3])
 @pytest.mark.parametrize("name", UNDIRECTED | DIRECTED)
 def test_a_row_is_a_share_of_walks_on_a_bounded_number_of_nodes(name, error):
-    edges, teleport = (UNDIRECTED | DIRECTED)[name], 0.2
+    edges, alpha = (UNDIRECTED | DIRECTED)[name], 0.2
     degree = oracles.with_loops(edges).sum(1)
-    s = personalised_pagerank(edges, teleport, error).toarray()
+    s = personalised_pagerank(edges, alpha, error).toarray()
     p = s / np.sqrt(degree)[:, None] * np.sqrt(degree)[None, :]
     assert p.min() >= 0
     assert p.sum(1).max() <= 1 + 1e-6
-    assert (p.diagonal() >= teleport * (1 - 1e-6)).all()
+    assert (p.diagonal() >= alpha * (1 - 1e-6)).all()
     others = (p > 0) & ~np.eye(len(p), dtype=bool)
-    assert (others @ degree).max() <= (1 - teleport) / (teleport * error)
+    assert (others @ degree).max() <= (1 - alpha) / (alpha * error)
 
 
 def test_a_smaller_error_is_closer_and_holds_more():
@@ -85,7 +85,7 @@ def test_an_isolated_node_keeps_all_of_itself():
     assert not s[:39, 39].any()
 
 
-def test_with_teleport_one_nobody_moves():
+def test_with_alpha_one_nobody_moves():
     np.testing.assert_array_equal(personalised_pagerank(tiny(), 1.0, 1e-4).toarray(), np.eye(40))
 
 

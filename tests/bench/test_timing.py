@@ -7,16 +7,17 @@ import pytest
 import torch
 
 from clnr.bench import generated, growing, measure
-from clnr.bench.pyg_baseline import PlainCLNR
 from clnr.engine import cpu
 from clnr.methods.recipe import Recipe
 from tests import oracles
 from tests.conftest import tiny
 
+PlainCLNR = pytest.importorskip("clnr.bench.pyg_baseline").PlainCLNR
+
 SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10)
 
 
-def test_both_contenders_are_measured_in_turns():
+def test_both_implementations_take_turns():
     row = measure(tiny(), SMALL, cpu(), epochs=3, turns=2)
     assert (row.graph, row.nodes) == ("tiny", 40)
     assert row.edges == len(tiny().edges()[0])
@@ -28,7 +29,7 @@ def test_both_contenders_are_measured_in_turns():
 
 
 def test_clnr_alone():
-    row = measure(tiny(), SMALL, cpu(), epochs=2, turns=1, rival=False)
+    row = measure(tiny(), SMALL, cpu(), epochs=2, turns=1, baseline=False)
     assert row.plain is row.plain_bytes is row.ratio is None
 
 
@@ -51,7 +52,7 @@ def test_graphs_grow_until_the_time_is_up(monkeypatch):
 
 
 @pytest.mark.parametrize("encoder", ["gcn", "mlp"])
-def test_the_rival_learns(encoder):
+def test_the_baseline_learns(encoder):
     """It is a fair one only if its loss falls."""
     torch.manual_seed(0)
     training = PlainCLNR(

@@ -21,14 +21,14 @@ import pytest
 import torch
 
 from clnr import __version__, cli, run
-from clnr.bench import Measured
+from clnr.bench import BenchmarkResult
 from clnr.datasets import DATASETS, download
 from clnr.errors import RunCacheError, TrainingError
 from clnr.experiments import runner
 from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, METHODS
 from clnr.methods.presets import preset
-from clnr.methods.recipe import KEYS, Recipe
+from clnr.methods.recipe import Recipe, recipe_keys
 
 QUICK = {"epochs": 2, "probe_steps": 20, "hidden": 16, "dimension": 16}
 SET = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
@@ -106,7 +106,7 @@ def test_json_is_one_object_with_everything_and_nothing_else(clnr):
         assert isinstance(result[name], float), name
     assert isinstance(result["peak_memory_bytes"], int)
     assert result["epochs"] == QUICK["epochs"]
-    assert set(result["recipe"]) == set(KEYS)
+    assert set(result["recipe"]) == set(recipe_keys())
     assert {name: result["recipe"][name] for name in QUICK} == QUICK
     assert {"clnr", "code", "python", "torch"} <= set(result["versions"])
 
@@ -141,7 +141,7 @@ def test_a_second_call_comes_from_the_record_and_again_runs_anew(clnr):
     first = clnr(*RUN, "--json")
     second = clnr(*RUN, "--json")
     assert second.out == first.out
-    assert "1 of 1 from the record" in second.err
+    assert "1 of 1 from the run cache" in second.err
     assert len(RunCache().runs()) == 1
     third = only_json(clnr(*RUN, "--json", "--rerun"))
     assert len(RunCache().runs()) == 2
@@ -152,7 +152,7 @@ def test_a_second_call_comes_from_the_record_and_again_runs_anew(clnr):
 def test_more_seeds_run_only_those_that_are_new(clnr):
     first = only_json(clnr(*RUN, "--seeds", "2", "--json"))
     more = clnr(*RUN, "--seeds", "3", "--json")
-    assert "2 of 3 from the record" in more.err
+    assert "2 of 3 from the run cache" in more.err
     assert only_json(more)["strict"]["runs"][:2] == first["strict"]["runs"]
     assert [each.seed for _, each in RunCache().runs()] == [0, 1, 2]
 
@@ -172,7 +172,7 @@ def test_without_a_method_the_baselines_stand_beside_clnr(clnr):
 
 
 def test_names_may_be_typed_in_any_case(clnr):
-    result = only_json(clnr("run", "clnr", "EMBEDDED", "--device", "cpu", *SET, "--json"))
+    result = only_json(clnr("run", "clnr", "TOY", "--device", "cpu", *SET, "--json"))
     assert (result["method"], result["dataset"]) == ("CLNR", "toy")
 
 
@@ -206,7 +206,7 @@ def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
         (["run", "--set", "edge_drop=nan"], "edge_drop must be from 0 to 1, not nan"),
         (["run", "--set", "temperature=0"], "temperature must be from 0.001"),
         (["run", "--set", "learning_rate=inf"], "learning_rate must be from"),
-        (["run", "--set", "drop=pair"], "unknown value of drop 'pair'; did you mean 'pairs'?"),
+        (["run", "--set", "edge_drop_mode=pair"], "unknown value of edge_drop_mode 'pair'; did you mean 'pairs'?"),
         (["run", "--set", "momentum=0.5"], "CLNR has no use for momentum; see: clnr recipe CLNR"),
         (["run", "Raw", "--set", "epochs=3"], "Raw has no use for epochs; see: clnr recipe Raw"),
         (["run", "GCN", "--set", "probe_steps=3"], "GCN has no use for probe_steps; see: clnr recipe GCN"),
@@ -216,8 +216,8 @@ def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
         (["run", "--device", "banana"], "unknown device 'banana'"),
         (["run", "--device", "cudaa"], "unknown device 'cudaa'; did you mean 'cuda'?"),
         (["run", "CLNR", "cora", "--data-root", "no/such/folder"], "--data-root names no/such/folder, which is not a folder"),
-        (["show", "clrn"], "unknown method 'clrn'"),
-        (["show", "CLNR", "coar"], "unknown data set 'coar'"),
+        (["recipe", "clrn"], "unknown method 'clrn'"),
+        (["recipe", "CLNR", "coar"], "unknown data set 'coar'"),
         (["ls", "method"], "unknown list 'method'; did you mean 'methods'?"),
         (["runs", "--method", "clrn"], "unknown method 'clrn'"),
         (["runs", "--dataset", "coar"], "unknown data set 'coar'"),
@@ -332,7 +332,7 @@ def test_env_says_what_a_bug_report_needs(clnr, home, monkeypatch):
     assert not home.exists()
 
 
-@pytest.mark.parametrize("words", [[], ["run"], ["compare"], ["search"], ["ls"], ["show"], ["runs"], ["env"]], ids=" ".join)
+@pytest.mark.parametrize("words", [[], ["run"], ["compare"], ["search"], ["ls"], ["recipe"], ["runs"], ["env"]], ids=" ".join)
 def test_help_ends_well(clnr, words):
     ended = clnr(*words, "--help")
     assert ended.code == 0
@@ -374,11 +374,14 @@ def test_ctrl_c_ends_at_once_with_one_line_and_keeps_what_had_ended(home):
 IMPORTING = """
 import importlib.abc, runpy, signal, sys
 
+module, what = sys.argv[1:3]
+del sys.argv[1:3]
+
 class Moment(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == sys.argv[1]:
+        if name == module:
             sys.meta_path.remove(self)
-            if sys.argv[2] == "stop":
+            if what == "stop":
                 signal.raise_signal(signal.SIGINT)
             print("now", flush=True)
 
@@ -389,7 +392,7 @@ runpy.run_module("clnr", run_name="__main__", alter_sys=True)
 
 def importing(module: str, what: str) -> subprocess.Popen[str]:
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", IMPORTING, module, what]
+    command = [sys.executable, "-c", IMPORTING, module, what, *RUN]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -412,12 +415,12 @@ def test_ctrl_c_from_outside_while_torch_is_imported_says_nothing():
 # -- what new users ran into ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [("run", "cora"), ("show", "cora")])
+@pytest.mark.parametrize("words", [("run", "cora"), ("recipe", "cora")])
 def test_a_data_set_in_the_methods_place_is_told_so(clnr, words):
     assert "'cora' is a data set; the method comes first: CLNR cora" in assert_refused(clnr(*words))
 
 
-@pytest.mark.parametrize("words", [("run", ""), ("run", "CLNR", ""), ("show", ""), ("runs", "--method", "")])
+@pytest.mark.parametrize("words", [("run", ""), ("run", "CLNR", ""), ("recipe", ""), ("runs", "--method", "")])
 def test_an_empty_word_is_not_an_absent_one(clnr, words):
     assert "unknown" in assert_refused(clnr(*words))
 
@@ -455,7 +458,7 @@ def test_a_row_that_was_tampered_with_is_one_line(clnr, home, column, value):
     only_json(clnr(*RUN, "--json"))
     with closing(sqlite3.connect(home / "state" / "runs.sqlite")) as base, base:
         base.execute(f"UPDATE runs SET {column} = ?", [value])
-    assert "the record of runs" in assert_refused(clnr("runs"))
+    assert "the run cache" in assert_refused(clnr("runs"))
 
 
 @pytest.mark.parametrize("name", ["CLNR_DATA", "--data-root"])
@@ -490,11 +493,11 @@ def test_version(clnr):
 @pytest.fixture
 def one_graph(monkeypatch):
     rows = [
-        Measured("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20),
-        Measured("generated", 714, 9974, (1.0, 2.0, 3.5), None, 3 << 20, None),
+        BenchmarkResult("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20),
+        BenchmarkResult("generated", 714, 9974, (1.0, 2.0, 3.5), None, 3 << 20, None),
     ]
     asked = []
-    monkeypatch.setattr(cli.benching, "growing", lambda engine, *numbers: asked.append((engine.name, *numbers)) or iter(rows))
+    monkeypatch.setattr("clnr.bench.growing", lambda engine, *numbers: asked.append((engine.name, *numbers)) or iter(rows))
     return asked
 
 
@@ -525,10 +528,10 @@ def test_bfloat16_is_refused_on_a_cpu(clnr):
 
 def test_a_bench_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
     def growing(*numbers):
-        yield Measured("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)
+        yield BenchmarkResult("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.benching, "growing", growing)
+    monkeypatch.setattr("clnr.bench.growing", growing)
     ended = clnr("bench", "--device", "cpu", "--json", "--quiet")
     assert (ended.code, ended.err) == (130, "clnr: stopped after 1 graph\n")
     assert len(json.loads(ended.out)["graphs"]) == 1

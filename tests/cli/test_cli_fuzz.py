@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from clnr import cli
 from clnr.methods import METHODS
-from clnr.methods.recipe import KEYS
+from clnr.methods.recipe import recipe_keys
 from tests.fuzz import examples
 
 # None of these trains, loads data that is not here, or goes on for long.
@@ -85,7 +85,7 @@ ODD = (
     "%s",
     "{}",
 )
-ASSIGN = st.builds("{}={}".format, st.sampled_from(KEYS), st.sampled_from([*ODD, "5", "0.5", "none", "l2"]))
+ASSIGN = st.builds("{}={}".format, st.sampled_from([*recipe_keys()]), st.sampled_from([*ODD, "5", "0.5", "none", "l2"]))
 WORDS = (
     st.sampled_from(OPTIONS)
     | st.sampled_from(NAMES)

@@ -26,7 +26,7 @@ from clnr.embedding import pipeline, preflight
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.artifact_files import OWNED_FILES
 from clnr.methods.model import Model
-from clnr.support.atomic_io import reserved
+from clnr.support.atomic_io import reserve_folder
 from tests.cli.test_cli import assert_refused, entry_point, only_json
 from tests.conftest import tiny
 from tests.kills import Killed, killed
@@ -98,8 +98,8 @@ def test_tables_may_be_queries(clnr, files):
         (["--edges", "/dev/null"], "it is a pipe or a device"),
         (["--edges-query", "COPY (SELECT 1) TO 'evil.csv'"], "a query is one SELECT and nothing else"),
         (["--edges-query", "WITH x AS (COPY (SELECT 1) TO 'evil.csv') FROM x"], "SELECT"),
-        (["--edges", "edges.csv", "--edges-query", "SELECT 1"], "edges and edges_query stand for one table"),
-        (["--edges", "edges.csv", "--nodes", "rowid.csv"], "it has two columns of one name, 'rowid' and 'ROWID'"),
+        (["--edges", "edges.csv", "--edges-query", "SELECT 1"], "edges and edges_query are one table"),
+        (["--edges", "edges.csv", "--nodes", "rowid.csv"], "it has two columns of the same name, 'rowid' and 'ROWID'"),
         (["--edges", "edges.csv", "--nodes", "wide.csv"], "wide.csv: "),
     ],
 )
@@ -227,7 +227,7 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
     assert not (files / "mine" / "report.html").exists()
     (files / "mine" / "dear.txt").write_text("to me")
     assert "'dear.txt'" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--force"))
-    assert "which did not come from here" in assert_refused(clnr(*EMBED, "--out", ".", *SMALL, "--force"))
+    assert "which clnr did not write" in assert_refused(clnr(*EMBED, "--out", ".", *SMALL, "--force"))
     assert (files / "mine" / "dear.txt").read_text() == "to me"
 
 
@@ -375,13 +375,13 @@ def test_a_folder_with_tables_of_ones_own_is_not_overwritten(clnr, files):
     (files / "mine").mkdir()
     (files / "nodes.parquet").rename(files / "mine" / "nodes.parquet")
     words = ["embed", "--edges", "edges.csv", "--nodes", "mine/nodes.parquet", "--out", "mine", *SMALL, "--force"]
-    assert "holds 'nodes.parquet', which did not come from here" in assert_refused(clnr(*words))
+    assert "holds 'nodes.parquet', which clnr did not write" in assert_refused(clnr(*words))
 
 
 def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, files, quick, monkeypatch):
     words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet"]
     monkeypatch.setattr(pipeline, "read_tables", lambda *a, **b: pytest.fail("it should not have begun"))
-    with reserved(files / "mine", OWNED_FILES):
+    with reserve_folder(files / "mine", OWNED_FILES):
         assert "mine is being written by another process" in assert_refused(clnr(*words))
         assert "by another process" in assert_refused(clnr(*words, "--force", "--resume"))
     assert left(files) == set()

@@ -18,7 +18,7 @@ from clnr.experiments.results import Summary
 from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, METHODS
 from clnr.methods.presets import Published, preset
-from clnr.methods.recipe import KEYS, Recipe
+from clnr.methods.recipe import Recipe, recipe_keys
 from tests.cli.test_cli import QUICK, RUN, entry_point, only_json
 from tests.experiments.test_run_cache import made
 from tests.methods.test_registry import TABLE_1
@@ -96,7 +96,7 @@ def test_the_note_says_how_small_a_p_value_can_get(seeds, count, least):
 
 def test_trials_tell_what_was_changed_and_what_it_gave():
     runs = (made(0, validation=70, epochs=10), made(1, validation=80, epochs=13))
-    changes, others = ({"temperature": value, "mask": "columns"} for value in (0.5, 2.0))
+    changes, others = ({"temperature": value, "feature_mask_mode": "columns"} for value in (0.5, 2.0))
     lines = shown(
         console_tables.trials([Trial(changes, Recipe(), runs), Trial(others, Recipe(), failure="the loss became nan")])
     )
@@ -159,7 +159,7 @@ def test_show_gives_every_number_with_its_source(clnr, dataset):
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_show_lists_the_keys_that_have_a_say_and_no_others(clnr, method):
     first = [line.split()[0] for line in clnr("show", method.name, "cora").out.splitlines() if line.strip()]
-    assert [word for word in first if word in KEYS] == list(method.keys)
+    assert [word for word in first if word in recipe_keys()] == list(method.keys)
     told = only_json(clnr("show", method.name, "cora", "--json"))
     assert list(told["recipe"]) == list(told["sources"]) == list(method.keys)
 
@@ -245,7 +245,7 @@ def test_what_a_run_itself_decides_is_no_change_of_its_recipe(clnr):
 
 def test_runs_tell_no_change_that_has_no_say(clnr):
     usual = preset(CLNR, "cora").recipe
-    RunCache().add("key", made(recipe=usual.but(momentum=0.5, teleport=0.5, temperature=0.25).to_dict()))
+    RunCache().add("key", made(recipe=usual.but(momentum=0.5, ppr_alpha=0.5, temperature=0.25).to_dict()))
     (line,) = (line.rstrip() for line in clnr("runs").out.splitlines() if re.match(r"\d{4}-", line))
     assert line.endswith("temperature=0.25")
     assert "=" not in line.removesuffix("temperature=0.25")

@@ -13,6 +13,7 @@ from clnr import load
 from clnr.cli.app import OLD_COMMANDS, OLD_OPTIONS, app
 from clnr.datasets.catalog import DATASETS, OLD_NAMES
 from clnr.experiments.run_cache import RunCache
+from clnr.methods.recipe import recipe_keys
 from clnr.support.deprecation import RenamedWarning
 from tests.cli.test_cli import RUN, entry_point
 
@@ -71,6 +72,19 @@ def test_an_old_name_of_a_data_set_works_and_warns(clnr):
         assert load("embedded").name == "toy"
 
 
+def test_an_old_key_of_a_recipe_works_and_warns(clnr):
+    ended = clnr(*RUN, "--set", "drop=pairs", "--json")
+    assert (ended.code, json.loads(ended.out)["recipe"]["edge_drop_mode"]) == (0, "pairs")
+    assert warned(ended, "recipe key", "drop", "edge_drop_mode")
+
+
+def test_an_old_key_in_a_grid_works_and_warns_once(clnr):
+    search = ["search", "CLNR", "toy", "--device", "cpu", "--seeds", "1", *RUN[5:]]
+    ended = clnr(*search, "--grid", "mask=columns,elements", "--json")
+    assert {trial["changes"]["feature_mask_mode"] for trial in json.loads(ended.out)} == {"columns", "elements"}
+    assert warned(ended, "recipe key", "mask", "feature_mask_mode")
+
+
 def test_todays_words_do_not_warn(clnr):
     ended = clnr(*RUN, "--rerun", "--json")
     assert "warning" not in ended.err
@@ -89,3 +103,13 @@ def test_a_run_cache_of_before_opens_under_todays_names(tmp_path):
     cache.prepare()
     assert len(cache.runs()) == 3
     assert all(re.fullmatch("[0-9a-f]{16}", run.versions["code"]) for run in runs)
+    assert {tuple(run.recipe) for run in runs} == {tuple(recipe_keys())}
+
+
+def test_runs_of_before_are_listed_without_a_warning(clnr):
+    RunCache().path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(OLD_CACHE, RunCache().path)
+    ended = clnr("runs")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.count("toy") == 3
+    assert "teleport" not in ended.out

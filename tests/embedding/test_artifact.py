@@ -283,7 +283,7 @@ def test_a_folder_of_before_there_were_digests_loads():
     assert back.losses[0] == pytest.approx(3.42286825)
     assert back.table_graph.classes == ("x", "y", "z")
     assert back.table_graph.columns.column_names == ["id", "age", "kind", "label"]
-    assert OWNED_FILES.foreign(OLD / "folder") is None
+    assert OWNED_FILES.find_foreign(OLD / "folder") is None
 
 
 def test_a_folder_of_the_version_before_opens_and_can_be_used(tmp_path):
@@ -416,13 +416,13 @@ def test_features_of_any_number_take_no_memory_without_weights(tmp_path):
 
 
 def test_a_folder_is_ours_by_its_content(tmp_path):
-    assert OWNED_FILES.foreign(saved(fitted(), tmp_path)) is None
+    assert OWNED_FILES.find_foreign(saved(fitted(), tmp_path)) is None
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / NODES).write_bytes(b"my own table")
-    assert OWNED_FILES.foreign(mine) == NODES
+    assert OWNED_FILES.find_foreign(mine) == NODES
     (mine / RECIPE).write_text("[soup]\nwater = 1\n")
-    assert OWNED_FILES.foreign(mine) == NODES
+    assert OWNED_FILES.find_foreign(mine) == NODES
 
 
 def test_a_pickle_is_refused_and_never_run(tmp_path):

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
+import pytest
 import torch
 
-from clnr.engine import unit_rows
+from clnr.engine import Mask, View, unit_rows
+from tests.conftest import tiny
+from tests.engine.conftest import EVERY, FUSED, KEY
 
 
 def test_unit_rows():
@@ -18,3 +24,46 @@ def test_unit_rows():
 def test_gradient_of_unit_rows():
     z = torch.tensor(np.random.default_rng(0).standard_normal((5, 3)), requires_grad=True)
     assert torch.autograd.gradcheck(unit_rows, (z,))
+
+
+@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
+def test_a_function_of_each_view_with_gradients_added_up(engine):
+    graph = tiny()
+    device_graph = engine.to_device(graph)
+    views = [View(device_graph), View(device_graph, mask=Mask(KEY, 0.5)), View(device_graph)]
+    weight = torch.ones(graph.num_features, 2, device=engine.device, requires_grad=True)
+    nodes = torch.tensor([3, 1], device=engine.device)
+
+    def rows(operators, parameters, index):
+        assert operators.view is views[index]
+        return (index + 1) * operators.project(parameters["weight"]).index_select(0, nodes)
+
+    results = engine.map_views(rows, views, {"weight": weight}, nodes)
+    features = [engine.operators(view).features.index_select(0, nodes) for view in views]
+    for index, (got, x) in enumerate(zip(results, features, strict=True)):
+        torch.testing.assert_close(got, (index + 1) * x @ weight, rtol=1e-4, atol=1e-4)
+    (gradient,) = torch.autograd.grad(sum(each.sum() for each in results), weight)
+    expected = sum((index + 1) * x.sum(0) for index, x in enumerate(features))
+    torch.testing.assert_close(gradient, expected[:, None].expand(-1, 2), rtol=1e-4, atol=1e-4)
+
+
+_WITHOUT_TRITON = """
+import sys
+import torch
+from clnr.engine import Reference
+from clnr.methods import METHODS
+from clnr.methods.recipe import Recipe
+from clnr.nn.objectives import StepContext
+from tests.conftest import tiny
+
+engine = Reference(torch.device("cpu"))
+for name in ("CLNR", "BGRL", "MVGRL", "GRACE"):
+    model, graph = METHODS[name].build(Recipe(hidden=4, dimension=3, sampled_nodes=5)), tiny()
+    parameters = {key: value.requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
+    model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5)).backward()
+assert "clnr.engine.triton" not in sys.modules
+"""
+
+
+def test_the_reference_runs_no_kernel():
+    subprocess.run([sys.executable, "-c", _WITHOUT_TRITON], check=True)

@@ -14,7 +14,7 @@ module = importlib.import_module("clnr.engine.cpu")
 
 
 def test_without_numba_it_works_slower_and_says_so(monkeypatch):
-    monkeypatch.setattr(module, "loops", lambda: None)
+    monkeypatch.setattr(module, "numba_kernels", lambda: None)
     with pytest.warns(UserWarning, match="numba cannot be used"):
         engine = cpu()
     assert isinstance(engine, TorchEngine)
@@ -23,11 +23,11 @@ def test_without_numba_it_works_slower_and_says_so(monkeypatch):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 50])
 def test_every_row_is_done_once_however_many_threads(threads):
-    start = np.array([0, 0, 7, 7, 900, 901, 901])
+    indptr = np.array([0, 0, 7, 7, 900, 901, 901])
     before, seen = torch.get_num_threads(), []
     torch.set_num_threads(threads)
     try:
-        numba_kernels.shared(start, lambda low, high: seen.extend(range(low, high)))
+        numba_kernels.shared(indptr, lambda low, high: seen.extend(range(low, high)))
         numba_kernels.shared(np.zeros(1, np.int64), lambda low, high: pytest.fail("there are no rows"))
     finally:
         torch.set_num_threads(before)

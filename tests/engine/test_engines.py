@@ -239,13 +239,15 @@ def test_what_a_graph_gives_once_is_made_once():
     assert calls == [1]
 
 
-def test_a_pattern_and_its_transpose_are_the_matrix():
+def test_a_sparse_matrix_and_its_transpose_are_the_matrix():
     matrix = sp.csr_array(np.where(random(5, 7) > 0.3, random(5, 7, seed=3), 0).astype(np.float32))
     made = to_sparse_matrix(matrix, torch.device("cpu"))
-    forth = sp.csr_array((made.values, made.columns, made.start), shape=made.shape)
-    back = sp.csr_array((made.values[made.order], made.transposed_columns, made.transposed_start), shape=made.shape[::-1])
-    np.testing.assert_array_equal(forth.toarray(), matrix.toarray())
-    np.testing.assert_array_equal(back.toarray(), matrix.toarray().T)
+    forward = sp.csr_array((made.values, made.columns, made.indptr), shape=made.shape)
+    transposed = sp.csr_array(
+        (made.values[made.order], made.transposed_columns, made.transposed_indptr), shape=made.shape[::-1]
+    )
+    np.testing.assert_array_equal(forward.toarray(), matrix.toarray())
+    np.testing.assert_array_equal(transposed.toarray(), matrix.toarray().T)
     np.testing.assert_array_equal(made.rows.numpy(), np.nonzero(matrix.toarray())[0])
 
 
@@ -304,8 +306,8 @@ def test_products_are_those_of_the_weight_that_was_given_and_of_none_before(engi
     """Also of weights that are freed at once, in whose place the next one may come to lie."""
     graph = tiny(sparse=sparse)
     device_graph = engine.to_device(graph)
-    beside = engine.lanes(device_graph, 2)
-    operators = [engine.operators(View(device_graph), beside, index) for index in range(2)]
+    streams = engine.streams(device_graph, 2)
+    operators = [engine.operators(View(device_graph), streams) for _ in range(2)]
     x = torch.tensor(graph.features.toarray() if sparse else graph.features)
     for number in range(20):
         for each in operators:

@@ -52,10 +52,10 @@ from clnr.engine import choose
 from clnr.support.memory import MemoryMeter
 engine = choose({device!r})
 rows = torch.nn.functional.normalize(torch.randn(2 * {nodes}, {width}, device=engine.device)).requires_grad_()
-engine.contrast(rows[:64], 0.5).backward()
+engine.nt_xent(rows[:64], 0.5).backward()
 before = MemoryMeter(engine.device).peak()
 meter = MemoryMeter(engine.device)
-engine.contrast(rows, 0.5).backward()
+engine.nt_xent(rows, 0.5).backward()
 print(meter.peak() - (before if engine.device.type == "cpu" else 0))
 """
 

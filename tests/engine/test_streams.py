@@ -1,65 +1,168 @@
 from __future__ import annotations
 
+import functools
 import weakref
+from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import torch
 
-from clnr.engine import Lanes, own_stream, recorded
-from clnr.engine.streams import Same
+from clnr.engine import Reference, View
+from clnr.engine.streams import IdentityKey, Streams, capture, own_stream
+from tests.conftest import tiny
 
 
-def test_without_a_gpu_all_lanes_are_here():
+def test_without_a_gpu_all_streams_run_in_place():
     made = []
-    with Lanes(torch.device("cpu"), 3) as lanes:
+    with Streams(torch.device("cpu"), 3) as streams:
         for index in range(3):
-            with lanes.lane(index):
-                made.append(lanes.once("it", lambda: object()))
-    lanes.used(torch.zeros(1))
+            with streams.stream(index):
+                made.append(streams.once("it", lambda: object()))
+    streams.record(torch.zeros(1))
     assert made[0] is made[1] is made[2]
 
 
 def test_a_key_is_the_same_only_for_the_very_same_objects_and_holds_them():
     one, equal = torch.zeros(2), torch.zeros(2)
-    assert Same(one, None) == Same(one, None)
-    assert hash(Same(one)) == hash(Same(one))
-    assert Same(one) not in (Same(equal), Same(one, None), Same(), one, id(one))
+    assert IdentityKey(one, None) == IdentityKey(one, None)
+    assert hash(IdentityKey(one)) == hash(IdentityKey(one))
+    assert IdentityKey(one) not in (IdentityKey(equal), IdentityKey(one, None), IdentityKey(), one, id(one))
     held = weakref.ref(one)
-    kept = {Same(one): "made"}
+    kept = {IdentityKey(one): "made"}
     del one
     assert held() is not None
     kept.clear()
     assert held() is None
 
 
+class FakeStream:
+    def __init__(self, name, log):
+        self.name, self.stream_id, self._log = name, name, log
+
+    def wait_stream(self, other):
+        self._log.append(f"{self.name} waits for {other.name}")
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch):
+    """A log of what streams wait for, with the current one at its end, on a machine that may have no GPU."""
+    log, current = [], []
+    current.append(FakeStream("main", log))
+    names = iter("abcdef")
+
+    @contextmanager
+    def entered(stream):
+        current.append(stream)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: current[-1])
+    monkeypatch.setattr(torch.cuda, "stream", entered)
+    made = functools.cache(lambda device, main, index: FakeStream(next(names), log))
+    monkeypatch.setattr("clnr.engine.streams._stream", made)
+    return lambda *news: log.extend(f"{current[-1].name}: {each}" for each in news) or log
+
+
+def test_streams_wait_for_the_current_one_when_they_part_and_when_something_is_shared(fake_cuda):
+    with Streams(torch.device("cuda"), 2) as streams:
+        with streams.stream(0):
+            fake_cuda("work")
+            streams.once("it", lambda: fake_cuda("made"))
+        with streams.stream(1):
+            streams.once("it", lambda: fake_cuda("made twice"))
+            fake_cuda("work")
+    assert fake_cuda("done") == [
+        *("a waits for main", "b waits for main", "a: work", "main: made", "a waits for main", "b waits for main"),
+        *("b: work", "main waits for a", "main waits for b", "main: done"),
+    ]
+
+
+class SideBySide(Reference):
+    """Plain, with a stream for each view."""
+
+    def __init__(self, log):
+        super().__init__(torch.device("cpu"))
+        self._log = log
+
+    def streams(self, device_graph, count):
+        return Streams(torch.device("cuda"), count)
+
+    def prepare(self, view):
+        self._log("prepared")
+
+    def operators(self, view, streams=None):
+        self._log("operators")
+        return super().operators(view, streams)
+
+
+class Nodes:
+    def __init__(self):
+        self.read_by = []
+
+    def record_stream(self, stream):
+        self.read_by.append(stream.name)
+
+
+def test_each_view_has_its_stream_and_what_views_share_is_made_before(fake_cuda):
+    engine, nodes = SideBySide(fake_cuda), Nodes()
+    views = [View(engine.to_device(tiny()))] * 2
+    weight = torch.ones(2)
+    engine.map_views(lambda operators, parameters, index: fake_cuda(f"view {index}"), views, {"weight": weight}, nodes)
+    part, join = ["a waits for main", "b waits for main"], ["main waits for a", "main waits for b"]
+    assert fake_cuda() == [
+        *("main: prepared", "main: prepared"),
+        *(*part, "a: operators", "b: operators", *join),
+        *(*part, "a: view 0", "b: view 1", *join),
+    ]
+    assert nodes.read_by == ["a", "b"]
+
+
 @pytest.mark.gpu
 class TestOnTheGPU:
-    def test_lanes_start_where_the_stream_is_and_it_waits_for_them(self, cuda):
+    def test_streams_wait_for_the_current_one_and_it_waits_for_them(self, cuda):
         with own_stream(cuda):
             for _ in range(20):
                 x = torch.zeros(1 << 22, device=cuda)
                 for _ in range(20):
                     x += 1
                 parts = []
-                with Lanes(cuda, 4) as lanes:
+                with Streams(cuda, 4) as streams:
                     for index in range(4):
-                        with lanes.lane(index):
-                            shared = lanes.once("double", lambda x=x: x * 2)
-                            lanes.used(x)
+                        with streams.stream(index):
+                            shared = streams.once("double", lambda x=x: x * 2)
+                            streams.record(x)
                             parts.append(shared + x + index)
                 assert [float(part.mean()) for part in parts] == [60, 61, 62, 63]
 
-    def test_what_is_recorded_is_done_anew_each_time(self, cuda):
+    def test_captured_work_is_done_anew_at_each_replay(self, cuda):
         total, added = torch.zeros(3, device=cuda), torch.ones(3, device=cuda)
 
         def work():
-            with Lanes(cuda, 2) as lanes, lanes.lane(1):
+            with Streams(cuda, 2) as streams, streams.stream(1):
                 total.add_(added)
             return total * 2
 
         with own_stream(cuda):
             work()
-            play = recorded(work)
-            seen = [play().clone() for _ in range(3)]
+            replay = capture(work)
+            seen = [replay().clone() for _ in range(3)]
         torch.cuda.synchronize()
         assert [each.tolist() for each in seen] == [[4.0] * 3, [6.0] * 3, [8.0] * 3]
+
+    def test_an_engine_captures_steps_side_by_side(self, cuda):
+        engine, totals = Reference(cuda), [torch.zeros(3, device=cuda) for _ in range(3)]
+        steps = [partial(total.add_, index + 1) for index, total in enumerate(totals)]
+        assert engine.cuda_graphs
+        with engine.own_stream():
+            assert all(engine.runs_without_sync(step) for step in steps)
+            replay = engine.capture(steps)
+            for _ in range(4):
+                replay()
+        torch.cuda.synchronize()
+        assert [total.tolist() for total in totals] == [[5.0] * 3, [10.0] * 3, [15.0] * 3]
+
+    def test_a_step_that_waits_is_found(self, cuda):
+        with own_stream(cuda):
+            assert not Reference(cuda).runs_without_sync(lambda: torch.ones((), device=cuda).item())
+        assert torch.cuda.get_sync_debug_mode() == 0

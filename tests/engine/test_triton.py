@@ -61,7 +61,7 @@ def compressed(a, weighted=True):
 
 
 def kept(a, drop, transposed=False):
-    """Which entries of a dense matrix a rule keeps, by ``chance`` itself."""
+    """Which entries of a dense matrix a rule keeps, by ``rng`` itself."""
     rows, columns = (torch.tensor(index) for index in np.indices(a.shape))
     key = drop.key
     if key.word is not None:
@@ -106,14 +106,14 @@ def test_what_is_left_under_every_drop(name, drop):
     h = random(a.shape[1], 7)
     for transposed in (False, True):
         dense = a.toarray() * kept(a, rule, transposed)
-        thin, sums = kernels.drop_entries(compressed(a), rule, transposed)
+        remaining, sums = kernels.drop_entries(compressed(a), rule, transposed)
         near(sums, dense.sum(1), scale=5)
-        near(kernels.multiply(thin, put(h)), dense @ h, scale=5)
-        assert int((thin.end - thin.begin).sum()) == np.count_nonzero(dense)
+        near(kernels.multiply(remaining, put(h)), dense @ h, scale=5)
+        assert int((remaining.end - remaining.begin).sum()) == np.count_nonzero(dense)
     ones = (a.toarray() != 0) * kept(a, rule)
-    thin, sums = kernels.drop_entries(compressed(a, weighted=False), rule)
+    remaining, sums = kernels.drop_entries(compressed(a, weighted=False), rule)
     assert sums.tolist() == ones.sum(1).tolist()
-    near(kernels.multiply(thin, put(h)), ones @ h, scale=5)
+    near(kernels.multiply(remaining, put(h)), ones @ h, scale=5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -172,10 +172,10 @@ def test_the_transposed_product_is_the_adjoint(name, drop):
         order.sort_indices()
         turned = rule._replace(threshold=rule.threshold[put(order.data - 1, torch.int64)])
     h, g = random(a.shape[1], 3), random(a.shape[0], 3, seed=7)
-    forth = kernels.multiply(kernels.drop_entries(compressed(a), rule)[0], put(h)).cpu().double().numpy()
+    forward = kernels.multiply(kernels.drop_entries(compressed(a), rule)[0], put(h)).cpu().double().numpy()
     behind, sums = kernels.drop_entries(compressed(back), turned, transposed=True)
     adjoint = kernels.multiply(behind, put(g)).cpu().double().numpy()
-    assert (forth * g).sum() == pytest.approx((h * adjoint).sum(), rel=1e-4, abs=1e-4)
+    assert (forward * g).sum() == pytest.approx((h * adjoint).sum(), rel=1e-4, abs=1e-4)
     near(sums, (a.toarray() * kept(a, rule)).sum(0), scale=5)
 
 
@@ -242,7 +242,7 @@ def test_standardised_columns(shape):
     expected.backward(torch.tensor(g))
     parts = [put(each) for each in (z, variance, mean)]
     near(kernels.standardised(*parts), expected.detach().numpy())
-    for got, wanted in zip(kernels.standardised_back(put(g), *parts), exact, strict=True):
+    for got, wanted in zip(kernels.standardised_backward(put(g), *parts), exact, strict=True):
         near(got, wanted.grad.numpy(), scale=20)
 
 
@@ -336,8 +336,8 @@ def test_repeated_calls_are_bit_equal():
     def outcome():
         loss = kernels.nt_xent(rows, 0.2)
         (slope,) = torch.autograd.grad(loss, rows)
-        thin, sums = kernels.drop_entries(structure, drops(a)["some"])
-        return [kernels.multiply(thin, h), sums, kernels.column_sums(p, 1.0), loss, slope]
+        remaining, sums = kernels.drop_entries(structure, drops(a)["some"])
+        return [kernels.multiply(remaining, h), sums, kernels.column_sums(p, 1.0), loss, slope]
 
     for one, other in zip(outcome(), outcome(), strict=True):
         assert torch.equal(one, other)

@@ -54,9 +54,9 @@ def paper_rule(seen):
     return best_test
 
 
-@pytest.mark.parametrize(("together", "logits"), [(1, 1 << 24), (7, 1 << 24), (100, 1), (100, 1 << 24), (1000, 1)])
-def test_both_protocols_follow_their_rules(blobs, parallel_seeds, logits, monkeypatch):
-    monkeypatch.setattr(linear_probe, "_TOGETHER", parallel_seeds)
+@pytest.mark.parametrize(("steps", "logits"), [(1, 1 << 24), (7, 1 << 24), (100, 1), (100, 1 << 24), (1000, 1)])
+def test_both_protocols_follow_their_rules(blobs, steps, logits, monkeypatch):
+    monkeypatch.setattr(linear_probe, "_STEPS_AT_ONCE", steps)
     monkeypatch.setattr(linear_probe, "_LOGITS", logits)
     seen = traces(*blobs, SPLIT, **NUMBERS)
     got = probe(*blobs, SPLIT, **NUMBERS)
@@ -124,11 +124,11 @@ def test_many_at_once_are_each_what_they_are_alone(blobs, apart, monkeypatch):
     splits.append(Split(few, np.arange(60, 90), np.arange(90, N)))
     tasks = [Task(z * scale, split, 0.01 * scale, 1e-3 / scale) for scale, split in enumerate(splits, 1)]
     tasks.append(Task(z[:, :7], SPLIT, 0.02, 0.0))
-    parallel_seeds = probes(tasks, labels, 150)
-    for task, got in zip(tasks, parallel_seeds, strict=True):
+    found = probes(tasks, labels, 150)
+    for task, got in zip(tasks, found, strict=True):
         alone = probe(task.z, labels, task.split, 150, task.learning_rate, task.weight_decay)
         assert got == alone
-    assert len({each.strict for each in parallel_seeds}) > 3
+    assert len({each.strict for each in found}) > 3
 
 
 def test_it_does_not_ask_the_caller_for_gradients(blobs):

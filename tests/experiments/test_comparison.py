@@ -107,7 +107,7 @@ def test_compare_gives_what_run_gives_and_both_use_one_record(clnr):
     assert compared["methods"][1]["strict"]["runs"] == scores
     assert len(RunCache().runs()) == 6
     alone = clnr("run", "GRACE", "toy", "--seeds", "2", "--device", "cpu", *SET, "--json")
-    assert "2 of 2 from the record" in alone.err
+    assert "2 of 2 from the run cache" in alone.err
     assert only_json(alone)["strict"]["runs"] == scores
     assert len(RunCache().runs()) == 6
 

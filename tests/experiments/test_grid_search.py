@@ -12,7 +12,7 @@ from clnr.errors import DataError, RecipeError, TrainingError, UnknownName
 from clnr.experiments import grid_search
 from clnr.experiments.grid_search import Trial, best_first, grid, hide_test_labels, try_all
 from clnr.experiments.run_cache import RunCache
-from clnr.experiments.runner import Session
+from clnr.experiments.runner import Runner
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.support.progress import Bar
@@ -23,8 +23,8 @@ from tests.experiments.test_run_cache import made
 QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
 
-def session(seeds=2):
-    return Session(seeds, cpu(), RunCache(), again=True, bar=Bar(None, quiet=True))
+def runner(seeds=2):
+    return Runner(seeds, cpu(), RunCache(), rerun=True, bar=Bar(None, quiet=True))
 
 
 def tried(*given):
@@ -40,11 +40,11 @@ def trials(*over):
 
 def test_a_grid_is_all_combinations_in_the_order_given():
     assert grid(["epochs=3"]) == [{"epochs": 3}]
-    assert grid(["epochs=3,5", "mask=columns,elements"]) == [
-        {"epochs": 3, "mask": "columns"},
-        {"epochs": 3, "mask": "elements"},
-        {"epochs": 5, "mask": "columns"},
-        {"epochs": 5, "mask": "elements"},
+    assert grid(["epochs=3,5", "feature_mask_mode=columns,elements"]) == [
+        {"epochs": 3, "feature_mask_mode": "columns"},
+        {"epochs": 3, "feature_mask_mode": "elements"},
+        {"epochs": 5, "feature_mask_mode": "columns"},
+        {"epochs": 5, "feature_mask_mode": "elements"},
     ]
     assert grid([" temperature = 0.5 , 1 "]) == [{"temperature": 0.5}, {"temperature": 1.0}]
     assert len(grid(["epochs=1,2,3", "layers=1,2", "temperature=1,2,3,4"])) == 24
@@ -99,7 +99,7 @@ def permuted(graph, seeds=1):
 @pytest.mark.parametrize("method", ["CLNR", "GCN", "Raw"])
 def test_test_labels_change_nothing_in_a_search(method):
     graph, over = tiny(60, 150), trials("layers=1,2", "feature_mask=0,0.5")
-    found = [tried(session(), METHODS[method], each, over) for each in (graph, permuted(graph, 2))]
+    found = [tried(runner(), METHODS[method], each, over) for each in (graph, permuted(graph, 2))]
     timeless = [[dataclasses.asdict(trial) for trial in each] for each in found]
     for trial in (trial for each in timeless for trial in each):
         for run in trial["runs"]:
@@ -109,7 +109,7 @@ def test_test_labels_change_nothing_in_a_search(method):
 
 
 def test_nothing_of_a_search_is_kept_in_the_record():
-    tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
+    tried(runner(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
     assert RunCache().runs() == []
 
 
@@ -129,8 +129,8 @@ def test_trials_are_in_the_order_of_mean_validation_accuracy_the_first_of_equals
         asked.append((recipe.layers, seed, graph.labels.min()))
         return made(seed, validation=scores[recipe.layers][seed], strict=100 - scores[recipe.layers][seed])
 
-    monkeypatch.setattr(Session, "run", scripted)
-    found = tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2,3,4,5"))
+    monkeypatch.setattr(Runner, "run", scripted)
+    found = tried(runner(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2,3,4,5"))
     assert [trial.changes["layers"] for trial in found] == [2, 4, 1, 3, 5]
     assert sorted(asked) == [(layers, seed, -1) for layers in range(1, 6) for seed in range(2)]
 
@@ -153,15 +153,15 @@ def test_a_trial_that_failed_tells_why_and_nothing_else_of_it():
 
 
 def test_training_that_stops_fails_its_trial_alone_which_comes_last(monkeypatch):
-    run = Session.run
+    run = Runner.run
 
     def stops(self, method, graph, seed, recipe, remark):
         if recipe.layers == 2 and seed == 1:
             raise TrainingError("the loss became nan")
         return run(self, method, graph, seed, recipe)
 
-    monkeypatch.setattr(Session, "run", stops)
-    found = tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=2,1,3"))
+    monkeypatch.setattr(Runner, "run", stops)
+    found = tried(runner(), METHODS["CLNR"], tiny(60, 150), trials("layers=2,1,3"))
     assert {trial.changes["layers"] for trial in found[:2]} == {1, 3}
     assert all(len(trial.runs) == 2 and trial.failure is None for trial in found[:2])
     assert found[2] == Trial({"layers": 2}, QUICK.but(layers=2), (), "the loss became nan")
@@ -170,7 +170,7 @@ def test_training_that_stops_fails_its_trial_alone_which_comes_last(monkeypatch)
 def test_a_recipe_under_which_training_breaks_is_a_trial_that_failed():
     deep = QUICK.but(layers=64, hidden=64, dimension=64, epochs=1)
     rates = [Trial({"learning_rate": rate}, deep.but(learning_rate=rate)) for rate in (1.0, 1e-6)]
-    right, failed = tried(session(1), METHODS["CLNR"], tiny(60, 150), rates)
+    right, failed = tried(runner(1), METHODS["CLNR"], tiny(60, 150), rates)
     assert (right.changes, right.failure) == ({"learning_rate": 1e-6}, None)
     assert "not finite" in failed.failure
 
@@ -181,21 +181,21 @@ def test_a_trial_that_is_never_right_comes_before_one_that_failed(monkeypatch):
             raise TrainingError("the loss became nan")
         return made(seed, validation=0)
 
-    monkeypatch.setattr(Session, "run", scripted)
-    found = tried(session(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
+    monkeypatch.setattr(Runner, "run", scripted)
+    found = tried(runner(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
     assert [trial.changes["layers"] for trial in found] == [2, 1]
 
 
 def test_what_is_no_failure_of_training_ends_the_search():
     with pytest.raises(DataError, match="no labels"):
-        tried(session(), METHODS["CLNR"], tiny().without_labels(), trials("layers=1,2"))
+        tried(runner(), METHODS["CLNR"], tiny().without_labels(), trials("layers=1,2"))
 
 
 def test_validation_is_what_an_ordinary_run_would_say():
     """The same split, seed and recipe: blind or not, the probe validates alike."""
     graph = tiny(100, 250)
-    (trial,) = tried(session(1), METHODS["CLNR"], graph, [Trial({}, QUICK)])
-    assert trial.validation["runs"] == [grid_search.Session.run(session(1), METHODS["CLNR"], graph, 0, QUICK).validation]
+    (trial,) = tried(runner(1), METHODS["CLNR"], graph, [Trial({}, QUICK)])
+    assert trial.validation["runs"] == [grid_search.Runner.run(runner(1), METHODS["CLNR"], graph, 0, QUICK).validation]
 
 
 # -- the command -----------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
             raise TrainingError("the loss became nan")
         return made(seed)
 
-    monkeypatch.setattr(Session, "run", stops)
+    monkeypatch.setattr(Runner, "run", stops)
     words = ["search", "--grid", "learning_rate=10,0.001", "--seeds", "1", "--device", "cpu"]
     right, failed = only_json(clnr(*words, "--json"))
     assert (right["changes"], right["failure"]) == ({"learning_rate": 0.001}, None)
@@ -267,7 +267,7 @@ def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
         (["--grid", "epochs=1", "--grid", "epochs=2"], "--grid names epochs twice"),
         (["--grid", "epochs=1,2", "--seeds", "0"], "--seeds must be at least 1, not 0"),
         (["--grid", "epochs=1,2", "--device", "gpu"], "unknown device 'gpu'"),
-        (["--grid", "mask=columns,rows"], "unknown value of mask 'rows'"),
+        (["--grid", "feature_mask_mode=columns,rows"], "unknown value of feature_mask_mode 'rows'"),
         (["--grid", "temperature=0.5,0"], "temperature must be from 0.001"),
         (["cora", "--grid", "epochs=1"], "'cora' is a data set; the method comes first"),
         (["clrn", "--grid", "epochs=1"], "unknown method 'clrn'"),
@@ -283,12 +283,12 @@ def test_a_search_that_is_stopped_does_not_promise_a_record_that_it_does_not_kee
     def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Session, "run", stop)
+    monkeypatch.setattr(Runner, "run", stop)
     ended = clnr("search", "--grid", "epochs=1,2", "--device", "cpu")
     assert ended.code == 130
     assert ended.out == ""
     assert "stopped after 0 of 2 trials" in ended.err
-    assert "in the record" not in ended.err
+    assert "in the run cache" not in ended.err
 
 
 def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
@@ -297,7 +297,7 @@ def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
             raise KeyboardInterrupt
         return made(seed, validation=70 + recipe.epochs)
 
-    monkeypatch.setattr(Session, "run", stops)
+    monkeypatch.setattr(Runner, "run", stops)
     ended = clnr("search", "--grid", "epochs=1,2,3", "--seeds", "1", "--device", "cpu", "--json")
     assert ended.code == 130
     assert [each["validation"]["mean"] for each in json.loads(ended.out)] == [72, 71]
@@ -306,6 +306,6 @@ def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
 
 def test_the_bar_names_the_trial(monkeypatch):
     asked = []
-    monkeypatch.setattr(Session, "run", lambda self, method, graph, seed, recipe, remark: asked.append(remark) or made(seed))
-    tried(session(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "mask=elements"))
+    monkeypatch.setattr(Runner, "run", lambda self, method, graph, seed, recipe, remark: asked.append(remark) or made(seed))
+    tried(runner(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "mask=elements"))
     assert asked == ["layers=1, mask=elements", "layers=2, mask=elements"]

@@ -42,7 +42,7 @@ def test_same_seed_same_bits_whatever_ran_between(method, threads):
 
 
 def test_a_name_is_as_good_as_the_thing():
-    by_name = run("clnr", "Embedded", 1, recipe=QUICK, device="cpu")
+    by_name = run("clnr", "Toy", 1, recipe=QUICK, device="cpu")
     assert measures(by_name) == measures(run(CLNR, load("toy"), 1, recipe=QUICK, device="cpu"))
     assert (by_name.method, by_name.dataset, by_name.seed) == ("CLNR", "toy", 1)
     assert by_name.recipe == QUICK.to_dict()
@@ -56,7 +56,7 @@ def test_a_name_is_as_good_as_the_thing():
 def embeddings(monkeypatch):
     """Makes a run and returns its embedding, parameters and result."""
     seen = []
-    module = importlib.import_module("clnr.run")
+    module = importlib.import_module("clnr.experiments.run")
     learn = module._learn
 
     def kept(*arguments, **more):
@@ -134,7 +134,7 @@ def test_a_supervised_method_needs_validation_nodes_of_a_class_that_it_learns():
     labels = np.repeat([0, 1], [10, 20])
     split = Split(np.arange(5), np.arange(10, 15), np.arange(15, 30))
     graph = Graph.from_edges([0], [1], np.eye(30), undirected=True, labels=labels, split=split)
-    with pytest.raises(DataError, match="no validation node of a class that is among the training nodes"):
+    with pytest.raises(DataError, match="no validation node of a class that a training node has"):
         run("GCN", graph, recipe=QUICK, device="cpu")
 
 
@@ -153,7 +153,7 @@ def test_a_supervised_method_embeds_what_run_evaluates_and_needs_labels(method, 
     graph = tiny(60, 150)
     z, *_ = embeddings(method, graph, QUICK)
     np.testing.assert_array_equal(embed(method, graph, 1, recipe=QUICK, device="cpu"), z.numpy())
-    with pytest.raises(DataError, match="has no labels, and a supervised method is taught by them"):
+    with pytest.raises(DataError, match="has no labels, which a supervised method needs"):
         embed(method, graph.without_labels(), 1, recipe=QUICK, device="cpu")
 
 
@@ -324,7 +324,7 @@ def test_many_seeds_are_refused_at_once_not_at_the_first_run():
 
 
 def test_noise_is_trained_with_and_not_embedded(monkeypatch):
-    module = importlib.import_module("clnr.run")
+    module = importlib.import_module("clnr.experiments.run")
     training_graphs, whole = {}, module.fit_all
 
     def fit_all(model, recipe, starts, progress, checkpoint):
@@ -332,7 +332,7 @@ def test_noise_is_trained_with_and_not_embedded(monkeypatch):
         return whole(model, recipe, starts, progress)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
-    monkeypatch.setattr(type(cpu()), "together", 2)
+    monkeypatch.setattr(type(cpu()), "parallel_seeds", 2)
     graph = tiny()
     quick = recipe_for(CLNR, "toy").but(epochs=2, hidden=8, dimension=4, edge_noise=0.5)
     z = embed(CLNR, graph, 1, recipe=quick, device="cpu")
@@ -348,7 +348,7 @@ def test_noise_is_trained_with_and_not_embedded(monkeypatch):
 
 
 def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch):
-    module = importlib.import_module("clnr.run")
+    module = importlib.import_module("clnr.experiments.run")
     asked, whole = [], module.fit_all
 
     def fit_all(model, recipe, starts, progress, checkpoint):
@@ -358,7 +358,7 @@ def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch)
         return whole(model, recipe, starts, progress)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
-    monkeypatch.setattr(type(cpu()), "together", 8)
+    monkeypatch.setattr(type(cpu()), "parallel_seeds", 8)
     quick = recipe_for(CLNR, "toy").but(epochs=1, hidden=8, dimension=4, probe_steps=2)
     made = list(runs(CLNR, "toy", range(5), recipe=quick, device="cpu"))
     assert [run.seed for run in made] == [0, 1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""The record of runs: nothing lost, nothing half written, and a clear error where it cannot be used."""
+"""The run cache: nothing lost, nothing half written, and a clear error where it cannot be used."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def made(seed: int = 0, **changes) -> Run:
         "engine": "cpu",
         "precision": "float32",
         "content": "c" * 64,
-        "recipe": {"epochs": seed, "drop": "pairs", "learning_rate": 1e-3},
+        "recipe": {"epochs": seed, "edge_drop_mode": "pairs", "learning_rate": 1e-3},
         "versions": {"clnr": "0.1.0", "code": "0123456789abcdef"},
         "machine": "a processor, ½ core",
         "seconds": 0.1 + 0.2,
@@ -87,7 +87,7 @@ def test_another_key_is_not_found(run_cache):
 
 def test_of_runs_with_the_same_key_the_latest_counts_and_all_are_kept(run_cache):
     for seed in range(3):
-        run_cache.add("key", made(seed), again=True)
+        run_cache.add("key", made(seed), rerun=True)
     assert run_cache.find("key") == made(2)
     assert [run.seed for _, run in run_cache.runs()] == [0, 1, 2]
 
@@ -100,7 +100,7 @@ def test_a_run_that_is_there_is_not_written_twice_unless_it_has_more_or_was_to_b
     run_cache.add("key", made(extra_metrics={"clusters": {}, "time": {}}))
     run_cache.add("key", made(extra_metrics={"clusters": {}}))
     assert [sorted(run.extra_metrics) for _, run in run_cache.runs()] == [[], ["time"], ["clusters", "time"]]
-    run_cache.add("key", made(1), again=True)
+    run_cache.add("key", made(1), rerun=True)
     assert run_cache.find("key") == made(1)
 
 
@@ -150,18 +150,18 @@ def test_preparing_keeps_what_is_there_and_does_not_grow_each_time(several):
     assert len(several.runs()) == 5
 
 
-def test_preparing_makes_an_empty_record(run_cache):
+def test_preparing_makes_an_empty_run_cache(run_cache):
     run_cache.prepare()
     assert run_cache.path.is_file()
     assert run_cache.runs() == []
 
 
-def test_without_a_path_the_record_is_under_clnr_home(home):
+def test_without_a_path_the_run_cache_is_under_clnr_home(home):
     RunCache().add("key", made())
     assert (home / "state" / "runs.sqlite").is_file()
 
 
-# -- records of an older form -----------------------------------------------------------------------------------------------
+# -- run caches of an older form -----------------------------------------------------------------------------------------------
 
 FORM_1 = (
     *("method", "dataset", "seed", "strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
@@ -170,7 +170,7 @@ FORM_1 = (
 )
 FORMS = {1: FORM_1, 2: (*FORM_1, "epochs"), 3: (*FORM_1, "epochs", "together")}
 OLD = [
-    made(0, recipe={"epochs": 50, "drop": "pairs"}, epochs=50),
+    made(0, recipe={"epochs": 50, "edge_drop_mode": "pairs"}, epochs=50),
     made(1, recipe={"epochs": 7}, epochs=7),
     made(2, method="Raw", recipe={"epochs": 50}, epoch_ms=None, epochs=0),
     made(3, recipe={"epochs": 0}, epoch_ms=None, epochs=0),
@@ -178,14 +178,14 @@ OLD = [
 
 
 def earlier(run_cache: RunCache, number: int = 1) -> RunCache:
-    """A record as an earlier form had it."""
+    """A run cache as an earlier form had it."""
     names = FORMS[number]
     run_cache.path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(run_cache.path)) as base, base:
         base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(names)})")
         base.execute("CREATE INDEX runs_key ON runs (key)")
         for run in OLD:
-            values = [getattr(run, name) for name in names]
+            values = [getattr(run, "parallel_seeds" if name == "together" else name) for name in names]
             values = [json.dumps(value) if isinstance(value, dict) else value for value in values]
             marks = ", ".join("?" * (len(values) + 2))
             row = [f"key {run.seed}", "2026-01-01T00:00:00+00:00", *values]
@@ -210,7 +210,7 @@ def test_earlier_forms_were_this_one_without_some_columns():
     assert set(FORMS[3]) == fields - {"extra_metrics", "parallel_seeds"} | {"together"}
 
 
-def test_reading_an_older_record_changes_nothing(old):
+def test_reading_an_older_run_cache_changes_nothing(old):
     before = old.path.read_bytes()
     assert [run for _, run in old.runs()] == OLD
     assert old.find("key 1") == OLD[1]
@@ -218,7 +218,7 @@ def test_reading_an_older_record_changes_nothing(old):
 
 
 @pytest.mark.parametrize("first", [lambda run_cache: run_cache.prepare(), lambda run_cache: run_cache.add("new", made(9))])
-def test_an_older_record_is_brought_up_to_date_by_whoever_writes_first(old, first):
+def test_an_older_run_cache_is_brought_up_to_date_by_whoever_writes_first(old, first):
     first(old)
     assert form(old) == 4
     assert [run for _, run in old.runs()][:4] == OLD
@@ -228,7 +228,7 @@ def test_an_older_record_is_brought_up_to_date_by_whoever_writes_first(old, firs
     assert old.find("newer") == made(10)
 
 
-def test_an_older_record_without_runs(run_cache):
+def test_an_older_run_cache_without_runs(run_cache):
     run_cache.path.parent.mkdir()
     with closing(sqlite3.connect(run_cache.path)) as base, base:
         base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(FORM_1)})")
@@ -252,7 +252,7 @@ def write_rows(path: Path, writer: int, count: int, barrier, old: Path) -> None:
     run_cache.add(f"{writer}", made(100 + writer))
 
 
-def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(run_cache, tmp_path):
+def test_two_processes_at_once_lose_nothing_in_a_new_run_cache_or_an_old_one(run_cache, tmp_path):
     earlier(RunCache(tmp_path / "old.sqlite"))
     old = RunCache(tmp_path / "old.sqlite")
     context = multiprocessing.get_context("spawn")
@@ -275,7 +275,7 @@ def test_two_processes_at_once_lose_nothing_in_a_new_record_or_an_old_one(run_ca
     assert sorted(run.seed for run in runs[4:]) == [100, 101]
 
 
-def test_many_may_bring_an_older_record_up_to_date_at_once(tmp_path):
+def test_many_may_bring_an_older_run_cache_up_to_date_at_once(tmp_path):
     with ThreadPoolExecutor(4) as pool:
         for number in range(10):
             run_cache = earlier(RunCache(tmp_path / f"{number}.sqlite"))
@@ -288,7 +288,7 @@ def test_many_may_bring_an_older_record_up_to_date_at_once(tmp_path):
 KILLED = """
 import json, os, random, signal, sys, time
 from pathlib import Path
-from clnr.experiments.run_cache import Record
+from clnr.experiments.run_cache import RunCache
 from tests.experiments.test_run_cache import made
 
 random.seed(0)
@@ -297,10 +297,10 @@ for round in range(int(sys.argv[2])):
     receive, send = os.pipe()
     child = os.fork()
     if not child:
-        record = Record(Path(sys.argv[1]))
-        record.prepare()
+        cache = RunCache(Path(sys.argv[1]))
+        cache.prepare()
         for seed in range(10**6):
-            record.add(f"{round}-{seed}", made(seed, dataset=f"round {round}"))
+            cache.add(f"{round}-{seed}", made(seed, dataset=f"round {round}"))
             os.write(send, b".")
     seen = len(os.read(receive, 1)) if round % 2 else 0
     time.sleep(random.random() * 0.08)
@@ -332,7 +332,7 @@ def test_a_writer_killed_at_any_moment_leaves_whole_rows_and_loses_none_that_it_
     assert run_cache.find("after") == made(5)
 
 
-def test_a_file_left_empty_by_a_kill_is_an_empty_record(run_cache):
+def test_a_file_left_empty_by_a_kill_is_an_empty_run_cache(run_cache):
     run_cache.path.parent.mkdir()
     run_cache.path.touch()
     assert run_cache.runs() == []
@@ -371,14 +371,14 @@ def assert_unusable(run_cache: RunCache, use) -> str:
 
 
 @WRITE
-def test_a_place_below_a_regular_file_is_a_record_error(tmp_path, use):
+def test_a_place_below_a_regular_file_is_a_run_cache_error(tmp_path, use):
     (tmp_path / "file").write_text("")
     assert_unusable(RunCache(tmp_path / "file" / "below" / "runs.sqlite"), use)
 
 
 @WRITE
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for this user")
-def test_a_read_only_folder_is_a_record_error_but_can_be_read(run_cache, use):
+def test_a_read_only_folder_is_a_run_cache_error_but_can_be_read(run_cache, use):
     run_cache.add("key", made())
     run_cache.path.chmod(0o444)
     run_cache.path.parent.chmod(0o555)
@@ -390,7 +390,7 @@ def test_a_read_only_folder_is_a_record_error_but_can_be_read(run_cache, use):
 
 
 @USE
-def test_a_folder_in_its_place_is_a_record_error(run_cache, use):
+def test_a_folder_in_its_place_is_a_run_cache_error(run_cache, use):
     run_cache.path.mkdir(parents=True)
     assert_unusable(run_cache, use)
 
@@ -399,7 +399,7 @@ def test_a_folder_in_its_place_is_a_record_error(run_cache, use):
 @pytest.mark.parametrize(
     "content", [b"garbage", b"SQLite format 3\0" + b"x" * 5000, b"\0" * 4096], ids=["text", "head", "zeros"]
 )
-def test_a_file_that_is_no_database_is_a_record_error_and_left_alone(run_cache, use, content):
+def test_a_file_that_is_no_database_is_a_run_cache_error_and_left_alone(run_cache, use, content):
     run_cache.path.parent.mkdir()
     run_cache.path.write_bytes(content)
     assert_unusable(run_cache, use)
@@ -407,7 +407,7 @@ def test_a_file_that_is_no_database_is_a_record_error_and_left_alone(run_cache, 
 
 
 @USE
-def test_a_record_of_a_newer_form_is_refused(run_cache, use):
+def test_a_run_cache_of_a_newer_form_is_refused(run_cache, use):
     run_cache.add("key", made())
     with closing(sqlite3.connect(run_cache.path)) as base:
         base.execute("PRAGMA user_version = 5")
@@ -415,7 +415,7 @@ def test_a_record_of_a_newer_form_is_refused(run_cache, use):
 
 
 @USE
-def test_a_truncated_record_is_a_record_error(run_cache, use):
+def test_a_truncated_run_cache_is_a_run_cache_error(run_cache, use):
     for seed in range(40):
         run_cache.add(f"{seed}", made(seed))
     content = run_cache.path.read_bytes()
@@ -445,7 +445,7 @@ BY_OTHERS = {
 
 @USE
 @pytest.mark.parametrize("statements", BY_OTHERS.values(), ids=BY_OTHERS)
-def test_a_database_that_is_no_record_is_an_error_and_left_alone(run_cache, use, statements):
+def test_a_database_that_is_no_run_cache_is_an_error_and_left_alone(run_cache, use, statements):
     run_cache.add("other", made())
     before = changed(run_cache, *statements)
     assert_unusable(run_cache, use)
@@ -454,7 +454,7 @@ def test_a_database_that_is_no_record_is_an_error_and_left_alone(run_cache, use,
 
 @pytest.mark.parametrize("number", FORMS)
 @pytest.mark.parametrize("use", [USES["find"], USES["runs"]], ids=["find", "runs"])
-def test_an_older_record_with_a_damaged_row_is_left_as_it_is(run_cache, use, number):
+def test_an_older_run_cache_with_a_damaged_row_is_left_as_it_is(run_cache, use, number):
     earlier(run_cache, number)
     before = changed(run_cache, "UPDATE runs SET key = 'key', recipe = '{'")
     assert_unusable(run_cache, use)
@@ -476,7 +476,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("use", [USES["find"], USES["runs"]], ids=["find", "runs"])
-def test_a_row_that_someone_else_damaged_is_a_record_error(run_cache, use):
+def test_a_row_that_someone_else_damaged_is_a_run_cache_error(run_cache, use):
     run_cache.add("key", made())
     for name, value in DAMAGED:
         before = changed(run_cache, f"UPDATE runs SET {name} = ?", values=(value,))
@@ -503,16 +503,16 @@ def test_a_run_that_could_not_be_read_again_is_not_written(run_cache, run):
 FULL = """
 import json, resource, sys
 from pathlib import Path
-from clnr.errors import RecordError
-from clnr.experiments.run_cache import Record
+from clnr.errors import RunCacheError
+from clnr.experiments.run_cache import RunCache
 from tests.experiments.test_run_cache import made
 
-record = Record(Path(sys.argv[1]))
-steps = {"prepare": record.prepare, "add": lambda: record.add("key", made(), again=True)}
+cache = RunCache(Path(sys.argv[1]))
+steps = {"prepare": cache.prepare, "add": lambda: cache.add("key", made(), again=True)}
 room = sys.argv[2]
 if room == "reserve":
-    record.prepare()
-    limit = record.path.stat().st_size
+    cache.prepare()
+    limit = cache.path.stat().st_size
 else:
     limit = int(room)
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -521,7 +521,7 @@ for step in sys.argv[3:]:
     try:
         steps[step]()
         said.append("done")
-    except RecordError as error:
+    except RunCacheError as error:
         said.append(str(error))
 print(json.dumps(said))
 """
@@ -537,7 +537,7 @@ def on_a_full_disk(run_cache: RunCache, room: str, *steps: str) -> list[str]:
     return json.loads(ended.stdout)
 
 
-def test_a_full_disk_is_a_record_error_before_any_work(run_cache):
+def test_a_full_disk_is_a_run_cache_error_before_any_work(run_cache):
     (said,) = on_a_full_disk(run_cache, "8192", "prepare")
     assert str(run_cache.path) in said
     assert run_cache.runs() == []
@@ -553,7 +553,7 @@ def test_after_preparing_a_run_can_be_written_though_the_disk_is_full_and_later_
 
 
 class Small(RunCache):
-    """A record on a disk with room for so many pages."""
+    """A run cache on a disk with room for so many pages."""
 
     pages = 2
 
@@ -564,13 +564,13 @@ class Small(RunCache):
 
 
 @WRITE
-def test_where_a_new_record_finds_no_room_nothing_is_left(run_cache, use):
+def test_where_a_new_run_cache_finds_no_room_nothing_is_left(run_cache, use):
     assert "full" in assert_unusable(Small(run_cache.path), use)
     assert list(run_cache.path.parent.iterdir()) == []
 
 
 @WRITE
-def test_where_an_older_record_cannot_be_brought_up_to_date_it_is_left_as_it_is(old, use):
+def test_where_an_older_run_cache_cannot_be_brought_up_to_date_it_is_left_as_it_is(old, use):
     before = changed(old, f"UPDATE runs SET machine = '{'x' * 3900}'")
     full = Small(old.path)
     full.pages = len(before) // 4096
@@ -578,7 +578,7 @@ def test_where_an_older_record_cannot_be_brought_up_to_date_it_is_left_as_it_is(
     assert old.path.read_bytes() == before
 
 
-def test_a_record_that_is_made_while_it_is_read_is_no_stranger(run_cache, tmp_path, monkeypatch):
+def test_a_run_cache_that_is_made_while_it_is_read_is_no_stranger(run_cache, tmp_path, monkeypatch):
     """What is read is one state of the file: before another process has given it its form, or after."""
     run_cache.path.parent.mkdir(parents=True, exist_ok=True)
     run_cache.path.touch()

@@ -1,4 +1,4 @@
-"""Records with anything in them: every use works or is a RecordError, and one that fails changes nothing."""
+"""Run caches with anything in them: every use works or is a RunCacheError, and one that fails changes nothing."""
 
 from __future__ import annotations
 

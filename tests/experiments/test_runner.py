@@ -19,12 +19,13 @@ from clnr.engine.cpu import CompiledEngine
 from clnr.errors import RunCacheError, TrainingError
 from clnr.experiments import runner as module
 from clnr.experiments.run_cache import RunCache, run_key
-from clnr.experiments.runner import Session
+from clnr.experiments.runner import Runner
 from clnr.graph import Split
 from clnr.methods import CLNR, RAW
 from clnr.methods.model import Model
-from clnr.methods.recipe import SPECS, Recipe
-from clnr.support import environment
+from clnr.methods.recipe import Recipe, recipe_keys
+from clnr.support import code_digest, environment
+from clnr.support import progress as bars
 from clnr.support.progress import Bar, progress_bar
 from tests.conftest import tiny
 
@@ -32,8 +33,8 @@ QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 GRAPH = tiny(60, 150)
 
 
-def session(seeds=2, again=False, bar=None):
-    return Session(seeds, cpu(), RunCache(), again, bar or Bar(None, quiet=True))
+def runner(seeds=2, rerun=False, bar=None):
+    return Runner(seeds, cpu(), RunCache(), rerun, bar or Bar(None, quiet=True))
 
 
 class Remarks(Bar):
@@ -48,7 +49,7 @@ class Remarks(Bar):
 
 
 def test_runs_are_of_all_seeds_and_all_recorded():
-    summary, failure = session(3).runs(CLNR, GRAPH, QUICK)
+    summary, failure = runner(3).runs(CLNR, GRAPH, QUICK)
     assert failure is None
     assert [run.seed for run in summary.runs] == [0, 1, 2]
     for run in summary.runs:
@@ -56,22 +57,22 @@ def test_runs_are_of_all_seeds_and_all_recorded():
 
 
 def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
-    first, _ = session(2).runs(CLNR, GRAPH, QUICK)
+    first, _ = runner(2).runs(CLNR, GRAPH, QUICK)
     ran, runs = [], module.runs
     monkeypatch.setattr(module, "runs", lambda *arguments, **more: ran.extend(arguments[2]) or runs(*arguments, **more))
     remarks = Remarks()
-    more, _ = session(3, bar=remarks).runs(CLNR, GRAPH, QUICK)
+    more, _ = runner(3, bar=remarks).runs(CLNR, GRAPH, QUICK)
     assert ran == [2]
     assert more.runs[:2] == first.runs
-    assert remarks.said == [f"CLNR: 2 of 3 from the record ({RunCache().path}); --rerun runs them anew"]
-    session(2, again=True).runs(CLNR, GRAPH, QUICK)
+    assert remarks.said == [f"CLNR: 2 of 3 from the run cache ({RunCache().path}); --rerun makes them again"]
+    runner(2, rerun=True).runs(CLNR, GRAPH, QUICK)
     assert ran == [2, 0, 1]
 
 
 def test_the_first_use_of_an_engine_that_compiles_is_said_once(home):
     remarks = Remarks()
     for _ in range(2):
-        session(1, again=True, bar=remarks).runs(CLNR, GRAPH, QUICK)
+        runner(1, rerun=True, bar=remarks).runs(CLNR, GRAPH, QUICK)
     assert remarks.said == ["compiling for this machine; it takes up to a minute, once"]
     assert len(list((home / "cache" / "compiled").iterdir())) == 1
 
@@ -84,7 +85,7 @@ def compiled(monkeypatch):
 def test_another_recipe_or_method_is_run(compiled):
     remarks = Remarks()
     for method, recipe in ((CLNR, QUICK), (CLNR, QUICK.but(epochs=2)), (RAW, QUICK)):
-        session(1, bar=remarks).runs(method, GRAPH, recipe)
+        runner(1, bar=remarks).runs(method, GRAPH, recipe)
     assert remarks.said == []
     assert [run.method for _, run in RunCache().runs()] == ["CLNR", "CLNR", "Raw"]
 
@@ -92,13 +93,13 @@ def test_another_recipe_or_method_is_run(compiled):
 def test_seeds_go_side_by_side_as_far_as_the_engine_has_them(monkeypatch):
     groups, runs = [], module.runs
     monkeypatch.setattr(module, "runs", lambda *arguments, **more: groups.append(arguments[2]) or runs(*arguments, **more))
-    made = session(5)
-    monkeypatch.setattr(type(made.engine), "together", 2)
+    made = runner(5)
+    monkeypatch.setattr(type(made.engine), "parallel_seeds", 2)
     summary, _ = made.runs(CLNR, GRAPH, QUICK)
     assert groups == [[0, 1], [2, 3], [4]]
     assert [run.parallel_seeds for run in summary.runs] == [2, 2, 2, 2, 1]
     monkeypatch.undo()
-    alone, _ = session(5, again=True).runs(CLNR, GRAPH, QUICK)
+    alone, _ = runner(5, rerun=True).runs(CLNR, GRAPH, QUICK)
     assert [run.strict for run in alone.runs] == [run.strict for run in summary.runs]
 
 
@@ -109,31 +110,31 @@ def test_of_seeds_side_by_side_those_that_succeed_are_kept(monkeypatch):
         return whole(self, parameters, step) * (float("nan") if step.seed == 1 else 1)
 
     monkeypatch.setattr(Model, "loss", loss)
-    made = session(3)
-    monkeypatch.setattr(type(made.engine), "together", 3)
+    made = runner(3)
+    monkeypatch.setattr(type(made.engine), "parallel_seeds", 3)
     with pytest.raises(TrainingError, match="nan at epoch 1"):
         made.runs(CLNR, GRAPH, QUICK)
     assert [run.seed for _, run in RunCache().runs()] == [0, 2]
 
 
 def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
-    def full(self, key, run, again):
-        raise RunCacheError("the record is full")
+    def full(self, key, run, rerun):
+        raise RunCacheError("the run cache is full")
 
     monkeypatch.setattr(RunCache, "add", full)
-    summary, failure = session(2).runs(CLNR, GRAPH, QUICK)
+    summary, failure = runner(2).runs(CLNR, GRAPH, QUICK)
     assert len(summary.runs) == 2
-    assert str(failure) == "the record is full"
+    assert str(failure) == "the run cache is full"
 
 
 def test_a_single_run_is_kept_nowhere():
-    result = session().run(CLNR, GRAPH, 5, QUICK)
+    result = runner().run(CLNR, GRAPH, 5, QUICK)
     assert (result.seed, result.epochs) == (5, 3)
     assert RunCache().runs() == []
 
 
 def test_progress_is_told_while_it_lasts_and_forgotten_afterwards(monkeypatch):
-    monkeypatch.setattr(module, "err", module.Console(stderr=True, force_terminal=True, width=100))
+    monkeypatch.setattr(bars, "err", bars.Console(stderr=True, force_terminal=True, width=100))
     with progress_bar(quiet=False) as bar:
         with bar.training("something", 3) as progress:
             (task,) = bar._progress.tasks
@@ -212,14 +213,14 @@ def test_the_key_changes_with(changed):
 
 @pytest.mark.parametrize("name", Recipe().to_dict())
 def test_the_key_changes_with_each_value_of_the_recipe(name):
-    value, choices = Recipe().to_dict()[name], SPECS[name].metadata.get("choices")
+    value, choices = Recipe().to_dict()[name], recipe_keys()[name].choices
     other = choices[1] if choices else value + 1 if isinstance(value, int) else (value or 0) / 2 + 1e-4
     assert key_of(recipe=Recipe.of({name: other})) != key_of()
 
 
 def test_the_key_changes_with_the_code(monkeypatch):
     before = key_of()
-    monkeypatch.setattr(environment, "code_version", lambda: "another")
+    monkeypatch.setattr(code_digest, "code_version", lambda: "another")
     assert key_of() != before
 
 
@@ -254,17 +255,17 @@ def test_the_key_does_not_change_with_the_number_of_threads():
 
 
 def test_the_same_runs_made_twice_at_once_are_recorded_once():
-    """Both have looked into the record before either wrote to it; with ``again`` each is a row of its own."""
+    """Both have looked into the run cache before either wrote to it; with ``rerun`` each is a row of its own."""
     looked = threading.Barrier(2)
 
-    def after_both(again: bool) -> None:
+    def after_both(rerun: bool) -> None:
         class Late(RunCache):
             def find(self, key):
                 found = super().find(key)
                 looked.wait(60)
                 return found
 
-        Session(2, cpu(), Late(), again, Bar(None, quiet=True)).runs(CLNR, GRAPH, QUICK)
+        Runner(2, cpu(), Late(), rerun, Bar(None, quiet=True)).runs(CLNR, GRAPH, QUICK)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(after_both, [False, False]))

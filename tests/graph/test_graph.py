@@ -100,6 +100,7 @@ def test_scipy_there_and_back(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_pyg_there_and_back(form):
+    pytest.importorskip("torch_geometric")
     graph = dataclasses.replace(tiny(**form), split=Split(np.arange(5), np.arange(5, 9), np.arange(9, 30)))
     data = graph.to_pyg()
     assert data.num_nodes == 40
@@ -178,8 +179,7 @@ def test_repr_tells_the_sizes():
 
 
 def data(**more):
-    from torch_geometric.data import Data
-
+    Data = pytest.importorskip("torch_geometric.data").Data
     return Data(x=torch.eye(4), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), **more)
 
 
@@ -207,9 +207,7 @@ def test_masks_that_make_no_one_split_are_left_out_and_said(masks):
 
 
 def test_a_pyg_graph_of_several_kinds_is_refused():
-    from torch_geometric.data import HeteroData
-
-    mixed = HeteroData()
+    mixed = pytest.importorskip("torch_geometric.data").HeteroData()
     mixed["a"].x = torch.eye(3)
     with pytest.raises(DataError, match="to_homogeneous"):
         Graph.from_pyg(mixed)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 import tomllib
 from importlib import resources
 
@@ -7,10 +9,10 @@ import pytest
 
 from clnr.datasets import DATASETS
 from clnr.errors import RecipeError, UnknownName
-from clnr.methods import CLNR, METHODS, UNTRAINED
-from clnr.methods import recipe as recipe_module
-from clnr.methods.presets import ANY, Published, preset, shelved
-from clnr.methods.recipe import KEYS, SECOND, SPECS, Recipe, parse
+from clnr.methods import CLNR, METHODS, UNTRAINED, presets
+from clnr.methods.presets import ANY, Published, preset
+from clnr.methods.recipe import OLD_KEYS, Recipe, parse, recipe_keys, with_current_keys
+from clnr.support.deprecation import RenamedWarning
 
 # The paper's table of hyper-parameters, typed from its print.
 COLUMNS = """
@@ -69,9 +71,9 @@ BGRL = {
 }
 ELSEWHERE = {
     "DGI": {"layers": 1, "dimension": 512, "learning_rate": 1e-3, "epochs": 10000, "patience": 20},
-    "MVGRL": {"layers": 1, "dimension": 512, "learning_rate": 1e-3, "epochs": 3000, "patience": 20, "teleport": 0.2},
+    "MVGRL": {"layers": 1, "dimension": 512, "learning_rate": 1e-3, "epochs": 3000, "patience": 20, "ppr_alpha": 0.2},
     "GAE": {"layers": 2, "hidden": 32, "dimension": 16, "learning_rate": 1e-2, "epochs": 200},
-    "BGRL": {"momentum": 0.99, "decay": "decoupled", "weight_decay": 1e-5, "warmup": 0.1, "head_width": 512},
+    "BGRL": {"momentum": 0.99, "weight_decay_mode": "decoupled", "weight_decay": 1e-5, "warmup": 0.1, "head_width": 512},
 }
 
 
@@ -81,7 +83,12 @@ def test_recipes_are_the_papers(line):
     values = preset(CLNR, dataset).recipe.to_dict()
     assert [values[name] for name in COLUMNS.split()] == [float(number) for number in numbers]
     assert values["encoder"] == ("mlp" if dataset == "cs" else "gcn")
-    assert (values["hidden"], values["mask"], values["sampled_nodes"], values["probe_steps"]) == (512, "columns", 1024, 2000)
+    assert (values["hidden"], values["feature_mask_mode"], values["sampled_nodes"], values["probe_steps"]) == (
+        512,
+        "columns",
+        1024,
+        2000,
+    )
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -105,7 +112,7 @@ def test_rivals_have_their_authors_numbers(name, table):
 @pytest.mark.parametrize("dataset", SETS)
 def test_grace_differs_from_clnr_in_epochs_and_learning_rate_alone(dataset):
     ours, theirs = (preset(METHODS[name], dataset).recipe.to_dict() for name in ("CLNR", "GRACE"))
-    assert {key for key in KEYS if ours[key] != theirs[key]} <= {"epochs", "learning_rate"}
+    assert {key for key in recipe_keys() if ours[key] != theirs[key]} <= {"epochs", "learning_rate"}
 
 
 @pytest.mark.parametrize("dataset", BGRL)
@@ -135,13 +142,13 @@ def test_where_a_data_set_has_no_numbers_of_its_own_the_authors_hold(name, datas
 def test_every_method_has_a_recipe_for_every_data_set_with_its_sources(method, dataset):
     found = preset(method, dataset)
     assert found.row in method.ancestry
-    assert set(found.sources) == set(KEYS)
+    assert set(found.sources) == set(recipe_keys())
     assert all(found.sources.values())
     assert not [key for key, source in found.sources.items() if "TODO" in source]
 
 
-def test_every_file_on_the_shelf_is_a_data_sets_and_every_row_a_methods():
-    for file in (resources.files("clnr") / "recipes").iterdir():
+def test_every_file_of_recipes_is_a_data_sets_and_every_row_a_methods():
+    for file in (resources.files("clnr.methods") / "recipes").iterdir():
         assert file.name.removesuffix(".toml") in {*DATASETS, ANY}
         rows = tomllib.loads(file.read_text())
         assert set(rows) <= set(METHODS)
@@ -159,7 +166,7 @@ def test_a_variant_uses_its_parents_numbers_but_not_its_result():
 
 # -- how rows make a recipe ------------------------------------------------------------------------------------------------
 
-SHELF = {
+PRESETS = {
     "any": {
         "old": {"source": "old, anywhere", "epochs": 1, "layers": 1, "hidden": 1, "dimension": 1},
         "new": {"source": "new, anywhere", "hidden": 3, "dimension": 3},
@@ -173,39 +180,43 @@ SHELF = {
 
 @pytest.fixture
 def rows(monkeypatch):
-    monkeypatch.setattr(recipe_module, "_shelf", lambda dataset: SHELF.get(dataset, {}))
+    monkeypatch.setattr(presets, "_presets", lambda dataset: PRESETS.get(dataset, {}))
+
+
+OLD = CLNR.but("old", "")
+NEW = OLD.but("new", "")
 
 
 def test_rows_are_merged_parents_first_and_the_data_sets_own_last(rows):
-    found = shelved("here", ("new", "old"))
+    found = preset(NEW, "here")
     assert found.recipe == Recipe(epochs=1, layers=2, hidden=3, dimension=4, heads=4)
     said = ("old, anywhere", "old, here", "new, anywhere", "new, here", "a guess")
     assert tuple(found.sources[key] for key in ("epochs", "layers", "hidden", "dimension", "heads")) == said
-    assert found.sources["temperature"] == SPECS["temperature"].metadata["source"]
+    assert found.sources["temperature"] == recipe_keys()["temperature"].source
     assert (found.row, found.published) == ("new", None)
 
 
 def test_a_data_set_without_rows_takes_what_is_for_any(rows):
-    found = shelved("there", ("new", "old"))
+    found = preset(NEW, "there")
     assert found.recipe == Recipe(epochs=1, layers=1, hidden=3, dimension=3)
 
 
 def test_the_nearest_ancestor_with_numbers_names_the_row_and_a_result_is_nobody_elses(rows):
-    assert shelved("here", ("unheard of", "old")) == shelved("here", ("old",))._replace(published=None)
-    assert shelved("here", ("old",)).published == Published(1, 2, "x")
-    assert shelved("here", ("unheard of",)).row is None
+    assert preset(OLD.but("unheard of", ""), "here") == preset(OLD, "here")._replace(published=None)
+    assert preset(OLD, "here").published == Published(1, 2, "x")
+    assert preset(CLNR.but("unheard of", ""), "here").row is None
 
 
 # -- values ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_data_set_off_the_shelf_gets_the_defaults():
+def test_a_graph_without_a_preset_gets_the_defaults():
     found = preset(CLNR, None)
     assert (found.row, found.recipe, found.published) == (None, Recipe(), None)
 
 
 def test_toml_there_and_back():
-    recipe = Recipe(epochs=7, temperature=0.123456789, mask="elements", learning_rate=1e-7)
+    recipe = Recipe(epochs=7, temperature=0.123456789, feature_mask_mode="elements", learning_rate=1e-7)
     for each in (Recipe(), recipe, recipe.but(edge_drop_2=0.25, feature_mask_2=0.0)):
         assert Recipe.from_toml(each.to_toml()) == each
     assert "edge_drop_2" not in recipe.to_toml()
@@ -218,7 +229,7 @@ def test_toml_there_and_back():
     [
         ({"epoch": 3}, UnknownName, "unknown recipe key 'epoch'; did you mean 'epochs'"),
         ({"lr": 3}, UnknownName, "unknown recipe key 'lr'"),
-        ({"mask": "rows"}, UnknownName, "unknown value of mask 'rows'.*columns, elements"),
+        ({"feature_mask_mode": "rows"}, UnknownName, "unknown value of feature_mask_mode 'rows'.*columns, elements"),
         ({"epochs": -1}, RecipeError, "epochs must be from 0 to 1e.07, not -1"),
         ({"epochs": 2.5}, RecipeError, "epochs must be a whole number, not 2.5"),
         ({"epochs": True}, RecipeError, "epochs must be a whole number, not True"),
@@ -234,8 +245,8 @@ def test_bad_values_name_themselves_and_what_would_be_right(values, error, words
 
 
 def test_assignments_are_read_as_their_keys_type():
-    given = ["epochs=3", " temperature = 0.2", "mask=elements", "edge_drop=0"]
-    assert parse(given) == {"epochs": 3, "temperature": 0.2, "mask": "elements", "edge_drop": 0.0}
+    given = ["epochs=3", " temperature = 0.2", "feature_mask_mode=elements", "edge_drop=0"]
+    assert parse(given) == {"epochs": 3, "temperature": 0.2, "feature_mask_mode": "elements", "edge_drop": 0.0}
 
 
 @pytest.mark.parametrize("word", ["epochs", "epochs=", "epochs=many", "epochs=1e3", "temperature=warm"])
@@ -250,7 +261,7 @@ def test_only_the_second_view_reads_the_second_views_keys():
     assert recipe.of_view(1) == recipe.but(edge_drop=0.3)
     assert recipe.but(feature_mask_2=0.0).of_view(1).feature_mask == 0.0
     assert Recipe().of_view(1) == Recipe()
-    assert set(SECOND.values()) == {key for key in KEYS if SPECS[key].default is None}
+    assert [key for key, each in recipe_keys().items() if each.default is None] == ["edge_drop_2", "feature_mask_2"]
 
 
 def test_what_may_be_none_is_checked_where_it_is_not():
@@ -266,3 +277,50 @@ def test_recipes_are_values():
     assert Recipe(epochs=3) == Recipe(epochs=3)
     assert hash(Recipe(epochs=3)) != hash(Recipe(epochs=4))
     assert isinstance(Recipe(temperature=1).temperature, float)
+    assert pickle.loads(pickle.dumps(Recipe(epochs=3))) == copy.deepcopy(Recipe(epochs=3)) == Recipe(epochs=3)
+    assert repr(Recipe(epochs=3)).startswith("Recipe(encoder='gcn', layers=2,")
+    assert Recipe() != Recipe().to_dict()
+    assert {"epochs", "but"} <= set(dir(Recipe()))
+
+
+def test_recipes_do_not_change():
+    recipe = Recipe()
+    with pytest.raises(AttributeError, match=r"a recipe is immutable; use recipe.but\(epochs=...\)"):
+        recipe.epochs = 3
+    with pytest.raises(AttributeError, match="immutable"):
+        del recipe.epochs
+    recipe.to_dict()["epochs"] = 3
+    assert recipe == Recipe()
+    with pytest.raises(AttributeError, match="a recipe has no 'epoch'"):
+        recipe.epoch  # noqa: B018
+
+
+# -- keys of the version before ----------------------------------------------------------------------------------------------
+
+OLD_VALUES = {"drop": "pairs", "mask": "elements", "decay": "decoupled", "teleport": 0.3}
+
+
+@pytest.mark.parametrize("old", OLD_KEYS)
+def test_an_old_key_works_and_warns(old):
+    value = OLD_VALUES[old]
+    now = Recipe.of({OLD_KEYS[old]: value})
+    for made in (
+        lambda: Recipe(**{old: value}),
+        lambda: Recipe.of({old: value}),
+        lambda: Recipe().but(**{old: value}),
+        lambda: Recipe.from_toml(f"{old} = {value!r}"),
+        lambda: Recipe.of(parse([f"{old}={value}"])),
+    ):
+        with pytest.warns(RenamedWarning, match=f"recipe key '{old}' is now '{OLD_KEYS[old]}'"):
+            assert made() == now
+
+
+@pytest.mark.parametrize("old", OLD_KEYS)
+def test_an_old_key_can_be_read_and_warns(old):
+    with pytest.warns(RenamedWarning, match=f"recipe key '{old}' is now '{OLD_KEYS[old]}'"):
+        assert getattr(Recipe(), old) == getattr(Recipe(), OLD_KEYS[old])
+
+
+def test_a_stored_recipe_with_old_keys_is_read_without_a_word():
+    assert Recipe.of(with_current_keys(OLD_VALUES)).to_dict().keys() == recipe_keys().keys()
+    assert with_current_keys({"epochs": 3, "decay": "l2"}) == {"epochs": 3, "weight_decay_mode": "l2"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import pickle
 import tomllib
 
 import numpy as np
@@ -19,8 +20,9 @@ from clnr.experiments.run import run, supervision_of
 from clnr.graph import Graph, Split
 from clnr.methods import CLNR, GRACE, METHODS, RAW, UNIFORM, UNTRAINED, Architecture, find
 from clnr.methods.presets import preset
-from clnr.methods.recipe import KEYS, PROBE, SPECS, Recipe
+from clnr.methods.recipe import Recipe, parse, recipe_keys
 from clnr.nn.encoders import MomentumEncoder
+from clnr.nn.hyper_parameters import declared, hyper_parameter
 from clnr.nn.objectives import Objective, StepContext, Supervision
 from clnr.nn.postprocess import Head, Postprocess, Standardize
 from clnr.training.loop import fit
@@ -197,22 +199,22 @@ learning_rate = 0.03
 warmup = 0.5
 schedule = "cosine"
 weight_decay = 0.2
-decay = "decoupled"
+weight_decay_mode = "decoupled"
 patience = 1
 temperature = 0.3
 sampled_nodes = 10
 edge_drop = 0.2
 edge_drop_2 = 0.3
 edge_noise = 0.3
-drop = "pairs"
+edge_drop_mode = "pairs"
 feature_mask = 0.5
 feature_mask_2 = 0.6
-mask = "elements"
+feature_mask_mode = "elements"
 centrality = "pagerank"
 head_width = 8
 decorrelation = 0.1
 momentum = 0.5
-teleport = 0.5
+ppr_alpha = 0.5
 diffusion_error = 0.1
 diffusion_scale = "columns"
 heads = 3
@@ -228,7 +230,7 @@ probe_weight_decay = 0.3
 def told(monkeypatch):
     """What a run measures, but for its times; and the numbers that its probe was given."""
     asked = []
-    module = importlib.import_module("clnr.run")
+    module = importlib.import_module("clnr.experiments.run")
     probes = module.probes
 
     def listening(tasks, labels, steps):
@@ -248,7 +250,7 @@ def told(monkeypatch):
 
 
 def test_another_value_is_tried_for_every_key():
-    assert set(TO) == set(KEYS)
+    assert list(TO) == list(recipe_keys())
     assert all(getattr(FROM, name) != value for name, value in TO.items())
 
 
@@ -266,19 +268,26 @@ def test_its_keys_are_those_that_have_a_say(method, told):
 
 def test_keys_are_a_recipes_in_its_order():
     for method in METHODS.values():
-        assert list(method.keys) == sorted(method.keys, key=KEYS.index)
-        assert not set(PROBE) & set(method.keys) if method.supervised else set(PROBE) <= set(method.keys)
+        assert list(method.keys) == sorted(method.keys, key=[*recipe_keys()].index)
+        probe = {"probe_steps", "probe_learning_rate", "probe_weight_decay"}
+        assert not probe & set(method.keys) if method.supervised else probe <= set(method.keys)
 
 
 def test_every_key_of_a_recipe_has_a_say_in_some_method():
-    assert {name for method in METHODS.values() for name in method.keys} == set(SPECS)
+    assert {name for method in METHODS.values() for name in method.keys} == set(recipe_keys())
 
 
-def test_every_part_asks_for_numbers_that_a_recipe_has():
+def test_every_field_of_a_part_is_declared():
     for method in METHODS.values():
-        parts = [method.encoder, method.objective, *method.postprocess, *(part for view in method.views for part in view)]
-        for part in filter(None, parts):
-            assert {field.name for field in dataclasses.fields(part)} <= set(KEYS)
+        for part in method.all_parts:
+            assert {field.name for field in dataclasses.fields(part)} <= set(declared([part]))
+
+
+def test_the_whole_documentation_of_a_key_is_with_its_part():
+    for name, each in recipe_keys().items():
+        assert each.meaning, name
+        assert each.source, name
+        assert each.choices or each.low < each.high, name
 
 
 # -- declarations ----------------------------------------------------------------------------------------------------------
@@ -315,7 +324,7 @@ def test_the_second_view_has_rates_of_its_own():
 
 @dataclasses.dataclass(frozen=True)
 class Scale(Postprocess):
-    """A part with a number that no recipe has."""
+    """A part with a constant that no recipe has."""
 
     factor: float = 3.0
 
@@ -326,7 +335,72 @@ class Scale(Postprocess):
         return z * parameters["weight"] * self.factor
 
 
-def test_a_part_may_bring_a_number_of_its_own():
+@dataclasses.dataclass(frozen=True)
+class Sharpen(Scale):
+    """A part with hyper-parameters that no other has."""
+
+    sharpness: float = hyper_parameter(0.5, 0.0, 10.0, "of rows", source="ours", second_view=True)
+    kind: str = hyper_parameter("soft", choices=("soft", "hard"), meaning="of sharpening")
+
+    def __call__(self, parameters, z):
+        return z * parameters["weight"] * self.sharpness
+
+
+SHARP = CLNR.but("Sharp", "", postprocess=(Sharpen,))
+
+
+def test_a_part_brings_its_hyper_parameters():
+    assert SHARP.keys == (*CLNR.keys, "sharpness", "sharpness_2", "kind")
+    recipe = preset(SHARP, "cora").recipe
+    assert recipe.to_dict() == preset(CLNR, "cora").recipe.to_dict() | {"sharpness": 0.5, "sharpness_2": None, "kind": "soft"}
+    assert list(recipe.to_dict())[-3:] == ["sharpness", "sharpness_2", "kind"]
+    assert preset(SHARP, "cora").sources["sharpness"] == "ours"
+    assert SHARP.build(recipe.but(sharpness=2)).postprocess == (Sharpen(3.0, 2.0, "soft"),)
+    assert recipe.but(sharpness_2=4).of_view(1).sharpness == 4.0
+    assert Recipe.from_toml(recipe.but(kind="hard").to_toml(), SHARP) == recipe.but(kind="hard")
+    assert pickle.loads(pickle.dumps(recipe.but(epochs=7))) == recipe.but(epochs=7)
+    for changes, words in (({"sharpness": 11}, "sharpness must be from 0 to 10"), ({"kind": "sof"}, "did you mean 'soft'")):
+        with pytest.raises(ClnrError, match=words):
+            recipe.but(**changes)
+    with pytest.raises(UnknownName, match="unknown recipe key 'sharpnes'; did you mean 'sharpness'"):
+        recipe.but(sharpnes=1)
+
+
+def test_the_keys_of_a_method_of_ones_own_are_no_other_methods():
+    assert "sharpness" not in recipe_keys()
+    assert Recipe().to_dict().keys() == recipe_keys().keys()
+    with pytest.raises(UnknownName, match="unknown recipe key 'sharpness'"):
+        Recipe(sharpness=1)
+
+
+def test_a_recipe_that_lacks_a_methods_keys_gets_their_defaults():
+    assert SHARP.build(SMALL).postprocess == (Sharpen(),)
+    quick = SMALL.but(epochs=1, probe_steps=5)
+    assert run(SHARP, tiny(60, 150), recipe=quick, device="cpu").recipe == quick.to_dict() | {
+        "sharpness": 0.5,
+        "sharpness_2": None,
+        "kind": "soft",
+    }
+    assert quick.of_method(CLNR) is quick
+
+
+def test_a_registered_methods_keys_are_every_recipes(monkeypatch):
+    monkeypatch.setitem(METHODS, "Sharp", SHARP)
+    assert Recipe(sharpness=1).sharpness == 1.0
+    assert parse(["sharpness=2", "kind=hard", "sharpness_2=none"]) == {"sharpness": 2.0, "kind": "hard", "sharpness_2": None}
+
+
+def test_no_part_may_declare_a_key_otherwise_than_the_package_does():
+    @dataclasses.dataclass(frozen=True)
+    class Follows(Bare):
+        momentum: float = hyper_parameter(0.9, 0.0, 1.0, "of rows")
+
+    method = CLNR.but("Follows", "", postprocess=(Follows,))
+    with pytest.raises(MethodError, match="MomentumEncoder and Follows declare momentum differently"):
+        preset(method, "cora")
+
+
+def test_a_part_may_have_a_constant_that_is_no_key():
     method = CLNR.but("Scaled", "", postprocess=(Scale,))
     assert method.build(SMALL).postprocess == (Scale(3.0),)
     fitted, _ = trained(method, tiny())
@@ -388,8 +462,13 @@ class Thawed(Bare):
 
 
 @dataclasses.dataclass(frozen=True)
-class Shadowed(Bare):
-    momentum: float = 0.5
+class Contrary(Bare):
+    layers: int = hyper_parameter(3, 1, 64, "layers of the encoder", source="paper, section 3")
+
+
+@dataclasses.dataclass(frozen=True)
+class OutOfRange(Bare):
+    sharpness: float = hyper_parameter(2.0, 0.0, 1.0, "of an edge")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -410,11 +489,15 @@ class Unfinished(Postprocess):
         ({"postprocess": (Standardize(),)}, r"New, postprocess: Standardize\(\) is not a class; give the Postprocess itself"),
         ({"postprocess": (Bare,)}, r"New, postprocess: Bare is not declared with @dataclass\(frozen=True\)"),
         ({"postprocess": (Thawed,)}, "New, postprocess: Thawed is not declared with"),
-        ({"postprocess": (Shadowed,)}, "New, postprocess: Shadowed has a default for momentum, which the recipe fills in"),
-        ({"postprocess": (Unfilled,)}, "New, postprocess: Unfilled asks for sharpness, which no recipe has; give it a default"),
+        ({"postprocess": (Contrary,)}, "New: Backbone and Contrary declare layers differently; share one declaration, or"),
+        ({"postprocess": (OutOfRange,)}, "New, postprocess: OutOfRange declares a default that .* from 0 to 1, not 2.0"),
+        (
+            {"postprocess": (Unfilled,)},
+            "New, postprocess: Unfilled does not declare sharpness, as in: sharpness: float =",
+        ),
         ({"postprocess": (Unfinished,)}, "New, postprocess: Unfinished does not define __call__"),
         ({"views": UNIFORM}, "New: views are a tuple of one tuple of parts for each view"),
-        ({"views": (UNIFORM, (Standardize,))}, "New, views: Standardize is no subclass of Alter"),
+        ({"views": (UNIFORM, (Standardize,))}, "New, views: Standardize is no subclass of Augmentation"),
         ({"encoder": None}, "New, encoder: None is not a class"),
         ({"head": Bare}, "unknown place of a method 'head'; .*known: encoder, views, postprocess, objective"),
     ],
@@ -436,7 +519,7 @@ def test_two_parts_that_change_the_same_thing_are_refused(twice):
 
 def test_keys_that_only_measure_are_told_apart():
     assert METHODS["CLNR"].measuring == METHODS["BGRL"].measuring == ()
-    rates = ("edge_drop", "edge_drop_2", "drop", "feature_mask", "feature_mask_2", "mask")
+    rates = ("edge_drop", "edge_drop_2", "edge_drop_mode", "feature_mask", "feature_mask_2", "feature_mask_mode")
     assert METHODS["DGI"].measuring == METHODS["GCN"].measuring == rates
     assert set(rates) <= set(METHODS["DGI"].keys)
 
@@ -459,7 +542,7 @@ def test_what_is_not_formed_changes_nothing(monkeypatch, name, encoder):
         return loss, torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
 
     late = learned()
-    monkeypatch.setattr("clnr.methods.model._WORTH_WAITING", 1e9)
+    monkeypatch.setattr("clnr.nn.lazy_linear._SAMPLING_PAYS", 1e9)
     torch.testing.assert_close(late, learned(), rtol=1e-4, atol=1e-5)
 
 

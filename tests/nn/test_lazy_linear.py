@@ -4,61 +4,103 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine.dense import PLAIN
+from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.triton_dense import KernelDense
-from clnr.nn.lazy_linear import Affine, Some, count, formed, known, moments, picked, sampled
+from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.postprocess import Rescale, Standardize
 
 NODES = torch.tensor([5, 0, 5, 11])
 
 
-def affine(n=12, inputs=4, width=6, seed=0, dtype=torch.float64):
+def layer(n=12, inputs=4, width=6, seed=0, dtype=torch.float64):
+    """P, W and b."""
     random = np.random.default_rng(seed)
     parts = (random.standard_normal((n, inputs)) + 1.5, random.standard_normal((inputs, width)), random.standard_normal(width))
-    return Affine(*(torch.tensor(part, requires_grad=True, dtype=dtype) for part in parts))
+    return [torch.tensor(part, requires_grad=True, dtype=dtype) for part in parts]
 
 
-def multiplied(unformed):
-    return (unformed.inputs @ unformed.weight + unformed.bias).detach().numpy()
+def multiplied(inputs, weight, bias):
+    return (inputs @ weight + bias).detach()
 
 
+@pytest.mark.parametrize("moments_first", [False, True])
 @pytest.mark.parametrize("shape", [(12, 4, 6), (1, 3, 2), (300, 5, 5), (7, 1, 1)])
-def test_what_is_read_of_unformed_rows_is_what_the_rows_have(shape):
-    unformed = affine(*shape)
-    z = multiplied(unformed)
+def test_lazy_rows_are_the_rows(shape, moments_first):
+    parts = layer(*shape)
+    z = multiplied(*parts).numpy()
     nodes = torch.tensor([0, shape[0] - 1])
-    assert count(unformed) == count(formed(unformed, PLAIN)) == shape[0]
-    np.testing.assert_allclose(formed(unformed, PLAIN).detach(), z)
-    np.testing.assert_allclose(picked(unformed, nodes, PLAIN).detach(), z[nodes])
-    for rows in (unformed, formed(unformed, PLAIN)):
-        some = sampled(rows, nodes, PLAIN)
-        np.testing.assert_allclose(known(some).detach(), z[nodes])
-        for either in (some, formed(rows, PLAIN)):
-            for got, expected in zip(moments(either, PLAIN), (z.var(0), z.mean(0)), strict=True):
-                np.testing.assert_allclose(got.detach(), expected, atol=1e-12)
+    for make in (lambda: LazyLinear(*parts), lambda: LazyLinear(multiplied(*parts))):
+        assert len(make()) == shape[0]
+        assert len(make().rows(nodes)) == 2
+        for rows, expected in ((make(), z), (make().rows(nodes), z[nodes]), (make().rows(nodes).rows(nodes[:1]), z[:1])):
+            if moments_first:
+                rows.column_moments()
+            np.testing.assert_allclose(rows.materialize().detach(), expected)
+            for got, of_all in zip(rows.column_moments(), (z.var(0), z.mean(0)), strict=True):
+                np.testing.assert_allclose(got.detach(), of_all, atol=1e-12)
+            assert rows.materialize() is rows.materialize()
+            assert rows.column_moments() is rows.column_moments()
 
 
-def test_formed_rows_are_themselves():
+class Counting(Dense):
+    """Plain, and notes of how many rows each linear layer was."""
+
+    def __init__(self):
+        self.rows = []
+
+    def linear(self, p, weight, bias):
+        self.rows.append(len(p))
+        return super().linear(p, weight, bias)
+
+    def sample_linear(self, p, weight, bias, index):
+        self.rows.append(len(index))
+        return super().sample_linear(p, weight, bias, index)
+
+
+def test_only_rows_that_are_asked_for_are_computed_and_once():
+    dense = Counting()
+    rows = LazyLinear(*layer(), dense)
+    assert not dense.rows
+    some = rows.rows(NODES)
+    some.column_moments()
+    some.materialize()
+    Standardize().apply({}, some).materialize()
+    assert dense.rows == [4]
+    rows.rows(NODES[:2]).materialize()
+    rows.column_moments()
+    rows.materialize()
+    assert dense.rows == [4, 2, 12]
+
+
+def test_a_tensor_of_rows_is_itself():
     z = torch.randn(5, 3)
-    assert formed(z, PLAIN) is z
-    assert known(z) is z
-    assert torch.equal(picked(z, torch.tensor([4, 1]), PLAIN), z[[4, 1]])
+    assert LazyLinear(z).materialize() is z
+    assert torch.equal(LazyLinear(z).rows(torch.tensor([4, 1])).materialize(), z[[4, 1]])
+    narrow = LazyLinear(z.bfloat16()).materialize()
+    assert narrow.dtype == torch.float32
+    assert torch.equal(narrow, z.bfloat16().float())
+
+
+def test_sampling_pays_where_few_of_many_rows_are_wanted():
+    lazy, tensor = LazyLinear(*layer()), LazyLinear(torch.zeros(12, 6))
+    assert [lazy.sampling_pays(count) for count in (1, 4, 5, 12)] == [True, True, False, False]
+    assert tensor.sampling_pays(12)
 
 
 PARTS = pytest.mark.parametrize("part", [Standardize(), Rescale()], ids=["standardise", "rescale"])
 
 
 def late(part, parts, left, dense=PLAIN):
-    return (known(part.sampled({}, sampled(Affine(*parts), NODES, dense), dense)) * left).sum()
+    return (part.apply({}, LazyLinear(*parts, dense).rows(NODES)).materialize() * left).sum()
 
 
 def early(part, parts, left):
-    return (part({}, formed(Affine(*parts), PLAIN))[NODES] * left).sum()
+    return (part({}, LazyLinear(*parts).materialize())[NODES] * left).sum()
 
 
 @PARTS
-def test_gradients_are_those_of_differences_and_of_formed_rows(part):
-    parts, left = tuple(affine()), torch.randn(len(NODES), 6, dtype=torch.float64)
+def test_gradients_are_those_of_differences_and_of_all_rows(part):
+    parts, left = tuple(layer()), torch.randn(len(NODES), 6, dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda *parts: late(part, parts, left), parts)
     torch.testing.assert_close(late(part, parts, left), early(part, parts, left))
     one, other = (torch.autograd.grad(loss(part, parts, left), parts) for loss in (late, early))
@@ -68,11 +110,11 @@ def test_gradients_are_those_of_differences_and_of_formed_rows(part):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul")
 @pytest.mark.parametrize("shape", [(12, 4, 6), (300, 33, 40), (40, 16, 1100)])
-def test_kernels_give_what_formed_rows_give_in_float64(shape, dtype):
+def test_kernels_give_what_all_rows_give_in_float64(shape, dtype):
     kernels = pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
     if torch.cuda.is_available():
         pytest.skip("kernels are interpreted only where there is no GPU")
-    inputs, weight, bias = affine(*shape, dtype=torch.float32)
+    inputs, weight, bias = layer(*shape, dtype=torch.float32)
     parts = (inputs.detach().to(dtype).requires_grad_(), weight, bias)
     exact = [part.detach().double().requires_grad_() for part in parts]
     left = torch.randn(len(NODES), shape[2], dtype=torch.float64)
@@ -90,20 +132,20 @@ def test_kernels_give_what_formed_rows_give_in_float64(shape, dtype):
 @PARTS
 def test_moments_are_still_those_of_all_after_a_stage(part):
     """So that one such stage may follow another."""
-    unformed = affine()
-    some = part.sampled({}, sampled(unformed, NODES, PLAIN), PLAIN)
-    whole = part({}, formed(unformed, PLAIN))
-    assert isinstance(some, Some)
-    for got, expected in zip(moments(some, PLAIN), (whole.var(0, correction=0), whole.mean(0)), strict=True):
+    parts = layer()
+    some = part.apply({}, LazyLinear(*parts).rows(NODES))
+    whole = part({}, multiplied(*parts))
+    for got, expected in zip(some.column_moments(), (whole.var(0, correction=0), whole.mean(0)), strict=True):
         torch.testing.assert_close(got, expected, atol=1e-12, rtol=1e-9)
-    torch.testing.assert_close(known(Rescale().sampled({}, some, PLAIN)), Rescale()({}, whole)[NODES])
+    torch.testing.assert_close(Rescale().apply({}, some).materialize(), Rescale()({}, whole)[NODES])
+    torch.testing.assert_close(Rescale().apply({}, some.rows(torch.tensor([1]))).materialize(), Rescale()({}, whole)[:1])
 
 
-def test_a_constant_column_is_zero_also_where_it_is_not_formed():
+def test_a_constant_column_is_zero_also_where_it_is_not_computed():
     p = torch.ones(50, 3) * 7.3
     p[:, 0] = torch.linspace(-1, 1, 50)
     weight = torch.tensor([[1.0, 0.0], [0.3, 0.4], [0.1, 2.0]], requires_grad=True)
-    z = known(Standardize().sampled({}, sampled(Affine(p, weight, torch.zeros(2)), torch.arange(50), PLAIN), PLAIN))
+    z = Standardize().apply({}, LazyLinear(p, weight, torch.zeros(2)).rows(torch.arange(50))).materialize()
     torch.testing.assert_close(z[:, 0], p[:, 0] / p[:, 0].std(correction=0))
     assert (z[:, 1] == 0).all()
     z.sum().backward()

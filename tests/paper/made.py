@@ -22,7 +22,7 @@ def made(batch: Batch, seed: int = 0, **changes) -> Run:
         "epochs": batch.recipe.epochs,
         "train_seconds": 1.0,
         "epoch_ms": 3.5,
-        "together": 1,
+        "parallel_seeds": 1,
         "peak_memory_bytes": 2**30,
         "device": "cpu",
         "engine": "cpu",
@@ -41,8 +41,8 @@ def made(batch: Batch, seed: int = 0, **changes) -> Run:
     return Run(**(values | changes))
 
 
-def record_of(*runs: Run) -> RunCache:
-    """The test's own record, with some runs in it."""
+def cache_of(*runs: Run) -> RunCache:
+    """The test's own run cache, with some runs in it."""
     run_cache = RunCache()
     for index, run in enumerate(runs):
         run_cache.add(f"{index}", run)

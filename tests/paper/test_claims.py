@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from clnr.methods import CLNR, DCLNR, GCLNR, GRACE, METHODS, NCLNR, RCLNR
-from clnr.paper.claims import CLAIMS, sheet
+from clnr.paper.claims import CLAIMS
+from clnr.paper.claims import table as claims_table
 from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.result_set import Holdings
-from clnr.paper.run_index import Archive, Terms
+from clnr.paper.result_set import ResultSet
+from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import SETS, Scope
-from tests.paper.made import made, record_of
+from tests.paper.made import cache_of, made
 
 SCOPE = Scope()
 # As the paper has it, or would: the mean of each method's accuracy, and where it lies in figure 2.
@@ -55,10 +56,12 @@ def as_the_paper_has_it(batch, seed):
     if batch.recipe.dimension == 2:
         uniformity = {"CLNR": -1.6, "GRACE": -1.0}[name]
     jitter = 0.001 * random.standard_normal(2)
-    more = {"points": {}, "time": {"train_seconds": {"CLNR": 1.0, "GRACE": 20.5}.get(name, 5.0) + 0.001 * seed}}
+    extra = {"points": {}, "time": {"train_seconds": {"CLNR": 1.0, "GRACE": 20.5}.get(name, 5.0) + 0.001 * seed}}
     if name in CLUSTERS:
-        more["clusters"] = dict(zip(SCORES, np.array(CLUSTERS[name]) * (1 + 0.001 * random.standard_normal()), strict=True))
-    return made(batch, seed, strict=level, alignment=alignment + jitter[0], uniformity=uniformity + jitter[1], more=more)
+        extra["clusters"] = dict(zip(SCORES, np.array(CLUSTERS[name]) * (1 + 0.001 * random.standard_normal()), strict=True))
+    return made(
+        batch, seed, strict=level, alignment=alignment + jitter[0], uniformity=uniformity + jitter[1], extra_metrics=extra
+    )
 
 
 @pytest.fixture(scope="module")
@@ -68,23 +71,23 @@ def world():
     return [as_the_paper_has_it(batch, seed) for batch in batches.values() for seed in range(batch.seeds)]
 
 
-class Archived(Archive):
-    """Runs without a record."""
+class Archived(RunIndex):
+    """Runs without a run cache."""
 
     def __init__(self, runs):
         self._given = runs
-        super().__init__(record_of(), Terms())
+        super().__init__(cache_of(), RunFilter())
 
-    def read(self):
+    def refresh(self):
         class Given:
             runs = staticmethod(lambda *only: [("2026-01-01", run) for run in self._given])
 
-        self._record = Given()
-        super().read()
+        self._run_cache = Given()
+        super().refresh()
 
 
 def verdicts(runs):
-    table = sheet(SCOPE, Holdings(Archived(runs)))
+    table = claims_table(SCOPE, ResultSet(Archived(runs)))
     return {row[0].text: row[2].text for row in table.rows}
 
 
@@ -95,10 +98,11 @@ def test_there_is_a_row_for_every_claim_and_none_without_runs_is_decided():
 
 
 def test_all_claims_hold_where_all_is_as_the_papers_tables_say_but_one_that_they_contradict(world):
-    table = sheet(SCOPE, Holdings(Archived(world)))
+    table = claims_table(SCOPE, ResultSet(Archived(world)))
     (contradicted,) = (claim.says for claim in CLAIMS if claim.says.startswith("CLNR is above every other"))
     expected = dict.fromkeys((claim.says for claim in CLAIMS), "holds") | {contradicted: "fails"}
     assert {row[0].text: row[2].text for row in table.rows} == expected
+    assert max(map(len, table.markdown().splitlines())) <= 120
     assert any(note.startswith("Made by `clnr claims` from ") for note in table.notes)
     assert f"Of {len(CLAIMS)} claims {len(CLAIMS) - 1} hold, 1 fail and 0 are undecided." in table.notes
 
@@ -112,7 +116,7 @@ def test_runs_of_another_machine_are_not_compared_with(world):
 
 def test_only_what_a_claim_is_about_is_tested(world):
     def within(*names):
-        table = sheet(Scope(datasets=names), Holdings(Archived(world)))
+        table = claims_table(Scope(datasets=names), ResultSet(Archived(world)))
         return {row[0].text: (row[2].text, row[3].text) for row in table.rows}
 
     photo = within("photo")
@@ -124,7 +128,7 @@ def test_only_what_a_claim_is_about_is_tested(world):
 
 
 def changed(world, method, sets, **shifts):
-    """The same runs, but for some measures of a method on some data sets."""
+    """The same runs, but for some metrics of a method on some data sets."""
     return [
         dataclasses.replace(run, **{name: getattr(run, name) + by for name, by in shifts.items()})
         if run.method == method.name and run.dataset in sets

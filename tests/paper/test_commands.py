@@ -16,6 +16,8 @@ from clnr.paper.claims import CLAIMS
 from clnr.paper.exhibits import EXHIBITS
 from tests.cli.test_cli import assert_refused, entry_point
 
+pytest.importorskip("matplotlib")
+
 SMALL = ("--datasets", "toy", "--methods", "CLNR,GRACE", "--seeds", "1", "--quick", "--device", "cpu")
 
 
@@ -36,7 +38,7 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
         "runs",
     }
     assert sorted(written) == sorted(path.name for path in (tmp_path / "first").iterdir())
-    assert "0 in the record" in first.err
+    assert "0 in the run cache" in first.err
     table = list(csv.reader(io.StringIO((tmp_path / "first" / "table-2.csv").read_text())))
     assert [row[:2] for row in table] == [
         ["Method", "Protocol"],
@@ -70,7 +72,7 @@ def test_a_table_that_needs_no_runs_is_printed_at_once(clnr):
 def test_a_plan_is_told_and_nothing_done(clnr):
     ended = clnr("table", "2", *SMALL, "--dry-run")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith("2 runs to do, 0 in the record; about ")
+    assert ended.out.startswith("2 runs to do, 0 in the run cache; about ")
     assert not RunCache().path.exists()
 
 
@@ -81,7 +83,7 @@ def test_as_is_shows_what_there_is_and_runs_nothing(clnr):
     assert not RunCache().path.exists()
 
 
-def test_what_the_record_has_of_another_device_can_be_shown(clnr):
+def test_what_the_run_cache_has_of_another_device_can_be_shown(clnr):
     assert clnr("table", "2", *SMALL[:-1], "cuda", "--cached-only").code == 0
 
 

@@ -14,52 +14,52 @@ from clnr.errors import TrainingError
 from clnr.experiments.run_cache import RunCache, run_key
 from clnr.methods import CLNR, NCLNR
 from clnr.paper import executor
-from clnr.paper.executor import Site, do, do_all
+from clnr.paper.executor import WorkerConfig, run_job, run_jobs
 from clnr.paper.plan import Job, plan
-from clnr.paper.run_index import Archive, Terms
+from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import Scope
 
 SCOPE = Scope(seeds=2)
 SMALL = {"epochs": 2, "hidden": 8, "dimension": 4, "probe_steps": 5}
-ON_CPU = Terms(device="cpu")
+ON_CPU = RunFilter(device="cpu")
 
 
-def batch(method=CLNR, measures=(), **changes):
-    return SCOPE.batch(method, "toy", measures=measures, **(SMALL | changes))
+def batch(method=CLNR, extra_metrics=(), **changes):
+    return SCOPE.batch(method, "toy", extra_metrics=extra_metrics, **(SMALL | changes))
 
 
-def site():
-    return Site(RunCache().path, ON_CPU)
+def config():
+    return WorkerConfig(RunCache().path, ON_CPU)
 
 
-def test_a_job_is_made_and_recorded_under_its_key():
+def test_a_job_is_made_and_cached_under_its_key():
     told = []
-    done = do(Job(batch(), (0, 1)), site(), lambda epoch, loss: told.append(epoch))
+    done = run_job(Job(batch(), (0, 1)), config(), lambda epoch, loss: told.append(epoch))
     assert (done.runs, done.failure) == (2, None)
     assert told[-1] == 2
-    graph = site().load("toy")
+    graph = config().load("toy")
     for seed in (0, 1):
         assert RunCache().find(run_key(graph, CLNR, batch().recipe, seed, cpu())).seed == seed
 
 
 def test_what_another_process_has_made_by_now_is_not_made_again(monkeypatch):
-    do(Job(batch(), (0,)), site())
+    run_job(Job(batch(), (0,)), config())
     asked, runs = [], executor.runs
     monkeypatch.setattr(executor, "runs", lambda *a, **k: asked.append(list(a[2])) or runs(*a, **k))
-    assert do(Job(batch(), (0, 1)), site()).runs == 2
-    assert do(Job(batch(), (0, 1)), site()).runs == 2
+    assert run_job(Job(batch(), (0, 1)), config()).runs == 2
+    assert run_job(Job(batch(), (0, 1)), config()).runs == 2
     assert asked == [[1]]
 
 
 def test_what_another_process_is_at_is_left_to_it_and_comes_last():
     fcntl = pytest.importorskip("fcntl")
     busy, free = Job(batch(), (0,)), Job(batch(NCLNR), (0,))
-    path = site().run_cache.parent / "working" / busy.digest
+    path = config().run_cache.parent / "working" / busy.digest
     path.parent.mkdir(parents=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert do(busy, site()).busy
-        all_of_it = do_all([busy, free], site(), 1)
+        assert run_job(busy, config()).busy
+        all_of_it = run_jobs([busy, free], config(), 1)
         assert next(all_of_it).job is free
     assert [done.job for done in all_of_it] == [busy]
     assert len(RunCache().runs()) == 2
@@ -67,12 +67,12 @@ def test_what_another_process_is_at_is_left_to_it_and_comes_last():
 
 
 def test_measures_are_made_and_timed_runs_are_made_alone_after_a_warm_up(monkeypatch):
-    monkeypatch.setattr(type(cpu()), "together", 8)
-    do(Job(batch(measures=("clusters", "time")), (0, 1)), site())
-    found = Archive(RunCache(), ON_CPU).seeds(batch(measures=("clusters", "time")))
+    monkeypatch.setattr(type(cpu()), "parallel_seeds", 8)
+    run_job(Job(batch(extra_metrics=("clusters", "time")), (0, 1)), config())
+    found = RunIndex(RunCache(), ON_CPU).seeds(batch(extra_metrics=("clusters", "time")))
     assert [run.parallel_seeds for run in found.values()] == [1, 1]
     assert set(found[0].extra_metrics) == {"clusters", "time"}
-    # The warm-up is recorded nowhere.
+    # The warm-up is cached nowhere.
     assert len(RunCache().runs()) == 2
 
 
@@ -83,20 +83,20 @@ def test_a_training_that_fails_is_told_and_the_others_stay(monkeypatch):
 
     real = executor.runs
     monkeypatch.setattr(executor, "runs", broken)
-    done = do(Job(batch(), (0, 1)), site())
+    done = run_job(Job(batch(), (0, 1)), config())
     assert (done.runs, done.failure) == (1, "the loss became nan")
     assert len(RunCache().runs()) == 1
 
 
 def test_several_processes_make_all_and_the_timed_last():
-    batches = [batch(measures=("time",), temperature=0.7), batch(), batch(NCLNR)]
-    ahead = plan(batches, Archive(RunCache(), ON_CPU), cpu(), {})
-    done = list(do_all(ahead.jobs, site(), 2))
+    batches = [batch(extra_metrics=("time",), temperature=0.7), batch(), batch(NCLNR)]
+    ahead = plan(batches, RunIndex(RunCache(), ON_CPU), cpu(), {})
+    done = list(run_jobs(ahead.jobs, config(), 2))
     assert sum(each.runs for each in done) == ahead.runs == 6
     assert [each.job.batch.timed for each in done[-2:]] == [True, True]
     assert not any(each.job.batch.timed for each in done[:-2])
-    again = plan(batches, Archive(RunCache(), ON_CPU), cpu(), {})
-    assert (again.jobs, again.recorded) == ((), 6)
+    again = plan(batches, RunIndex(RunCache(), ON_CPU), cpu(), {})
+    assert (again.jobs, again.cached) == ((), 6)
 
 
 COMMAND = [
@@ -150,7 +150,7 @@ def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how
     if how == signal.SIGINT:
         assert process.returncode == 130
         assert "Traceback" not in said
-        assert "goes on from there" in said
+        assert "resumes from there" in said
     while any(map(alive, children)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(alive, children))
@@ -159,7 +159,7 @@ def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how
     second, whole = start(tmp_path / "stopped"), start(tmp_path / "whole", "--jobs", "2")
     table, told = second.communicate(timeout=600)
     expected, _ = whole.communicate(timeout=600)
-    assert f"{kept} in the record" in told
+    assert f"{kept} in the run cache" in told
     assert table == expected
     assert "not run" not in table
 

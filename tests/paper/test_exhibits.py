@@ -8,11 +8,13 @@ import pytest
 
 from clnr import methods
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs, write_runs
-from clnr.paper.result_set import Holdings
-from clnr.paper.run_index import Archive, Terms
+from clnr.paper.result_set import ResultSet
+from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import SETS, Scope
-from tests.paper.made import made, record_of
+from tests.paper.made import cache_of, made
 from tests.paper.test_figures import filled
+
+pytest.importorskip("matplotlib")
 
 SCOPE = Scope(seeds=2)
 
@@ -35,42 +37,43 @@ def test_cheap_methods_of_the_paper_are_wanted_first_and_what_it_has_not_last():
 
 @pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.name)
 def test_every_form_is_written_and_names_the_command(exhibit, tmp_path):
-    holdings = filled()
-    holdings.without.update(dict.fromkeys(SETS, "no"))
-    written = exhibit.write(SCOPE, holdings, tmp_path / "deep" / "down")
+    results = filled()
+    results.without.update(dict.fromkeys(SETS, "no"))
+    written = exhibit.write(SCOPE, results, tmp_path / "deep" / "down")
     ends = sorted(path.suffix for path in written)
     assert ends == [".csv", ".md", ".tex"] if exhibit in TABLES else [".csv", ".md", ".png", ".svg", ".tex"]
     texts = {path.suffix: path.read_bytes() for path in written}
     command = f"clnr {exhibit.name.replace('-', ' ')} --seeds 2"
     assert f"Made by `{command}`" in texts[".md"].decode()
+    assert max(map(len, texts[".md"].decode().splitlines())) <= 120
     assert texts[".tex"].decode().count("\\begin{tabular}") == 1
     assert sorted(path.name for path in (tmp_path / "deep" / "down").iterdir()) == sorted(path.name for path in written)
     if exhibit in FIGURES:
         assert texts[".png"].startswith(b"\x89PNG")
         assert ElementTree.fromstring(texts[".svg"]).tag.endswith("svg")
         assert f"]({exhibit.name}.png)" in texts[".md"].decode()
-        again = {path.suffix: path.read_bytes() for path in exhibit.write(SCOPE, holdings, tmp_path / "again")}
+        again = {path.suffix: path.read_bytes() for path in exhibit.write(SCOPE, results, tmp_path / "again")}
         assert again == texts
 
 
 def test_a_quick_one_says_so_everywhere():
-    holdings = Holdings(Archive(record_of(), Terms()), without=dict.fromkeys(SETS, "no"))
+    results = ResultSet(RunIndex(cache_of(), RunFilter()), without=dict.fromkeys(SETS, "no"))
     for exhibit in EXHIBITS:
-        assert "Compare nothing with this" in exhibit.sheet(Scope(quick=True), holdings).markdown()
-        assert "Compare nothing with this" not in exhibit.sheet(Scope(), holdings).markdown()
+        assert "not comparable with any result" in exhibit.table(Scope(quick=True), results).markdown()
+        assert "not comparable with any result" not in exhibit.table(Scope(), results).markdown()
 
 
 def test_a_figure_without_runs_is_a_table_that_says_so(tmp_path):
-    holdings = Holdings(Archive(record_of(), Terms()))
-    written = FIGURES[1].write(SCOPE, holdings, tmp_path)
+    results = ResultSet(RunIndex(cache_of(), RunFilter()))
+    written = FIGURES[1].write(SCOPE, results, tmp_path)
     assert sorted(path.suffix for path in written) == [".csv", ".md", ".tex"]
     assert "not run" in (tmp_path / "figure-2.md").read_text()
 
 
 def test_every_run_is_listed_once_with_what_was_changed(tmp_path):
     batch, noisy = SCOPE.batch(methods.CLNR, "cora"), SCOPE.batch(methods.CLNR, "cora", edge_noise=0.5)
-    holdings = Holdings(Archive(record_of(made(batch, 1), made(batch, 0), made(noisy, 0, strict=70.125)), Terms()))
-    path = write_runs(holdings, [batch, noisy, batch], tmp_path)
+    results = ResultSet(RunIndex(cache_of(made(batch, 1), made(batch, 0), made(noisy, 0, strict=70.125)), RunFilter()))
+    path = write_runs(results, [batch, noisy, batch], tmp_path)
     rows = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [(row["method"], row["dataset"], row["seed"], row["strict"], row["changed"]) for row in rows] == [
         ("CLNR", "cora", "0", "80", ""),
@@ -81,4 +84,4 @@ def test_every_run_is_listed_once_with_what_was_changed(tmp_path):
 
 def test_made_runs_fit_their_batches():
     batch = SCOPE.batch(methods.CLNR, "cora")
-    assert Archive(record_of(made(batch)), Terms()).find(batch) is not None
+    assert RunIndex(cache_of(made(batch)), RunFilter()).find(batch) is not None

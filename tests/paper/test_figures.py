@@ -6,16 +6,18 @@ import pytest
 from clnr.methods import CLNR, GRACE, NCLNR
 from clnr.paper import drawing, figures
 from clnr.paper.exhibits import FIGURES
-from clnr.paper.result_set import Holdings
-from clnr.paper.run_index import Archive, Terms
+from clnr.paper.result_set import ResultSet
+from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import Scope
-from tests.paper.made import made, record_of
+from tests.paper.made import cache_of, made
+
+pytest.importorskip("matplotlib")
 
 SCOPE = Scope(seeds=2)
 
 
-def holdings(*runs):
-    return Holdings(Archive(record_of(*runs), Terms()), without={"physics": "no"})
+def results(*runs):
+    return ResultSet(RunIndex(cache_of(*runs), RunFilter()), without={"physics": "no"})
 
 
 def on_the_circle(seed):
@@ -25,7 +27,7 @@ def on_the_circle(seed):
 
 
 def filled():
-    runs = [made(figures.circle_batch(SCOPE, method, "cora"), more=on_the_circle(1)) for method in (CLNR, GRACE)]
+    runs = [made(figures.circle_batch(SCOPE, method, "cora"), extra_metrics=on_the_circle(1)) for method in (CLNR, GRACE)]
     for seed in range(2):
         for method in figures.ABLATION:
             # nCLNR, dCLNR and rCLNR lie on one spot.
@@ -33,7 +35,7 @@ def filled():
         for method in (CLNR, NCLNR):
             runs += [made(figures.dimension_batch(SCOPE, method, "photo", each), seed) for each in (64, 512)]
             runs += [made(figures.noise_batch(SCOPE, method, "pubmed", each), seed) for each in (0.0, 0.5)]
-    return holdings(*runs)
+    return results(*runs)
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def shelves():
 def test_the_circle_is_of_two_dimensions_and_all_nodes():
     batch = figures.circle_batch(Scope(), CLNR, "cora")
     assert (batch.recipe.dimension, batch.recipe.hidden, batch.recipe.sampled_nodes) == (2, 512, 0)
-    assert batch.measures == {"points"}
+    assert batch.extra_metrics == {"points"}
 
 
 def test_dimensions_change_the_hidden_width_too_and_512_is_the_usual_run():
@@ -81,7 +83,7 @@ def test_a_picture_is_drawn_of_what_there_is(figure, shelves):
 
 
 def test_nothing_to_draw_is_no_picture():
-    empty = Holdings(Archive(record_of(), Terms()))
+    empty = ResultSet(RunIndex(cache_of(), RunFilter()))
     assert [figure.draw(SCOPE, empty) for figure in FIGURES] == [None] * 4
 
 

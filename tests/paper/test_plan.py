@@ -6,40 +6,40 @@ from clnr import methods
 from clnr.engine import cpu
 from clnr.methods import CLNR, METHODS
 from clnr.paper.plan import plan
-from clnr.paper.run_index import Archive, Terms
+from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import SETS, Scope
 from clnr.support import environment
-from tests.paper.made import made, record_of
+from tests.paper.made import cache_of, made
 
 SCOPE = Scope(seeds=3)
 BATCH = SCOPE.batch(CLNR, "cora")
 
 
 def planned(batches, *runs, without=None):
-    return plan(batches, Archive(record_of(*runs), Terms()), cpu(), without or {})
+    return plan(batches, RunIndex(cache_of(*runs), RunFilter()), cpu(), without or {})
 
 
 def wanted(ahead):
     return [(job.batch.method.name, job.batch.dataset, job.seeds) for job in ahead.jobs]
 
 
-def test_what_the_record_has_is_not_planned():
+def test_what_the_run_cache_has_is_not_planned():
     ahead = planned([BATCH], made(BATCH, 1))
     assert wanted(ahead) == [("CLNR", "cora", (0,)), ("CLNR", "cora", (2,))]
-    assert (ahead.runs, ahead.recorded) == (2, 1)
-    assert "2 runs to do, 1 in the record" in ahead.told(1)
+    assert (ahead.runs, ahead.cached) == (2, 1)
+    assert "2 runs to do, 1 in the run cache" in ahead.describe(1)
 
 
 def test_seeds_that_are_trained_side_by_side_are_one_job(monkeypatch):
-    monkeypatch.setattr(type(cpu()), "together", 2)
+    monkeypatch.setattr(type(cpu()), "parallel_seeds", 2)
     assert [seeds for _, _, seeds in wanted(planned([BATCH]))] == [(0, 1), (2,)]
 
 
 def test_a_run_that_serves_several_is_made_once_and_for_the_most_demanding():
-    clusters = SCOPE.batch(CLNR, "cora", measures=("clusters",))
-    points = SCOPE.batch(CLNR, "cora", measures=("points",))
+    clusters = SCOPE.batch(CLNR, "cora", extra_metrics=("clusters",))
+    points = SCOPE.batch(CLNR, "cora", extra_metrics=("points",))
     ahead = planned([BATCH, clusters, BATCH, points])
-    assert [(sorted(job.batch.measures), job.seeds[0]) for job in ahead.jobs] == [
+    assert [(sorted(job.batch.extra_metrics), job.seeds[0]) for job in ahead.jobs] == [
         *((["clusters"], seed) for seed in range(3)),
         *((["points"], seed) for seed in range(3)),
     ]
@@ -54,7 +54,7 @@ def test_quick_methods_come_first_and_else_as_given():
 def test_data_that_cannot_be_had_is_named_and_not_planned():
     ahead = planned([BATCH, SCOPE.batch(CLNR, "ogbn-arxiv")], without={"ogbn-arxiv": "it is not there"})
     assert {dataset for _, dataset, _ in wanted(ahead)} == {"cora"}
-    assert "no data for ogbn-arxiv: it is not there" in ahead.told(1)
+    assert "no data for ogbn-arxiv: it is not there" in ahead.describe(1)
 
 
 def test_time_is_told_from_runs_of_the_kind_on_this_machine():
@@ -64,14 +64,14 @@ def test_time_is_told_from_runs_of_the_kind_on_this_machine():
     assert known.seconds == pytest.approx(3 * (40.0 * 50 / 200 + 3.0))
     assert known.memory == 5 * 2**30
     assert known.guessed == 0
-    assert "about 20 s" in known.told(2)
-    assert "10.0 GiB" in known.told(2)
+    assert "about 20 s" in known.describe(2)
+    assert "10.0 GiB" in known.describe(2)
 
 
 def test_of_another_machine_it_is_a_guess():
     elsewhere = planned([BATCH], made(SCOPE.batch(CLNR, "cora", epochs=200), seconds=40.0, machine="another"))
     assert elsewhere.guessed == 3
-    assert "rough guess" in elsewhere.told(1)
+    assert "rough guess" in elsewhere.describe(1)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -97,4 +97,4 @@ def test_a_job_says_what_is_unusual_about_it():
 
 def test_nothing_to_do_is_said_without_a_guess():
     ahead = planned([BATCH], *(made(BATCH, seed) for seed in range(3)))
-    assert ahead.told(1) == "0 runs to do, 3 in the record"
+    assert ahead.describe(1) == "0 runs to do, 3 in the run cache"

@@ -3,32 +3,32 @@ from __future__ import annotations
 from clnr.errors import DataError
 from clnr.experiments.results import Summary
 from clnr.methods import CLNR, GRACE
-from clnr.paper.result_set import Holdings, accuracy, mean
-from clnr.paper.run_index import Archive, Terms
+from clnr.paper.result_set import ResultSet, accuracy, mean
+from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import Scope
-from tests.paper.made import made, record_of
+from tests.paper.made import cache_of, made
 
 SCOPE = Scope(seeds=2)
 BATCH = SCOPE.batch(CLNR, "cora")
 
 
-def holdings(*runs, **more):
-    return Holdings(Archive(record_of(*runs), Terms()), **more)
+def results(*runs, **more):
+    return ResultSet(RunIndex(cache_of(*runs), RunFilter()), **more)
 
 
 def test_why_there_is_nothing_is_told_in_two_words():
-    assert holdings().find(BATCH) == "not run"
-    assert holdings(without={"cora": "no"}).find(BATCH) == "no data"
-    assert holdings(failures={BATCH.kind: "out of memory"}).find(BATCH) == "failed"
+    assert results().find(BATCH) == "not run"
+    assert results(without={"cora": "no"}).find(BATCH) == "no data"
+    assert results(failures={BATCH.kind: "out of memory"}).find(BATCH) == "failed"
     # What there is counts, whatever went wrong since.
-    assert isinstance(holdings(made(BATCH), failures={BATCH.kind: "x"}, without={"cora": "no"}).find(BATCH), Summary)
+    assert isinstance(results(made(BATCH), failures={BATCH.kind: "x"}, without={"cora": "no"}).find(BATCH), Summary)
 
 
 def test_data_that_cannot_be_had_is_noted(tmp_path):
     def no_net(url, target):
         raise DataError("there is no net")
 
-    shelf = holdings(data_root=tmp_path, fetch=no_net)
+    shelf = results(data_root=tmp_path, fetch=no_net)
     assert shelf.load("cora") is None
     assert shelf.load("cora") is None
     assert shelf.load("toy").num_nodes == 2400
@@ -38,15 +38,15 @@ def test_data_that_cannot_be_had_is_noted(tmp_path):
 
 def test_provenance_names_command_seeds_machine_versions_and_duration():
     runs = [made(BATCH, 0), made(BATCH, 1, machine="another", precision="bfloat16", seconds=40.0)]
-    shelf = holdings(*runs)
+    shelf = results(*runs)
     said = shelf.provenance("clnr table 9", [BATCH, BATCH, SCOPE.batch(GRACE, "cora")])
     code, torch = (runs[0].versions[each] for each in ("code", "torch"))
-    day = shelf.archive.made(shelf.runs([BATCH]))[0]
+    day = shelf.run_index.made(shelf.runs([BATCH]))[0]
     assert said == (
         "Made by `clnr table 9` from 2 runs, seeds 0 to 1; a processor, float32; another, bfloat16; "
         f"clnr 0.1.0 (code {code}), torch {torch}, Python 3.11.0; {day}; the runs took 42 s of that machine's time."
     )
-    assert holdings().provenance("clnr table 9", []) == "Made by `clnr table 9`."
+    assert results().provenance("clnr table 9", []) == "Made by `clnr table 9`."
 
 
 def test_accuracies_as_text():

@@ -8,55 +8,55 @@ import pytest
 from clnr.methods import CLNR, GRACE, METHODS
 from clnr.methods.presets import preset
 from clnr.paper import published, result_tables
-from clnr.paper.result_set import Holdings
-from clnr.paper.run_index import Archive, Terms
+from clnr.paper.result_set import ResultSet
+from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import SETS, Scope
-from tests.paper.made import made, record_of
+from tests.paper.made import cache_of, made
 
 SCOPE = Scope(seeds=3)
 NOTHING = dict.fromkeys(SETS, "it is not there")
 
 
-def holdings(*runs, **more):
-    return Holdings(Archive(record_of(*runs), Terms()), **more)
+def results(*runs, **more):
+    return ResultSet(RunIndex(cache_of(*runs), RunFilter()), **more)
 
 
-def cells(sheet, *beginning):
+def cells(table, *beginning):
     """The rest of the one row that begins so."""
-    (found,) = [row for row in sheet.rows if tuple(cell.text for cell in row[: len(beginning)]) == beginning]
+    (found,) = [row for row in table.rows if tuple(cell.text for cell in row[: len(beginning)]) == beginning]
     return [cell.text for cell in found[len(beginning) :]]
 
 
 def test_architectures_are_derived_and_are_the_papers():
-    sheet = result_tables.architectures(SCOPE, holdings())
-    assert cells(sheet, "CLNR") == ["N-N", "-", "-", "-", "✓"]
-    assert cells(sheet, "MVGRL") == ["N-G", "✓", "✓", "✓", "✓"]
-    assert "every cell is as in the paper" in sheet.notes[0]
+    table = result_tables.architectures(SCOPE, results())
+    assert cells(table, "CLNR") == ["N-N", "-", "-", "-", "✓"]
+    assert cells(table, "MVGRL") == ["N-G", "✓", "✓", "✓", "✓"]
+    assert "every cell is as in the paper" in table.notes[0]
 
 
 def test_a_cell_of_the_architectures_that_differs_is_named(monkeypatch):
     monkeypatch.setitem(published.ARCHITECTURES, "GRACE", ("N-G", True, True, False, True))
-    assert "differs from the paper's for GRACE" in result_tables.architectures(SCOPE, holdings()).notes[0]
+    assert "differs from the paper's for GRACE" in result_tables.architectures(SCOPE, results()).notes[0]
 
 
 def test_accuracies_of_both_protocols_stand_beside_what_was_published():
     batch = SCOPE.batch(CLNR, "cora")
-    sheet = result_tables.accuracies(SCOPE, holdings(*(made(batch, seed) for seed in range(3)), without={"ogbn-arxiv": "no"}))
-    names = sheet.head[2:]
+    table = result_tables.accuracies(SCOPE, results(*(made(batch, seed) for seed in range(3)), without={"ogbn-arxiv": "no"}))
+    names = table.head[2:]
     spread = statistics.pstdev([80, 81, 82])
-    strict, rule = cells(sheet, "CLNR", "strict"), [row for row in sheet.rows if row[1].text == "paper rule"]
+    strict, rule = cells(table, "CLNR", "strict"), [row for row in table.rows if row[1].text == "paper rule"]
     assert strict[names.index("Cora")] == f"81.00 ± {spread:.2f}"
     assert strict[names.index("PubMed")] == "not run"
     assert strict[names.index("ogbn-arxiv")] == "no data"
     assert f"82.00 ± {spread:.2f}" in [cell.text for row in rule for cell in row]
-    lines = [[cell.text for cell in row] for row in sheet.rows]
+    lines = [[cell.text for cell in row] for row in table.rows]
     clnr = next(i for i, line in enumerate(lines) if line[:2] == ["CLNR", "strict"])
     result = preset(CLNR, "cora").published
     assert lines[clnr + 2][:3] == ["", "published", f"{result.accuracy:.1f} ± {result.spread:.1f}"]
 
 
 def test_what_the_paper_could_not_run_is_told_in_its_words():
-    lines = [[cell.text for cell in row] for row in result_tables.accuracies(Scope(datasets=("ogbn-arxiv",)), holdings()).rows]
+    lines = [[cell.text for cell in row] for row in result_tables.accuracies(Scope(datasets=("ogbn-arxiv",)), results()).rows]
     start = lines.index(["MVGRL", "strict", "not run"])
     assert lines[start + 2] == ["", "published", "OOM"]
 
@@ -69,13 +69,13 @@ def test_no_cell_of_any_table_is_blank_but_those_that_continue_a_method():
         result_tables.settings,
         result_tables.clusters,
     ):
-        for row in make(SCOPE, holdings(without=dict(NOTHING))).rows:
+        for row in make(SCOPE, results(without=dict(NOTHING))).rows:
             assert all(cell.text for cell in row[1:])
 
 
 def test_every_method_is_in_the_table_of_accuracies_and_the_papers_are_apart():
-    sheet = result_tables.accuracies(SCOPE, holdings())
-    groups = [[row[0].text for row in group if row[0].text] for group in sheet.groups]
+    table = result_tables.accuracies(SCOPE, results())
+    groups = [[row[0].text for row in group if row[0].text] for group in table.groups]
     assert groups[0] == ["GAE", "DGI", "MVGRL", "CCA-SSG", "BGRL", "GRACE", "CLNR"]
     assert groups[1] == ["GCN", "GAT"]
     assert sorted(name for group in groups for name in group) == sorted(METHODS)
@@ -86,70 +86,70 @@ def test_the_best_of_the_self_supervised_is_bold():
         made(SCOPE.batch(METHODS[name], "cora"), strict=value)
         for name, value in (("CLNR", 80.0), ("GRACE", 81.0), ("GCN", 90.0))
     ]
-    sheet = result_tables.accuracies(SCOPE, holdings(*runs))
-    bold = [row[0].text for row in sheet.rows if row[2].bold]
+    table = result_tables.accuracies(SCOPE, results(*runs))
+    bold = [row[0].text for row in table.rows if row[2].bold]
     assert bold == ["GRACE"]
 
 
 def test_fewer_seeds_than_usual_are_told():
-    sheet = result_tables.accuracies(SCOPE, holdings(*(made(SCOPE.batch(CLNR, "cora"), seed) for seed in range(2))))
-    assert cells(sheet, "CLNR", "strict")[0] == "80.50 ± 0.50 (2)"
+    table = result_tables.accuracies(SCOPE, results(*(made(SCOPE.batch(CLNR, "cora"), seed) for seed in range(2))))
+    assert cells(table, "CLNR", "strict")[0] == "80.50 ± 0.50 (2)"
 
 
 def timed(method, dataset, seed, seconds):
     batch = result_tables.time_batch(SCOPE, method, dataset)
-    return made(batch, seed, extra_metrics={"time": {"train_seconds": seconds, "together": 1}})
+    return made(batch, seed, extra_metrics={"time": {"train_seconds": seconds, "parallel_seeds": 1}})
 
 
 def test_times_are_medians_of_timed_runs_and_their_ratio():
     runs = [timed(CLNR, "photo", seed, seconds) for seed, seconds in enumerate((1.0, 2.0, 9.0))]
     runs += [timed(GRACE, "photo", seed, seconds) for seed, seconds in enumerate((20.0, 30.0, 31.0))]
     runs += [made(result_tables.time_batch(SCOPE, CLNR, "pubmed"), train_seconds=5.0)]
-    sheet = result_tables.times(SCOPE, holdings(*runs, without={"ogbn-arxiv": "no"}))
-    assert cells(sheet, "Photo", "100 / 1000", "3 / 3") == [
+    table = result_tables.times(SCOPE, results(*runs, without={"ogbn-arxiv": "no"}))
+    assert cells(table, "Photo", "100 / 1000", "3 / 3") == [
         *("2.00 (1.00-9.00)", "30.00 (20.00-31.00)", "15.0"),
         *("7.87", "143.25", "18.2"),
     ]
     # What was not made alone has no time of its own.
-    assert cells(sheet, "PubMed", "600 / 1000", "0 / 0")[:3] == ["not run"] * 3
-    assert cells(sheet, "ogbn-arxiv", "5000 / 10000", "0 / 0")[:3] == ["no data"] * 3
+    assert cells(table, "PubMed", "600 / 1000", "0 / 0")[:3] == ["not run"] * 3
+    assert cells(table, "ogbn-arxiv", "5000 / 10000", "0 / 0")[:3] == ["no data"] * 3
 
 
 def test_times_of_two_machines_are_not_compared():
     runs = [timed(CLNR, "photo", seed, 1.0) for seed in range(3)]
     runs += [dataclasses.replace(timed(GRACE, "photo", seed, 900.0), machine="slow") for seed in range(2)]
-    sheet = result_tables.times(Scope(seeds=3, datasets=("photo",)), holdings(*runs))
-    assert cells(sheet, "Photo", "100 / 1000", "3 / 0")[:3] == ["1.00 (1.00-1.00)", "not run", "not run"]
+    table = result_tables.times(Scope(seeds=3, datasets=("photo",)), results(*runs))
+    assert cells(table, "Photo", "100 / 1000", "3 / 0")[:3] == ["1.00 (1.00-1.00)", "not run", "not run"]
 
 
 def test_times_are_of_the_epochs_that_were_trained_and_of_methods_that_were_asked_for():
-    sheet = result_tables.times(Scope(quick=True, datasets=("photo",), methods=("GRACE",)), holdings())
-    assert cells(sheet, "Photo", "5 / 5", "0 / 0")[:3] == ["-", "not run", "-"]
+    table = result_tables.times(Scope(quick=True, datasets=("photo",), methods=("GRACE",)), results())
+    assert cells(table, "Photo", "5 / 5", "0 / 0")[:3] == ["-", "not run", "-"]
 
 
 def test_sizes_are_counted_in_the_data(real_data):
-    sheet = result_tables.sizes(Scope(datasets=("cora", "photo")), holdings(data_root=real_data))
-    assert cells(sheet, "Cora") == ["2,708", "10,556", "1,433", "7", "2,708 / 10,556 / 1,433 / 7"]
-    assert "agree" in sheet.notes[0]
+    table = result_tables.sizes(Scope(datasets=("cora", "photo")), results(data_root=real_data))
+    assert cells(table, "Cora") == ["2,708", "10,556", "1,433", "7", "2,708 / 10,556 / 1,433 / 7"]
+    assert "agree" in table.notes[0]
 
 
 def test_a_size_that_differs_from_the_papers_is_named(monkeypatch):
     monkeypatch.setitem(published.SIZES, "toy", (1, 2, 3, 4))
-    sheet = result_tables.sizes(Scope(datasets=("toy",)), holdings())
-    assert cells(sheet, "Embedded") == ["2,400", "10,386", "720", "6", "1 / 2 / 3 / 4"]
-    assert "differ for Embedded (2,400 / 10,386 / 720 / 6)" in sheet.notes[0]
+    table = result_tables.sizes(Scope(datasets=("toy",)), results())
+    assert cells(table, "Toy") == ["2,400", "10,386", "720", "6", "1 / 2 / 3 / 4"]
+    assert "differ for Toy (2,400 / 10,386 / 720 / 6)" in table.notes[0]
 
 
 def test_settings_are_the_recipes_and_the_papers(monkeypatch):
-    sheet = result_tables.settings(SCOPE, holdings())
-    assert cells(sheet, "CiteSeer") == ["50", "1", "512", "0.5", "0.001", "0", "0.2", "0.5", "0.01", "0.01"]
-    assert "every number is the paper's" in sheet.notes[0]
+    table = result_tables.settings(SCOPE, results())
+    assert cells(table, "CiteSeer") == ["50", "1", "512", "0.5", "0.001", "0", "0.2", "0.5", "0.01", "0.01"]
+    assert "every number is the paper's" in table.notes[0]
     monkeypatch.setitem(published.SETTINGS, "cora", published.SETTINGS["photo"])
-    assert "differs from the paper's for Cora" in result_tables.settings(SCOPE, holdings()).notes[0]
+    assert "differs from the paper's for Cora" in result_tables.settings(SCOPE, results()).notes[0]
 
 
 def test_clusters_are_means_over_seeds_beside_the_papers():
-    batch = SCOPE.batch(CLNR, "cora", measures=("clusters",))
+    batch = SCOPE.batch(CLNR, "cora", extra_metrics=("clusters",))
     runs = [
         made(
             batch,
@@ -158,10 +158,10 @@ def test_clusters_are_means_over_seeds_beside_the_papers():
         )
         for seed in range(3)
     ]
-    sheet = result_tables.clusters(SCOPE, holdings(*runs))
+    table = result_tables.clusters(SCOPE, results(*runs))
     ours = ["0.100 ± 0.082", "2.000 ± 0.000", "60.000 ± 0.000", "3"]
-    assert cells(sheet, "CLNR", "Cora") == [*ours, "0.105", "2.248", "63.066"]
-    assert cells(sheet, "GRACE", "Cora")[:4] == [*["not run"] * 3, "0"]
+    assert cells(table, "CLNR", "Cora") == [*ours, "0.105", "2.248", "63.066"]
+    assert cells(table, "GRACE", "Cora")[:4] == [*["not run"] * 3, "0"]
 
 
 @pytest.mark.parametrize("name", published.SETTINGS)

@@ -46,7 +46,7 @@ def test_quick_is_small_and_says_so():
     assert (batch.seeds, batch.recipe.epochs, batch.recipe.probe_steps) == (2, 5, 300)
     assert scope.sets(SETS) == ["cora", "citeseer"]
     assert scope.some((1, 2, 3)) == (1, 3)
-    assert "Compare nothing" in scope.caution
+    assert "not comparable" in scope.caution
 
 
 @pytest.mark.parametrize(

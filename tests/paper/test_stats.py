@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from clnr.methods import CLNR, GRACE
-from clnr.paper.result_set import Holdings
-from clnr.paper.run_index import Archive, Terms
+from clnr.paper.result_set import ResultSet
+from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import Scope
-from clnr.paper.stats import Contrast, Verdict, at_least, contrast, everywhere, interval, judge, reaches, within
-from tests.paper.made import made, record_of
+from clnr.paper.stats import Contrast, Verdict, at_least, contrast, evaluate_contrasts, everywhere, interval, reaches, within
+from tests.paper.made import cache_of, made
 
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 
@@ -39,21 +39,21 @@ def test_the_test_is_wilcoxons_on_pairs_and_mann_and_whitneys_where_there_are_fe
 
 
 def test_too_few_seeds_to_tell_are_no_contrast():
-    assert not Contrast("x", {}, {0: 1.0}).there
-    assert not Contrast("x", {0: 9.0, 1: 9.0}, {0: 1.0, 1: 1.0}).there
-    assert not Contrast("x", {0: 9.0, 1: 9.0}, dict.fromkeys(range(20), 1.0)).there
-    assert Contrast("x", dict.fromkeys(range(5), 9.0), dict.fromkeys(range(20), 1.0)).there
+    assert not Contrast("x", {}, {0: 1.0}).testable
+    assert not Contrast("x", {0: 9.0, 1: 9.0}, {0: 1.0, 1: 1.0}).testable
+    assert not Contrast("x", {0: 9.0, 1: 9.0}, dict.fromkeys(range(20), 1.0)).testable
+    assert Contrast("x", dict.fromkeys(range(5), 9.0), dict.fromkeys(range(20), 1.0)).testable
 
 
 def test_each_contrast_is_judged_by_its_sign_where_it_is_significant():
-    found = judge([by(5, what="up"), by(-5, what="down"), by(0, what="level"), Contrast("none", {}, {})])
+    found = evaluate_contrasts([by(5, what="up"), by(-5, what="down"), by(0, what="level"), Contrast("none", {}, {})])
     assert {what: each.verdict for what, each in found.items()} == {"up": HOLDS, "down": FAILS, "level": UNDECIDED}
 
 
 def test_p_values_are_corrected_for_their_number():
     lone = by(0.7, seed=3)
-    alone = judge([lone])["x"]
-    beside = judge([lone, *(by(0, what=f"{i}", seed=i) for i in range(30))])["x"]
+    alone = evaluate_contrasts([lone])["x"]
+    beside = evaluate_contrasts([lone, *(by(0, what=f"{i}", seed=i) for i in range(30))])["x"]
     assert alone.p == pytest.approx(lone.p)
     assert alone.verdict is HOLDS
     assert beside.p == pytest.approx(min(1.0, 31 * lone.p))
@@ -144,6 +144,6 @@ def test_a_contrast_of_batches_is_of_their_runs():
     scope = Scope(seeds=2)
     first, second = scope.batch(CLNR, "cora"), scope.batch(GRACE, "cora")
     nan = made(second, 0, strict=float("nan"))
-    run_cache = record_of(*(made(first, seed, strict=90.0 + seed) for seed in range(3)), made(second, 1, strict=80.0), nan)
-    pair = contrast(Holdings(Archive(run_cache, Terms())), "Cora", first, second, lambda run: run.strict)
+    run_cache = cache_of(*(made(first, seed, strict=90.0 + seed) for seed in range(3)), made(second, 1, strict=80.0), nan)
+    pair = contrast(ResultSet(RunIndex(run_cache, RunFilter())), "Cora", first, second, lambda run: run.strict)
     assert (pair.larger, pair.smaller) == ({0: 90.0, 1: 91.0}, {1: 80.0})

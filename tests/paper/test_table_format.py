@@ -3,9 +3,9 @@ from __future__ import annotations
 import csv
 import io
 
-from clnr.paper.table_format import Cell, Sheet, row
+from clnr.paper.table_format import Cell, Table, row
 
-SHEET = Sheet(
+TABLE = Table(
     "table-9",
     "Table 9. Of 100 % & more",
     ("Method", "a_b", "c"),
@@ -15,7 +15,7 @@ SHEET = Sheet(
 
 
 def test_markdown_is_a_table_with_notes_below():
-    assert SHEET.markdown() == (
+    assert TABLE.markdown() == (
         "## Table 9. Of 100 % & more\n\n"
         "| Method | a_b | c |\n| --- | ---: | ---: |\n"
         "| one | **1.0 ± 0.1** | no data |\n"
@@ -24,8 +24,30 @@ def test_markdown_is_a_table_with_notes_below():
     )
 
 
+def test_a_wide_table_is_split_into_parts_that_lose_no_cell():
+    names = [f"column {i}" for i in range(20)]
+    table = Table("t", "T", ("Method", *names), ((row("one", *(f"cell {i}" for i in range(20))),),), ("word " * 60,))
+    lines = table.markdown().splitlines()
+    assert max(map(len, lines)) <= 120
+    assert [line for line in lines if line.startswith("| ---")] == ["| --- " + "| ---: " * 7 + "|"] * 2 + [
+        "| --- " + "| ---: " * 6 + "|"
+    ]
+    found = [cell.strip() for line in lines if line.startswith("| one") for cell in line.strip("|").split("|")[1:]]
+    assert found == [f"cell {i}" for i in range(20)]
+    assert sum(line.count("word") for line in lines) == 60
+
+
+def test_a_table_of_long_texts_is_a_list():
+    table = Table("t", "T", ("Claim", "Numbers"), ((row("first", "number " * 30), row("second", "few")),), text_columns=2)
+    lines = table.markdown().splitlines()
+    assert max(map(len, lines)) <= 120
+    assert lines[2:4] == ["1. **first**", "   - Numbers: " + ("number " * 15).strip()]
+    assert lines[4] == "     " + ("number " * 15).strip()
+    assert lines[-2:] == ["2. **second**", "   - Numbers: few"]
+
+
 def test_latex_is_booktabs_with_nothing_unescaped():
-    text = SHEET.latex()
+    text = TABLE.latex()
     lines = text.splitlines()
     assert "\\caption{Table 9. Of 100 \\% \\& more}\\label{tab:clnr-table-9}" in lines
     assert "\\begin{tabular}{lrr}" in lines
@@ -38,17 +60,17 @@ def test_latex_is_booktabs_with_nothing_unescaped():
 
 
 def test_latex_breaks_long_cells_and_pages():
-    words = Sheet("claims", "Claims", ("a", "b"), ((row("p < 0.001 ~ {x} \\ ^", "word " * 60),),), words=2).latex()
+    words = Table("claims", "Claims", ("a", "b"), ((row("p < 0.001 ~ {x} \\ ^", "word " * 60),),), text_columns=2).latex()
     assert "\\begin{longtable}{p{" in words
     assert "p $<$ 0.001 \\textasciitilde{} \\{x\\} \\textbackslash{} \\textasciicircum{}" in words
     assert "longtable}" in words.splitlines()[0]
 
 
 def test_csv_repeats_what_a_reader_sees_from_the_row_above():
-    sheet = Sheet("t", "T", ("m", "x"), ((row("one", "1"), row("", "2")),))
-    assert list(csv.reader(io.StringIO(sheet.csv()))) == [["m", "x"], ["one", "1"], ["one", "2"]]
+    table = Table("t", "T", ("m", "x"), ((row("one", "1"), row("", "2")),))
+    assert list(csv.reader(io.StringIO(table.csv()))) == [["m", "x"], ["one", "1"], ["one", "2"]]
 
 
 def test_csv_reads_back():
-    rows = list(csv.reader(io.StringIO(SHEET.csv())))
+    rows = list(csv.reader(io.StringIO(TABLE.csv())))
     assert rows == [["Method", "a_b", "c"], ["one", "1.0 ± 0.1", "no data"], ["two|three", "2", 'say "x", y']]

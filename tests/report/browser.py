@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 
-import matplotlib.image
+import pytest
 
 SMALL = {"width": 390, "height": 844, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 
@@ -41,4 +41,5 @@ def centre(tab):
 
 def pixels(tab, selector="#map"):
     """What is seen of an element, values from 0 to 1."""
-    return matplotlib.image.imread(io.BytesIO(tab.locator(selector).screenshot()))[..., :3]
+    image = pytest.importorskip("matplotlib.image")
+    return image.imread(io.BytesIO(tab.locator(selector).screenshot()))[..., :3]

@@ -62,7 +62,6 @@ WRONG = {
 
 QUICK = Recipe(epochs=1, hidden=8, dimension=4, probe_steps=5)
 GRAPH = tiny()
-PYG = GRAPH.to_pyg()
 NETWORK = networkx.path_graph(5)
 for node in NETWORK:
     NETWORK.nodes[node].update(x=[1.0, float(node)], label=node % 2)
@@ -84,19 +83,20 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "load": (clnr.load, {"name": "toy", "root": None, "fetch": None}),
     "run": (
         clnr.run,
-        {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "data_root": None, "watch": None, "measures": ()},
+        {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "data_root": None, "progress": None, "measures": ()},
     ),
     "runs": (
         lambda **arguments: list(clnr.runs(**arguments)),
-        {"method": CLNR, "dataset": GRAPH, "seeds": [0], **ON_CPU, "watch": None, "measures": (), "together": 1},
+        {"method": CLNR, "dataset": GRAPH, "seeds": [0], **ON_CPU, "progress": None, "measures": (), "parallel_seeds": 1},
     ),
-    "embed": (clnr.embed, {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "watch": None}),
+    "embed": (clnr.embed, {"method": CLNR, "dataset": GRAPH, "seed": 0, **ON_CPU, "progress": None}),
     "recipe_for": (clnr.recipe_for, {"method": CLNR, "dataset": "cora"}),
     "Recipe": (Recipe, QUICK.to_dict()),
-    "Recipe.of": (Recipe.of, {"values": {"epochs": 5}}),
+    "Recipe.of": (Recipe.of, {"values": {"epochs": 5}, "method": CLNR}),
     "Recipe.but": (QUICK.but, QUICK.to_dict()),
-    "Recipe.from_toml": (Recipe.from_toml, {"text": "epochs = 5"}),
+    "Recipe.from_toml": (Recipe.from_toml, {"text": "epochs = 5", "method": CLNR}),
     "Recipe.of_view": (QUICK.of_view, {"index": 1}),
+    "Recipe.of_method": (QUICK.of_method, {"method": CLNR}),
     "Method": (Method, {spec.name: getattr(CLNR, spec.name) for spec in dataclasses.fields(Method)}),
     "Method.but": (
         CLNR.but,
@@ -135,7 +135,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_wrong_argument_is_told_in_one_line_or_works(name, tmp_path, monkeypatch):
+def test_a_wrong_argument_raises_one_line_or_works(name, tmp_path, monkeypatch):
     """Warnings are errors here: none that is not ours may come of what a user hands in."""
     monkeypatch.chdir(tmp_path)
     call, right = CALLS[name]
@@ -153,7 +153,7 @@ def test_a_wrong_argument_is_told_in_one_line_or_works(name, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: CLNR.but("mine", "", views=()), "mine, views: there must be 2 of them, not 0"),
         (lambda: CLNR.but("mine", "", views=((),) * 3), "mine, views: there must be 2 of them, not 3"),
@@ -162,10 +162,10 @@ def test_a_wrong_argument_is_told_in_one_line_or_works(name, tmp_path, monkeypat
         (lambda: CLNR.but("mine", "", postprocess=None), "mine: postprocess is a tuple of parts, not None"),
         (lambda: clnr.load(5), "unknown data set '5'"),
         (lambda: clnr.run(CLNR, GRAPH, device=["cpu"]), "unknown device '['cpu']'"),
-        (lambda: clnr.run(CLNR, GRAPH, measures=5), "measures must be several, names, not a value of type int"),
-        (lambda: clnr.run(CLNR, GRAPH, measures="time"), "measures must be several, names, not a value of type str"),
-        (lambda: clnr.runs(CLNR, GRAPH, parallel_seeds="2"), "together must be a whole number, not a value of type str"),
-        (lambda: clnr.embed(CLNR, GRAPH, progress=5), "watch must be a function"),
+        (lambda: clnr.run(CLNR, GRAPH, measures=5), "measures must be a list, each a name, not a value of type int"),
+        (lambda: clnr.run(CLNR, GRAPH, measures="time"), "measures must be a list, each a name, not a value of type str"),
+        (lambda: clnr.runs(CLNR, GRAPH, parallel_seeds="2"), "parallel_seeds must be a whole number, not a value of type str"),
+        (lambda: clnr.embed(CLNR, GRAPH, progress=5), "progress must be a function"),
         (lambda: Recipe.of([5]), "a recipe's values must be numbers by name, not a value of type list"),
         (lambda: Recipe.of({5: 5}), "unknown recipe key '5'"),
         (lambda: Recipe.from_toml("self = 5"), "unknown recipe key 'self'"),
@@ -178,14 +178,14 @@ def test_a_wrong_argument_is_told_in_one_line_or_works(name, tmp_path, monkeypat
         (lambda: fitted().save(5), "folder must be a path, not a value of type int"),
     ],
 )
-def test_the_argument_is_named(call, said):
+def test_the_argument_is_named(call, message):
     with pytest.raises(ClnrError) as caught:
         call()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_an_error_is_one_line_of_bounded_length():
-    said = str(ClnrError("a\n  b\n" + "x" * 100_000 + "the end"))
-    assert said.startswith("a b xxx")
-    assert said.endswith("the end")
-    assert len(said) == 1000
+    message = str(ClnrError("a\n  b\n" + "x" * 100_000 + "the end"))
+    assert message.startswith("a b xxx")
+    assert message.endswith("the end")
+    assert len(message) == 1000

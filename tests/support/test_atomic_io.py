@@ -11,10 +11,18 @@ import pytest
 
 from clnr.errors import ClnrError
 from clnr.support import atomic_io
-from clnr.support.atomic_io import Ours, check_folder, locked, reserved, tidy, whole_folder, write_whole
+from clnr.support.atomic_io import (
+    OwnedFiles,
+    atomic_folder,
+    check_folder,
+    file_lock,
+    remove_leftovers,
+    reserve_folder,
+    write_atomic,
+)
 from tests.kills import Killed, killed
 
-OWNED_FILES = Ours(frozenset("abc"), lambda folder: True)
+OWNED_FILES = OwnedFiles(frozenset("abc"), lambda folder: True)
 
 
 def there(folder: Path) -> list[str]:
@@ -22,9 +30,9 @@ def there(folder: Path) -> list[str]:
 
 
 def write(path, force=False, ours=OWNED_FILES, **files):
-    with reserved(path, ours):
+    with reserve_folder(path, ours):
         check_folder(path, force, ours)
-        with whole_folder(path, force, ours) as part:
+        with atomic_folder(path, force, ours) as part:
             for name, text in files.items():
                 (part / name).write_text(text)
 
@@ -45,21 +53,21 @@ EXCHANGES = pytest.mark.parametrize("exchange", [None, cannot], ids=["exchanged"
 
 
 def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = write_whole(tmp_path / "a.md", b"first")
+    path = write_atomic(tmp_path / "a.md", b"first")
     monkeypatch.setattr("pathlib.Path.replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        write_whole(path, b"second")
+        write_atomic(path, b"second")
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"first"]
 
 
-@pytest.mark.parametrize("clear", [tidy, lambda path: write_whole(path, b"third")], ids=["tidied", "written again"])
+@pytest.mark.parametrize("clear", [remove_leftovers, lambda path: write_atomic(path, b"third")], ids=["removed", "rewritten"])
 def test_a_file_outlasts_a_kill_at_any_moment(clear, tmp_path, monkeypatch):
     for at in itertools.count():
         path = tmp_path / str(at) / "file"
-        write_whole(path, b"first")
+        write_atomic(path, b"first")
         try:
             with killed(monkeypatch, at) as passed:
-                write_whole(path, b"second")
+                write_atomic(path, b"second")
         except Killed:
             assert path.read_bytes() in (b"first", b"second")
             clear(path)
@@ -74,7 +82,7 @@ def test_a_file_outlasts_a_kill_at_any_moment(clear, tmp_path, monkeypatch):
 
 
 def test_a_folder_appears_whole(tmp_path):
-    with reserved(tmp_path / "new", OWNED_FILES), whole_folder(tmp_path / "new", False, OWNED_FILES) as part:
+    with reserve_folder(tmp_path / "new", OWNED_FILES), atomic_folder(tmp_path / "new", False, OWNED_FILES) as part:
         (part / "a").write_text("1")
         assert not (tmp_path / "new").exists()
     assert there(tmp_path) == ["new"]
@@ -107,7 +115,7 @@ def test_on_an_error_the_old_folder_stays_and_nothing_else(tmp_path, error):
     write(tmp_path / "new", a="1")
 
     def broken():
-        with reserved(tmp_path / "new", OWNED_FILES), whole_folder(tmp_path / "new", True, OWNED_FILES) as part:
+        with reserve_folder(tmp_path / "new", OWNED_FILES), atomic_folder(tmp_path / "new", True, OWNED_FILES) as part:
             (part / "b").write_text("2")
             raise error
 
@@ -133,7 +141,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
         (tmp_path / "loop" / "below", "cannot be"),
         (tmp_path / ("long" * 100), "cannot be"),
         (tmp_path / "a\0b", "cannot be"),
-        (Path("/"), "where a file system begins"),
+        (Path("/"), "is the root of a file system"),
     ):
         with pytest.raises(ClnrError, match=said):
             write(path, a="1")
@@ -142,7 +150,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
 
 def test_folders_above_are_made_and_go_again_if_nothing_comes_of_it(tmp_path):
     deep = tmp_path / "some" / "where"
-    with reserved(deep / "new", OWNED_FILES):
+    with reserve_folder(deep / "new", OWNED_FILES):
         assert there(deep) == [".new.clnr.lock"]
     assert there(tmp_path) == []
     write(deep / "new", a="1")
@@ -152,14 +160,14 @@ def test_folders_above_are_made_and_go_again_if_nothing_comes_of_it(tmp_path):
 def test_what_did_not_come_from_here_is_never_overwritten(tmp_path, monkeypatch):
     (tmp_path / "a").write_text("")
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ClnrError, match=r"holds 'thesis\.tex', which did not come from here"):
+    with pytest.raises(ClnrError, match=r"holds 'thesis\.tex', which clnr did not write"):
         check_folder(tmp_path, True, OWNED_FILES)
     (tmp_path / "thesis.tex").unlink()
     # By name it could be ours, by content it is not.
-    with pytest.raises(ClnrError, match="holds 'a', which did not come from here"):
-        check_folder(tmp_path, True, Ours(OWNED_FILES.names, lambda folder: False))
+    with pytest.raises(ClnrError, match="holds 'a', which clnr did not write"):
+        check_folder(tmp_path, True, OwnedFiles(OWNED_FILES.names, lambda folder: False))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ClnrError, match="while one is in it"):
+    with pytest.raises(ClnrError, match="is the working directory or above it"):
         check_folder(tmp_path, True, OWNED_FILES)
 
 
@@ -171,14 +179,14 @@ def test_what_comes_while_the_folder_is_written_is_not_lost_nor_is_the_folder(fo
     (tmp_path / "new-2").mkdir()
 
     def work():
-        with reserved(new, OWNED_FILES):
+        with reserve_folder(new, OWNED_FILES):
             check_folder(new, force, OWNED_FILES)
-            with whole_folder(new, force, OWNED_FILES) as part:
+            with atomic_folder(new, force, OWNED_FILES) as part:
                 (part / "b").write_text("result")
                 new.mkdir(exist_ok=True)
                 (new / name).write_text("dear")
 
-    with pytest.raises(ClnrError, match=rf"new (holds|is there).* what was made is kept in {tmp_path}/new-3"):
+    with pytest.raises(ClnrError, match=rf"new (holds|exists).* the new folder is kept as {tmp_path}/new-3"):
         work()
     assert content(new) == ({"a": "old"} if force else {}) | {name: "dear"}
     assert content(tmp_path / "new-3") == {"b": "result"}
@@ -207,7 +215,7 @@ def test_a_link_to_a_folder_stays_one(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_rights_is_refused(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(ClnrError, match="cannot be made"):
+    with pytest.raises(ClnrError, match="cannot be created"):
         write(tmp_path / "new", a="1")
     tmp_path.chmod(0o700)
 
@@ -231,7 +239,7 @@ def test_a_folder_outlasts_a_kill_at_any_moment(next_one, before, exchange, tmp_
             if exchange is None:
                 assert content(here / "new") in (before, after), passed
             if next_one == "looks":
-                with reserved(here / "new", OWNED_FILES):
+                with reserve_folder(here / "new", OWNED_FILES):
                     assert content(here / "new") in (before, after), passed
                 assert not here.exists() or there(here) in (["new"], [])
             else:
@@ -248,7 +256,7 @@ def test_a_folder_outlasts_a_kill_at_any_moment(next_one, before, exchange, tmp_
 
 
 def test_a_second_one_is_refused_at_once(tmp_path):
-    with reserved(tmp_path / "new", OWNED_FILES), pytest.raises(ClnrError, match="being written by another process"):
+    with reserve_folder(tmp_path / "new", OWNED_FILES), pytest.raises(ClnrError, match="being written by another process"):
         write(tmp_path / "new", a="1")
     write(tmp_path / "new", a="1")
     assert there(tmp_path) == ["new"]
@@ -257,8 +265,8 @@ def test_a_second_one_is_refused_at_once(tmp_path):
 @pytest.mark.slow
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
     script = (
-        "import os, signal, sys, pathlib; from clnr.support.atomic_io import locked\n"
-        "with locked(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+        "import os, signal, sys, pathlib; from clnr.support.atomic_io import file_lock\n"
+        "with file_lock(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, tmp_path / "new"],
@@ -267,7 +275,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
         stdout=subprocess.PIPE,
     ) as process:
         assert process.stdout.readline().strip() == b"held"
-        with pytest.raises(ClnrError, match="another process"), locked(tmp_path / "new"):
+        with pytest.raises(ClnrError, match="another process"), file_lock(tmp_path / "new"):
             pass
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -287,9 +295,9 @@ def test_a_lock_that_was_removed_meanwhile_is_the_lock_of_nothing(tmp_path, monk
         return real(file, wait)
 
     monkeypatch.setattr(atomic_io, "_lock", slow)
-    with locked(tmp_path / "new"):
+    with file_lock(tmp_path / "new"):
         assert len(times) == 2
-        with pytest.raises(ClnrError), locked(tmp_path / "new"):
+        with pytest.raises(ClnrError), file_lock(tmp_path / "new"):
             pass
     assert there(tmp_path) == []
 

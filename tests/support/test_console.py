@@ -11,7 +11,7 @@ import pytest
 from clnr.errors import UnknownName
 from clnr.experiments.run_cache import RunCache
 from clnr.support.console import Console, Table
-from clnr.support.humanize import shortened, visible
+from clnr.support.humanize import escape_control, shorten
 from tests.cli.test_cli import assert_refused, entry_point
 from tests.cli.test_cmd_embed import SMALL
 from tests.experiments.test_run_cache import made
@@ -36,19 +36,19 @@ def clnr(monkeypatch, capsys):
 
 @pytest.mark.parametrize("code", [*range(32), *range(127, 160), 0x61C, 0x200E, 0x2028, 0x202E, 0x2066, 0x2069])
 def test_control_characters_are_written_out(code):
-    assert visible(f"a{chr(code)}b") == f"a{repr(chr(code))[1:-1]}b"
-    assert not ACTS.search(visible(chr(code)))
+    assert escape_control(f"a{chr(code)}b") == f"a{repr(chr(code))[1:-1]}b"
+    assert not ACTS.search(escape_control(chr(code)))
 
 
 @pytest.mark.parametrize("text", ["", "plain", "½ Zürich 東京 🙂 a\u200db \\x1b", "שלום"])
 def test_other_text_is_as_it_was(text):
-    assert visible(text) == text
+    assert escape_control(text) == text
 
 
 @pytest.mark.parametrize("length", [0, 5, 19, 20, 21, 22, 1000])
 def test_text_is_shortened_in_the_middle(length):
     text = "".join(chr(ord("a") + i % 26) for i in range(length))
-    short = shortened(text, 20)
+    short = shorten(text, 20)
     assert len(short) == min(length, 20)
     assert short == text or (text.startswith(short[:8]) and text.endswith(short[-7:]) and " ... " in short)
 

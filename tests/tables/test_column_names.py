@@ -177,7 +177,7 @@ def test_two_columns_that_are_one_name_but_for_capitals_are_refused(tmp_path, fo
     with pytest.raises(DataError) as caught:
         read_tables(saved(tmp_path, "e.csv", EDGES), people)
     said = str(caught.value)
-    assert ": it has two columns of one name, " in said
+    assert ": it has two columns of the same name, " in said
     assert "\n" not in said
 
 
@@ -202,7 +202,7 @@ def test_names_of_nested_columns_do_not_matter(tmp_path):
     people = pa.table({"id": ["a", "b", "c"], "deep": [{"x": 1, "X": {"id": 2}, "ID": 3}] * 3, "x": [1, 2, 4]})
     pq.write_table(people, tmp_path / "n.parquet")
     found = read_tables(saved(tmp_path, "e.csv", EDGES), tmp_path / "n.parquet")
-    assert [part.column for part in found.feature_encoder.parts] == ["x"]
+    assert [part.column for part in found.feature_encoder.column_encoders] == ["x"]
     rows = "".join(json.dumps(row) + "\n" for row in people.drop_columns("deep").to_pylist())
     assert read_tables(tmp_path / "e.csv", saved(tmp_path, "n.jsonl", rows)).graph.num_features == 1
 

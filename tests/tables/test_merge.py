@@ -7,10 +7,11 @@ import io
 import numpy as np
 import pytest
 
-from clnr import Graph
+from clnr import ClnrError, Graph
 from clnr.errors import DataError
+from clnr.support.deprecation import RenamedWarning
 from clnr.tables import FeatureEncoder, IngestReport, TableGraph, read_tables
-from clnr.tables.column_encoders import Part
+from clnr.tables.column_encoders import ColumnEncoder
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -64,7 +65,7 @@ def earlier(request):
 
 def test_nodes_keep_their_order_and_new_ones_follow(earlier):
     more = nodes(["z", "b", "d"], x=[3.0, 5.0, 3.0], kind=["v", "w", "u"], label=["maybe", None, "yes"])
-    found = read_tables(edges(("z", "a"), ("d", "z"), ("a", "nobody")), more, onto=earlier)
+    found = read_tables(edges(("z", "a"), ("d", "z"), ("a", "nobody")), more, base=earlier)
     assert found.graph.ids.tolist() == ["a", "b", "c", "z", "d"]
     ends = {("a", "b"), ("b", "c"), ("z", "a"), ("d", "z")}
     assert links(found.graph).keys() == ends | {(b, a) for a, b in ends}
@@ -86,13 +87,13 @@ def test_nodes_keep_their_order_and_new_ones_follow(earlier):
 
 
 def test_nodes_alone_and_edges_alone(earlier):
-    only = read_tables(None, nodes(["d"], x=[3.0]), onto=earlier)
+    only = read_tables(None, nodes(["d"], x=[3.0]), base=earlier)
     assert links(only.graph) == links(earlier.graph)
     assert (only.ingest_report.rows, only.ingest_report.isolated) == (0, 1)
     assert only.ingest_report.remarks[-1].endswith("it lacks 'kind'; all values are missing")
     assert only.graph.labels.tolist() == [0, 1, -1, -1]
     assert only.columns["kind"].to_pylist() == ["u", "v", "u", None]
-    more = read_tables(edges(("c", "y"), ("k", "y"), ("a", "b")), onto=earlier)
+    more = read_tables(edges(("c", "y"), ("k", "y"), ("a", "b")), base=earlier)
     assert more.graph.ids.tolist() == ["a", "b", "c", "k", "y"]
     assert dense(more.graph)[3:].tolist() == [[0, 0, 0], [0, 0, 0]]
     assert more.ingest_report.remarks[-1] == "known from edges alone, with all values missing: 2 new nodes"
@@ -102,28 +103,28 @@ def test_nodes_alone_and_edges_alone(earlier):
 
 def test_values_that_are_missing_have_their_feature_in_nodes_of_edges_alone():
     first = read_tables(edges((1, 2)), nodes([1, 2, 3], x=[1.0, None, 3.0], day=["u", "v", None]))
-    more = read_tables(edges((3, 9)), onto=first)
+    more = read_tables(edges((3, 9)), base=first)
     assert dense(more.graph)[3].tolist() == [0, 1, 0, 0, 1]
 
 
 def test_a_weight_replaces_the_earlier_one_and_duplicates_add_up():
     first = read_tables(edges((1, 2, 5.0), (2, 3, 7.0)))
-    found = read_tables(edges((2, 1, 1.0), (2, 1, 2.0), (3, 4, 4.0)), onto=first)
+    found = read_tables(edges((2, 1, 1.0), (2, 1, 2.0), (3, 4, 4.0)), base=first)
     assert links(found.graph) == {(1, 2): 3, (2, 1): 3, (2, 3): 7, (3, 2): 7, (3, 4): 4, (4, 3): 4}
     assert found.graph.ids.dtype.kind == "i"
-    gone = read_tables(edges((1, 2, 0.0)), onto=first)
+    gone = read_tables(edges((1, 2, 0.0)), base=first)
     assert links(gone.graph) == {(2, 3): 7, (3, 2): 7}
     assert gone.ingest_report.isolated == 1
 
 
 def test_edges_without_weights_weigh_one_and_leave_those_that_are_there():
     weighted, plain = edges((1, 2, 5.0)), edges((1, 2), (2, 3))
-    found = read_tables(plain, onto=read_tables(weighted))
+    found = read_tables(plain, base=read_tables(weighted))
     assert links(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
-    assert found.ingest_report.remarks == ("the new edges have no weights, as the others have: they weigh 1",)
-    found = read_tables(weighted, onto=read_tables(plain))
+    assert found.ingest_report.remarks == ("the new edges have no weights, unlike the others: they weigh 1",)
+    found = read_tables(weighted, base=read_tables(plain))
     assert links(found.graph) == {(1, 2): 5, (2, 1): 5, (2, 3): 1, (3, 2): 1}
-    assert found.ingest_report.remarks == ("the earlier edges have no weights, as the others have: they weigh 1",)
+    assert found.ingest_report.remarks == ("the earlier edges have no weights, unlike the others: they weigh 1",)
 
 
 @pytest.mark.parametrize("rebuilt", [False, True])
@@ -131,29 +132,29 @@ def test_directed_stays_so(rebuilt):
     # Both ways, so that the edges themselves do not tell.
     first = read_tables(edges((1, 2), (2, 1)), directed=True)
     first = from_files(first) if rebuilt else first
-    found = read_tables(edges((2, 3)), onto=first)
+    found = read_tables(edges((2, 3)), base=first)
     assert links(found.graph).keys() == {(1, 2), (2, 1), (2, 3)}
     assert found.ingest_report.directed
-    assert links(read_tables(edges((2, 3)), onto=first, directed=True).graph) == links(found.graph)
+    assert links(read_tables(edges((2, 3)), base=first, directed=True).graph) == links(found.graph)
     with pytest.raises(DataError, match="the earlier graph is directed, so directed=False"):
-        read_tables(edges((2, 3)), onto=first, directed=False)
+        read_tables(edges((2, 3)), base=first, directed=False)
     with pytest.raises(DataError, match="the earlier graph is undirected, so directed=True"):
-        read_tables(edges((2, 3)), onto=read_tables(edges((1, 2))), directed=True)
+        read_tables(edges((2, 3)), base=read_tables(edges((1, 2))), directed=True)
 
 
 def test_ids_become_texts_once_some_are():
     first = read_tables(edges((1, 2)), nodes([2, 1], x=[1.0, 2.0]))
-    found = read_tables(edges(("1", "007")), nodes(["007", "2"], x=[5.0, 6.0]), onto=first)
+    found = read_tables(edges(("1", "007")), nodes(["007", "2"], x=[5.0, 6.0]), base=first)
     assert found.graph.ids.tolist() == ["2", "1", "007"]
     assert links(found.graph).keys() == {("1", "2"), ("2", "1"), ("1", "007"), ("007", "1")}
     assert found.columns["id"].to_pylist() == ["2", "1", "007"]
-    later = read_tables(edges((1, 3)), nodes([3], x=[5.0]), onto=found)
+    later = read_tables(edges((1, 3)), nodes([3], x=[5.0]), base=found)
     assert later.graph.ids.tolist() == ["2", "1", "007", "3"]
 
 
 def test_columns_of_two_types_become_texts():
     first = read_tables(edges((1, 2)), nodes([1, 2], x=[1, 2], y2=[0.5, 1.5], gone=[True, False]))
-    found = read_tables(None, nodes([2, 3], x=["7", "8"], y2=[2.5, 3.5], new=["p", "q"]), onto=first)
+    found = read_tables(None, nodes([2, 3], x=["7", "8"], y2=[2.5, 3.5], new=["p", "q"]), base=first)
     assert found.columns.to_pydict() == {
         "id": [1, 2, 3],
         "x": ["1", "7", "8"],
@@ -166,7 +167,7 @@ def test_columns_of_two_types_become_texts():
 def test_structure_is_computed_anew_with_the_earlier_scale():
     star = [("hub", f"leaf{i}") for i in range(5)]
     first = read_tables(edges(*star, ("x", "y")))
-    found = read_tables(edges(("x", "hub"), ("new", "y")), onto=from_files(first))
+    found = read_tables(edges(("x", "hub"), ("new", "y")), base=from_files(first))
     assert found.feature_encoder == first.feature_encoder
     place = {name: i for i, name in enumerate(found.graph.ids.tolist())}
     assert list(place)[: first.graph.num_nodes] == first.graph.ids.tolist()
@@ -182,17 +183,17 @@ def test_structure_is_computed_anew_with_the_earlier_scale():
 
 def test_what_cannot_come_onto_an_earlier_graph_is_said(earlier):
     with pytest.raises(DataError, match="there is nothing to read"):
-        read_tables(None, onto=earlier)
+        read_tables(None, base=earlier)
     with pytest.raises(DataError, match="there is nothing to read"):
         read_tables(None, FIRST)
-    with pytest.raises(DataError, match="leave out either feature_encoder or onto"):
-        read_tables(None, FIRST, onto=earlier, feature_encoder=earlier.feature_encoder)
-    wrong = earlier._replace(feature_encoder=FeatureEncoder(earlier.feature_encoder.parts[:1]))
-    with pytest.raises(DataError, match="has 3 features a node, but its feature_encoder makes 1"):
-        read_tables(None, FIRST, onto=wrong)
+    with pytest.raises(DataError, match="leave out either feature_encoder or base"):
+        read_tables(None, FIRST, base=earlier, feature_encoder=earlier.feature_encoder)
+    wrong = earlier._replace(feature_encoder=FeatureEncoder(earlier.feature_encoder.column_encoders[:1]))
+    with pytest.raises(DataError, match="has 3 features a node, but its feature encoder makes 1"):
+        read_tables(None, FIRST, base=wrong)
     with pytest.raises(DataError, match="has 3 nodes, but its table of columns 2 rows"):
-        read_tables(None, FIRST, onto=earlier._replace(columns=FIRST.slice(1)))
-    with pytest.raises(DataError, match="the feature_encoder is of a table of nodes, and there is none"):
+        read_tables(None, FIRST, base=earlier._replace(columns=FIRST.slice(1)))
+    with pytest.raises(DataError, match="the feature_encoder encodes a node table, and there is none"):
         read_tables(edges(("a", "b")), feature_encoder=earlier.feature_encoder)
 
 
@@ -200,7 +201,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, ma
 TABLE = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(-3, 3), st.sampled_from([None, "u", "v", "w"])), min_size=1)
 
 
-SCALED = FeatureEncoder((Part("x", "number", 1, centre=1.0, scale=2.0),))
+SCALED = FeatureEncoder((ColumnEncoder("x", "number", 1, centre=1.0, scale=2.0),))
 
 
 @hypothesis.settings(max_examples=25, deadline=None)
@@ -216,7 +217,7 @@ def test_two_tables_after_each_other_are_as_both_at_once(first, known, second, n
     hypothesis.assume({end for pair in first for end in pair} & known.keys())
     hypothesis.assume({end for pair in second for end in pair} & (known | new).keys())
     one = read_tables(edges(*first), table(known), directed=directed, feature_encoder=SCALED)
-    two = read_tables(edges(*second), table(new), onto=one)
+    two = read_tables(edges(*second), table(new), base=one)
     both = known | new
     names = [*known, *(each for each in new if each not in known)]
     assert two.graph.ids.tolist() == names
@@ -228,3 +229,15 @@ def test_two_tables_after_each_other_are_as_both_at_once(first, known, second, n
     assert links(two.graph).keys() == expected
     assert two.columns["x"].to_pylist() == [both[each][0] for each in names]
     assert two.classes[: len(one.classes)] == one.classes
+
+
+@pytest.mark.parametrize(("old", "new"), [("onto", "base"), ("encoding", "feature_encoder")])
+def test_old_names_of_arguments_work_and_warn(old, new):
+    first = read_tables(edges((1, 2)), nodes([1, 2], x=[1.0, 2.0]))
+    value = {"base": first, "feature_encoder": first.feature_encoder}[new]
+    tables = edges((2, 3)), nodes([2, 3], x=[5.0, 6.0])
+    with pytest.warns(RenamedWarning, match=f"argument '{old}' is now '{new}'"):
+        found = read_tables(*tables, **{old: value})
+    assert found.graph.digest == read_tables(*tables, **{new: value}).graph.digest
+    with pytest.warns(RenamedWarning), pytest.raises(ClnrError, match=f"{old} is the old name of {new}; leave out {old}"):
+        read_tables(*tables, **{old: value, new: value})

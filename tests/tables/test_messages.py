@@ -11,9 +11,9 @@ from clnr.embedding.preflight import dangling_warning, table_warnings
 from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.support.humanize import one_line
 from clnr.tables import FeatureEncoder, read_tables
-from clnr.tables.column_encoders import Part
+from clnr.tables.column_encoders import ColumnEncoder
 from clnr.tables.columns import check_columns
-from clnr.tables.sql import fetched, run
+from clnr.tables.sql import fetch_numpy, run
 from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")
@@ -65,7 +65,7 @@ def test_a_remark_about_something_long_is_cut(tmp_path):
     nodes = saved(tmp_path, "n.csv", f"id,{LONG},same\na,1,1\nb,2,1\nc,{LONG},1\n")
     found = read_tables(saved(tmp_path, "e.csv", f"source,target\na,b\nc,{LONG}\n"), nodes)
     assert found.ingest_report.first_dangling == LONG
-    assert found.feature_encoder.dropped == {"same": "it is the same everywhere"}
+    assert found.feature_encoder.dropped == {"same": "all its values are the same"}
     lines = table_warnings(found)
     assert len(lines) == 4
     assert all(len(line) <= 300 for line in (*lines, dangling_warning(found.ingest_report)))
@@ -90,15 +90,15 @@ def test_a_first_line_of_any_length(tmp_path, size, text):
         ),
         *((name, value) for name in ("edges_query", "nodes_query") for value in (5, b"SELECT 1", ["x"])),
         *(("directed", value) for value in ("x", 1, 0.0, [])),
-        *(("encoding", value) for value in (5, "x", {})),
-        *(("onto", value) for value in (5, "x", (1, 2))),
+        *(("feature_encoder", value) for value in (5, "x", {})),
+        *(("base", value) for value in (5, "x", (1, 2))),
         *(("edges", value) for value in (7, 3.5, b"e.csv", [1], {"source": [1]}, {1}, np.zeros((2, 2)), object())),
         *(("nodes", value) for value in (7, 3.5, b"e.csv", [1], {"id": [1]}, {1}, np.zeros((2, 2)), object())),
     ],
 )
 def test_an_argument_of_the_wrong_kind_is_named(argument, value):
     given = {} if argument in ("edges", "edges_query") else {"edges": pa.table({"source": [1], "target": [2]})}
-    with pytest.raises(DataError, match=rf"^{argument} (is|are) to be .*, not a {type(value).__name__}$"):
+    with pytest.raises(DataError, match=rf"^{argument} must be .*, not a (value of type )?{type(value).__name__}$"):
         read_tables(**given, **{argument: value})
 
 
@@ -109,7 +109,7 @@ def test_numbers_out_of_range_are_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = read_tables(edges, pa.table(people | vectors))
-        spread = FeatureEncoder((Part("v", "vector", 1, scale=1e300), Part("w", "vector", 1, scale=1e-300)))
+        spread = FeatureEncoder((ColumnEncoder("v", "vector", 1, scale=1e300), ColumnEncoder("w", "vector", 1, scale=1e-300)))
         again = read_tables(edges, pa.table({"id": [0, 1, 2], "v": [[1.0]] * 3, "w": [[1.0]] * 3}), feature_encoder=spread)
     assert np.isfinite(found.graph.features).all()
     small = found.graph.features[:, 2]
@@ -161,6 +161,6 @@ def test_what_duckdb_makes_of_ctrl_c_is_ctrl_c_again():
         def execute(self, *_):
             raise RuntimeError("Query interrupted")
 
-    for query in (run, fetched):
+    for query in (run, fetch_numpy):
         with pytest.raises(KeyboardInterrupt):
             query(Interrupted(), "SELECT 1", "edges")

@@ -31,15 +31,15 @@ st = pytest.importorskip("hypothesis.strategies")
         ("source,target\na,b\nc,d,e\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
         ("source,target\na,b\nc\n", "e.csv: line 3: it has 1 column, where 2 are expected"),
         ("source,target,weight\na,b,1\nb,c,heavy\n", "e.csv: "),
-        ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is no weight: not a number from 0 on in row 2"),
+        ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is no weight: weights are numbers from 0 on in row 2"),
         ("source,target,weight\na,b,1\nb,c,nan\n", "in row 2"),
         ("source,target,weight\na,b,1\nb,c,inf\n", "in row 2"),
         ("source,target,weight\na,b,1\nb,c,\n", "in row 2"),
-        ("source,target,source\na,b,c\n", "e.csv: it has two columns of one name, 'source' and 'source'"),
+        ("source,target,source\na,b,c\n", "e.csv: it has two columns of the same name, 'source' and 'source'"),
         (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not text in UTF-8"),
-        ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is no weight: not a number from 0 on in row 2"),
-        ("source,target,weight\na,b,1\nb,c,1e39\n", "e.csv: 'weight' is no weight: not a number from 0 on in row 2"),
-        ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: 'weight' of an edge that is there several times adds up to no"),
+        ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is no weight: weights are numbers from 0 on in row 2"),
+        ("source,target,weight\na,b,1\nb,c,1e39\n", "e.csv: 'weight' is no weight: weights are numbers from 0 on in row 2"),
+        ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: 'weight' of a repeated edge adds up to more"),
         ("source,target\r\na,b\r\nc,d,e\r\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
         (EDGES + '"b,c\nd,e\n', "e.csv: line 4: a quote is opened and not closed"),
         (bytes(range(256)), "e.csv: line 2: it is not text in UTF-8"),
@@ -75,12 +75,12 @@ def test_a_bad_table_of_nodes_is_named_with_its_place(tmp_path, nodes, said):
     ("given", "said"),
     [
         ("nowhere.csv", "nowhere.csv: there is no such file"),
-        (__file__, "test_messy.py: of what form it is"),
+        (__file__, "test_messy.py: its format is unknown"),
         pytest.param("a,b\n" * 2000, "it cannot be read: File name too long", id="the content itself"),
-        ("", "a table is to be a file or a data frame, not an empty text"),
-        (7, "edges are to be a file or a data frame, not a int"),
-        ([1, 2], "edges are to be a file or a data frame, not a list"),
-        ({"source": [1]}, "edges are to be a file or a data frame, not a dict"),
+        ("", "a table must be a file or a data frame, not empty text"),
+        (7, "edges must be a file or a data frame, not a int"),
+        ([1, 2], "edges must be a file or a data frame, not a list"),
+        ({"source": [1]}, "edges must be a file or a data frame, not a dict"),
     ],
 )
 def test_what_is_no_table_is_refused(given, said):
@@ -94,9 +94,9 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
     path = saved(tmp_path, "e.csv", EDGES)
     with pytest.raises(DataError, match="no column 'who' for source; there are source, target"):
         read_tables(path, source="who")
-    with pytest.raises(DataError, match="cannot be both ends"):
+    with pytest.raises(DataError, match="cannot be both source and target"):
         read_tables(path, source="target")
-    with pytest.raises(DataError, match="memory is to be an amount"):
+    with pytest.raises(DataError, match="memory must be an amount"):
         read_tables(path, memory="much")
 
 
@@ -155,7 +155,7 @@ def test_a_parquet_file_that_is_damaged(tmp_path):
         ("e.json", "", "there are no rows with named columns in it"),
         ("e.json", "[1, 2]", "there are no rows with named columns in it"),
         ("e.csv.gz", b"no gzip", "it cannot be read: Not a gzipped file"),
-        ("e.csv.gz", gzip.compress(EDGES.encode() * 99, mtime=0)[:40], "it cannot be read: CSR file ended"),
+        ("e.csv.gz", gzip.compress(EDGES.encode() * 99, mtime=0)[:40], "it cannot be read: Compressed file ended"),
         ("e.csv.zst", b"no zstd", "it cannot be read: "),
         ("e.csv.gz", gzip.compress(b"", mtime=0), "there is nothing in it"),
     ],
@@ -241,7 +241,7 @@ def test_texts_in_json_stay_as_they_are_written(tmp_path, ids, array):
     found = read_tables(tmp_path / "e.json", saved(tmp_path, "n.jsonl", people))
     assert found.graph.ids.tolist() == found.columns["id"].to_pylist() == ids
     assert found.classes == tuple(sorted(ids))
-    assert [part.kind for part in found.feature_encoder.parts] == ["moment"]
+    assert [part.kind for part in found.feature_encoder.column_encoders] == ["datetime"]
 
 
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT", "DECIMAL(9, 2)", "HUGEINT", "UBIGINT", "INTEGER"])
@@ -262,13 +262,13 @@ def test_numbers_with_fractions_are_texts_and_nan_is_empty():
 def test_a_column_that_is_almost_numbers_is_told(tmp_path):
     nodes = saved(tmp_path, "n.csv", "id,x\na,1\nb,n/a\nc,3\n")
     found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes)
-    said = "'x' is taken for text, though 2 of 3 values are numbers: 'n/a' in row 2 is none"
+    said = "'x' is read as text, though 2 of 3 values are numbers: 'n/a' in row 2 is none"
     assert found.ingest_report.remarks == (f"{nodes}: {said}",)
 
 
 def test_a_first_line_of_nodes_without_known_names_is_told(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "a,1\nb,2\n"))
-    assert "taken for a node" in found.ingest_report.remarks[0]
+    assert "read as a node" in found.ingest_report.remarks[0]
 
 
 @hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))

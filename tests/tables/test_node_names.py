@@ -57,7 +57,7 @@ def test_a_name_that_is_asked_for_is_taken_whatever_it_is():
         names(frame(name=FOUR), names="nmae")
     with pytest.raises(DataError, match=r"there is no column 'list' for names; there are id, size$"):
         names(frame(list=[[1]] * 4), names="list")
-    with pytest.raises(DataError, match="'name' for names is to be one of the table of nodes, and there is none"):
+    with pytest.raises(DataError, match="'name' for names must be in the node table, and there is none"):
         names(None, names="name")
 
 
@@ -78,5 +78,5 @@ def test_names_are_those_of_the_nodes_trimmed_and_empty_where_there_are_none():
 def test_what_comes_later_is_called_as_what_was_there():
     earlier = read_tables(EDGES, frame(name=FOUR, kind=["x", "x", "y", "z"]), names="kind")
     edges, nodes = pandas.DataFrame({"source": [4], "target": [0]}), pandas.DataFrame({"id": [4], "kind": ["new"]})
-    assert read_tables(edges, nodes, onto=earlier).names_of(np.arange(5)) == ["x", "x", "y", "z", "new"]
-    assert read_tables(edges, onto=earlier).names_of(np.array([3, 4])) == ["z", ""]
+    assert read_tables(edges, nodes, base=earlier).names_of(np.arange(5)) == ["x", "x", "y", "z", "new"]
+    assert read_tables(edges, base=earlier).names_of(np.array([3, 4])) == ["z", ""]

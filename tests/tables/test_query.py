@@ -153,21 +153,21 @@ def test_a_query_is_run_once():
 def test_nothing_in_a_connection_can_be_unlocked():
     import duckdb
 
-    base = connect("1 GB")
-    rows = base.execute("SELECT name, value FROM duckdb_settings()").fetchall()
+    db = connect("1 GB")
+    rows = db.execute("SELECT name, value FROM duckdb_settings()").fetchall()
     settings = dict(rows)
     for name in ("autoinstall_known_extensions", "autoload_known_extensions", "allow_community_extensions"):
         assert settings[name] == "false"
         with pytest.raises(duckdb.Error, match="locked"):
-            base.execute(f"SET {name} = true")
+            db.execute(f"SET {name} = true")
     assert settings["lock_configuration"] == "true"
-    base.close()
+    db.close()
 
 
 def test_a_table_is_given_by_one_way():
-    with pytest.raises(DataError, match="edges and edges_query stand for one table"):
+    with pytest.raises(DataError, match="edges and edges_query are one table"):
         read_tables("e.csv", edges_query=PAIR)
-    with pytest.raises(DataError, match="nodes and nodes_query stand for one table"):
+    with pytest.raises(DataError, match="nodes and nodes_query are one table"):
         read_tables("e.csv", "e.csv", nodes_query=PAIR)
     with pytest.raises(DataError, match="there is nothing to read"):
         read_tables()

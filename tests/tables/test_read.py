@@ -91,15 +91,15 @@ def test_a_column_that_is_asked_for_is_not_taken_for_another_by_its_name(tmp_pat
     people = saved(tmp_path, "n.csv", "label,id,y\na,1,p\nb,2,q\nc,4,p\n")
     found = read_tables(edges, people, source="from", target="w", id="label")
     assert found.graph.ids.tolist() == ["a", "b", "c"]
-    assert (found.classes, [part.column for part in found.feature_encoder.parts]) == (("p", "q"), ["id"])
+    assert (found.classes, [part.column for part in found.feature_encoder.column_encoders]) == (("p", "q"), ["id"])
     found = read_tables(edges, people, source="from", target="w", id="label", time="y")
-    assert (found.graph.labels, [part.column for part in found.feature_encoder.parts]) == (None, ["id"])
+    assert (found.graph.labels, [part.column for part in found.feature_encoder.column_encoders]) == (None, ["id"])
 
 
 def test_a_first_line_without_known_names_is_an_edge_and_that_is_said(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", "x,y\ny,z\n"))
     assert pairs(found.graph) == {("x", "y"), ("y", "z")}
-    assert "taken for an edge" in found.ingest_report.remarks[0]
+    assert "read as an edge" in found.ingest_report.remarks[0]
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------
@@ -172,13 +172,13 @@ def test_labels_are_classes_and_no_feature(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes, time="Day")
     assert found.classes == ("9", "10")
     assert found.graph.labels.tolist() == [1, 0, -1]
-    assert [part.column for part in found.feature_encoder.parts] == ["x"]
+    assert [part.column for part in found.feature_encoder.column_encoders] == ["x"]
 
 
 def test_without_nodes_features_are_of_structure_and_follow_ids(tmp_path):
     star = "source,target\n" + "\n".join(f"hub,leaf{i}" for i in range(5)) + "\nx,y\n"
     found = read_tables(saved(tmp_path, "e.csv", star))
-    assert found.feature_encoder.parts == ()
+    assert found.feature_encoder.column_encoders == ()
     assert found.feature_encoder.width == found.graph.num_features == 132
     assert found.columns is None
     features = found.graph.features
@@ -196,16 +196,16 @@ def test_without_nodes_features_are_of_structure_and_follow_ids(tmp_path):
 @pytest.mark.parametrize(
     ("nodes", "why"),
     [
-        ("id\na\nb\nc\n", "there are none beside ids, labels and times"),
-        ("id,label\na,u\nb,v\nc,u\n", "there are none beside ids, labels and times"),
-        ("id,x,y2\na,1,\nb,1,\nc,1,\n", "x: it is the same everywhere; y2: it is empty"),
+        ("id\na\nb\nc\n", "there are none besides ids, labels and times"),
+        ("id,label\na,u\nb,v\nc,u\n", "there are none besides ids, labels and times"),
+        ("id,x,y2\na,1,\nb,1,\nc,1,\n", "x: all its values are the same; y2: it is empty"),
         ("id,x\na,nan\nb,inf\nc,1e400\n", "x: it is empty"),
     ],
 )
 def test_nodes_without_a_feature_have_those_of_structure_and_that_is_said(tmp_path, nodes, why):
     edges, people = saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", nodes)
     found = read_tables(edges, people)
-    said = "no column of it can be a feature, so features come from the structure of the graph"
+    said = "none of its columns can be a feature, so features come from the structure of the graph"
     assert found.ingest_report.remarks == (f"{people}: {said}: {why}",)
     assert np.array_equal(found.graph.features, read_tables(edges).graph.features)
     assert found.feature_encoder.dropped.keys() == set(found.columns.column_names) - {"id", "label"}
@@ -288,7 +288,7 @@ def test_edges_that_all_lead_nowhere_are_refused_with_how_ids_differ(tmp_path):
     edges, nodes = tmp_path / "e.csv", tmp_path / "n.csv"
     edges.write_text("source,target\n7,8\n8,9\n")
     nodes.write_text("id,x\n007,1\n008,2\n009,3\n")
-    with pytest.raises(DataError, match=r"e\.csv: no end of an edge is a node: .*'7'.*'007'"):
+    with pytest.raises(DataError, match=r"e\.csv: no edge has an id of the node table: .*'7'.*'007'"):
         read_tables(edges, nodes)
 
 
@@ -304,8 +304,8 @@ def test_dates_in_text_are_dates(tmp_path):
     edges, nodes = tmp_path / "e.csv", tmp_path / "n.csv"
     edges.write_text("source,target\na,b\nb,c\n")
     nodes.write_text("id,when,year\na,2022-04-08,2022-1\nb,2023-01-01,2023-1\nc,,2024-1\n")
-    parts = {part.column: part.kind for part in read_tables(edges, nodes).feature_encoder.parts}
-    assert parts == {"when": "moment", "year": "category"}
+    parts = {part.column: part.kind for part in read_tables(edges, nodes).feature_encoder.column_encoders}
+    assert parts == {"when": "datetime", "year": "category"}
 
 
 def test_a_named_index_of_pandas_is_a_column():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from clnr.tables.structural import MARKS, StructuralFeatures, shape
+from clnr.tables.structural import RANDOM, StructuralFeatures, degree_features
 
 
 def slow(pairs, count):
@@ -32,19 +32,19 @@ def slow(pairs, count):
 )
 def test_columns_are_those_of_the_definition_with_isolated_nodes_anywhere(pairs, count):
     source, target = (np.array([pair[end] for pair in pairs], np.int64) for end in (0, 1))
-    columns = shape(source, target, count)
+    columns = degree_features(source, target, count)
     expected = slow(pairs, count)
     assert np.allclose(columns, expected, atol=1e-6)
     found = StructuralFeatures.fit(columns).features(columns, np.arange(count))
     spread = expected.std(0)
     expected = (expected - expected.mean(0)) / np.where(spread > 0, spread, 1)
-    assert found.shape == (count, 4 + MARKS)
+    assert found.shape == (count, 4 + RANDOM)
     assert np.allclose(found[:, :4], expected, atol=1e-5)
 
 
 def marked(ids):
-    columns = shape(np.empty(0, np.int64), np.empty(0, np.int64), len(ids))
-    return StructuralFeatures.fit(columns).features(columns, ids)[:, 4:] * math.sqrt(MARKS)
+    columns = degree_features(np.empty(0, np.int64), np.empty(0, np.int64), len(ids))
+    return StructuralFeatures.fit(columns).features(columns, ids)[:, 4:] * math.sqrt(RANDOM)
 
 
 def test_marks_are_normal_numbers_that_follow_from_the_id():
@@ -54,7 +54,7 @@ def test_marks_are_normal_numbers_that_follow_from_the_id():
     assert abs((marks**3).mean()) < 0.05
     assert abs((marks**4).mean() - 3) < 0.15
     # No two columns, and no two nodes, say the same.
-    assert abs(np.corrcoef(marks.T) - np.eye(MARKS)).max() < 0.3
+    assert abs(np.corrcoef(marks.T) - np.eye(RANDOM)).max() < 0.3
     assert abs(np.corrcoef(marks) - np.eye(500)).max() < 0.6
     again = marked(np.array(["node 7", "other"], object))
     assert np.array_equal(again[0], marks[7])
@@ -67,7 +67,7 @@ def test_an_id_has_its_mark_whether_it_is_a_number_or_a_text():
 
 def test_a_later_graph_is_scaled_as_the_first():
     tree, star = ([(0, 1), (1, 2), (1, 3), (3, 4), (4, 5)], 6), ([(0, i) for i in range(1, 8)], 8)
-    (first, later) = (shape(*np.array(pairs).T, count) for pairs, count in (tree, star))
+    (first, later) = (degree_features(*np.array(pairs).T, count) for pairs, count in (tree, star))
     kept = StructuralFeatures.fit(first)
     rows = slow(*tree)
     expected = (slow(*star) - rows.mean(0)) / rows.std(0)
@@ -76,4 +76,4 @@ def test_a_later_graph_is_scaled_as_the_first():
 
 def test_rounding_is_no_spread():
     ring = np.arange(999)
-    assert StructuralFeatures.fit(shape(ring, np.roll(ring, 1), 999)).scale == (1, 1, 1, 1)
+    assert StructuralFeatures.fit(degree_features(ring, np.roll(ring, 1), 999)).scale == (1, 1, 1, 1)

@@ -132,7 +132,7 @@ def test_an_address_is_refused_before_anything_is_fetched(tmp_path, monkeypatch,
     path = f"{scheme}://127.0.0.1:9/{name}"
     with pytest.raises(DataError) as caught:
         read_tables(path)
-    said = "it is an address, and only files on this machine are read; fetch it, and name the file"
+    said = "it is a URL, and only files on this machine are read; download it first"
     assert str(caught.value) == f"{path}: {said}"
     assert not list(tmp_path.iterdir())
 

@@ -15,8 +15,10 @@ from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.encoders import Features
 from clnr.nn.objectives import NTXent, Objective, StepContext, Supervision
-from clnr.training import loop
-from clnr.training.loop import CudaGraphStep, ended, fit, fit_all
+from clnr.training import cuda_graph_step
+from clnr.training.cuda_graph_step import CudaGraphStep
+from clnr.training.early_stopping import ended
+from clnr.training.loop import fit, fit_all
 from clnr.training.metric_buffer import MetricBuffer
 from clnr.training.train_state import EarlyStopping, learning_rate
 from tests.conftest import tiny
@@ -37,7 +39,7 @@ def by_hand(recipe, method, seed=0):
     engine = cpu()
     model, device_graph = method.build(recipe), engine.to_device(tiny())
     parameters = {name: value.requires_grad_() for name, value in model.init(12, seed).items()}
-    adam = {"l2": torch.optim.Adam, "decoupled": torch.optim.AdamW}[recipe.decay]
+    adam = {"l2": torch.optim.Adam, "decoupled": torch.optim.AdamW}[recipe.weight_decay_mode]
     optimiser = adam(parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     losses, best, kept, waited = [], math.inf, None, 0
     for epoch in range(recipe.epochs):
@@ -76,7 +78,7 @@ def assert_same(fitted, expected):
     [
         {},
         {"weight_decay": 0.1},
-        {"weight_decay": 0.1, "decay": "decoupled"},
+        {"weight_decay": 0.1, "weight_decay_mode": "decoupled"},
         {"warmup": 0.3, "schedule": "cosine"},
         {"learning_rate": 0.05, "patience": 3},
     ],
@@ -93,7 +95,7 @@ def test_decoupled_decay_is_not_in_the_gradient():
     numbers = {"weight_decay": 0.5, "learning_rate": 0.01, "epochs": 1}
     plain = training(SMALL.but(**numbers | {"weight_decay": 0.0})).parameters
     start = CLNR.build(SMALL).init(12, 0)
-    apart = training(SMALL.but(**numbers, decay="decoupled")).parameters
+    apart = training(SMALL.but(**numbers, weight_decay_mode="decoupled")).parameters
     for name, value in apart.items():
         torch.testing.assert_close(value, plain[name] - 0.005 * start[name], rtol=1e-4, atol=1e-6)
     parallel_seeds = training(SMALL.but(**numbers)).parameters
@@ -190,8 +192,8 @@ def at_epoch(step, values):
 class Scripted(Objective):
     """NT-Xent, lifted so that its value in each epoch is as written above."""
 
-    temperature: float
-    sampled_nodes: int
+    temperature: float = 0.5
+    sampled_nodes: int = 1024
 
     target: ClassVar[str] = "N-N"
 
@@ -219,13 +221,13 @@ def test_a_host_that_hears_of_the_end_late_gets_the_same(monkeypatch):
     """A ledger that tells no news until it is closed, as on a slow device."""
     recipe = SMALL.but(epochs=10, patience=3)
     at_once, seen = training(recipe, SCRIPTED), []
-    look = MetricBuffer.augment
+    look = MetricBuffer.poll
 
     def late(self, done):
         look(self, done)
         seen.append(done)
 
-    monkeypatch.setattr(MetricBuffer, "augment", late)
+    monkeypatch.setattr(MetricBuffer, "poll", late)
     in_vain = training(recipe, SCRIPTED)
     assert seen == list(range(1, 11))
     assert torch.equal(in_vain.losses, at_once.losses)
@@ -291,8 +293,8 @@ def test_no_epochs_leave_the_initial_weights(patience):
 class Breaks(Objective):
     """NT-Xent until the seventh epoch, then not a number."""
 
-    temperature: float
-    sampled_nodes: int
+    temperature: float = 0.5
+    sampled_nodes: int = 1024
 
     target: ClassVar[str] = "N-N"
 
@@ -325,13 +327,13 @@ class BreaksAfterwards(Scripted):
 def test_what_happens_in_vain_breaks_nothing(monkeypatch):
     """News that comes with the last epoch, of a loss that is no number, but only after the end."""
     recipe, method = SMALL.but(epochs=10, patience=3), CLNR.but("BreaksAfterwards", "", objective=BreaksAfterwards)
-    look = MetricBuffer.augment
+    look = MetricBuffer.poll
 
     def late(self, done):
         known = look(self, done)
         return known if done == 10 else None
 
-    monkeypatch.setattr(MetricBuffer, "augment", late)
+    monkeypatch.setattr(MetricBuffer, "poll", late)
     assert training(recipe, method).losses.tolist() == [5.0, 3.0, 4.0, 3.0, 2.0, 2.5, 2.0, 7.0]
 
 
@@ -394,13 +396,19 @@ def test_all_failing_end_early(monkeypatch):
     assert steps == [0, 1]
 
 
-CHANGES = [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}, {"patience": 5}]
+CHANGES = [
+    {},
+    {"encoder": "mlp"},
+    {"sampled_nodes": 10},
+    {"feature_mask_mode": "elements", "edge_drop_mode": "pairs"},
+    {"patience": 5},
+]
 
 
 # -- what waits for the device ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["loss", "criterion", "advance"])
+@pytest.mark.parametrize("where", ["loss", "criterion", "update_ema"])
 @pytest.mark.parametrize("name", ["BGRL", "GCN"])
 def test_a_step_that_was_broken_off_is_done_once(name, where, monkeypatch):
     """Wherever in a step something waits for the device: in the epoch that finds out, nothing is updated twice."""
@@ -429,7 +437,7 @@ def test_a_step_that_was_broken_off_is_done_once(name, where, monkeypatch):
 
 @pytest.mark.gpu
 class TestOnTheGPU:
-    @pytest.mark.parametrize("where", ["loss", "criterion", "advance"])
+    @pytest.mark.parametrize("where", ["loss", "criterion", "update_ema"])
     def test_a_step_that_waits_is_done_once(self, cuda, monkeypatch, where):
         """As on the CPU above, with torch's own detection."""
         recipe = SMALL.but(patience=9, epochs=6)
@@ -461,7 +469,7 @@ class TestOnTheGPU:
     @pytest.mark.parametrize("eager", [3, 1000], ids=["played back", "eager"])
     def test_the_loop_never_waits_for_the_device(self, cuda, monkeypatch, eager):
         """torch raises at any synchronisation that it can detect, from the fifth epoch to the closing of the ledger."""
-        look, close = MetricBuffer.augment, MetricBuffer.close
+        look, close = MetricBuffer.poll, MetricBuffer.close
 
         def strict_look(self, done):
             if done == 5:
@@ -472,8 +480,8 @@ class TestOnTheGPU:
             torch.cuda.set_sync_debug_mode("default")
             return close(self)
 
-        monkeypatch.setattr(loop, "_EAGER", eager)
-        monkeypatch.setattr(MetricBuffer, "augment", strict_look)
+        monkeypatch.setattr(cuda_graph_step, "_EAGER", eager)
+        monkeypatch.setattr(MetricBuffer, "poll", strict_look)
         monkeypatch.setattr(MetricBuffer, "close", free_close)
         try:
             for change in CHANGES:
@@ -489,12 +497,14 @@ class TestOnTheGPU:
     def test_what_is_played_back_is_what_would_have_been_computed(self, cuda, monkeypatch, method, patience):
         recipe = SMALL.but(heads=2, warmup=0.2, schedule="cosine", dropout=0.2, patience=patience)
         played = training(recipe, method, engine=gpu(torch.float32))
-        monkeypatch.setattr(loop, "_EAGER", 1000)
+        monkeypatch.setattr(cuda_graph_step, "_EAGER", 1000)
         computed = training(recipe, method, engine=gpu(torch.float32))
         torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
 
-    @pytest.mark.parametrize("change", [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"mask": "elements", "drop": "pairs"}])
+    @pytest.mark.parametrize(
+        "change", [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"feature_mask_mode": "elements", "edge_drop_mode": "pairs"}]
+    )
     def test_a_step_can_be_captured_so_that_no_operation_of_it_waits(self, cuda, change):
         """Sparse products escape torch's detection, but nothing that waits for the device can be captured in a graph."""
         engine, recipe = gpu(torch.float32), Recipe(hidden=16, dimension=8, **change)

@@ -1,1 +1,1 @@
-"""What a view does to a graph, and what that needs to know of it."""
+"""Augmentations of a graph, and the centralities and diffusion that they use."""

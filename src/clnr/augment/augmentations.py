@@ -1,30 +1,47 @@
-"""What a view does to a graph. Each part takes a view and a key, and returns the view with one more change to it."""
+"""Augmentations: each takes a view and a random key, and returns the view with one more change."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
-import scipy.sparse as sp
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.augment.centrality import CENTRALITIES, rates
-from clnr.augment.diffusion import columns_to_one, personalised_pagerank
-from clnr.engine import DeviceGraph, Drop, Dropout, Mask, View, to_sparse_matrix
-from clnr.graph import Graph
-from clnr.graph.csr import Array
+from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+    import scipy.sparse as sp
+    import torch
+    from torch import Tensor
+
+    from clnr import engine
+    from clnr.augment import centrality, diffusion
+    from clnr.engine import DeviceGraph, View
+    from clnr.graph import Graph
+    from clnr.graph.csr import Array
+else:
+    np, torch, engine = (lazy(name) for name in ("numpy", "torch", "clnr.engine"))
+    centrality, diffusion = (lazy(f"clnr.augment.{name}") for name in ("centrality", "diffusion"))
+
+# What augmentations share.
+EDGE_DROP = HyperParameter(0.5, 0.0, 1.0, "chance that a view drops an edge", second_view=True)
+FEATURE_MASK = HyperParameter(0.2, 0.0, 1.0, "chance that a view masks a feature", second_view=True)
+CENTRALITY = HyperParameter(
+    "degree",
+    choices=("degree", "pagerank", "eigenvector"),
+    meaning="by which views spare what is central",
+    source="GCA's authors",
+)
 
 
 class Augmentation(ABC):
     """One change to a view.
 
     Attributes:
-        stream: The name of its random stream: what it draws is a function of this, so that it is never changed.
-        steady: Whether there is nothing random about it, so that the embedding sees it too.
+        stream: The name of its random stream. It decides what is drawn, so that it never changes.
+        deterministic: Whether nothing about it is random, so that the embedding sees it too.
     """
 
     stream: ClassVar[str]
@@ -38,78 +55,88 @@ class Augmentation(ABC):
 class DropEdges(Augmentation):
     """Drop each edge with probability ``edge_drop``; self-loops of the encoder stay (paper, section 2.1)."""
 
-    edge_drop: float
-    drop: str
+    edge_drop: float = EDGE_DROP.field()
+    edge_drop_mode: str = hyper_parameter(
+        "directions",
+        choices=("directions", "pairs"),
+        meaning="drop each direction by itself, or both together",
+        source="authors' runs",
+    )
 
     stream: ClassVar[str] = "DropEdges"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view if self.edge_drop == 0 else view.but(drop=Drop(key, self.edge_drop, self.drop == "pairs"))
+        return view if self.edge_drop == 0 else view.but(drop=engine.Drop(key, self.edge_drop, self.edge_drop_mode == "pairs"))
 
 
 @dataclass(frozen=True)
 class MaskFeatures(Augmentation):
     """Set features to zero with probability ``feature_mask``, by columns or by single elements (paper, section 2.1)."""
 
-    feature_mask: float
-    mask: str
+    feature_mask: float = FEATURE_MASK.field()
+    feature_mask_mode: str = hyper_parameter(
+        "columns",
+        choices=("columns", "elements"),
+        meaning="mask a feature for all nodes, or for each by itself",
+        source="authors' runs",
+    )
 
     stream: ClassVar[str] = "MaskFeatures"
 
     def __call__(self, view: View, key: rng.Key) -> View:
         if self.feature_mask == 0:
             return view
-        return view.but(mask=Mask(key, self.feature_mask, self.mask == "elements"))
+        return view.but(mask=engine.Mask(key, self.feature_mask, self.feature_mask_mode == "elements"))
 
 
 @dataclass(frozen=True)
 class AdaptiveDropEdges(Augmentation):
-    """Drop edges to nodes of low centrality more often than others, with mean ``edge_drop`` (``centrality.rates``)."""
+    """Drop edges to nodes of low centrality more often, at a mean rate of ``edge_drop`` (``centrality.rates``)."""
 
-    edge_drop: float
-    centrality: str
+    edge_drop: float = EDGE_DROP.field()
+    centrality: str = CENTRALITY.field()
 
     stream: ClassVar[str] = "DropUnimportantEdges"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view.but(drop=Drop(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
+        return view.but(drop=engine.Drop(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
 
     def _rates(self, device_graph: DeviceGraph) -> Tensor:
         rows, columns = device_graph.edges.rows.cpu().numpy(), device_graph.edges.columns.cpu().numpy()
         between = rows != columns
         each = np.zeros(len(rows))
-        each[between] = rates(_centrality(device_graph, self.centrality)[rows[between]], self.edge_drop)
+        each[between] = centrality.rates(_centrality(device_graph, self.centrality)[rows[between]], self.edge_drop)
         return torch.tensor(each, device=device_graph.device)
 
 
 @dataclass(frozen=True)
 class AdaptiveMaskFeatures(Augmentation):
-    """Mask columns that nodes of low centrality have more often than others, with mean ``feature_mask``.
+    """Mask features of nodes of low centrality more often, at a mean rate of ``feature_mask``.
 
-    A column's importance is the sum of its absolute values, each weighed by its node's centrality.
+    A feature's importance is the sum of its absolute values, weighted by the nodes' centrality.
     """
 
-    feature_mask: float
-    centrality: str
+    feature_mask: float = FEATURE_MASK.field()
+    centrality: str = CENTRALITY.field()
 
     stream: ClassVar[str] = "MaskUnimportantFeatures"
 
     def __call__(self, view: View, key: rng.Key) -> View:
-        return view.but(mask=Mask(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
+        return view.but(mask=engine.Mask(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
 
     def _rates(self, device_graph: DeviceGraph) -> Tensor:
         importance = abs(device_graph.graph.features).T @ _centrality(device_graph, self.centrality)
-        return torch.tensor(rates(importance, self.feature_mask), device=device_graph.device)
+        return torch.tensor(centrality.rates(importance, self.feature_mask), device=device_graph.device)
 
 
 def _centrality(device_graph: DeviceGraph, name: str) -> Array:
-    measure = CENTRALITIES[name]
+    measure = centrality.CENTRALITIES[name]
     return device_graph.once(measure, lambda: measure(device_graph.graph))
 
 
 @dataclass(frozen=True)
 class ShuffleNodes(Augmentation):
-    """Give each node the features of another: a corruption that keeps edges and features, but not who has which."""
+    """Permute the nodes' features: a corruption that keeps the edges."""
 
     stream: ClassVar[str] = "ShuffleNodes"
 
@@ -119,11 +146,15 @@ class ShuffleNodes(Augmentation):
 
 @dataclass(frozen=True)
 class Diffuse(Augmentation):
-    """Propagate by ``personalised_pagerank``, computed once per graph, in place of the edges."""
+    """Propagate by ``personalised_pagerank`` in place of the edges; it is computed once per graph."""
 
-    teleport: float
-    diffusion_error: float
-    diffusion_scale: str
+    ppr_alpha: float = hyper_parameter(
+        0.2, 1e-6, 1.0, "chance that a diffusing walk stops at each step", source="MVGRL's authors"
+    )
+    diffusion_error: float = hyper_parameter(1e-4, 1e-9, 1.0, "bound on the diffusion's error, relative to degrees")
+    diffusion_scale: str = hyper_parameter(
+        "none", choices=("none", "columns"), meaning="as the diffusion is, or columns to maximum 1"
+    )
 
     stream: ClassVar[str] = "Diffuse"
     deterministic: ClassVar[bool] = True
@@ -132,25 +163,25 @@ class Diffuse(Augmentation):
         device_graph = view.device_graph
         return view.but(
             propagation_matrix=device_graph.once(
-                self, lambda: to_sparse_matrix(self._matrix(device_graph.graph), device_graph.device)
+                self, lambda: engine.to_sparse_matrix(self._matrix(device_graph.graph), device_graph.device)
             )
         )
 
     def _matrix(self, graph: Graph) -> sp.csr_array:
-        plain = personalised_pagerank(graph, self.teleport, self.diffusion_error)
-        return columns_to_one(plain) if self.diffusion_scale == "columns" else plain
+        plain = diffusion.personalised_pagerank(graph, self.ppr_alpha, self.diffusion_error)
+        return diffusion.columns_to_one(plain) if self.diffusion_scale == "columns" else plain
 
 
 @dataclass(frozen=True)
 class EncoderDropout(Augmentation):
     """Dropout of the features and inside the encoder (Srivastava et al., 2014)."""
 
-    dropout: float
+    dropout: float = hyper_parameter(0.0, 0.0, 0.99, "of features and inside the encoder")
 
     stream: ClassVar[str] = "DropOut"
 
     def __call__(self, view: View, key: rng.Key) -> View:
         if self.dropout == 0:
             return view
-        mask = Mask(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))
-        return view.but(mask=mask, dropout=Dropout(key, self.dropout))
+        mask = engine.Mask(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))
+        return view.but(mask=mask, dropout=engine.Dropout(key, self.dropout))

@@ -1,4 +1,4 @@
-"""How central each node is, in three ways; float64 on the host, since it is computed once per graph."""
+"""Three centralities of nodes, in float64 on the CPU, computed once per graph."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _CLOSE = 1e-10
 
 
 def degree(graph: Graph) -> Array:
-    """The weight that a node receives."""
+    """The weighted in-degree."""
     return np.asarray(_in_neighbours(graph).sum(1), dtype=np.float64).reshape(-1)
 
 
 def pagerank(graph: Graph, damping: float = 0.85) -> Array:
-    """Where a walker along edges is found who starts afresh anywhere with chance 1 - damping (Page et al., 1999).
+    """PageRank (Page et al., 1999): the stationary distribution of a walk that restarts anywhere with probability 1 - damping.
 
-    From a node without an outgoing edge the walker starts afresh as well.
+    At a node without outgoing edges the walk restarts, too.
     """
     count = graph.num_nodes
     to = _in_neighbours(graph)
@@ -33,13 +33,13 @@ def pagerank(graph: Graph, damping: float = 0.85) -> Array:
         moved = to @ (x * share)
         return damping * (moved + x[leaving == 0].sum() / count) + (1 - damping) / count
 
-    return _settle(step, count)
+    return _iterate(step, count)
 
 
 def eigenvector(graph: Graph) -> Array:
-    """The leading eigenvector of the adjacency matrix, as of a walk that may also stay (Bonacich, 1972).
+    """The leading eigenvector of the adjacency matrix with self-loops (Bonacich, 1972).
 
-    By at most 1,000 rounds of iteration, which a long, thin graph does not settle in; what is left of it then is smoother.
+    At most 1,000 power iterations, in which a long, thin graph does not converge; the result is then smoother.
     """
     to = _in_neighbours(graph) + sp.eye_array(graph.num_nodes, format="csr")
 
@@ -47,14 +47,14 @@ def eigenvector(graph: Graph) -> Array:
         y = to @ x
         return y / y.sum()
 
-    return _settle(step, graph.num_nodes)
+    return _iterate(step, graph.num_nodes)
 
 
 def _in_neighbours(graph: Graph) -> sp.csr_array:
     return graph.to_scipy().T.tocsr().astype(np.float64)
 
 
-def _settle(step: Callable[[Array], Array], count: int) -> Array:
+def _iterate(step: Callable[[Array], Array], count: int) -> Array:
     x = np.full(count, 1 / max(count, 1))
     for _ in range(_ROUNDS):
         y = step(x)
@@ -68,12 +68,12 @@ CENTRALITIES = {"degree": degree, "pagerank": pagerank, "eigenvector": eigenvect
 
 
 def rates(importance: Array, rate: float, ceiling: float = 0.7) -> Array:
-    r"""Chances to be left out, larger for what matters less, with mean ``rate`` but for the ceiling.
+    r"""Probabilities of being dropped, higher for less importance, with mean ``rate`` before the ceiling.
 
     .. math:: \min\left(\frac{s_{max} - s}{s_{max} - \mu_s} \, p, \; p_\tau\right), \quad s = \log \mathrm{importance}
 
-    Zhu et al., "Graph contrastive learning with adaptive augmentation" (2021), with their ceiling of 0.7. What has no
-    importance at all counts as 1e-8 of the largest.
+    Zhu et al., "Graph contrastive learning with adaptive augmentation" (2021), with their ceiling of 0.7. An
+    importance of zero counts as 1e-8 of the largest.
     """
     if not len(importance):
         return importance

@@ -10,13 +10,13 @@ from clnr.graph import Graph
 _ROWS = 4096
 
 
-def personalised_pagerank(graph: Graph, teleport: float, error: float) -> sp.csr_array:
+def personalised_pagerank(graph: Graph, alpha: float, error: float) -> sp.csr_array:
     r""":math:`S = \alpha (I - (1 - \alpha) \hat A)^{-1}` with :math:`\hat A = D^{-1/2} (A + I) D^{-1/2}`, approximately.
 
-    :math:`S = D^{1/2} P D^{-1/2}`, where row i of P says where a walk from i ends that follows an edge with chance
-    :math:`1 - \alpha` and else stops. Row by row, mass is pushed along edges wherever it exceeds ``error`` times the degree
-    (Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", 2006), here for all walks of a block of
-    rows at once. What is never pushed is never negative, so that
+    :math:`S = D^{1/2} P D^{-1/2}`, where row i of P is the distribution of the end of a walk from i that follows an edge
+    with probability :math:`1 - \alpha` and else stops. Row by row, mass is pushed along edges where it exceeds ``error``
+    times the degree (Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", 2006), here for all walks
+    of a block of rows at once. The mass that is left is never negative, so that
 
     .. math:: 0 \le P_{ij} - p_{ij} \le \epsilon d_j, \qquad 0 \le S_{ij} - s_{ij} \le \epsilon \sqrt{d_i d_j}
 
@@ -24,8 +24,8 @@ def personalised_pagerank(graph: Graph, teleport: float, error: float) -> sp.csr
     counted by degree. No N x N matrix is ever formed.
 
     Args:
-        graph: Edges by target: row i holds what node i listens to.
-        teleport: Alpha.
+        graph: Row i of the walk has the in-neighbours of node i.
+        alpha: The probability that a walk stops at each step.
         error: Epsilon.
     """
     count = graph.num_nodes
@@ -33,7 +33,7 @@ def personalised_pagerank(graph: Graph, teleport: float, error: float) -> sp.csr
     links = links + sp.diags_array((links.diagonal() == 0).astype(np.float64), format="csr")
     degree = np.asarray(links.sum(1)).reshape(-1)
     walk = (sp.diags_array(1 / degree) @ links).tocsr()
-    blocks = [_push(walk, degree, range(i, min(i + _ROWS, count)), teleport, error) for i in range(0, count, _ROWS)]
+    blocks = [_push(walk, degree, range(i, min(i + _ROWS, count)), alpha, error) for i in range(0, count, _ROWS)]
     p = sp.vstack(blocks, format="csr") if blocks else sp.csr_array((0, 0))
     root = np.sqrt(degree)
     s = (sp.diags_array(root) @ p @ sp.diags_array(1 / root)).tocsr().astype(np.float32)
@@ -47,15 +47,15 @@ def columns_to_one(matrix: sp.csr_array) -> sp.csr_array:
     return (matrix @ sp.diags_array(1 / np.where(largest > 0, largest, 1))).tocsr().astype(matrix.dtype)
 
 
-def _push(walk: sp.csr_array, degree: np.ndarray, rows: range, teleport: float, error: float) -> sp.csr_array:
+def _push(walk: sp.csr_array, degree: np.ndarray, rows: range, alpha: float, error: float) -> sp.csr_array:
     shape = (len(rows), len(degree))
     mass = sp.csr_array((np.ones(len(rows)), (np.arange(len(rows)), np.array(rows))), shape=shape)
     settled = sp.csr_array(shape)
-    # A walk's first step is always taken, so that not even a hub's row is empty.
+    # The first push is always made, so that not even a hub's row is empty.
     active = mass
     while active.nnz:
-        settled = settled + teleport * active
-        mass = mass - active + (1 - teleport) * (active @ walk)
+        settled = settled + alpha * active
+        mass = mass - active + (1 - alpha) * (active @ walk)
         mass.eliminate_zeros()
         active = mass.copy()
         active.data[active.data <= error * degree[active.indices]] = 0

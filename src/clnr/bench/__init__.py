@@ -1,7 +1,7 @@
-"""How fast this machine trains: CLNR against the same in plain PyG, on the built-in graph and on generated ones that grow."""
+"""Benchmark of this machine: CLNR against plain PyG, on the built-in graph and on growing synthetic graphs."""
 
 from __future__ import annotations
 
-from clnr.bench.timing import Measured, generated, growing, measure
+from clnr.bench.timing import BenchmarkResult, generated, growing, measure
 
-__all__ = ["Measured", "generated", "growing", "measure"]
+__all__ = ["BenchmarkResult", "generated", "growing", "measure"]

@@ -1,7 +1,7 @@
-"""CLNR in plain PyTorch Geometric, written as a good user would: the rival that the benchmarks measure against.
+"""CLNR in plain PyTorch Geometric, as a good user would write it: the baseline of the benchmarks.
 
-Everything is on the device, nothing waits for it, and what PyG has is used: ``GCNConv`` for the encoder, ``dropout_edge`` and a
-column mask for the views. The perceptron that the paper takes on CS is plain PyTorch.
+Everything is on the device and nothing waits for it. PyG provides ``GCNConv`` for the encoder and ``dropout_edge`` for the
+views; the feature mask and the perceptron that the paper uses on CS are plain PyTorch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PlainCLNR:
 
     def __init__(self, graph: Graph, recipe: Recipe, device: torch.device):
         data = graph.to_pyg().to(device)
-        # PyG's own loaders of these data sets give dense features.
+        # Dense, as from PyG's own loaders of these data sets.
         self.recipe, self.x, self.edges = recipe, data.x.to_dense(), data.edge_index
         widths = [graph.num_features, *[recipe.hidden] * (recipe.layers - 1), recipe.dimension]
         self.model = (Perceptron if recipe.encoder == "mlp" else Convolutions)(widths).to(device)

@@ -1,4 +1,4 @@
-"""Times and memory of epochs, of both contenders in turns."""
+"""Time and memory of epochs of clnr and plain PyG, taking turns."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from clnr.graph import Graph
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
+from clnr.support.optional import import_optional
 from clnr.training.loop import fit
 
 _EDGES_PER_NODE = 14
@@ -26,8 +27,8 @@ _FEATURES = 128
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Milliseconds an epoch, the lowest, median and highest over turns, and peaks of memory, on one graph."""
+class BenchmarkResult:
+    """Milliseconds per epoch (lowest, median and highest over turns) and peaks of memory, on one graph."""
 
     graph: str
     nodes: int
@@ -39,7 +40,7 @@ class Measured:
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster than plain PyG."""
+        """How many times faster clnr is than plain PyG."""
         return None if self.plain is None else self.plain[1] / self.ours[1]
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,14 +48,14 @@ class Measured:
 
 
 def ours(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
-    """The median epoch of clnr's own training."""
+    """The median epoch of clnr, in milliseconds."""
     fitted = fit(CLNR.build(recipe), engine, engine.to_device(graph.without_labels()), recipe.but(epochs=epochs), seed=0)
     assert fitted.epoch_ms is not None
     return fitted.epoch_ms
 
 
 def plain(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
-    """The median epoch of plain PyG on the same device, the first fifth left out."""
+    """The median epoch of plain PyG on the same device, in milliseconds, without the first fifth."""
     from clnr.bench.pyg_baseline import PlainCLNR  # PyG takes seconds to import, and nothing else here needs it.
 
     training = PlainCLNR(graph, recipe, engine.device)
@@ -68,36 +69,38 @@ def plain(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
     return statistics.median(times[max(1, epochs // 5) :] or times)
 
 
-def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: int, rival: bool = True) -> Measured:
-    """Both contenders in turns, or clnr alone."""
-    contenders: dict[str, Callable[..., float]] = {"ours": ours} | ({"plain": plain} if rival else {})
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    peaks = dict.fromkeys(contenders, 0)
+def measure(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, turns: int, baseline: bool = True) -> BenchmarkResult:
+    """clnr and the baseline, taking turns; or clnr only."""
+    if baseline:
+        import_optional("torch_geometric", "the comparison with plain PyG", "pyg")
+    implementations: dict[str, Callable[..., float]] = {"ours": ours} | ({"plain": plain} if baseline else {})
+    times: dict[str, list[float]] = {name: [] for name in implementations}
+    peaks = dict.fromkeys(implementations, 0)
     for _ in range(turns):
-        for name, train in contenders.items():
+        for name, train in implementations.items():
             gc.collect()
             if engine.device.type == "cuda":
                 torch.cuda.empty_cache()
             meter = memory.MemoryMeter(engine.device)
             times[name].append(train(graph, recipe, engine, epochs))
             peaks[name] = max(peaks[name], meter.peak())
-    return summed_up(graph, times, peaks)
+    return summarize(graph, times, peaks)
 
 
-def summed_up(graph: Graph, times: dict[str, list[float]], peaks: dict[str, int]) -> Measured:
-    """What contenders took in their turns on a graph."""
+def summarize(graph: Graph, times: dict[str, list[float]], peaks: dict[str, int]) -> BenchmarkResult:
+    """The result on a graph from the times of all turns."""
     spread = {name: (min(each), statistics.median(each), max(each)) for name, each in times.items()}
     size = (graph.name, graph.num_nodes, len(graph.edges()[0]))
-    return Measured(*size, spread["ours"], spread.get("plain"), peaks["ours"], peaks.get("plain"))
+    return BenchmarkResult(*size, spread["ours"], spread.get("plain"), peaks["ours"], peaks.get("plain"))
 
 
 def generated(edges: int) -> tuple[Graph, Recipe]:
-    """A graph of some ``edges``, both directions counted, of ogbn-arxiv's density and features, and its recipe."""
+    """A synthetic graph of about ``edges`` directed edges, with the density and feature count of ogbn-arxiv, and its recipe."""
     return shaped(max(edges // _EDGES_PER_NODE, 100), edges // 2, _FEATURES), recipe_for(CLNR, "ogbn-arxiv")
 
 
-def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[Measured]:
-    """The built-in graph, then generated ones, each some three times the last, until the time is up."""
+def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[BenchmarkResult]:
+    """Results on the built-in graph, then on synthetic ones, each about three times as large, until the time is up."""
     began = last = time.perf_counter()
     yield measure(load("toy"), recipe_for(CLNR, "toy"), engine, epochs, turns)
     growth = 1

@@ -1,4 +1,4 @@
-"""The command line: a thin leaf on the library."""
+"""The command line: a thin layer over the library."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import warnings
+from collections.abc import Callable
 
 from clnr.cli import cmd_bench, cmd_embed, cmd_explore, cmd_info, cmd_paper, cmd_run
 from clnr.cli.app import app, say
@@ -16,10 +17,10 @@ __all__ = ["app", "cmd_bench", "cmd_embed", "cmd_explore", "cmd_info", "cmd_pape
 
 
 def main() -> None:
-    """Entry point: what a user can get wrong becomes one line and exit code 2."""
+    """Entry point: a user's mistake becomes one line on standard error and exit code 2."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", RenamedWarning)
-        warnings.showwarning = _show
+        warnings.showwarning = _show_once(set())
         sys.exit(_main())
 
 
@@ -35,27 +36,33 @@ def _main() -> int:
     except KeyboardInterrupt:
         return 130
     except ClnrError as error:
-        said = str(error)
+        message = str(error)
     except BrokenPipeError:
-        # Whoever read our output has gone; nor can anything be said at exit.
+        # The reader of our output has gone: nothing may be written at exit, either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except MemoryError:
-        said = "out of memory; less of it is needed for a smaller graph, hidden or dimension"
+        message = "out of memory; a smaller graph, hidden or dimension needs less"
     except OSError as error:
-        said = f"cannot read or write: {error}"
+        message = f"cannot read or write: {error}"
     except Exception as error:
-        # Words that the parser refuses; its errors share this method, but no class across versions of Typer.
+        # Arguments that the parser refuses: across versions of Typer its errors share this method, but no class.
         if not hasattr(error, "format_message"):
             raise
-        said = error.format_message()
-        if not said:  # Called without a word: the help has been shown.
+        message = error.format_message()
+        if not message:  # Called without arguments: the help has been shown.
             return 2
-        said = f"{said.rstrip('.')}; see: clnr --help"
-    say(" ".join(said.split()))
+        message = f"{message.rstrip('.')}; see: clnr --help"
+    say(" ".join(message.split()))
     return 2
 
 
-def _show(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning, as one line like any other."""
-    say(f"warning: {message}")
+def _show_once(shown: set[str]) -> Callable[..., None]:
+    """How a warning is shown: as one line, and not twice."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            say(f"warning: {message}")
+
+    return show

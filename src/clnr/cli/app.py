@@ -1,20 +1,21 @@
-"""What all commands share: the program, its console, and the words that name a method and a data set."""
+"""What all commands share: the program, its console, and common arguments and options."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from clnr import datasets, methods
 from clnr.errors import ClnrError
-from clnr.methods import Method
-from clnr.support.console import Console, shown
+from clnr.support.console import Console, printable
 from clnr.support.deprecation import renamed
-from clnr.support.humanize import shortened, visible
+from clnr.support.humanize import escape_control, shorten
 from clnr.version import __version__
+
+if TYPE_CHECKING:
+    from clnr.methods import Method
 
 OLD_OPTIONS = {
     "--again": "--rerun",
@@ -29,18 +30,18 @@ OLD_COMMANDS = {"show": "recipe"}
 
 
 class Program(TyperGroup):
-    """Commands and options by today's names; those of before work for one version, with a warning."""
+    """The group of all commands. Old names of commands and options work for one version, with a warning."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        given = (arg.partition("=") for arg in args)
-        words = [f"{renamed('option', option, OLD_OPTIONS)}{equals}{value}" for option, equals, value in given]
+        parts = (arg.partition("=") for arg in args)
+        words = [f"{renamed('option', option, OLD_OPTIONS)}{equals}{value}" for option, equals, value in parts]
         return list(super().parse_args(ctx, [*(renamed("command", word, OLD_COMMANDS) for word in words[:1]), *words[1:]]))
 
 
 app = typer.Typer(
     cls=Program,
     help="Embeddings of the nodes of a graph, without labels.",
-    epilog="Start with: clnr run. Then: clnr run CLNR cora --seeds 20",
+    epilog="Examples: clnr run; clnr run CLNR cora --seeds 20; clnr embed --edges edges.csv --out folder",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -48,7 +49,7 @@ app = typer.Typer(
 out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160)
 
 _LONGEST = 1000
-OPTIMISTIC = "* the paper's rule lets the test set choose the probe's step; strict reads the test set once"
+OPTIMISTIC = "* the paper's rule picks the probe's step on the test set; strict reads the test set once"
 
 MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="See: clnr ls methods.")]
 DatasetName = Annotated[str | None, typer.Argument(metavar="DATASET", help="See: clnr ls datasets.")]
@@ -56,7 +57,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Precision = Annotated[str, typer.Option(help="Of training: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")]
 Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a hyper-parameter of the recipe.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 
 
 def _version(asked: bool) -> None:
@@ -67,12 +68,15 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def program(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     """Embeddings of the nodes of a graph, without labels."""
 
 
 def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
+    """The method and the data set's name that two arguments name; by default CLNR and toy."""
+    from clnr import datasets, methods
+
     if method is not None and method.lower() in datasets.DATASETS:
         raise ClnrError(f"'{method}' is a data set; the method comes first: {dataset or methods.CLNR.name} {method}")
     chosen = methods.CLNR if method is None else methods.find(method)
@@ -80,11 +84,11 @@ def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
 
 
 def say(text: str) -> None:
-    """One line on standard error, if there is one."""
+    """Print one line on standard error, if there is one."""
     if sys.stderr:
-        print(f"clnr: {shortened(visible(text), _LONGEST)}", file=sys.stderr)
+        print(f"clnr: {shorten(escape_control(text), _LONGEST)}", file=sys.stderr)
 
 
 def tell(text: str) -> None:
-    """Lines on standard output."""
-    print(shown(text))
+    """Print lines on standard output."""
+    print(printable(text))

@@ -1,4 +1,4 @@
-"""Commands that measure: bench."""
+"""Benchmarks: bench."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import json
 import math
 from typing import Annotated
 
-import torch
 import typer
 
-from clnr.bench import Measured, growing
-from clnr.cli import console_tables
 from clnr.cli.app import Device, Json, Precision, Quiet, app, out, say
-from clnr.engine import choose
 from clnr.errors import RecipeError
-from clnr.support import environment
-from clnr.support.progress import progress_bar
 
 _EPOCHS = {"cpu": 5, "cuda": 50}
 
 
 @app.command()
 def bench(
-    seconds: Annotated[
-        float, typer.Option(help="About how long to go on to larger graphs; the built-in one is measured in any case.")
-    ] = 60,
+    seconds: Annotated[float, typer.Option(help="About how long to measure; the built-in graph is always measured.")] = 60,
     device: Device = "auto",
     precision: Precision = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure an epoch of CLNR on this machine against plain PyG, on graphs that grow."""
+    """Time an epoch of CLNR on this machine against plain PyG, on graphs of growing size."""
+    import torch
+
+    from clnr.bench import growing
+    from clnr.cli import console_tables
+    from clnr.engine import choose
+    from clnr.support import environment
+    from clnr.support.progress import progress_bar
+
     if not 0 < seconds < math.inf:
         raise RecipeError(f"--seconds must be a number above 0, not {seconds:g}")
     engine = choose(device, precision)
-    found: list[Measured] = []
+    found = []
     stopped = False
     try:
         with progress_bar(quiet) as bar:
@@ -54,8 +54,8 @@ def bench(
     elif found:
         out.print(f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}", style="bold")
         out.print(console_tables.measured(found))
-        out.print("an epoch of CLNR: median (lowest-highest) of 3 turns; ratio: plain PyG's time over clnr's", style="dim")
+        out.print("an epoch of CLNR: median (lowest-highest) of 3 repeats; ratio: plain PyG's time over clnr's", style="dim")
         if engine.device.type == "cpu":
-            out.print("memory is the process's, which both share: benchmarks/epoch.py measures each in its own", style="dim")
+            out.print("memory is that of the process, which both share; benchmarks/epoch.py measures them apart", style="dim")
     if stopped:
         raise typer.Exit(130)

@@ -142,7 +142,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     from clnr.embedding.report_data import format_scores
     from clnr.experiments.results import without_nan
     from clnr.support.console import Table
-    from clnr.support.humanize import counted, duration
+    from clnr.support.humanize import duration, plural
 
     graph, dimension = result.table_graph.graph, int(result.z.shape[1])
     files = sorted(path.name for path in folder.iterdir())
@@ -159,7 +159,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         }
         print(json.dumps(without_nan(content)))
         return
-    out.print(f"{counted(graph.num_nodes, 'node')} in {dimension} dimensions, {duration(seconds)}: {folder}", style="bold")
+    out.print(f"{plural(graph.num_nodes, 'node')} in {dimension} dimensions, {duration(seconds)}: {folder}", style="bold")
     table = Table("score" if trained else "score of the training", "value", box=None, pad_edge=False)
     for description, value in format_scores(result.scores):
         table.add_row(description, value)

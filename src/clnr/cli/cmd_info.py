@@ -1,36 +1,27 @@
-"""Commands that only tell: ls, show, runs, env."""
+"""Commands that show information: ls, recipe, runs, env."""
 
 from __future__ import annotations
 
 import json
-import os
-import platform
-from importlib import metadata
 from typing import Annotated
 
-import torch
 import typer
 
-from clnr import datasets, methods
-from clnr.cli import console_tables
 from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say, tell
-from clnr.engine import DEVICES
 from clnr.errors import RecipeError, UnknownName
-from clnr.experiments.results import without_nan
-from clnr.experiments.run_cache import RunCache
-from clnr.methods.presets import preset
-from clnr.support import environment, paths
-from clnr.support.code_digest import code_version
-from clnr.support.memory import total_memory
 from clnr.version import __version__
+
+_DEVICES = ("cpu", "cuda")
 
 
 @app.command(name="ls")
 def list_command(
-    what: Annotated[str, typer.Argument(help="methods or datasets.")],
+    what: Annotated[str, typer.Argument(help="What to list: methods or datasets.")],
     as_json: Json = False,
 ) -> None:
-    """List the methods, or the data sets."""
+    """List the methods or the data sets."""
+    from clnr.cli import console_tables
+
     tables = {"methods": console_tables.methods, "datasets": console_tables.datasets}
     if what.lower() not in tables:
         raise UnknownName("list", what, tables)
@@ -42,7 +33,10 @@ def list_command(
 
 @app.command()
 def recipe(method: MethodName = None, dataset: DatasetName = None, as_json: Json = False) -> None:
-    """Show the recipe of METHOD on DATASET: every hyper-parameter, its meaning and its source."""
+    """Show the recipe of METHOD on DATASET: every hyper-parameter with its value, meaning and source."""
+    from clnr.cli import console_tables
+    from clnr.methods.presets import preset
+
     chosen, name = choose_pair(method, dataset)
     found = preset(chosen, name)
     if as_json:
@@ -50,8 +44,8 @@ def recipe(method: MethodName = None, dataset: DatasetName = None, as_json: Json
         values, sources = ({name: of[name] for name in chosen.keys} for of in (found.recipe.to_dict(), found.sources))
         print(json.dumps({"recipe": values, "sources": sources, "published": published}))
         return
-    borrowed = f", which uses {found.row}'s recipe" if found.row not in (None, chosen.name) else ""
-    out.print(f"{chosen.name} on {name}{borrowed}", style="bold")
+    inherited = f", which uses {found.row}'s recipe" if found.row not in (None, chosen.name) else ""
+    out.print(f"{chosen.name} on {name}{inherited}", style="bold")
     out.print(console_tables.recipe(chosen, name))
     if found.published:
         result = found.published
@@ -60,21 +54,26 @@ def recipe(method: MethodName = None, dataset: DatasetName = None, as_json: Json
 
 @app.command()
 def runs(
-    method: Annotated[str | None, typer.Option(help="Only this method's.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Only on this data set.")] = None,
-    device: Annotated[str | None, typer.Option(help="Only on this device: cpu or cuda.")] = None,
-    last: Annotated[int | None, typer.Option(help="Only the latest N.")] = None,
+    method: Annotated[str | None, typer.Option(help="Only runs of this method.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Only runs on this data set.")] = None,
+    device: Annotated[str | None, typer.Option(help="Only runs on this device: cpu or cuda.")] = None,
+    last: Annotated[int | None, typer.Option(metavar="N", help="Only the latest N.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List what was run before."""
+    """List the runs in the run cache."""
+    from clnr import datasets, methods
+    from clnr.cli import console_tables
+    from clnr.experiments.results import without_nan
+    from clnr.experiments.run_cache import RunCache
+
     if last is not None and last < 1:
         raise RecipeError(f"--last must be at least 1, not {last}")
     if method is not None:
         method = methods.find(method).name
     if dataset is not None:
         dataset = datasets.find(dataset).name
-    if device is not None and device not in DEVICES:
-        raise UnknownName("device", device, DEVICES)
+    if device is not None and device not in _DEVICES:
+        raise UnknownName("device", device, _DEVICES)
     run_cache = RunCache()
     rows = run_cache.runs(method, dataset, device, last)
     if as_json:
@@ -88,7 +87,7 @@ def runs(
 
 @app.command()
 def env(as_json: Json = False) -> None:
-    """Print what to paste into a bug report: versions, machine, places."""
+    """Show versions, hardware and folders, for a bug report."""
     facts = _environment()
     if as_json:
         print(json.dumps(facts))
@@ -98,7 +97,17 @@ def env(as_json: Json = False) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """What a bug report should hold: versions, machine, places."""
+    import os
+    import platform
+    from importlib import metadata
+
+    import torch
+
+    from clnr.experiments.run_cache import RunCache
+    from clnr.support import environment, paths
+    from clnr.support.code_digest import code_version
+    from clnr.support.memory import total_memory
+
     facts: dict[str, str] = {
         "clnr": f"{__version__} (code {code_version()})",
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -119,6 +128,8 @@ def _environment() -> dict[str, str]:
 
 
 def _cuda() -> str:
+    import torch
+
     if not torch.cuda.is_available():
         return "no usable GPU" if torch.version.cuda else "none (PyTorch built without it)"
     return f"{torch.version.cuda}, {torch.cuda.get_device_name()}"

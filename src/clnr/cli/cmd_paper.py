@@ -9,71 +9,75 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from clnr.cli.app import Device, Precision, Quiet, app, say, tell
 from clnr.cli.cmd_run import DataRoot, stoppable
-from clnr.datasets.download import download
-from clnr.engine import DEVICES, PRECISIONS, choose
 from clnr.errors import ClnrError, DataError, UnknownName
-from clnr.experiments.run_cache import RunCache
-from clnr.paper import claims as claiming
-from clnr.paper.executor import Site, do_all
-from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, Exhibit, needs, write_runs, write_sheet
-from clnr.paper.plan import Job, Plan, plan
-from clnr.paper.result_set import Holdings
-from clnr.paper.run_index import Archive, Terms
-from clnr.paper.scope import Scope
-from clnr.support.progress import Bar, progress_bar
 
-_KEPT = "stopped; the runs that had ended are in the record, and the same command goes on from there"
+if TYPE_CHECKING:
+    from clnr.paper.executor import WorkerConfig
+    from clnr.paper.exhibits import Exhibit
+    from clnr.paper.plan import Job, Plan
+    from clnr.paper.result_set import ResultSet
+    from clnr.paper.run_index import RunFilter
+    from clnr.paper.scope import Scope
+    from clnr.support.progress import Bar
+
+_KEPT = "stopped; finished runs are in the run cache, and the same command resumes from there"
 _FORMS = ("markdown", "latex", "csv")
 
 Form = Annotated[str, typer.Option("--format", help="What to print: markdown, latex or csv.")]
-Older = Annotated[bool, typer.Option("--any-version", help="Count runs of other versions of this program and of torch too.")]
+AnyVersion = Annotated[bool, typer.Option("--any-version", help="Also use runs of other versions of clnr and torch.")]
 Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What all commands of the paper can be asked."""
+    """The options that all commands of the paper share."""
 
     scope: Scope
-    terms: Terms
+    run_filter: RunFilter
     data_root: Path | None
     jobs: int
-    as_is: bool
-    only_plan: bool
+    cached_only: bool
+    dry_run: bool
     quiet: bool
 
 
 def _asked(
-    seeds: Annotated[int | None, typer.Option(help="So many everywhere; else 20, 10 or 5, as each table has it.")] = None,
-    datasets: Annotated[str | None, typer.Option(help="Only these, with commas between.")] = None,
-    methods: Annotated[str | None, typer.Option(help="Only these, with commas between.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sets, 2 seeds, few epochs: to see that all works.")] = False,
-    jobs: Annotated[int, typer.Option(help="How many processes work at once.")] = 1,
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds of every method; 20, 10 or 5 if not given, as in each table.")
+    ] = None,
+    datasets: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A quick check: small data sets, 2 seeds, few epochs.")] = False,
+    jobs: Annotated[int, typer.Option(help="How many processes train at once.")] = 1,
     device: Device = "auto",
     precision: Precision = "auto",
     data_root: DataRoot = None,
-    as_is: Annotated[bool, typer.Option("--cached-only", help="Run nothing: take what the record has.")] = False,
-    older: Older = False,
-    only_plan: Annotated[bool, typer.Option("--dry-run", help="Say what would be run, and stop.")] = False,
+    cached_only: Annotated[bool, typer.Option("--cached-only", help="Train nothing: use the runs in the run cache.")] = False,
+    any_version: AnyVersion = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be run.")] = False,
     quiet: Quiet = False,
 ) -> Asked:
+    from clnr.engine import DEVICES, PRECISIONS
+    from clnr.paper.run_index import RunFilter
+    from clnr.paper.scope import Scope
+
     if jobs < 1:
         raise ClnrError(f"--jobs must be at least 1, not {jobs}")
     for what, word, known in (("device", device, DEVICES), ("precision", precision, PRECISIONS)):
         if word not in known:
             raise UnknownName(what, word, known)
-    terms = Terms(device, precision, older)
-    return Asked(Scope.of(datasets, methods, seeds, quick), terms, data_root, jobs, as_is, only_plan, quiet)
+    run_filter = RunFilter(device, precision, any_version)
+    return Asked(Scope.of(datasets, methods, seeds, quick), run_filter, data_root, jobs, cached_only, dry_run, quiet)
 
 
 def _asking(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first argument is what all can be asked, with those options after its own."""
+    """A command whose first argument holds the shared options, which follow its own on the command line."""
     own, shared = (list(inspect.signature(each).parameters.values()) for each in (command, _asked))
 
     def call(**given: Any) -> None:
@@ -93,22 +97,26 @@ def table(
     asked: Asked,
     number: Number,
     form: Form = "markdown",
-    folder: Annotated[Path | None, typer.Option("--out", help="Folder to write it to instead, in all forms.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write it to, in all formats, instead of printing it.")
+    ] = None,
 ) -> None:
     """Make a table of the paper: 1 architectures, 2 accuracy, 3 training time, 4 data sets, 5 hyper-parameters, 6 clusters.
 
-    Runs that it needs and the record lacks are made first.
+    Runs that are not in the run cache are made first.
     """
+    from clnr.paper.exhibits import TABLES
+
     exhibit = _numbered("table", TABLES, number)
     _check(form)
-    holdings = _holdings([exhibit], asked, folder)
-    if holdings is None:
+    results = _results([exhibit], asked, folder)
+    if results is None:
         return
     if folder is None:
-        tell(getattr(exhibit.sheet(asked.scope, holdings), form)().rstrip("\n"))
-        _tell([], holdings)
+        tell(getattr(exhibit.table(asked.scope, results), form)().rstrip("\n"))
+        _tell([], results)
     else:
-        _tell(exhibit.write(asked.scope, holdings, folder), holdings)
+        _tell(exhibit.write(asked.scope, results, folder), results)
 
 
 @app.command()
@@ -120,12 +128,14 @@ def figure(
 ) -> None:
     """Draw a figure of the paper: 1 nodes on the circle, 2 alignment and uniformity, 3 dimensions, 4 edge noise.
 
-    It comes as PNG and SVG, and its numbers as Markdown, LaTeX and CSV. Runs that it needs and the record lacks are made first.
+    Writes PNG and SVG, and its numbers as Markdown, LaTeX and CSV. Runs that are not in the run cache are made first.
     """
+    from clnr.paper.exhibits import FIGURES
+
     exhibit = _numbered("figure", FIGURES, number)
-    holdings = _holdings([exhibit], asked, folder)
-    if holdings is not None:
-        _tell(exhibit.write(asked.scope, holdings, folder), holdings)
+    results = _results([exhibit], asked, folder)
+    if results is not None:
+        _tell(exhibit.write(asked.scope, results, folder), results)
 
 
 @app.command()
@@ -134,23 +144,36 @@ def paper(
     asked: Asked,
     folder: Annotated[Path, typer.Option("--out", help="Folder to write it to.")] = Path("paper"),
 ) -> None:
-    """Make every table and figure of the paper, and put its claims to the test.
+    """Make every table and figure of the paper, and test its claims.
 
-    Whatever the record has is not run again: after a stop, the same command goes on.
+    Runs in the run cache are not made again: after a stop, the same command resumes.
     """
-    holdings = _holdings(EXHIBITS, asked, folder)
-    if holdings is None:
+    from clnr.paper import claims as claiming
+    from clnr.paper.exhibits import EXHIBITS, needs, write_runs, write_table
+
+    results = _results(EXHIBITS, asked, folder)
+    if results is None:
         return
-    written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, holdings, folder)]
-    written += write_sheet(claiming.sheet(asked.scope, holdings), folder)
-    _tell([*written, write_runs(holdings, needs(EXHIBITS, asked.scope), folder)], holdings)
+    written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, results, folder)]
+    written += write_table(claiming.table(asked.scope, results), folder)
+    _tell([*written, write_runs(results, needs(EXHIBITS, asked.scope), folder)], results)
 
 
 @app.command()
-def claims(form: Form = "markdown", older: Older = False) -> None:
+def claims(form: Form = "markdown", any_version: AnyVersion = False) -> None:
     """Put the paper's claims to the test, by the runs that the record has: clnr paper makes them."""
+    from clnr.experiments.run_cache import RunCache
+    from clnr.paper import claims as claiming
+    from clnr.paper.result_set import ResultSet
+    from clnr.paper.run_index import RunFilter, RunIndex
+    from clnr.paper.scope import Scope
+
     _check(form)
-    tell(getattr(claiming.sheet(Scope(), Holdings(Archive(RunCache(), Terms(older=older)))), form)().rstrip("\n"))
+    tell(
+        getattr(claiming.table(Scope(), ResultSet(RunIndex(RunCache(), RunFilter(any_version=any_version)))), form)().rstrip(
+            "\n"
+        )
+    )
 
 
 def _check(form: str) -> None:
@@ -165,31 +188,43 @@ def _numbered(kind: str, exhibits: tuple[Exhibit, ...], number: int) -> Exhibit:
     return exhibits[number - 1]
 
 
-def _holdings(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> Holdings | None:
+def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> ResultSet | None:
     """What some tables and figures are filled from, made now as far as it is missing; None where only a plan was asked for."""
+    from clnr.datasets.download import download
+    from clnr.engine import choose
+    from clnr.experiments.run_cache import RunCache
+    from clnr.paper.executor import WorkerConfig
+    from clnr.paper.exhibits import check_drawable, needs
+    from clnr.paper.plan import plan
+    from clnr.paper.result_set import ResultSet
+    from clnr.paper.run_index import RunIndex
+    from clnr.support.progress import progress_bar
+
     _check_folder(folder)
+    if not asked.dry_run:
+        check_drawable(exhibits)
     run_cache, batches = RunCache(), needs(exhibits, asked.scope)
     with stoppable(_KEPT), progress_bar(asked.quiet) as bar:
-        fetch = _refuse if asked.as_is or asked.only_plan else partial(download, progress=bar.fetched)
-        holdings = Holdings(Archive(run_cache, asked.terms), asked.data_root, fetch)
+        fetch = _refuse if asked.cached_only or asked.dry_run else partial(download, progress=bar.fetched)
+        results = ResultSet(RunIndex(run_cache, asked.run_filter), asked.data_root, fetch)
         for name in dict.fromkeys(batch.dataset for batch in batches):
-            holdings.load(name)
-        if asked.as_is and not asked.only_plan:
-            return holdings
-        ahead = plan(batches, holdings.archive, choose(asked.terms.device, asked.terms.precision), holdings.without)
-        if asked.only_plan:
-            tell(ahead.told(asked.jobs))
+            results.load(name)
+        if asked.cached_only and not asked.dry_run:
+            return results
+        ahead = plan(batches, results.run_index, choose(asked.run_filter.device, asked.run_filter.precision), results.without)
+        if asked.dry_run:
+            tell(ahead.describe(asked.jobs))
             return None
-        bar.remark(ahead.told(asked.jobs))
+        bar.remark(ahead.describe(asked.jobs))
         if ahead.jobs:
             run_cache.prepare()
-            _work(ahead, Site(run_cache.path, asked.terms, asked.data_root), asked.jobs, bar, holdings)
-            holdings.archive.read()
-    return holdings
+            _work(ahead, WorkerConfig(run_cache.path, asked.run_filter, asked.data_root), asked.jobs, bar, results)
+            results.run_index.refresh()
+    return results
 
 
 def _check_folder(folder: Path | None) -> None:
-    """Fail now, not after hours of work, if nothing could be written."""
+    """Fail now, not after hours of training, if the folder cannot be written to."""
     if folder is None:
         return
     try:
@@ -201,19 +236,21 @@ def _check_folder(folder: Path | None) -> None:
 
 
 def _refuse(url: str, target: Path) -> None:
-    raise DataError(f"it was not looked for at {url}, since nothing was to be run")
+    raise DataError(f"not downloaded from {url}, since nothing is to be run")
 
 
-def _work(ahead: Plan, site: Site, workers: int, bar: Bar, holdings: Holdings) -> None:
-    """Make a plan's runs; what fails is said and noted, and the others go on."""
+def _work(ahead: Plan, config: WorkerConfig, workers: int, bar: Bar, results: ResultSet) -> None:
+    """Make the runs of a plan; a failure is reported and noted, and the other jobs continue."""
+    from clnr.paper.executor import run_jobs
+
     began, made = time.perf_counter(), 0
     with bar.counting(ahead.runs) as count:
-        for done in do_all(ahead.jobs, site, workers, lambda job: partial(_say_epoch, job, count)):
+        for done in run_jobs(ahead.jobs, config, workers, lambda job: partial(_say_epoch, job, count)):
             made += len(done.job.seeds)
             count(len(done.job.seeds), str(done.job))
             bar.log(f"{made:,} of {ahead.runs:,} runs, {time.perf_counter() - began:,.0f} s: {done.job}")
             if done.failure:
-                holdings.failures[done.job.batch.kind] = done.failure
+                results.failures[done.job.batch.kind] = done.failure
                 say(f"{done.job}: {done.failure}")
 
 
@@ -221,9 +258,9 @@ def _say_epoch(job: Job, count: Callable[[int, str], None], epoch: int, loss: fl
     count(0, f"{job}, epoch {epoch} of {job.batch.recipe.epochs}")
 
 
-def _tell(written: Iterable[Path], holdings: Holdings) -> None:
-    """Name what was written; where something failed that it should show, exit with 2."""
+def _tell(written: Iterable[Path], results: ResultSet) -> None:
+    """Print the paths that were written; exit with 2 if some runs failed."""
     for path in written:
         tell(str(path))
-    if holdings.failures:
+    if results.failures:
         raise typer.Exit(2)

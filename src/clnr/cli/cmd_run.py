@@ -1,4 +1,4 @@
-"""Commands that train: run, compare, search."""
+"""Commands that train and evaluate: run, compare, search."""
 
 from __future__ import annotations
 
@@ -7,46 +7,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr import datasets, methods
-from clnr.cli import console_tables
-from clnr.cli.app import (
-    OPTIMISTIC,
-    Assign,
-    DatasetName,
-    Device,
-    Json,
-    MethodName,
-    Precision,
-    Quiet,
-    app,
-    choose_pair,
-    out,
-    say,
-)
-from clnr.datasets.download import download
-from clnr.engine import Engine, choose
+from clnr.cli.app import OPTIMISTIC, Assign, DatasetName, Device, Json, MethodName, Precision, Quiet, app, choose_pair, out, say
 from clnr.errors import ClnrError, RecipeError, RunCacheError
-from clnr.experiments.comparison import Comparison
-from clnr.experiments.grid_search import Trial, best_first, grid, try_all
-from clnr.experiments.results import Summary, without_nan
-from clnr.experiments.run_cache import RunCache
-from clnr.experiments.runner import Session
-from clnr.methods import Method
-from clnr.methods.presets import Published, preset
-from clnr.methods.recipe import Recipe, parse
-from clnr.support import environment
-from clnr.support.progress import progress_bar
 
-_KEPT = "stopped; the runs that had ended are in the record, and the same command without --rerun goes on from there"
-_BASELINES = (methods.RAW, methods.UNTRAINED)
+if TYPE_CHECKING:
+    from clnr.experiments.results import Summary
+    from clnr.methods import Method
+    from clnr.methods.presets import Published
+    from clnr.methods.recipe import Recipe
 
-Seeds = Annotated[int, typer.Option(help="How many runs, with seeds 0, 1, 2 ...")]
-DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, looked into first.")]
-Again = Annotated[bool, typer.Option("--rerun", help="Run even what the record holds already.")]
+_STOPPED = "stopped; finished runs are in the run cache, and the same command without --rerun resumes"
+
+Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
+DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, searched first.")]
+Again = Annotated[bool, typer.Option("--rerun", help="Run again what is in the run cache.")]
 
 
 @app.command(name="run")
@@ -62,16 +40,20 @@ def run_command(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train METHOD on DATASET (CLNR on the built-in graph) and evaluate it.
+    """Train METHOD on DATASET and evaluate it; by default CLNR on the built-in graph toy.
 
-    Without METHOD, raw features and the untrained encoder are shown beside CLNR.
+    Without METHOD, raw features and the untrained encoder are evaluated beside CLNR.
     """
+    from clnr import methods
+    from clnr.cli import console_tables
+    from clnr.methods.recipe import parse
+
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
-        lineup = [*((each, recipe) for each in _BASELINES), *lineup]
-    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
+        lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, again, quiet)
     if as_json:
         print(json.dumps(rows[-1][0].to_dict()))
     else:
@@ -86,7 +68,7 @@ def run_command(
 def compare(
     dataset: DatasetName = None,
     names: Annotated[
-        str, typer.Option("--methods", help="Names with commas between; the first is the one compared with.")
+        str, typer.Option("--methods", help="Two or more, separated by commas; the first is compared with each other.")
     ] = "CLNR,GRACE,CCA-SSG",
     seeds: Seeds = 5,
     device: Device = "auto",
@@ -97,7 +79,11 @@ def compare(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run several methods on DATASET with the same seeds and splits, and test the first against each of the others."""
+    """Compare methods on DATASET with the same seeds and splits, by a paired test of the first against each other."""
+    from clnr import datasets, methods
+    from clnr.cli import console_tables
+    from clnr.methods.recipe import parse
+
     if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
         raise ClnrError(f"'{dataset}' is a method; those go after --methods, the data set before it")
     name = datasets.find("toy" if dataset is None else dataset).name
@@ -110,12 +96,15 @@ def compare(
         if len(without) == len(chosen):
             raise RecipeError(f"none of {', '.join(without)} has a use for {key}")
         if without and not quiet:
-            say(f"{key} is set where it is used; not so in {', '.join(without)}")
+            say(f"{key} does not apply to {', '.join(without)}")
     lineup = []
     for each in chosen:
         own = {key: value for key, value in changes.items() if key in each.keys}
         lineup.append((each, _recipe(each, name, own)))
-    rows, failures = _all_runs(lineup, name, seeds, choose(device, precision), data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, again, quiet)
+
+    from clnr.experiments.comparison import Comparison
+
     made, published = (list(column) for column in zip(*rows, strict=True))
     compared = Comparison.of(made)
     if as_json:
@@ -134,7 +123,8 @@ def search(
     method: MethodName = None,
     dataset: DatasetName = None,
     values: Annotated[
-        list[str] | None, typer.Option("--grid", metavar="KEY=A,B,C", help="Values to try; all combinations of several.")
+        list[str] | None,
+        typer.Option("--grid", metavar="KEY=A,B,C", help="Values to try; repeat it for all combinations."),
     ] = None,
     seeds: Seeds = 3,
     device: Device = "auto",
@@ -144,23 +134,37 @@ def search(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Try values of a recipe for METHOD on DATASET by validation accuracy alone: test labels are taken away first."""
+    """Search a grid of hyper-parameters of METHOD on DATASET by validation accuracy; the test labels are hidden."""
+    from clnr import datasets
+    from clnr.cli import console_tables
+    from clnr.experiments.results import without_nan
+    from clnr.methods.recipe import parse
+
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
+
+    from clnr.datasets.download import download
+    from clnr.engine import choose
+    from clnr.experiments.grid_search import Trial, best_first, grid, try_all
+    from clnr.experiments.run_cache import RunCache
+    from clnr.experiments.runner import Runner
+    from clnr.support import environment
+    from clnr.support.progress import progress_bar
+
     trials = [Trial(changes, recipe.but(**used(chosen, changes))) for changes in grid(values or [])]
     for key in trials[0].changes:
         if key in chosen.measuring:
-            raise RecipeError(f"training {chosen.name} has no use for {key}, which only the geometry is measured with")
+            raise RecipeError(f"training {chosen.name} has no use for {key}, which only measures the geometry")
     engine = choose(device, precision)
     _positive(seeds)
     found: list[Trial] = []
     try:
         with progress_bar(quiet) as bar:
             graph = datasets.load(name, data_root, partial(download, progress=bar.fetched))
-            for trial in try_all(Session(seeds, engine, RunCache(), again=True, bar=bar), chosen, graph, trials):
+            for trial in try_all(Runner(seeds, engine, RunCache(), rerun=True, bar=bar), chosen, graph, trials):
                 found.append(trial)
     except KeyboardInterrupt:
-        say(f"stopped after {len(found)} of {len(trials)} trials; a search keeps nothing")
+        say(f"stopped after {len(found)} of {len(trials)} trials; a search is not cached")
     found = best_first(found)
     if as_json:
         print(json.dumps([without_nan(each.to_dict()) for each in found]))
@@ -178,11 +182,13 @@ def search(
 
 
 def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
+    from clnr.methods.presets import preset
+
     return preset(method, dataset).recipe.but(**used(method, changes))
 
 
 def used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
-    """The same changes, if the method has a use for each."""
+    """The changes, if the method has a use for each."""
     for key in changes:
         if key not in method.keys:
             why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
@@ -208,30 +214,40 @@ def _all_runs(
     lineup: list[tuple[Method, Recipe]],
     dataset: str,
     seeds: int,
-    engine: Engine,
+    device: str,
+    precision: str,
     data_root: Path | None,
     again: bool,
     quiet: bool,
 ) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
-    """Runs of each method of a line-up, each with what was published of it, and what failed of recording them."""
-    run_cache = RunCache()
+    """The runs of each method of a line-up with its published result, and the failures to write them to the run cache."""
     _positive(seeds)
+
+    from clnr import datasets
+    from clnr.datasets.download import download
+    from clnr.engine import choose
+    from clnr.experiments.run_cache import RunCache
+    from clnr.experiments.runner import Runner
+    from clnr.methods.presets import preset
+    from clnr.support.progress import progress_bar
+
+    engine, run_cache = choose(device, precision), RunCache()
     run_cache.prepare()
-    with stoppable(_KEPT), progress_bar(quiet) as bar:
+    with stoppable(_STOPPED), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
-        session = Session(seeds, engine, run_cache, again, bar)
+        session = Runner(seeds, engine, run_cache, again, bar)
         made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
-    shelves = [preset(method, dataset) for method, _ in lineup]
-    # A published result says nothing about a recipe that was changed.
-    published = [own.published if own.recipe == recipe else None for own, (_, recipe) in zip(shelves, lineup, strict=True)]
+    presets = [preset(method, dataset) for method, _ in lineup]
+    # A published result says nothing about a changed recipe.
+    published = [own.published if own.recipe == recipe else None for own, (_, recipe) in zip(presets, lineup, strict=True)]
     return list(zip(made, published, strict=True)), [failure for failure in failures if failure is not None]
 
 
 @contextmanager
-def stoppable(said: str) -> Iterator[None]:
-    """On Ctrl-C, say what remains, and exit as programs do then."""
+def stoppable(message: str) -> Iterator[None]:
+    """On Ctrl-C, print a message and exit with code 130."""
     try:
         yield
     except KeyboardInterrupt:
-        say(said)
+        say(message)
         raise typer.Exit(130) from None

@@ -1,25 +1,27 @@
-"""Tables for people."""
+"""What the commands print as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clnr.bench import Measured
 from clnr.datasets import DATASETS
-from clnr.experiments.comparison import Comparison
-from clnr.experiments.grid_search import Trial
 from clnr.experiments.results import Run, Summary
 from clnr.methods import METHODS, Method
 from clnr.methods.presets import ANY, Published, preset
-from clnr.methods.recipe import SPECS
+from clnr.methods.recipe import recipe_keys
 from clnr.support.console import Table
+
+if TYPE_CHECKING:
+    from clnr.bench import BenchmarkResult
+    from clnr.experiments.comparison import Comparison
+    from clnr.experiments.grid_search import Trial
 
 _MIB = 2**20
 
 
 def summaries(rows: Iterable[tuple[Summary, Published | None]]) -> Table:
-    """One line a method: what it scored, what was published, the geometry, and what it cost."""
+    """One row per method: its scores, the published result, the geometry, and the cost."""
     rows = list(rows)
     published = [result for _, result in rows]
     costs = ("align-\nment", "uniform-\nity", "eff.\nrank", "epochs", "train\ns", "ms an\nepoch", "peak\nMiB")
@@ -48,7 +50,7 @@ def _accuracy(summary: Summary, protocol: str) -> str:
 
 
 def runs(rows: Iterable[tuple[str, Run]]) -> Table:
-    """One line a run, as recorded."""
+    """One row per run, as the run cache has it."""
     table = _table("made (UTC)", "method", "data set", numbers=("seed", "strict\n%", "paper\nrule % *", "train\ns"))
     for name in ("device", "code", "changed in the recipe"):
         table.add_column(name)
@@ -69,17 +71,17 @@ def runs(rows: Iterable[tuple[str, Run]]) -> Table:
 
 
 def _changes(run: Run) -> str:
-    """What a run's recipe has otherwise than the shelf's."""
+    """How a run's recipe differs from the shipped one."""
     if run.method not in METHODS:
         return ""
     method = METHODS[run.method]
     usual = preset(method, run.dataset if run.dataset in DATASETS else ANY).recipe.to_dict()
-    has_a_say = {name: value for name, value in run.recipe.items() if name in method.keys or name not in usual}
-    return ", ".join(f"{name}={value}" for name, value in has_a_say.items() if usual.get(name) != value)
+    relevant = {name: value for name, value in run.recipe.items() if name in method.keys or name not in usual}
+    return ", ".join(f"{name}={value}" for name, value in relevant.items() if usual.get(name) != value)
 
 
 def comparison(compared: Comparison, published: list[Published | None]) -> Table:
-    """One line a method, with its difference from the first and how sure that is."""
+    """One row per method, with its difference from the first and the p-value."""
     shown = any(published)
     scores = ("strict\n%", "paper\nrule % *", *(["publi-\nshed %"] if shown else []))
     costs = ("align-\nment", "uniform-\nity", "epochs", "train\ns", "differ-\nence", "p **")
@@ -100,7 +102,7 @@ def _p(value: float) -> str:
 
 
 def test_note(compared: Comparison) -> str:
-    """What the comparison's p-values are, and how small they can get."""
+    """What the p-values of a comparison are, and how small they can be."""
     seeds, tests = len(compared.summaries[0].runs), len(compared.differences)
     corrected = f", Holm-corrected for {tests} comparisons" if tests > 1 else ""
     least = min(1.0, tests * 2.0 ** (1 - seeds))
@@ -109,7 +111,7 @@ def test_note(compared: Comparison) -> str:
 
 
 def trials(found: list[Trial]) -> Table:
-    """One line a trial: what was changed, and the validation accuracy that it reached."""
+    """One row per trial: what was changed, and the validation accuracy."""
     table = _table(*found[0].changes, numbers=("validation\n%", "epochs\nmade", "train\ns"))
     for trial in found:
         changes = [f"{value:g}" if isinstance(value, float) else str(value) for value in trial.changes.values()]
@@ -123,7 +125,7 @@ def trials(found: list[Trial]) -> Table:
 
 
 def methods() -> Table:
-    """Every method, as in the paper's table of architectures, from the declarations."""
+    """All methods, as in the paper's table of architectures, from their declarations."""
     table = _table("method", "what it does", "target")
     for name in ("MI esti-\nmator", "proj/pred\nhead", "asym-\nmetric", "negative\nsamples"):
         table.add_column(name, justify="center", no_wrap=True)
@@ -135,7 +137,7 @@ def methods() -> Table:
 
 
 def datasets() -> Table:
-    """Every data set, as in the paper's table."""
+    """All data sets, as in the paper's table."""
     table = _table("name", "what it is", numbers=("nodes", "edges", "features", "classes"))
     table.add_column("split")
     for row in DATASETS.values():
@@ -148,7 +150,7 @@ _OF_DATASETS = ("name", "title", "about", "nodes", "edges", "features", "classes
 
 
 def listed(what: str) -> list[dict[str, Any]]:
-    """What ``clnr ls --json`` prints: the same as the tables."""
+    """What ``clnr ls --json`` prints."""
     if what == "datasets":
         return [{name: getattr(row, name) for name in _OF_DATASETS} for row in DATASETS.values()]
     rows = [(method, method.architecture()) for method in METHODS.values()]
@@ -156,18 +158,18 @@ def listed(what: str) -> list[dict[str, Any]]:
 
 
 def recipe(method: Method, dataset: str) -> Table:
-    """Every number of a recipe that the method has a use for, what it means and where it comes from."""
+    """The hyper-parameters of a method with their values, meanings and sources."""
     found = preset(method, dataset)
-    table = _table("key", "value", "meaning", "comes from")
+    table = _table("key", "value", "meaning", "source")
     for name in method.keys:
         value = getattr(found.recipe, name)
-        meaning = SPECS[name].metadata["meaning"] + (" (only to measure geometry with)" if name in method.measuring else "")
+        meaning = recipe_keys(method)[name].meaning + (" (only to measure the geometry)" if name in method.measuring else "")
         table.add_row(name, "none" if value is None else str(value), meaning, found.sources[name])
     return table
 
 
 def _table(*words: str, numbers: tuple[str, ...] = ()) -> Table:
-    """Columns of words, then columns of numbers; narrow enough that the usual ones fit 80 letters."""
+    """Columns of text, then columns of numbers; narrow enough that the usual tables fit 80 columns."""
     table = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=True)
     for name in words:
         table.add_column(name, vertical="top", no_wrap=name in ("method", "name", "key", "made (UTC)", "data set"))
@@ -176,8 +178,8 @@ def _table(*words: str, numbers: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def measured(rows: Sequence[Measured]) -> Table:
-    """Epochs of both contenders on each graph."""
+def measured(rows: Sequence[BenchmarkResult]) -> Table:
+    """Epoch times of plain PyG and of clnr on each graph."""
     table = _table("graph", numbers=("nodes", "edges", "plain PyG ms", "clnr ms", "ratio", "PyG MiB", "clnr MiB"))
     for row in rows:
         plain, ours = (_spread(times) for times in (row.plain, row.ours))

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clnr.datasets import formats
-from clnr.datasets.download import Fetch, locate
-from clnr.datasets.synthetic import toy
 from clnr.errors import DataError, UnknownName
-from clnr.graph import Graph
 from clnr.support.deprecation import renamed
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from clnr.datasets import formats
+    from clnr.datasets.download import Fetch, locate
+    from clnr.datasets.formats import npz, ogb, planetoid
+    from clnr.datasets.synthetic import toy
+    from clnr.graph import Graph
+else:
+    formats = lazy("clnr.datasets.formats")
+    npz, ogb, planetoid = (lazy("clnr.datasets.formats", name) for name in ("npz", "ogb", "planetoid"))
+    locate = lazy("clnr.datasets.download", "locate")
+    toy = lazy("clnr.datasets.synthetic", "toy")
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,7 @@ def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int, 
         about="papers that cite each other, bags of words",
         layouts=(tuple(f"Planetoid/{title}/raw/{file}" for file in files),),
         urls=tuple(f"https://github.com/kimiyoung/planetoid/raw/master/data/{file}" for file in files),
-        reader=formats.planetoid,
+        reader=planetoid,
         nodes=nodes,
         edges=edges,
         features=features,
@@ -104,7 +114,7 @@ def _npz(
         about=about,
         layouts=((f"{folder}/raw/{file}.npz",),),
         urls=(f"https://github.com/shchur/gnn-benchmark/raw/master/data/npz/{file}.npz",),
-        reader=formats.npz,
+        reader=npz,
         nodes=nodes,
         edges=edges,
         features=features,
@@ -113,6 +123,17 @@ def _npz(
         content=content,
     )
 
+
+OGB_TABLES = (
+    "raw/edge.csv.gz",
+    "raw/node-feat.csv.gz",
+    "raw/node-label.csv.gz",
+    "raw/num-node-list.csv.gz",
+    "raw/num-edge-list.csv.gz",
+    "split/time/train.csv.gz",
+    "split/time/valid.csv.gz",
+    "split/time/test.csv.gz",
+)
 
 _BOUGHT = "goods bought together, words of reviews"
 _COAUTHOR = "authors who wrote together, key words"
@@ -183,9 +204,9 @@ _ROWS = (
         name="ogbn-arxiv",
         title="ogbn-arxiv",
         about="computer-science papers on arXiv that cite each other, averaged word vectors",
-        layouts=(("ogbn_arxiv/arxiv.zip",), tuple(f"ogbn_arxiv/{table}" for table in formats.OGB_TABLES)),
+        layouts=(("ogbn_arxiv/arxiv.zip",), tuple(f"ogbn_arxiv/{table}" for table in OGB_TABLES)),
         urls=("http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",),
-        reader=formats.ogb,
+        reader=ogb,
         nodes=169_343,
         edges=1_166_243,
         features=128,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clnr.errors import DataError
-from clnr.support.atomic_io import locked
+from clnr.support.atomic_io import file_lock
 from clnr.support.paths import cache_folder
 
 Progress = Callable[[str, int, int | None], None]
@@ -73,7 +73,7 @@ def download(url: str, target: Path, progress: Progress | None = None, tries: in
     part = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with locked(target, wait=True):
+        with file_lock(target, wait=True):
             if target.is_file():
                 return
             for attempt in range(tries):

@@ -16,10 +16,12 @@ from typing import IO, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from clnr.datasets.catalog import OGB_TABLES
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
-from clnr.graph.validation import checked_csr
+from clnr.graph.sparse_formats import check_csr
+from clnr.support.humanize import describe_error
 
 Reader = Callable[[list[Path]], Graph]
 
@@ -42,8 +44,7 @@ def _naming(*files: Path) -> Iterator[None]:
     except OSError as error:
         raise DamagedFile(f"cannot read {error.filename or files[0]}: {error.strerror or error}") from None
     except Exception as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        readable = "".join(letter if letter.isprintable() else "?" for letter in reason)
+        readable = "".join(letter if letter.isprintable() else "?" for letter in describe_error(error))
         where = files[0] if len(files) == 1 else f"{files[0].parent} ({files[0].name} and {len(files) - 1} more)"
         raise DamagedFile(f"damaged or truncated data in {where}: {readable}") from None
 
@@ -84,7 +85,7 @@ class _Array(_Inert):
 class _Rows(_Inert):
     def value(self) -> sp.csr_array:
         data, indices, start = (self.state[name].value() for name in ("data", "indices", "indptr"))
-        return checked_csr(data, indices, start, self.state["_shape"])
+        return check_csr(data, indices, start, self.state["_shape"])
 
 
 def _dictionary(*given: Any) -> dict[Any, Any]:
@@ -167,21 +168,10 @@ def npz(files: list[Path]) -> Graph:
 
 def _matrix(parts: Any, name: str) -> sp.csr_array:
     data, indices, start, shape = (parts[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
-    return checked_csr(data, indices, start, shape)
+    return check_csr(data, indices, start, shape)
 
 
 # -- OGB: gzipped CSV, in a zip or unpacked ----------------------------------------------------------------------------
-
-OGB_TABLES = (
-    "raw/edge.csv.gz",
-    "raw/node-feat.csv.gz",
-    "raw/node-label.csv.gz",
-    "raw/num-node-list.csv.gz",
-    "raw/num-edge-list.csv.gz",
-    "split/time/train.csv.gz",
-    "split/time/valid.csv.gz",
-    "split/time/test.csv.gz",
-)
 
 
 def ogb(files: list[Path]) -> Graph:

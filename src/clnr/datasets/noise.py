@@ -1,4 +1,4 @@
-"""Edges that mean nothing, to see what a method makes of them."""
+"""Random edges as noise, and sampling of non-edges."""
 
 from __future__ import annotations
 
@@ -10,42 +10,49 @@ import torch
 from clnr import rng
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.csr import Array, compress, transpose
+from clnr.graph.csr import Array, to_csr, transpose
 
 
 def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
-    """The graph with random edges added: ``rate`` of them for each pair of nodes that an edge joins.
+    """The graph with random edges added: ``rate`` times as many as it has node pairs with an edge.
 
-    Pairs are drawn evenly among those that no edge joins yet, each once, and get an edge both ways, of weight 1 where
-    others have weights. Another seed adds others.
+    They are drawn uniformly among the non-edges, without replacement. Each goes both ways, with weight 1 if the graph has
+    weights.
     """
     source, target, weight = graph.edges()
     count = graph.num_nodes
-    there = np.unique(pairs_of(source, target, count))
-    wanted = round(rate * len(there))
-    if wanted > (free := count * (count - 1) // 2 - len(there)):
+    edges = np.unique(pair_keys(source, target, count))
+    wanted = round(rate * len(edges))
+    if wanted > (free := count * (count - 1) // 2 - len(edges)):
         raise DataError(f"{graph.name} has room for {free:,} more edges, not for the {wanted:,} of edge_noise={rate:g}")
-    new = unjoined(there, count, wanted, rng.key(seed, "noise"))
-    low, high = new // count, new % count
+    drawn = sample_non_edges(edges, count, wanted, rng.key(seed, "noise"))
+    low, high = drawn // count, drawn % count
     weights = None if weight is None else np.concatenate([weight, np.ones(2 * wanted, np.float32)])
-    incoming = compress(np.concatenate([target, low, high]), np.concatenate([source, high, low]), weights, count)
+    incoming = to_csr(np.concatenate([target, low, high]), np.concatenate([source, high, low]), weights, count)
     return dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
 
 
-def unjoined(there: Array, count: int, wanted: int, key: rng.Key) -> Array:
-    """Pairs of different nodes, drawn evenly, each once, among those that are not ``there``; so many must be left."""
-    new = np.empty(0, np.int64)
+def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key) -> Array:
+    """Distinct node pairs without an edge, drawn uniformly, as ``pair_keys``.
+
+    Args:
+        edges: The ``pair_keys`` of all pairs with an edge, sorted.
+        count: Number of nodes.
+        wanted: Number of pairs; there must be as many non-edges.
+        key: Where random numbers come from.
+    """
+    drawn = np.empty(0, np.int64)
     begin = 0
-    while len(new) < wanted:
-        more = 2 * (wanted - len(new)) + 64
+    while len(drawn) < wanted:
+        more = 2 * (wanted - len(drawn)) + 64
         ends = rng.draw(key, torch.arange(2 * begin, 2 * (begin + more))).numpy() * count >> 32
-        new = np.concatenate([new, pairs_of(ends[::2], ends[1::2], count)])
-        new = new[np.sort(np.unique(new, return_index=True)[1])]
-        new = new[~np.isin(new, there)]
+        drawn = np.concatenate([drawn, pair_keys(ends[::2], ends[1::2], count)])
+        drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        drawn = drawn[~np.isin(drawn, edges)]
         begin += more
-    return new[:wanted]
+    return drawn[:wanted]
 
 
-def pairs_of(a: Array, b: Array, count: int) -> Array:
-    """Each pair of different nodes as one number, whichever way round."""
+def pair_keys(a: Array, b: Array, count: int) -> Array:
+    """Each node pair as one number, the same in either order; loops are left out."""
     return (np.minimum(a, b) * count + np.maximum(a, b))[a != b]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
-import warnings
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -39,13 +38,12 @@ from clnr.experiments.results import without_nan
 from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import misfit
-from clnr.support.atomic_io import locked, resolved, write_whole
-from clnr.support.deprecation import RenamedWarning
+from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
 from clnr.support.environment import versions
 from clnr.tables import TableGraph
-from clnr.tables.columns import found
+from clnr.tables.columns import find_column
 from clnr.tables.node_names import can_name
 from clnr.tables.source import Column, Table
 
@@ -122,18 +120,18 @@ def name_nodes(result: EmbeddingResult, column: str, where: Path | str = "the gr
         raise DataError(f"{where}: there is no node table, and so no column '{column}' for names")
     usable = {field.name: Column("", str(field.type)) for field in columns.schema if can_name(field.type)}
     table_name = str(where / NODES) if isinstance(where, Path) else f"the node table of {where}"
-    names = found(Table(table_name, "", usable), column, (), "names")
+    names = find_column(Table(table_name, "", usable), column, (), "names")
     report = dataclasses.replace(result.table_graph.ingest_report, names=names)
     return dataclasses.replace(result, table_graph=result.table_graph._replace(ingest_report=report))
 
 
 def save_names(result: EmbeddingResult, folder: Path) -> None:
     """Let a folder remember which column has the names of nodes."""
-    with locked(resolved(folder)):
+    with file_lock(resolve_path(folder)):
         # A folder without digests can be read: if this is interrupted, the folder still opens.
         (folder / DIGESTS).unlink(missing_ok=True)
-        write_whole(folder / TABLES, tables_json(result.table_graph))
-        write_whole(folder / DIGESTS, digests_json(folder))
+        write_atomic(folder / TABLES, tables_json(result.table_graph))
+        write_atomic(folder / DIGESTS, digests_json(folder))
 
 
 # -- the model --------------------------------------------------------------------------------------------------------------
@@ -152,10 +150,7 @@ def _load_model(files: ArtifactFiles) -> FittedModel:
     with files.reading(RECIPE) as path:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         check_version(content["form"])
-        with warnings.catch_warnings():
-            # An earlier version wrote these names; the user did not type them.
-            warnings.simplefilter("ignore", RenamedWarning)
-            method, recipe = methods.find(str(content["method"])), Recipe.of(content["recipe"])
+        method, recipe = methods.find(str(content["method"])), Recipe.of(with_current_keys(content["recipe"]))
         seed, features = check_seed(content["seed"]), check_count(content["features"])
     with files.reading(MODEL) as path:
         import safetensors

@@ -22,14 +22,14 @@ from typing import Any
 
 from clnr.embedding.export import EXPORT_FORMATS
 from clnr.errors import ClnrError, DataError
-from clnr.support.atomic_io import Ours, beside
+from clnr.support.atomic_io import OwnedFiles, temporary_name
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 TABLES, NODES, VECTORS, METRICS = "tables.json", "nodes.parquet", "embeddings.parquet", "metrics.jsonl"
 REPORT, DIGESTS = "report.html", "digests.json"
 LOADED_FILES = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS)
-_UNFINISHED = [beside(name, what) for name in (REPORT, TABLES, DIGESTS) for what in ("part", "lock")]
+_UNFINISHED = [temporary_name(name, what) for name in (REPORT, TABLES, DIGESTS) for what in ("part", "lock")]
 _NAMES = frozenset([*LOADED_FILES, DIGESTS, REPORT, *(name for name, _ in EXPORT_FORMATS.values()), *_UNFINISHED])
 _FIRST_BYTES = b"form = "
 
@@ -41,7 +41,7 @@ def _is_artifact(folder: Path) -> bool:
     return False
 
 
-OWNED_FILES = Ours(_NAMES, _is_artifact)
+OWNED_FILES = OwnedFiles(_NAMES, _is_artifact)
 """How to recognise a folder that clnr wrote."""
 
 

@@ -24,7 +24,7 @@ from clnr.embedding.artifact_files import (
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.validation import checked_csr
+from clnr.graph.sparse_formats import check_csr
 from clnr.tables import FeatureEncoder, IngestReport, TableGraph
 from clnr.tables.columns import check_columns
 from clnr.tables.node_names import can_name
@@ -172,10 +172,10 @@ def _from_arrays(arrays: Mapping[str, Array], ids: Array) -> Graph:
     if "x" in arrays:
         features: Any = arrays["x"]
     else:
-        features = checked_csr(arrays["x.values"], arrays["x.columns"], arrays["x.start"], (nodes, width))
+        features = check_csr(arrays["x.values"], arrays["x.columns"], arrays["x.start"], (nodes, width))
     if features.shape != (nodes, width):
         raise DataError("the features are not of the size that it states")
-    links = checked_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
+    links = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
     target = np.repeat(np.arange(nodes), np.diff(links.indptr))
     weight, labels = arrays.get("edges.weight"), arrays.get("labels")
     return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids)

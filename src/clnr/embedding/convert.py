@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.validation import adjacency_of
+from clnr.graph.sparse_formats import as_adjacency
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.source import is_frame
-from clnr.tables.structural import shape
+from clnr.tables.structural import degree_features
 
 _SUPPORTED = "a clnr.Graph, PyG's Data, a networkx graph, (SciPy adjacency, features), or data frames: edges, or (edges, nodes)"
 
@@ -47,7 +47,7 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
 def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
     if features is not None:
         return TableGraph(Graph.from_scipy(matrix, features), None)
-    entries = adjacency_of(matrix)
+    entries = as_adjacency(matrix)
     bare = Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32))
     return _with_structural_features(bare, bare.node_ids, feature_encoder)
 
@@ -65,7 +65,7 @@ def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
 def _with_structural_features(bare: Graph, ids: Array, feature_encoder: FeatureEncoder | None) -> TableGraph:
     """A graph without features, given structural ones."""
     source, target, weight = bare.edges()
-    columns = shape(source, target, bare.num_nodes)
+    columns = degree_features(source, target, bare.num_nodes)
     structure = (None if feature_encoder is None else feature_encoder.structure) or StructuralFeatures.fit(columns)
     graph = Graph.from_edges(source, target, structure.features(columns, ids), weight=weight, ids=bare.ids, name=bare.name)
     return TableGraph(graph, FeatureEncoder((), {}, structure))

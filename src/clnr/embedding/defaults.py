@@ -7,7 +7,7 @@ from typing import NamedTuple
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.presets import preset
-from clnr.methods.recipe import SPECS, Recipe
+from clnr.methods.recipe import Recipe, recipe_keys
 
 _SMALL = 1_000
 _MIDDLE = 50_000
@@ -67,6 +67,6 @@ def default_recipe(method: Method, graph: Graph) -> tuple[Recipe, list[Choice]]:
     free = [
         choice
         for choice in choices(graph)
-        if choice.key in method.keys and sources[choice.key] == SPECS[choice.key].metadata["source"]
+        if choice.key in method.keys and sources[choice.key] == recipe_keys()[choice.key].source
     ]
     return recipe.but(**{choice.key: choice.value for choice in free}), free

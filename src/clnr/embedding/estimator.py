@@ -26,8 +26,8 @@ from clnr.experiments.run import method_of
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support.arguments import of_kind, path_of, several, whole
-from clnr.support.atomic_io import resolved, write_whole
+from clnr.support.arguments import check_int, check_list, check_path, check_type
+from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.support.deprecation import renamed
 from clnr.tables import IngestReport
 from clnr.training.checkpoint import remove_checkpoint
@@ -161,7 +161,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             seed=self.seed,
             hold_out=self.hold_out,
             tune=self.tune,
-            checkpoint=None if self.checkpoint is None else resolved(path_of("checkpoint", self.checkpoint)),
+            checkpoint=None if self.checkpoint is None else resolve_path(check_path("checkpoint", self.checkpoint)),
             checkpoint_every=self.checkpoint_every,
             resume=self.resume,
             evaluate=self.evaluate,
@@ -213,7 +213,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
         """
         check_is_fitted(self)
-        k, approximate = whole("k", k), of_kind("approximate", approximate, bool | np.bool_, "True or False")
+        k, approximate = check_int("k", k), check_type("approximate", approximate, bool | np.bool_, "True or False")
         near = self._neighbors.nearest([self._lookup.row(node)], k, approximate)
         return list(zip(self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist(), strict=True))
 
@@ -226,14 +226,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             name: The column of the node table with the nodes' names; None for the one found by ``read_tables``.
         """
         check_is_fitted(self)
-        file, result = path_of("path", path), self._result
-        if resolved(file).is_dir():
+        file, result = check_path("path", path), self._result
+        if resolve_path(file).is_dir():
             raise ClnrError(f"{file} is a folder; name a file in it, such as {file / 'report.html'}")
-        of_kind("title", title, str | None, "text")
-        of_kind("name", name, str | None, "the name of a column")
+        check_type("title", title, str | None, "text")
+        check_type("name", name, str | None, "the name of a column")
         if name is not None:
             result = name_nodes(result, name)
-        return write_whole(file, report_html(result, result.table_graph.graph.name if title is None else title))
+        return write_atomic(file, report_html(result, result.table_graph.graph.name if title is None else title))
 
     def save(self, folder: str | Path, *, force: bool = False, formats: Collection[str] = (), report: bool = False) -> None:
         """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding.
@@ -248,17 +248,17 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             report: Whether to write report.html, too.
         """
         check_is_fitted(self)
-        path, force = path_of("folder", folder), of_kind("force", force, bool | np.bool_, "True or False")
-        of_kind("report", report, bool | np.bool_, "True or False")
-        names = parse_formats(several("formats", formats, str, "names such as csv"))
+        path, force = check_path("folder", folder), check_type("force", force, bool | np.bool_, "True or False")
+        check_type("report", report, bool | np.bool_, "True or False")
+        names = parse_formats(check_list("formats", formats, str, "names such as csv"))
         pipeline.write_folder(self._result, path, force=force, formats=names, report=report)
         if self.checkpoint is not None:
-            remove_checkpoint(path_of("checkpoint", self.checkpoint))
+            remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> NodeEmbedder:
         """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed."""
-        result = load_folder(path_of("folder", folder))
+        result = load_folder(check_path("folder", folder))
         model = result.model
         embedder = cls(model.method.name, seed=model.seed, recipe=model.recipe, device=device, precision=precision)
         embedder._set_result(result)

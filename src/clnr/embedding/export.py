@@ -13,7 +13,7 @@ from clnr.embedding.node_ids import has_lasting_text, text_of
 from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.validation import ids_of
+from clnr.graph.validation import as_ids
 
 if TYPE_CHECKING:
     import pyarrow
@@ -74,7 +74,7 @@ def read_vectors(path: Path) -> tuple[Array, Array]:
         # Earlier versions wrote tuples as lists.
         listed = (tuple(name) if isinstance(name, list) else name for name in ids.to_pylist())
         names = np.fromiter(listed, object, table.num_rows)
-    return ids_of(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
+    return as_ids(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
 
 
 def _csv(graph: Graph, z: Array, path: Path) -> None:

@@ -21,7 +21,7 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.support.memory import enough_memory
 from clnr.tables import TableGraph
-from clnr.tables.structural import shape as shape_of
+from clnr.tables.structural import degree_features
 from clnr.training.loop import CheckpointCallback, ProgressCallback
 
 HOLD_OUT = 0.05
@@ -145,7 +145,9 @@ def training_graph(table_graph: TableGraph, seen: Graph) -> Graph:
     if structure is None:
         return seen
     source, target, _ = seen.edges()
-    return dataclasses.replace(seen, features=structure.features(shape_of(source, target, seen.num_nodes), seen.node_ids))
+    return dataclasses.replace(
+        seen, features=structure.features(degree_features(source, target, seen.num_nodes), seen.node_ids)
+    )
 
 
 def _unsupervised_scores(

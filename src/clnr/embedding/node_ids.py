@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from clnr.errors import DataError
+from clnr.graph.arrays import as_array
 from clnr.graph.csr import Array
-from clnr.graph.validation import array_of
 
 
 class Lookup:
@@ -71,7 +71,7 @@ def _plain(name: Any) -> Any:
 def _listed(names: Any) -> list[Any]:
     if isinstance(names, str | bytes) or not (hasattr(names, "__array__") or isinstance(names, Iterable)):
         return [names]
-    listed = array_of(names, "ids").tolist() if hasattr(names, "__array__") else list(names)
+    listed = as_array(names, "ids").tolist() if hasattr(names, "__array__") else list(names)
     return [_as_id(name) if isinstance(name, list) else name for name in listed] if isinstance(listed, list) else [listed]
 
 

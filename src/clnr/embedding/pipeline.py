@@ -26,11 +26,11 @@ from clnr.experiments.run import check_seed
 from clnr.experiments.runner import first_use
 from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.methods.recipe import KEYS, Recipe
+from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.support import environment
-from clnr.support.arguments import of_kind, whole
-from clnr.support.atomic_io import check_folder, reserved, resolved, whole_folder, write_whole
-from clnr.support.humanize import counted
+from clnr.support.arguments import check_int, check_type
+from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, write_atomic
+from clnr.support.humanize import plural
 from clnr.support.progress import Bar
 from clnr.tables import TableGraph, read_tables
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
@@ -74,10 +74,10 @@ class Settings:
         if not (isinstance(self.hold_out, numbers.Real) and 0 <= self.hold_out < 1):
             raise RecipeError(f"hold_out must be from 0 to less than 1 (--hold-out), not {self.hold_out!r}")
         for name in ("tune", "checkpoint_every"):
-            if whole(name, getattr(self, name)) < 0:
+            if check_int(name, getattr(self, name)) < 0:
                 raise RecipeError(f"{name} must be 0 or more (--{name.replace('_', '-')}), not {getattr(self, name)}")
         for name in ("resume", "evaluate", "ignore_memory_check"):
-            of_kind(name, getattr(self, name), bool | np.bool_, "True or False")
+            check_type(name, getattr(self, name), bool | np.bool_, "True or False")
         if self.resume and self.checkpoint is None:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
         if not isinstance(self.recipe, Recipe | Mapping | None):
@@ -106,7 +106,7 @@ class Settings:
 def check_used(method: Method, keys: Collection[str]) -> None:
     """Refuse hyper-parameters that a method does not use; unknown names are refused where the recipe is made."""
     for key in keys:
-        if key in KEYS and key not in method.keys:
+        if key in recipe_keys(method) and key not in method.keys:
             why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
             raise RecipeError(
                 f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr recipe {method.name}"
@@ -226,10 +226,10 @@ def extend(
     base = earlier.table_graph
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
-    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"onto": base}))
+    table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"base": base}))
     log(facts_line(graph_facts(table_graph.graph)))
     if not standalone:
-        log(f"- {counted(table_graph.graph.num_nodes - base.graph.num_nodes, 'new node')}")
+        log(f"- {plural(table_graph.graph.num_nodes - base.graph.num_nodes, 'new node')}")
     for line in table_warnings(table_graph):
         log(f"- {line}")
     return embed_with(earlier, table_graph, engine)
@@ -266,7 +266,7 @@ def embed_tables(
     if settings.method.supervised and model is None and tables.get("nodes") is None and tables.get("nodes_query") is None:
         raise _labels_missing(settings.method)
     check_used(settings.method, settings.fixed)
-    with reserved(folder, OWNED_FILES):
+    with reserve_folder(folder, OWNED_FILES):
         finished = settings.resume and (folder / RECIPE).is_file()
         if force or not finished:
             check_folder(folder, force, OWNED_FILES)
@@ -302,7 +302,7 @@ def write_folder(
         report: Whether to write report.html.
     """
     check_formats(formats, result.table_graph.graph)
-    with reserved(folder, OWNED_FILES):
+    with reserve_folder(folder, OWNED_FILES):
         check_folder(folder, force, OWNED_FILES)
         _write(result, folder, force, formats, report)
 
@@ -318,7 +318,7 @@ def write_report(folder: Path, name: str | None = None) -> Path:
     if name is not None:
         result = name_nodes(result, name, folder)
         save_names(result, folder)
-    return write_whole(folder / REPORT, report_html(result, resolved(folder).name))
+    return write_atomic(folder / REPORT, report_html(result, resolve_path(folder).name))
 
 
 def _remove_checkpoint(settings: Settings) -> None:
@@ -344,8 +344,8 @@ def _is_finished(
 
 def _write(result: EmbeddingResult, folder: Path, force: bool, formats: Collection[str], report: bool) -> None:
     """Write a result to a folder that is reserved."""
-    html = report_html(result, resolved(folder).name) if report else None
-    with whole_folder(folder, force, OWNED_FILES) as part:
+    html = report_html(result, resolve_path(folder).name) if report else None
+    with atomic_folder(folder, force, OWNED_FILES) as part:
         save_folder(result, part)
         for name in formats:
             file, write = EXPORT_FORMATS[name]

@@ -19,7 +19,7 @@ from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
-from clnr.support.humanize import counted, duration, one_line
+from clnr.support.humanize import duration, one_line, plural
 from clnr.tables import IngestReport, TableGraph
 
 MOST = 100_000
@@ -122,12 +122,12 @@ def graph_facts(graph: Graph) -> dict[str, str]:
         "nodes": f"{graph.num_nodes:,}",
         "edges": f"{edges:,} {'directed' if graph.directed else 'undirected'}{'' if plain else ', weighted'}",
         "features": f"{graph.num_features:,} {'sparse' if graph.sparse else 'dense'}",
-        "components": f"{parts:,}, the largest of {counted(int(np.bincount(of).max()), 'node')}" if graph.num_nodes else "0",
+        "components": f"{parts:,}, the largest of {plural(int(np.bincount(of).max()), 'node')}" if graph.num_nodes else "0",
         "nodes without edges": f"{int((degree == 0).sum()):,}",
         "edges per node": f"{degree.mean():.1f} on average, at most {degree.max():,}" if graph.num_nodes else "0",
     }
     if graph.labels is not None:
-        facts["classes"] = f"{graph.num_classes:,}, of {counted(int((graph.labels >= 0).sum()), 'node')}"
+        facts["classes"] = f"{graph.num_classes:,}, of {plural(int((graph.labels >= 0).sum()), 'node')}"
     return facts
 
 
@@ -148,12 +148,12 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if dangling := dangling_warning(report):
         lines.append(dangling)
     if report.loops:
-        lines.append(f"left out: {counted(report.loops, 'self-loop')}; every node's own features count anyway")
+        lines.append(f"left out: {plural(report.loops, 'self-loop')}; every node's own features count anyway")
     if report.duplicates:
         weighted = ", their weights added" if table_graph.graph.incoming.weight is not None else ""
-        lines.append(f"merged: {counted(report.duplicates, 'row')} repeating an edge{weighted}")
+        lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge{weighted}")
     if report.isolated:
-        lines.append(f"embedded by features alone: {counted(report.isolated, 'node')} without edges")
+        lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
     if encoder is not None:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
     return [one_line(line) for line in (*lines, *report.remarks)]
@@ -163,5 +163,5 @@ def dangling_warning(report: IngestReport) -> str | None:
     """How many edges were left out because one of their ends is not in the node table; None if none were."""
     if not report.dangling:
         return None
-    count = f"{counted(report.dangling, 'edge')} of {report.rows:,}"
+    count = f"{plural(report.dangling, 'edge')} of {report.rows:,}"
     return one_line(f"left out: {count} with an end that is not in the node table, such as '{report.first_dangling}'")

@@ -14,7 +14,6 @@ from clnr.embedding.preflight import MOST, degrees_of, graph_facts, table_warnin
 from clnr.embedding.projection import layout
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.methods.recipe import SPECS
 from clnr.report import Column, Curve, ReportData, render_html
 from clnr.support.environment import versions
 from clnr.tables.node_names import can_name
@@ -58,7 +57,7 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
         *graph_facts(graph).items(),
         *([("names", f"column {result.table_graph.ingest_report.names}")] if any(names) else []),
     ]
-    recipe = {key: getattr(model.recipe, key) for key in SPECS if key in model.method.keys}
+    recipe = {key: getattr(model.recipe, key) for key in model.method.keys}
     made = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
     notes = [*table_warnings(result.table_graph), *result.warnings]
     if len(shown) < graph.num_nodes:
@@ -108,8 +107,8 @@ def _columns(result: EmbeddingResult, shown: Array) -> list[Column]:
     if graph.labels is not None:
         columns.append(_classes(graph.labels[shown], result.table_graph.classes))
     if table is not None:
-        beside = [name for name in table.column_names if name != result.table_graph.ingest_report.names]
-        found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in beside)
+        temporary_name = [name for name in table.column_names if name != result.table_graph.ingest_report.names]
+        found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in temporary_name)
         taken = {each.name for each in columns}
         more = [column for column in found if column is not None and column.name not in taken]
         columns += sorted(more, key=_rank)

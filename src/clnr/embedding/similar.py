@@ -20,7 +20,8 @@ from clnr.embedding.export import read_vectors
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
-from clnr.graph.validation import checked_csr, labels_of
+from clnr.graph.sparse_formats import check_csr
+from clnr.graph.validation import as_labels
 from clnr.tables.node_names import names_at
 
 
@@ -93,12 +94,12 @@ def _links_and_labels(files: ArtifactFiles, info: TableInfo, ids: Array, row: in
     with files.reading(GRAPH) as path:
         arrays = load_arrays(path, "size", "edges.start", "edges.nodes", "labels")
         count, _ = check_size(arrays["size"], ids)
-        incoming = checked_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (count, count))
+        incoming = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (count, count))
         sources = incoming.indices[incoming.indptr[row] : incoming.indptr[row + 1]]
         targets = np.searchsorted(incoming.indptr, np.flatnonzero(incoming.indices == row), "right") - 1
         labels = arrays.get("labels")
         if labels is not None:
-            labels = labels_of(labels, count)
+            labels = as_labels(labels, count)
             info.check_labels(int(labels.max(initial=-1)) + 1)
     return {*sources.tolist(), *targets.tolist()}, labels
 

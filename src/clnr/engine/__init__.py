@@ -1,4 +1,4 @@
-"""The few hot operations, one signature each, chosen by device."""
+"""Engines: the few hot operations on each device, behind one interface."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from clnr.engine.cuda import gpu
 from clnr.engine.dense import Dense
 from clnr.engine.reference import Reference
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
-from clnr.engine.streams import Lanes, own_stream, recorded
+from clnr.engine.streams import capture, own_stream
 from clnr.errors import DeviceError
-from clnr.support.arguments import known
+from clnr.support.arguments import check_choice
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -25,30 +25,29 @@ __all__ = [
     "Drop",
     "Dropout",
     "Engine",
-    "Lanes",
     "Mask",
     "Operators",
     "Reference",
     "SparseMatrix",
     "View",
+    "capture",
     "choose",
     "cpu",
     "gpu",
     "own_stream",
-    "recorded",
     "to_sparse_matrix",
     "unit_rows",
 ]
 
 
 def choose(device: str = "auto", precision: str = "auto") -> Engine:
-    """The fastest engine for a device; ``auto`` is the GPU where there is one, and there bfloat16, else float32."""
-    device, precision = known("device", device, DEVICES), known("precision", precision, PRECISIONS)
-    there = torch.cuda.is_available()
-    if device == "cuda" and not there:
-        built = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
-        raise DeviceError(f"device 'cuda' is not here: {built}; use --device cpu, or auto")
-    if there and device != "cpu":
+    """The fastest engine for a device; ``auto`` is a GPU where there is one, and bfloat16 on a GPU that has it."""
+    device, precision = check_choice("device", device, DEVICES), check_choice("precision", precision, PRECISIONS)
+    has_cuda = torch.cuda.is_available()
+    if device == "cuda" and not has_cuda:
+        reason = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
+        raise DeviceError(f"device 'cuda' is not here: {reason}; use --device cpu, or auto")
+    if has_cuda and device != "cpu":
         return gpu(PRECISIONS[precision])
     if precision == "bfloat16":
         raise DeviceError("bfloat16 is for GPUs; a CPU computes in float32; ask for that, or auto")

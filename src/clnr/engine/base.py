@@ -1,9 +1,10 @@
-"""What an engine is: a graph on a device, a view of it, and the few hot operations on that view."""
+"""What an engine is: a graph on a device, views of it, and the few hot operations on a view."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,11 +17,12 @@ from clnr import rng
 from clnr.engine.attention import attend
 from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
-from clnr.engine.streams import Lanes
+from clnr.engine.streams import Streams, capture, own_stream, runs_without_sync
 from clnr.errors import MethodError
 from clnr.graph import Graph
 
 Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +31,9 @@ class DeviceGraph:
 
     Attributes:
         graph: The graph itself, on the host.
-        edges: ``A + I`` by target: row i holds what node i listens to. A loop of the graph's own keeps its weight.
-        features: Dense, or a pattern where that pays.
-        made: What parts of a method have derived from the graph once and for all, by the part that asked.
+        edges: ``A + I`` by target: row i holds the in-neighbours of node i. A self-loop in the graph keeps its weight.
+        features: Dense, or sparse where that is faster.
+        made: What parts of a method have computed from the graph once, by the part that asked.
     """
 
     graph: Graph
@@ -44,7 +46,7 @@ class DeviceGraph:
         return self.edges.values.device
 
     def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
-        """What ``make`` returns, made at the asker's first call only."""
+        """What ``make`` returns; called once for each asker."""
         if asker not in self.made:
             self.made[asker] = make()
         return self.made[asker]
@@ -72,14 +74,14 @@ def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceG
 
 
 class Drop(NamedTuple):
-    """Links dropped at a rate, or at one for each entry of the pattern; with ``pairs``, both directions together."""
+    """Entries of a matrix dropped at a rate, or each at its own; with ``pairs``, (i, j) and (j, i) together."""
 
     key: rng.Key
     rate: float | Tensor
     pairs: bool = False
 
     def keep(self, links: SparseMatrix) -> Tensor:
-        """Per entry: whether it stays. A node's link to itself always does."""
+        """For each entry, whether it is kept. A self-loop always is."""
         i, j = links.columns, links.rows
         loop = i == j
         if self.pairs:
@@ -88,9 +90,9 @@ class Drop(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """Features masked at a rate, whole columns also at one each: for all nodes alike, or element by element.
+    """Features masked at a rate, columns also each at its own: for all nodes alike, or element by element.
 
-    What is left is multiplied by ``scale``.
+    What is kept is multiplied by ``scale``.
     """
 
     key: rng.Key
@@ -99,22 +101,22 @@ class Mask(NamedTuple):
     scale: float = 1.0
 
     def of_columns(self, count: int, device: torch.device) -> Tensor:
-        """What each column is multiplied by."""
+        """The factor of each column."""
         return rng.keep(self.key, self.rate, torch.arange(count, device=device)) * self.scale
 
     def of_elements(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """What each element is multiplied by."""
+        """The factor of each element."""
         return rng.keep(self.key, self.rate, rows, columns) * self.scale
 
     def of_entries(self, x: SparseMatrix) -> Tensor:
-        """What each entry of sparse features is multiplied by."""
+        """The factor of each entry of sparse features."""
         if self.elements:
             return self.of_elements(x.rows, x.columns)
         return self.of_columns(x.shape[1], x.values.device)[x.columns]
 
 
 class Dropout(NamedTuple):
-    """Numbers inside a network set to zero at a rate, the others scaled up so that the mean stays (Srivastava et al., 2014)."""
+    """Activations set to zero at a rate, the others scaled up so that the mean stays (Srivastava et al., 2014)."""
 
     key: rng.Key
     rate: float
@@ -125,15 +127,15 @@ class Dropout(NamedTuple):
 
 
 class View(NamedTuple):
-    """A graph as seen in one epoch: described by keys and rates, so that an engine may draw it wherever it likes.
+    """An augmented graph, described by random keys and rates: the engine draws from these where it computes.
 
     Attributes:
         device_graph: The graph.
-        drop: Which links it is seen without.
-        mask: Which features it is seen without.
-        node_permutation: Whose features each node is seen with; its own where None.
+        drop: Which edges are dropped.
+        mask: Which features are masked.
+        node_permutation: Whose features each node has; its own where None.
         propagation_matrix: A matrix to propagate by as it is, in place of the graph's normalised edges.
-        dropout: What an encoder leaves out inside.
+        dropout: The dropout inside the encoder.
     """
 
     device_graph: DeviceGraph
@@ -145,11 +147,11 @@ class View(NamedTuple):
 
     @property
     def propagation(self) -> SparseMatrix:
-        """The links that it propagates along, before any are dropped."""
+        """The matrix that it propagates by, before entries are dropped."""
         return self.device_graph.edges if self.propagation_matrix is None else self.propagation_matrix
 
     def but(self, **changes: Any) -> View:
-        """This view with one more change to it; nothing is changed twice."""
+        """This view with some of its attributes set; each can be set only once."""
         for name in changes:
             if getattr(self, name) is not None:
                 raise MethodError(f"two parts of one view both set its {name}; only one can")
@@ -160,19 +162,17 @@ class Operators(ABC):
     r"""The linear maps of one view: features :math:`X` and propagation :math:`\hat A = D^{-1/2} (A + I) D^{-1/2}`.
 
     The normalisation is that of the view's remaining edges: :math:`D` is the weight that a node receives, its self-loop
-    included (Kipf and Welling, 2017). A view with ``links`` of its own propagates by those, as they are.
+    included (Kipf and Welling, 2017). A view with a ``propagation_matrix`` propagates by that, as it is.
     """
 
     dense: Dense = PLAIN
-    """The engine's."""
+    """The engine's dense operations."""
 
-    def __init__(self, view: View, beside: Lanes | None = None, index: int = 0):
+    def __init__(self, view: View):
         self.view = view
-        self.beside = Lanes() if beside is None else beside
-        self.lane = self.beside.lane(index)
 
     def dropout(self, h: Tensor, place: str) -> Tensor:
-        """What is inside an encoder, at a named place, as the view leaves it."""
+        """Activations after the view's dropout, drawn anew at each named place."""
         return h if self.view.dropout is None else self.view.dropout(h, place)
 
     def attend(self, h: Tensor, source: Tensor, target: Tensor, place: str) -> Tensor:
@@ -186,7 +186,7 @@ class Operators(ABC):
             h: Rows of each head, [N, H, D].
             source: The score of each node as a source, [N, H].
             target: The score of each node as a target, [N, H].
-            place: What to call it for dropout, which thins out the shares.
+            place: A name for the dropout of the attention weights.
         """
         edges, drop = self.view.device_graph.edges, self.view.drop
         keep = None if drop is None else drop.keep(edges)
@@ -195,7 +195,7 @@ class Operators(ABC):
     @property
     @abstractmethod
     def features(self) -> Tensor:
-        """X of the view, dense."""
+        """The view's features X, dense."""
 
     @abstractmethod
     def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -211,41 +211,105 @@ class Operators(ABC):
 
 
 class Engine(ABC):
-    """The hot operations on one device. All engines compute the same function; the reference says which."""
+    """The hot operations on one device. All engines compute the same function as the reference.
+
+    CUDA streams and graphs are used only here: models and trainings just say what may run side by side or be captured.
+    """
 
     name: str
     device: torch.device
     precision: str = "float32"
     parallel_seeds: int = 1
-    """How many trainings side by side keep it busy."""
+    """How many trainings side by side keep the device busy."""
     dense: Dense = PLAIN
-    """What it does with dense rows."""
+    """Its dense operations."""
     compiles: bool = False
-    """Whether its first use on a machine takes longer, since what it runs is compiled then and kept."""
+    """Whether its first use on a machine is slower, because kernels are compiled and cached then."""
 
     @property
     def float32(self) -> Engine:
-        """The same in float32, for what is done once."""
+        """The same engine in float32."""
         return self
 
     @abstractmethod
     def to_device(self, graph: Graph) -> DeviceGraph:
         """Move a graph to this engine's device."""
 
-    def prepare(self, view: View) -> None:  # noqa: B027
-        """Make what views share, before they part into lanes, none of which would wait for another that makes it."""
-
     @abstractmethod
-    def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
-        """The view's linear maps; views of one epoch lie ``beside`` each other, each in its lane, and share what is made."""
+    def operators(self, view: View, streams: Streams | None = None) -> Operators:
+        """The view's linear maps; those of views in the same ``streams`` share products."""
 
-    def lanes(self, device_graph: DeviceGraph, count: int) -> Lanes:
-        """Where so many views are computed."""
-        return Lanes()
+    def map_views(
+        self,
+        function: Callable[[Operators, dict[str, Tensor], int], Result],
+        views: Sequence[View],
+        parameters: Mapping[str, Tensor],
+        nodes: Tensor | None = None,
+    ) -> list[Result]:
+        """``function(operators, parameters, index)`` of each view, side by side where that is faster.
+
+        Args:
+            function: What to compute; it may read ``nodes``, too.
+            views: Views of one graph.
+            parameters: Tensors that all views read, and that get gradients from all of them.
+            nodes: Another tensor that all views read.
+        """
+        streams = self.streams(views[0].device_graph, len(views))
+        # Each view's gradients arrive in its own stream. Through aliases made here they are added up in this one.
+        aliases = {name: value.view_as(value) for name, value in parameters.items()}
+        if nodes is not None:
+            streams.record(nodes)
+        for view in views:
+            self.prepare(view)
+        with streams:
+            operators = []
+            for index, view in enumerate(views):
+                with streams.stream(index):
+                    operators.append(self.operators(view, streams))
+        with streams:
+            results = []
+            for index, each in enumerate(operators):
+                with streams.stream(index):
+                    results.append(function(each, aliases, index))
+        return results
+
+    def prepare(self, view: View) -> None:  # noqa: B027
+        """Compute what views of a graph share, before they part into streams that do not wait for each other."""
+
+    def streams(self, device_graph: DeviceGraph, count: int) -> Streams:
+        """Streams for so many views of a graph; by default all in the current one."""
+        return Streams()
+
+    @property
+    def cuda_graphs(self) -> bool:
+        """Whether ``capture`` works."""
+        return self.device.type == "cuda"
+
+    def own_stream(self) -> AbstractContextManager[None]:
+        """Run a block on a stream apart from a GPU's default one, which cannot be captured; on a CPU, just run it."""
+        return own_stream(self.device)
+
+    def capture(self, steps: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """Capture steps that do not depend on each other, each in its own stream, as one CUDA graph; returns its replay.
+
+        Inside ``own_stream``, after each step has run at least once.
+        """
+
+        def side_by_side() -> None:
+            with Streams(self.device, len(steps)) as streams:
+                for index, step in enumerate(steps):
+                    with streams.stream(index):
+                        step()
+
+        return capture(side_by_side)
+
+    def runs_without_sync(self, step: Callable[[], None]) -> bool:
+        """Run a step, but stop it where the host would wait for the GPU; returns whether it ran to its end."""
+        return runs_without_sync(step)
 
     @abstractmethod
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
-        """NT-Xent of rows scaled to length 1, the first half one view's and the second the other's, in the same order."""
+        """NT-Xent of rows scaled to length 1: the first half is one view's, the second the other's, in the same order."""
 
 
 def unit_rows(z: Tensor) -> Tensor:

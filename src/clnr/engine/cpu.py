@@ -1,4 +1,4 @@
-"""The CPU's engine: compiled loops over the edges that a view keeps; torch's row reduction where numba is not there."""
+"""The CPU engine: compiled loops over the edges that a view keeps; without numba, torch's sparse product."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _RANGE_OF_EXP = 80
 
 
 @functools.cache
-def loops() -> Any:
-    """The compiled loops, or None without numba; imported where first used, for a GPU has no use for them."""
+def numba_kernels() -> Any:
+    """The module of compiled loops, or None without numba; imported at the first call, since a GPU does not need it."""
     try:
-        from clnr.engine import numba_kernels as found
-    except (ImportError, RuntimeError):  # The latter where numba finds no folder to keep what it has compiled.
+        from clnr.engine import numba_kernels as kernels
+    except (ImportError, RuntimeError):  # RuntimeError: numba finds no folder for its cache.
         return None
-    return found
+    return kernels
 
 
 def cpu() -> Engine:
-    """Compiled loops, or without numba what torch has, which is slower."""
-    if loops() is not None:
+    """The CPU engine: compiled loops, or torch's sparse product, which is slower, without numba."""
+    if numba_kernels() is not None:
         return CompiledEngine()
-    warnings.warn("numba cannot be used, so that training on the CPU is slower; pip install numba", stacklevel=2)
+    warnings.warn("numba cannot be used, so training on the CPU is slower; pip install numba", stacklevel=2)
     return TorchEngine("cpu-torch", torch.device("cpu"), _row_reduction, _DENSE_ABOVE)
 
 
@@ -47,22 +47,23 @@ def _row_reduction(matrix: Tensor, dense: Tensor) -> Tensor:
 
 
 def _empty(rows: int, columns: int) -> Tensor:
-    """Memory in large pages, which NumPy asks for and torch does not: to touch small ones takes as long as a product."""
+    """Uninitialised memory in large pages, which NumPy asks for and torch does not; page faults of small ones are slow."""
     return torch.from_numpy(np.empty((rows, columns), np.float32))
 
 
 class CSRArrays(NamedTuple):
-    """CSR rows without what a view leaves out."""
+    """A CSR matrix without the entries that a view drops."""
 
-    start: Array
+    indptr: Array
     columns: Array
     values: Array
 
     def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
-        """S f(h) + bias, and zero where ``mask`` is not above zero."""
-        out = _empty(len(self.start) - 1, h.shape[1])
+        """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero."""
+        out = _empty(len(self.indptr) - 1, h.shape[1])
         above = _NONE if mask is None else mask.numpy()
-        loops().shared(self.start, loops().multiply, *self, h.numpy(), relu, _bias(bias, h), above, out.numpy())
+        kernels = numba_kernels()
+        kernels.shared(self.indptr, kernels.multiply, *self, h.numpy(), relu, _bias(bias, h), above, out.numpy())
         return out
 
 
@@ -71,48 +72,53 @@ def _bias(bias: Tensor | None, h: Tensor) -> Array:
 
 
 class CompiledMatrix(FusedMatrix, Features):
-    """Rows thinned out for one view; their transpose only when a gradient asks for it."""
+    """A matrix without what one view drops; its transpose is built when a gradient needs it.
 
-    def __init__(self, thin: Callable[[bool], CSRArrays], shape: tuple[int, int]):
-        self._thin = thin
+    Args:
+        build: Builds the matrix, or given True its transpose.
+        shape: Of the matrix.
+    """
+
+    def __init__(self, build: Callable[[bool], CSRArrays], shape: tuple[int, int]):
+        self._build = build
         self._shape = shape
-        self._forth = thin(False)
+        self._forward = build(False)
 
     @cached_property
-    def _back(self) -> CSRArrays:
-        return self._thin(True)
+    def _transposed(self) -> CSRArrays:
+        return self._build(True)
 
     def multiply(
-        self, back: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
+        self, transposed: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        return self.side(back).multiply(h, relu, bias, mask)
+        return self.arrays(transposed).multiply(h, relu, bias, mask)
 
-    def side(self, back: bool) -> CSRArrays:
-        """Its rows, or those of its transpose."""
-        return self._back if back else self._forth
+    def arrays(self, transposed: bool) -> CSRArrays:
+        """The matrix or its transpose."""
+        return self._transposed if transposed else self._forward
 
     def to_dense(self) -> Tensor:
-        start, columns, values = self._forth
-        return torch.from_numpy(sp.csr_array((values, columns, start), shape=self._shape).toarray())
+        indptr, columns, values = self._forward
+        return torch.from_numpy(sp.csr_array((values, columns, indptr), shape=self._shape).toarray())
 
 
 class MaskedColumns(FusedMatrix, Features):
-    """Features that stay as they are, each column times a factor, which is zero where it is masked."""
+    """Sparse features with each column times a factor, zero where it is masked; the matrix itself is not copied."""
 
     def __init__(self, whole: CompiledMatrix, factor: Tensor):
         self._whole, self._factor = whole, factor
 
     def multiply(
-        self, back: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
+        self, transposed: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         assert not relu
         assert mask is None
-        thin, factor = self._whole.side(back), self._factor.numpy()
-        out = _empty(len(thin.start) - 1, h.shape[1])
-        if back:
-            loops().shared(thin.start, loops().multiply_rows, *thin, factor, h.numpy(), out.numpy())
+        kernels, arrays, factor = numba_kernels(), self._whole.arrays(transposed), self._factor.numpy()
+        out = _empty(len(arrays.indptr) - 1, h.shape[1])
+        if transposed:
+            kernels.shared(arrays.indptr, kernels.multiply_rows, *arrays, factor, h.numpy(), out.numpy())
         else:
-            loops().shared(thin.start, loops().multiply_columns, *thin, factor, h.numpy(), _bias(bias, h), out.numpy())
+            kernels.shared(arrays.indptr, kernels.multiply_columns, *arrays, factor, h.numpy(), _bias(bias, h), out.numpy())
         return out
 
     def to_dense(self) -> Tensor:
@@ -120,7 +126,7 @@ class MaskedColumns(FusedMatrix, Features):
 
 
 class CompiledEngine(SparseEngine):
-    """Every view's edges are thinned out once; all its products then touch only what is left. Features stay as they are."""
+    """Compiled loops: a view's dropped edges are removed once, so that its products visit only the others."""
 
     name = "cpu"
     device = torch.device("cpu")
@@ -129,10 +135,14 @@ class CompiledEngine(SparseEngine):
 
     def propagation(self, view: View) -> Matrix:
         links = view.propagation
-        rule = _Rule(view.drop, links)
+        rule = _DropRule(view.drop, links)
         counts, sums = rule.count(False)
         scale = 1 / np.sqrt(sums) if view.propagation_matrix is None else np.ones(len(sums), np.float32)
-        return CompiledMatrix(lambda back: rule.fill(back, rule.count(True)[0] if back else counts, scale), links.shape)
+
+        def build(transposed: bool) -> CSRArrays:
+            return rule.fill(transposed, rule.count(True)[0] if transposed else counts, scale)
+
+        return CompiledMatrix(build, links.shape)
 
     def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
@@ -141,73 +151,79 @@ class CompiledEngine(SparseEngine):
         return whole if mask is None else MaskedColumns(whole, mask.of_columns(x.shape[1], x.values.device).float())
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
-        # Unit rows have logits within 1 / tau, so that no maximum need be looked for; unless exp would reach its end.
+        # The logits of unit rows are within 1 / tau, so exp needs no maximum subtracted unless it would overflow.
         if rows.shape[0] <= _NTXent.LARGEST and 2 / temperature < _RANGE_OF_EXP:
             return _NTXent.apply(unit_rows(rows), temperature)
         return super().nt_xent(rows, temperature)
 
 
-def _sides(x: SparseMatrix) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    return (x.start, x.columns), (x.transposed_start, x.transposed_columns)
+def _structure(x: SparseMatrix, transposed: bool) -> tuple[Array, Array]:
+    """``indptr`` and columns of a matrix or its transpose."""
+    indptr, columns = (x.transposed_indptr, x.transposed_columns) if transposed else (x.indptr, x.columns)
+    return indptr.numpy(), columns.numpy()
 
 
-class _Rule:
-    """Which links a view keeps, for the loops."""
+class _DropRule:
+    """Which entries a view keeps, as the compiled loops take it."""
 
     def __init__(self, drop: Drop | None, links: SparseMatrix):
         self._links = links
         self._drop = drop
         self._rates = 0.0 if drop is None else drop.rate
 
-    def _of(self, back: bool) -> tuple[Any, ...]:
+    def _arguments(self, transposed: bool) -> tuple[Any, ...]:
         a, b, _ = rng.Key(0, 0) if self._drop is None else rng.settled(self._drop.key)
         each = isinstance(self._rates, Tensor)
         thresholds = torch.as_tensor(rng.threshold(self._rates)).reshape(-1)
-        thresholds = thresholds[self._links.order] if each and back else thresholds
+        thresholds = thresholds[self._links.order] if each and transposed else thresholds
         pairs = self._drop is not None and self._drop.pairs
-        return np.uint32(int(a)), np.uint32(int(b)), thresholds.numpy().astype(np.uint64), int(each), pairs, back
+        return np.uint32(int(a)), np.uint32(int(b)), thresholds.numpy().astype(np.uint64), int(each), pairs, transposed
 
-    def _entries(self, back: bool) -> tuple[Array, Array, Array]:
-        links = self._links
-        start, columns = _sides(links)[back]
-        return start.numpy(), columns.numpy(), (links.transposed_values if back else links.values).numpy()
+    def _entries(self, transposed: bool) -> tuple[Array, Array, Array]:
+        values = self._links.transposed_values if transposed else self._links.values
+        return *_structure(self._links, transposed), values.numpy()
 
-    def count(self, back: bool) -> tuple[Array, Array]:
-        entries = self._entries(back)
+    def count(self, transposed: bool) -> tuple[Array, Array]:
+        """How many entries of each row are kept, and the sum of their values."""
+        entries, kernels = self._entries(transposed), numba_kernels()
         rows = len(entries[0]) - 1
         counts, sums = np.empty(rows, np.int64), np.empty(rows, np.float32)
-        loops().shared(entries[0], loops().count_kept, *entries, self._of(back), counts, sums)
+        kernels.shared(entries[0], kernels.count_kept, *entries, self._arguments(transposed), counts, sums)
         return counts, sums
 
-    def fill(self, back: bool, counts: Array, scale: Array) -> CSRArrays:
-        entries = self._entries(back)
-        begin = np.concatenate([[0], np.cumsum(counts)])
-        columns, values = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32)
-        loops().shared(entries[0], loops().fill_kept, *entries, self._of(back), scale, scale, begin, columns, values)
-        return CSRArrays(begin, columns, values)
+    def fill(self, transposed: bool, counts: Array, scale: Array) -> CSRArrays:
+        """The kept entries, scaled by row and by column."""
+        entries, kernels = self._entries(transposed), numba_kernels()
+        kept = _allocated(counts)
+        kernels.shared(entries[0], kernels.fill_kept, *entries, self._arguments(transposed), scale, scale, *kept)
+        return kept
+
+
+def _allocated(counts: Array) -> CSRArrays:
+    """Room for so many entries in each row."""
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return CSRArrays(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32))
 
 
 def _features(x: SparseMatrix, values: Tensor) -> CompiledMatrix:
-    """Features that are not zero."""
+    """Features without the zeros among their values."""
 
-    def thin(back: bool) -> CSRArrays:
-        start, columns = _sides(x)[back]
-        return _nonzero(start.numpy(), columns.numpy(), (values[x.order] if back else values).numpy())
+    def build(transposed: bool) -> CSRArrays:
+        return _nonzero(*_structure(x, transposed), (values[x.order] if transposed else values).numpy())
 
-    return CompiledMatrix(thin, x.shape)
+    return CompiledMatrix(build, x.shape)
 
 
-def _nonzero(start: Array, columns: Array, values: Array) -> CSRArrays:
-    counts = np.empty(len(start) - 1, np.int64)
-    loops().shared(start, loops().count_nonzero, start, values, counts)
-    begin = np.concatenate([[0], np.cumsum(counts)])
-    to, weights = np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32)
-    loops().shared(start, loops().fill_nonzero, start, columns, values, begin, to, weights)
-    return CSRArrays(begin, to, weights)
+def _nonzero(indptr: Array, columns: Array, values: Array) -> CSRArrays:
+    kernels, counts = numba_kernels(), np.empty(len(indptr) - 1, np.int64)
+    kernels.shared(indptr, kernels.count_nonzero, indptr, values, counts)
+    kept = _allocated(counts)
+    kernels.shared(indptr, kernels.fill_nonzero, indptr, columns, values, *kept)
+    return kept
 
 
 class _NTXent(torch.autograd.Function):
-    r"""NT-Xent of so few unit rows that their similarities can be kept, which are symmetric: half are computed, each once.
+    r"""NT-Xent of few unit rows: all similarities are kept, and as they are symmetric, only half of them are computed.
 
     With :math:`E = \exp((R R^T - 1) / \tau)` (diagonal zero) and row sums s, the loss is the mean of
     :math:`\log s_i + (1 - r_i \cdot r_{twin}) / \tau`, and its gradient

@@ -1,9 +1,9 @@
-"""Dense products and sums over rows in plain torch; an engine may have faster ones."""
+"""Dense products and column statistics in plain torch; an engine may have faster ones."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +17,13 @@ def _widens() -> bool:
     return "dtype" in torch.ops.aten.mm.overloads()
 
 
+def at_least_float32(z: Tensor) -> Tensor:
+    """The tensor itself, or in float32 where it is bfloat16."""
+    return z.float() if z.dtype == torch.bfloat16 else z
+
+
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A B in float32 or better, whatever the factors are; with ``bias``, plus that."""
+    """A B, or A B + bias, in float32 or better."""
     if a.dtype != torch.bfloat16:
         return a @ b if bias is None else torch.addmm(bias, a, b)
     if not a.is_cuda or not _widens():
@@ -29,7 +34,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def gram(p: Tensor) -> Tensor:
-    """P^T P in float32 or better, where what stands below the diagonal is not computed but copied from above."""
+    """P^T P in float32 or better; blocks below the diagonal are copied from above it, not computed."""
     if p.dtype == torch.bfloat16:
         return product(p.T, p)
     half = p.shape[1] // 2
@@ -41,23 +46,41 @@ def gram(p: Tensor) -> Tensor:
 
 
 def inverse_deviation(variance: Tensor, mean: Tensor) -> Tensor:
-    """1 / sigma, and 0 for what is ``constant``."""
+    """1 / sigma, and 0 where a column is ``constant``."""
     same = constant(variance, mean)
     return torch.where(same, 0, torch.where(same, 1, variance).rsqrt())
 
 
 def constant(variance: Tensor, mean: Tensor) -> Tensor:
-    """Whether what has this variance and mean does not vary but for rounding: a deviation under a millionth of its size."""
+    """Whether numbers of this variance and mean are constant up to rounding: a deviation under a millionth of their size."""
     return variance <= 1e-12 * (variance + mean.square())
 
 
+class LinearStats(NamedTuple):
+    """What the column moments of a linear layer's output P W + b are computed from.
+
+    Attributes:
+        weight: W.
+        covariance_weight: C W, where C is the covariance of P (divisor n).
+        mean: The mean of each column of P.
+        num_rows: How many rows P has.
+        dtype: The type of P.
+    """
+
+    weight: Tensor
+    covariance_weight: Tensor
+    mean: Tensor
+    num_rows: int
+    dtype: torch.dtype
+
+
 class Dense:
-    """What an engine does with dense rows: sums over columns, their moments, affine layers, standardisation."""
+    """What an engine does with dense rows: column sums and moments, linear layers, standardisation. Here in plain torch."""
 
     def column_sums(self, z: Tensor, scale: float = 1.0) -> Tensor:
         """The sum of each column times ``scale``, in float32 or better."""
-        # A product with a vector is a faster sum over rows than torch's on a CPU.
-        z = z.float() if z.dtype == torch.bfloat16 else z
+        # On a CPU, a product with a vector is faster than torch's sum over rows.
+        z = at_least_float32(z)
         return z.new_full((len(z),), scale) @ z
 
     def column_moments(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,56 +88,53 @@ class Dense:
         return _Moments.apply(z, self)
 
     def moments(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The same, not differentiable."""
+        """``column_moments`` without a gradient."""
         share = 1 / len(z)
         mean = self.column_sums(z, share)
-        # What the first sum is off by, a second mends.
+        # The mean of what is left corrects the rounding of the first sum.
         away = z - mean
         off = self.column_sums(away, share)
         return (self.column_sums(away.square(), share) - off.square()).clamp(min=0), mean + off
 
     def centred(self, z: Tensor, mean: Tensor) -> Tensor:
-        """Rows less ``mean``, in their own type."""
+        """Rows less ``mean``, in the type of the rows."""
         return (z - mean).to(z.dtype)
 
-    def affine(self, p: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """P W + b, in the type of P."""
-        return _Affine.apply(p, weight, bias, self)
+    def linear(self, p: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """P W + b, in the type of P, which W must have too."""
+        return _Linear.apply(p, weight, bias, self)
 
-    def spread(self, covariance: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        """A covariance times W, as exactly as rows of ``dtype`` deserve."""
+    def sample_linear(self, p: Tensor, weight: Tensor, bias: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Some rows of P W + b, and variance (divisor n) and mean of each column of all; no other row is computed."""
+        return _SampleLinear.apply(p, weight, bias, index, self)
+
+    def covariance_weight(self, covariance: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        """C W for a covariance C, as precise as rows of ``dtype`` need it."""
         return covariance @ weight
 
-    def affine_moments(self, weight: Tensor, spread: Tensor, mean: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the columns of P W + b: variance, ``spread`` being the covariance of P times W, and mean, ``mean`` being P's."""
-        return (weight * spread).sum(0).clamp(min=0), mean @ weight + bias
+    def linear_moments(self, stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """Variance (divisor n) and mean of each column of P W + b."""
+        return (stats.weight * stats.covariance_weight).sum(0).clamp(min=0), stats.mean @ stats.weight + bias
 
-    def affine_back(
-        self,
-        weight: Tensor,
-        spread: Tensor,
-        mean: Tensor,
-        picked: Tensor,
-        of_all: tuple[Tensor, Tensor],
-        whole: Tensor,
-        count: int,
-        dtype: torch.dtype,
+    def linear_moments_backward(
+        self, stats: LinearStats, of_weight: Tensor, of_variance: Tensor, of_mean: Tensor, of_bias: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What ``affine_moments`` does to gradients: that of W, W times twice a row's share of the variance's, and P's mean's.
+        r"""The gradients of ``linear_moments``, together with those of some rows of P W + b.
 
         Args:
-            weight: W.
-            spread: The covariance of P times W.
-            mean: Of P.
-            picked: What picked rows contribute to the gradient of W.
-            of_all: Gradients with respect to variance and mean.
-            whole: That with respect to what is added to every picked row.
-            count: How many rows P has.
-            dtype: Of the rows of P.
+            stats: Of the layer.
+            of_weight: The gradient of W through the rows, for centred P.
+            of_variance: The gradient of the variances.
+            of_mean: The gradient of the means.
+            of_bias: The gradient of what is added to every row.
+
+        Returns:
+            The gradient of W; :math:`\frac{2}{n} W \mathrm{diag}(v)` for the gradient v of the variances, in the type of P;
+            and a row's share of the gradient of the mean of P.
         """
-        of_variance, of_mean = of_all
-        of_weight = picked + 2 * spread * of_variance + torch.outer(mean, whole)
-        return of_weight, (weight * (of_variance * (2 / count))).to(dtype), weight @ of_mean / count
+        weight, covariance_weight, mean, num_rows, dtype = stats
+        of_weight = of_weight + 2 * covariance_weight * of_variance + torch.outer(mean, of_bias)
+        return of_weight, (weight * (of_variance * (2 / num_rows))).to(dtype), weight @ of_mean / num_rows
 
     def standardised(self, z: Tensor, variance: Tensor, mean: Tensor) -> Tensor:
         """Columns less their mean, over their deviation; zeros, with zero gradients, where they are ``constant``."""
@@ -125,7 +145,7 @@ PLAIN = Dense()
 
 
 class _Moments(torch.autograd.Function):
-    """On the way back, a share of the mean's gradient for every row, and of the variance's by how far it is from the mean."""
+    """Each row gets a share of the mean's gradient, and by its distance to the mean one of the variance's."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, dense: Dense) -> tuple[Tensor, Tensor]:
@@ -140,7 +160,7 @@ class _Moments(torch.autograd.Function):
         return torch.addcmul(middle - 2 * mean * variance, z, 2 * variance).to(z.dtype), None
 
 
-class _Affine(torch.autograd.Function):
+class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, p: Tensor, weight: Tensor, bias: Tensor, dense: Dense) -> Tensor:
         ctx.save_for_backward(p, weight)
@@ -154,3 +174,39 @@ class _Affine(torch.autograd.Function):
         needs = ctx.needs_input_grad
         bias = ctx.dense.column_sums(g) if needs[2] else None
         return g @ weight.T if needs[0] else None, p.T @ g if needs[1] else None, bias, None
+
+
+class _SampleLinear(torch.autograd.Function):
+    r"""Some rows of :math:`Z = P W + b`, and variance and mean of the columns of Z.
+
+    With :math:`\bar P` and C the mean and covariance of P, the mean is :math:`\bar P W + b` and the variance
+    :math:`\mathrm{diag}(W^T C W)`. In the backward pass, P gets one product,
+    :math:`\frac{2}{n} (P - \bar P) W \mathrm{diag}(v) W^T` for the gradient v of the variance, to which the gradients of the
+    sampled rows are added.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, p: Tensor, weight: Tensor, bias: Tensor, index: Tensor, dense: Dense
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        middle = dense.column_sums(p, 1 / len(p))
+        away = dense.centred(p, middle)
+        covariance_weight = dense.covariance_weight(gram(away) / len(p), weight, p.dtype)
+        variance, mean = dense.linear_moments(LinearStats(weight, covariance_weight, middle, len(p), p.dtype), bias)
+        some, narrow = away.index_select(0, index), weight.to(p.dtype)
+        ctx.save_for_backward(away, middle, weight, covariance_weight, some, index)
+        ctx.dense = dense
+        return product(some, narrow, mean), variance, mean
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        away, middle, weight, covariance_weight, some, index = ctx.saved_tensors
+        of_rows, of_variance, of_mean = grads
+        of_bias = of_mean + ctx.dense.column_sums(of_rows)
+        slopes, narrow = of_rows.to(away.dtype), weight.to(away.dtype)
+        stats = LinearStats(weight, covariance_weight, middle, len(away), away.dtype)
+        of_weight, scaled, of_middle = ctx.dense.linear_moments_backward(
+            stats, product(some.T, slopes), of_variance, of_mean, of_bias
+        )
+        of_p = torch.addmm(of_middle.to(away.dtype), away, scaled @ narrow.T)
+        return of_p.index_add_(0, index, slopes @ narrow.T), of_weight, of_bias, None, None

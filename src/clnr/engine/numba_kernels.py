@@ -1,7 +1,7 @@
-"""The CPU's loops, compiled by numba at first use and kept on disk: thinning a sparse matrix, and multiplying by it.
+"""The CPU's loops, compiled by numba at first use and cached on disk: dropping entries of sparse matrices, and products.
 
-Every function works on a range of rows and lets go of Python's lock, so that ``shared`` can give each thread of torch's number
-a part with its share of the entries.
+Every function works on a range of rows and releases Python's lock, so that ``shared`` can split the rows between as many
+threads as torch uses, each with an equal share of the entries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _compiled = functools.partial(numba.njit, nogil=True, cache=True, error_model="n
 
 @_compiled()
 def _mix(x):
-    """``chance.mix``."""
+    """``rng.mix``."""
     x = np.uint32(x ^ (x >> np.uint32(16)))
     x = np.uint32(x * np.uint32(0x7FEB352D))
     x = np.uint32(x ^ (x >> np.uint32(15)))
@@ -33,7 +33,7 @@ def _mix(x):
 
 @_compiled()
 def _kept(row, column, a, b, threshold, pairs, transposed):
-    """``Drop.keep`` of one entry, which in the transposed matrix stands at (column, row)."""
+    """``Drop.keep`` for one entry, which in the transposed matrix is at (column, row)."""
     if row == column:
         return True
     i, j = (row, column) if transposed else (column, row)
@@ -44,12 +44,12 @@ def _kept(row, column, a, b, threshold, pairs, transposed):
 
 
 @_compiled()
-def count_kept(start, columns, values, rule, counts, sums, low, high):
+def count_kept(indptr, columns, values, rule, counts, sums, low, high):
     """How many entries of each row are kept, and the sum of their values."""
     a, b, thresholds, each, pairs, transposed = rule
     for i in range(low, high):
         count, total = 0, np.float32(0)
-        for e in range(start[i], start[i + 1]):
+        for e in range(indptr[i], indptr[i + 1]):
             if _kept(i, columns[e], a, b, thresholds[e * each], pairs, transposed):
                 count += 1
                 total += values[e]
@@ -58,12 +58,12 @@ def count_kept(start, columns, values, rule, counts, sums, low, high):
 
 
 @_compiled()
-def fill_kept(start, columns, values, rule, left, right, begin, to, weights, low, high):
-    """The kept entries of each row, from where ``begin`` says: columns, and values scaled by row and by column."""
+def fill_kept(indptr, columns, values, rule, left, right, begin, to, weights, low, high):
+    """Write the kept entries of each row, from ``begin`` on: columns, and values scaled by row and by column."""
     a, b, thresholds, each, pairs, transposed = rule
     for i in range(low, high):
         n = begin[i]
-        for e in range(start[i], start[i + 1]):
+        for e in range(indptr[i], indptr[i + 1]):
             if _kept(i, columns[e], a, b, thresholds[e * each], pairs, transposed):
                 to[n] = columns[e]
                 weights[n] = left[i] * values[e] * right[columns[e]]
@@ -71,21 +71,21 @@ def fill_kept(start, columns, values, rule, left, right, begin, to, weights, low
 
 
 @_compiled()
-def count_nonzero(start, values, counts, low, high):
+def count_nonzero(indptr, values, counts, low, high):
     """How many entries of each row are not zero."""
     for i in range(low, high):
         count = 0
-        for e in range(start[i], start[i + 1]):
+        for e in range(indptr[i], indptr[i + 1]):
             count += values[e] != 0
         counts[i] = count
 
 
 @_compiled()
-def fill_nonzero(start, columns, values, begin, to, weights, low, high):
-    """The entries of each row that are not zero, from where ``begin`` says."""
+def fill_nonzero(indptr, columns, values, begin, to, weights, low, high):
+    """Write the entries of each row that are not zero, from ``begin`` on."""
     for i in range(low, high):
         n = begin[i]
-        for e in range(start[i], start[i + 1]):
+        for e in range(indptr[i], indptr[i + 1]):
             if values[e] != 0:
                 to[n] = columns[e]
                 weights[n] = values[e]
@@ -94,13 +94,13 @@ def fill_nonzero(start, columns, values, begin, to, weights, low, high):
 
 @_compiled()
 def _relu(x):
-    """Not ``max``, which is slower; and what is no number stays none."""
+    """ReLU, faster than with ``max``; a NaN stays a NaN."""
     return np.float32(0) if x <= np.float32(0) else x
 
 
 @_compiled()
 def _add(columns, values, e, end, h, relu, o):
-    """To one row, the rows of f(h) that its entries name, f being ReLU or nothing."""
+    """Add to one row the rows of f(h) that its entries point to, each times its value; f is ReLU or the identity."""
     width = h.shape[1]
     while e + 4 <= end:
         u, v, w, x = values[e], values[e + 1], values[e + 2], values[e + 3]
@@ -124,14 +124,14 @@ def _add(columns, values, e, end, h, relu, o):
 
 
 @_compiled()
-def multiply(start, columns, values, h, relu, bias, mask, out, low, high):
-    """Rows of S f(h) + bias, f being ReLU or nothing; zero where ``mask`` is given (not empty) and not above zero."""
+def multiply(indptr, columns, values, h, relu, bias, mask, out, low, high):
+    """Rows of S f(h) + bias, f being ReLU or the identity; zero where ``mask``, if not empty, is not above zero."""
     width = h.shape[1]
     zero = np.float32(0)
     for i in range(low, high):
         o = out[i]
         o[:] = bias
-        _add(columns, values, start[i], start[i + 1], h, relu, o)
+        _add(columns, values, indptr[i], indptr[i + 1], h, relu, o)
         if len(mask):
             above = mask[i]
             for k in range(width):
@@ -139,15 +139,15 @@ def multiply(start, columns, values, h, relu, bias, mask, out, low, high):
 
 
 @_compiled()
-def multiply_columns(start, columns, values, factor, h, bias, out, low, high):
-    """Rows of S D h + bias for a diagonal D, where what is multiplied by zero is passed over."""
+def multiply_columns(indptr, columns, values, factor, h, bias, out, low, high):
+    """Rows of S D h + bias for a diagonal D; entries whose factor is zero are skipped."""
     room = 0
     for i in range(low, high):
-        room = max(room, start[i + 1] - start[i])
+        room = max(room, indptr[i + 1] - indptr[i])
     to, weights = np.empty(room, np.int32), np.empty(room, np.float32)
     for i in range(low, high):
         n = 0
-        for e in range(start[i], start[i + 1]):
+        for e in range(indptr[i], indptr[i + 1]):
             if factor[columns[e]] != 0:
                 to[n] = columns[e]
                 weights[n] = values[e] * factor[columns[e]]
@@ -158,23 +158,23 @@ def multiply_columns(start, columns, values, factor, h, bias, out, low, high):
 
 
 @_compiled()
-def multiply_rows(start, columns, values, factor, h, out, low, high):
-    """Rows of D S h for a diagonal D; those multiplied by zero are not computed."""
+def multiply_rows(indptr, columns, values, factor, h, out, low, high):
+    """Rows of D S h for a diagonal D; rows whose factor is zero are not computed."""
     for i in range(low, high):
         o = out[i]
         o[:] = 0
         if factor[i] != 0:
-            _add(columns, values, start[i], start[i + 1], h, False, o)
+            _add(columns, values, indptr[i], indptr[i + 1], h, False, o)
             if factor[i] != 1:
                 for k in range(h.shape[1]):
                     o[k] *= factor[i]
 
 
-def shared(start: Array, function: Callable[..., None], *arguments: Any) -> None:
-    """Call a function of (..., low, high) for all rows, each thread on rows with its share of the entries."""
-    rows, threads = len(start) - 1, torch.get_num_threads()
-    # An entry counts one, and so does a row.
-    load = start + np.arange(rows + 1)
+def shared(indptr: Array, function: Callable[..., None], *arguments: Any) -> None:
+    """Call ``function(*arguments, low, high)`` for all rows, in threads with an equal share of the entries each."""
+    rows, threads = len(indptr) - 1, torch.get_num_threads()
+    # An entry counts as one unit of work, and so does a row.
+    load = indptr + np.arange(rows + 1)
     bounds = np.searchsorted(load, np.linspace(0, load[-1], threads + 1)).tolist()
     parts = [(low, high) for low, high in itertools.pairwise(bounds) if low < high]
     others = [_pool(threads).submit(function, *arguments, low, high) for low, high in parts[1:]]

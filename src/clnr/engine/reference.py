@@ -1,4 +1,4 @@
-"""The reference: plain PyTorch, short and obviously right, the oracle of the other engines."""
+"""The reference engine: plain PyTorch, short and clear, against which the others are tested. It runs no kernel of ours."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from clnr.engine.base import DeviceGraph, Engine, Operators, View, to_device, unit_rows
-from clnr.engine.streams import Lanes
+from clnr.engine.streams import Streams
 from clnr.graph import Graph
 
 
 class ReferenceOperators(Operators):
     """Messages gathered along edges and added up at their targets."""
 
-    def __init__(self, view: View, beside: Lanes | None = None, index: int = 0):
-        super().__init__(view, beside, index)
+    def __init__(self, view: View):
+        super().__init__(view)
         device_graph, mask = view.device_graph, view.mask
         links = view.propagation
         self._source, self._target = links.columns, links.rows
@@ -63,11 +63,11 @@ class Reference(Engine):
     def to_device(self, graph: Graph) -> DeviceGraph:
         return to_device(graph, self.device, dense_above=-1.0)
 
-    def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
-        return ReferenceOperators(view, beside, index)
+    def operators(self, view: View, streams: Streams | None = None) -> Operators:
+        return ReferenceOperators(view)
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
-        # Equations 2 and 3 of the paper: a row's own similarity is left out, its twin's is the positive.
+        # Equations 2 and 3 of the paper: a row's similarity to itself is left out, that to its twin is the positive.
         m, rows = rows.shape[0] // 2, unit_rows(rows)
         similarity = rows @ rows.T / temperature
         similarity = similarity.masked_fill(torch.eye(2 * m, dtype=torch.bool, device=rows.device), -torch.inf)

@@ -18,17 +18,17 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """A fixed sparse matrix on the device, in compressed rows, with its transpose.
+    """A fixed sparse matrix on a device, in CSR form, with its transpose.
 
     ``values`` are in the order of ``columns``; ``transposed_values``, equal to ``values[order]``, in that of
-    ``transposed_columns``. ``made`` is what an engine has derived from it once and for all, and goes when it goes.
+    ``transposed_columns``. ``made`` is what an engine has computed from it once; it is freed with the matrix.
     """
 
-    start: Tensor
+    indptr: Tensor
     columns: Tensor
     rows: Tensor
     values: Tensor
-    transposed_start: Tensor
+    transposed_indptr: Tensor
     transposed_columns: Tensor
     transposed_values: Tensor
     order: Tensor
@@ -36,14 +36,14 @@ class SparseMatrix:
     made: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def once(self, name: str, make: Callable[[], Made]) -> Made:
-        """What ``make`` returns, made at the first call of this name only."""
+        """What ``make`` returns; called once for each name."""
         if name not in self.made:
             self.made[name] = make()
         return self.made[name]
 
 
 def to_sparse_matrix(matrix: sp.csr_array, device: torch.device) -> SparseMatrix:
-    """A SciPy matrix on the device, with its transpose built once."""
+    """A SciPy matrix on a device, with its transpose."""
     matrix = matrix.copy()
     matrix.sort_indices()
     count = matrix.nnz
@@ -54,11 +54,11 @@ def to_sparse_matrix(matrix: sp.csr_array, device: torch.device) -> SparseMatrix
         return torch.tensor(array.astype(np.int64), device=device)
 
     return SparseMatrix(
-        start=move(matrix.indptr),
+        indptr=move(matrix.indptr),
         columns=move(matrix.indices),
         rows=move(np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))),
         values=torch.tensor(matrix.data, dtype=torch.float32, device=device),
-        transposed_start=move(position.indptr),
+        transposed_indptr=move(position.indptr),
         transposed_columns=move(position.indices),
         transposed_values=torch.tensor(matrix.data[position.data], dtype=torch.float32, device=device),
         order=move(position.data),

@@ -1,4 +1,4 @@
-"""What engines of sparse matrices share, the losses in blocks, and an engine of torch's own products."""
+"""What engines with sparse matrices share, NT-Xent in blocks of rows, and an engine of torch's own sparse products."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor
 from clnr.engine.base import DeviceGraph, Engine, Mask, Operators, View, to_device, unit_rows
 from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.sparse_matrix import SparseMatrix
-from clnr.engine.streams import Lanes, Same
+from clnr.engine.streams import IdentityKey, Streams
 from clnr.graph import Graph
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
 
-# torch remarks once a process that CSR tensors are young. What is used of them here is tested against the reference, so the
-# remark is spent on an empty one, and a user's own warning filters stay as they are.
+# torch warns once a process that CSR tensors are in beta. What is used of them here is tested against the reference, so the
+# warning is triggered here, on an empty one, and ignored; a user's own warning filters stay as they are.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0), size=(0, 0))
@@ -28,11 +28,11 @@ _SIMILARITIES = 1 << 24
 
 
 class Matrix(ABC):
-    """A sparse matrix of one view, ready to multiply; no gradient is ever asked for its values."""
+    """A sparse matrix of one view, ready to multiply; its values get no gradient."""
 
     @abstractmethod
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
-        """S h, or S relu(h); with ``bias``, plus that."""
+        """S h, or S relu(h); plus ``bias`` where given."""
 
 
 class Features(Matrix):
@@ -43,23 +43,23 @@ class Features(Matrix):
 
 
 class FusedMatrix(Matrix):
-    """One whose product does ReLU before it and bias after it, and what ReLU does to the gradient."""
+    """A matrix whose product includes ReLU before it, bias after it, and ReLU's mask of the gradient."""
 
     dense: Dense = PLAIN
-    """Of its engine: it adds up the bias's gradient."""
+    """The engine's dense operations, for the gradient of the bias."""
 
     @abstractmethod
     def multiply(
-        self, back: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
+        self, transposed: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """S f(h) + bias, f being ReLU or nothing, and zero where ``mask`` is not above zero; ``back``: of the transpose."""
+        """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero; or the same of S^T."""
 
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
         return _FusedProduct.apply(h.contiguous(), bias, self, relu)
 
 
 class _FusedProduct(torch.autograd.Function):
-    """S f(h) + b, f being ReLU or nothing; on the way back S^T g, and zero where f was."""
+    """S f(h) + b, f being ReLU or the identity; its gradient is S^T g, and zero where f was."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, bias: Tensor | None, matrix: FusedMatrix, relu: bool) -> Tensor:
@@ -71,25 +71,26 @@ class _FusedProduct(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         (g,) = grads
         (h,) = ctx.saved_tensors
-        back = ctx.matrix.multiply(True, g.contiguous(), mask=h) if ctx.needs_input_grad[0] else None
-        return back, ctx.matrix.dense.column_sums(g) if ctx.needs_input_grad[1] else None, None, None
+        of_h = ctx.matrix.multiply(True, g.contiguous(), mask=h) if ctx.needs_input_grad[0] else None
+        return of_h, ctx.matrix.dense.column_sums(g) if ctx.needs_input_grad[1] else None, None, None
 
 
 class SparseOperators(Operators):
     """Sparse products for propagation and, where features are sparse, for the first layer."""
 
-    def __init__(self, view: View, engine: SparseEngine, beside: Lanes | None, index: int):
-        super().__init__(view, beside, index)
+    def __init__(self, view: View, engine: SparseEngine, streams: Streams | None):
+        super().__init__(view)
         self._engine, self.dense = engine, engine.dense
+        self._streams = Streams() if streams is None else streams
         self._adjacency = engine.propagation(view)
-        self._x = self._seen()
+        self._x = self._features()
 
-    def _seen(self) -> Tensor | Features:
-        """X, as the view leaves it where it is sparse or single elements are masked; a column's mask is the weight's affair."""
+    def _features(self) -> Tensor | Features:
+        """X, masked where it is sparse or elements are masked; a mask of dense columns is applied to the weight instead."""
         device_graph, mask, x = self.view.device_graph, self.view.mask, self.view.device_graph.features
         if not isinstance(x, Tensor):
             return self._engine.features(x, mask)
-        x = self._engine.whole(device_graph, x)
+        x = self._engine.all_features(device_graph, x)
         if mask is None or not mask.elements:
             return x
         rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
@@ -99,28 +100,28 @@ class SparseOperators(Operators):
     def features(self) -> Tensor:
         mask = self.view.mask
         if isinstance(self._x, Features):
-            return self._ordered(self._x.to_dense())
+            return self._permuted(self._x.to_dense())
         x = self._x[:, : self.view.device_graph.graph.num_features].float()
-        return self._ordered(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
+        return self._permuted(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
 
     def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if self.view.mask is not None or self.view.node_permutation is not None:
             return self._projected(weight, bias)
-        # Views that see all features see the same product, whose gradients are then added up before they go back.
-        return self.beside.once(Same(weight, bias), lambda: self._projected(weight, bias))
+        # Views with all features share this product, and their gradients are added up before it is differentiated.
+        return self._streams.once(IdentityKey(weight, bias), lambda: self._projected(weight, bias))
 
     def _projected(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         if isinstance(self._x, Features):
-            return self._ordered(self._x(weight, bias=bias).to(self._engine.dtype))
+            return self._permuted(self._x(weight, bias=bias).to(self._engine.dtype))
         weight = self._masked(weight)
-        return self._ordered(self._x @ weight if bias is None else self.dense.affine(self._x, weight, bias))
+        return self._permuted(self._x @ weight if bias is None else self.dense.linear(self._x, weight, bias))
 
     def _masked(self, weight: Tensor) -> Tensor:
         """A column mask on X is a row mask on W, so that X need not be copied."""
         mask = self.view.mask
         return self._engine.weight(weight, None if mask is None or mask.elements else mask, first=True)
 
-    def _ordered(self, rows: Tensor) -> Tensor:
+    def _permuted(self, rows: Tensor) -> Tensor:
         return rows if self.view.node_permutation is None else rows.index_select(0, self.view.node_permutation)
 
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
@@ -129,16 +130,16 @@ class SparseOperators(Operators):
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
         narrow = weight.shape[0] <= weight.shape[1]
         if h is None and narrow and isinstance(self._x, Tensor):
-            return self.dense.affine(self.propagate(self._ordered(self._x)), self._masked(weight), bias)
+            return self.dense.linear(self.propagate(self._permuted(self._x)), self._masked(weight), bias)
         if h is None:
             return self._adjacency(self.project(weight), bias=bias)
         if narrow:
-            return self.dense.affine(self.propagate(h, relu), self._engine.weight(weight), bias)
+            return self.dense.linear(self.propagate(h, relu), self._engine.weight(weight), bias)
         return self._adjacency((h.relu() if relu else h) @ self._engine.weight(weight), bias=bias)
 
 
 class _Product(torch.autograd.Function):
-    """S h for a constant sparse S given with its transpose; the gradient is S^T g."""
+    """S h for a constant sparse S, given with its transpose; the gradient is S^T g."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, matrix: Tensor, transposed: Tensor, multiply: Multiply) -> Tensor:
@@ -151,17 +152,14 @@ class _Product(torch.autograd.Function):
 
 
 class TorchMatrix(Features):
-    """A pattern with one view's values, multiplied by what torch has."""
+    """A sparse matrix with one view's values, multiplied by torch."""
 
-    def __init__(self, to_sparse_matrix: SparseMatrix, values: Tensor, multiply: Multiply):
-        rows, columns = to_sparse_matrix.shape
+    def __init__(self, matrix: SparseMatrix, values: Tensor, multiply: Multiply):
+        rows, columns = matrix.shape
         self._multiply = multiply
-        self._matrix = torch.sparse_csr_tensor(to_sparse_matrix.start, to_sparse_matrix.columns, values, size=(rows, columns))
+        self._matrix = torch.sparse_csr_tensor(matrix.indptr, matrix.columns, values, size=(rows, columns))
         self._transposed = torch.sparse_csr_tensor(
-            to_sparse_matrix.transposed_start,
-            to_sparse_matrix.transposed_columns,
-            values[to_sparse_matrix.order],
-            size=(columns, rows),
+            matrix.transposed_indptr, matrix.transposed_columns, values[matrix.order], size=(columns, rows)
         )
 
     def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
@@ -188,7 +186,7 @@ class _NTXent(torch.autograd.Function):
             logits = _logits(rows, block, temperature)
             lse[block] = logits.logsumexp(1)
         twin = rows.roll(count // 2, 0)
-        # A single block's logits are kept for the way back; several would fill the memory and are computed again.
+        # The logits of a single block are kept for the backward pass; those of several are computed again, to save memory.
         ctx.save_for_backward(rows, lse, logits if len(_blocks(count)) == 1 else None)
         ctx.temperature = temperature
         return (lse - (rows * twin).sum(1) / temperature).mean()
@@ -206,7 +204,7 @@ class _NTXent(torch.autograd.Function):
 
 
 def _blocks(count: int) -> list[slice]:
-    """Rows in runs whose similarities to all rows take a bounded memory."""
+    """Blocks of rows whose similarities to all rows take a bounded memory."""
     size = max(1, _SIMILARITIES // max(count, 1))
     return [slice(begin, begin + size) for begin in range(0, count, size)]
 
@@ -218,36 +216,36 @@ def _logits(rows: Tensor, block: slice, temperature: float) -> Tensor:
 
 
 class SparseEngine(Engine):
-    """One device, and how to multiply sparse matrices there."""
+    """An engine that multiplies sparse matrices."""
 
     dense_above: float
     """Share of non-zero features above which a dense first layer is faster."""
 
     dtype: torch.dtype = torch.float32
-    """Of rows inside an encoder; parameters and sums are float32."""
+    """The type of rows inside an encoder; parameters and sums are float32."""
 
     @abstractmethod
     def propagation(self, view: View) -> Matrix:
-        """What the view propagates by."""
+        """The matrix that the view propagates by."""
 
     @abstractmethod
     def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
-        """The features as the view leaves them."""
+        """The masked features."""
 
     def prepare(self, view: View) -> None:
         if isinstance(view.device_graph.features, Tensor):
-            self.whole(view.device_graph, view.device_graph.features)
+            self.all_features(view.device_graph, view.device_graph.features)
 
-    def whole(self, device_graph: DeviceGraph, x: Tensor) -> Tensor:
-        """Dense features as they are multiplied, made once a graph."""
+    def all_features(self, device_graph: DeviceGraph, x: Tensor) -> Tensor:
+        """``dense_features``, computed once for a graph."""
         return device_graph.once(("features", self.dtype), lambda: self.dense_features(x))
 
     def dense_features(self, x: Tensor) -> Tensor:
-        """Dense features as they are multiplied."""
+        """Dense features in the form that is multiplied."""
         return x.to(self.dtype)
 
     def weight(self, weight: Tensor, mask: Mask | None = None, first: bool = False) -> Tensor:
-        """A weight as rows are multiplied by it: the first to fit ``dense_features``, the rows of masked columns at zero."""
+        """A weight in the form that rows are multiplied by, the ``first`` fitting ``dense_features``; masked rows are zero."""
         if mask is not None:
             weight = weight * mask.of_columns(weight.shape[0], weight.device)[:, None]
         return weight.to(self.dtype)
@@ -255,20 +253,20 @@ class SparseEngine(Engine):
     def to_device(self, graph: Graph) -> DeviceGraph:
         return to_device(graph, self.device, self.dense_above)
 
-    def operators(self, view: View, beside: Lanes | None = None, index: int = 0) -> Operators:
-        return SparseOperators(view, self, beside, index)
+    def operators(self, view: View, streams: Streams | None = None) -> Operators:
+        return SparseOperators(view, self, streams)
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
         return _NTXent.apply(unit_rows(rows), temperature)
 
 
 class TorchEngine(SparseEngine):
-    """Torch's own sparse product, on a structure that never changes: dropped edges get the value zero.
+    """Torch's own sparse product, on a fixed structure: dropped edges get the value zero.
 
     Args:
-        name: Of the engine, as recorded with a run.
-        device: Where it computes.
-        multiply: CSR rows times dense.
+        name: The engine's name, recorded with a run.
+        device: The device it computes on.
+        multiply: The product of a CSR matrix and a dense one.
         dense_above: Share of non-zero features above which a dense first layer is faster.
     """
 
@@ -283,7 +281,7 @@ class TorchEngine(SparseEngine):
         weight = links.values if view.drop is None else links.values * view.drop.keep(links)
         if view.propagation_matrix is None:
             ones = torch.ones(links.shape[1], 1, device=self.device)
-            structure = torch.sparse_csr_tensor(links.start, links.columns, weight, size=links.shape)
+            structure = torch.sparse_csr_tensor(links.indptr, links.columns, weight, size=links.shape)
             scale = self._multiply(structure, ones)[:, 0].rsqrt()
             weight = scale[links.rows] * weight * scale[links.columns]
         return TorchMatrix(links, weight, self._multiply)

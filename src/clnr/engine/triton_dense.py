@@ -1,4 +1,4 @@
-"""Dense work by Triton's kernels: one launch where torch takes many."""
+"""Dense work by Triton's kernels: one launch where torch needs many."""
 
 from __future__ import annotations
 
@@ -11,62 +11,54 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.dense import Dense
+from clnr.engine.dense import Dense, LinearStats
 
 
 @functools.cache
-def kernels() -> ModuleType | None:
-    """``clnr.engine.triton``, where Triton can be imported; not before it is asked for, since that takes its time."""
+def triton_kernels() -> ModuleType | None:
+    """The package ``clnr.engine.triton``, or None without Triton; imported at the first call, since that takes a while."""
     try:
-        from clnr.engine import triton as found
+        from clnr.engine import triton as kernels
     except ImportError:
         return None
-    return found
+    return kernels
 
 
 class KernelDense(Dense):
-    """By kernels in float32 or less; what is in float64 stays torch's."""
+    """Dense work by Triton's kernels; in float64 by torch."""
 
-    def __init__(self, tools: ModuleType):
-        self._tools = tools
+    def __init__(self, kernels: ModuleType):
+        self._kernels = kernels
 
     def column_sums(self, z: Tensor, scale: float = 1.0) -> Tensor:
-        return super().column_sums(z, scale) if _double(z) else self._tools.column_sums(z, scale)
+        return super().column_sums(z, scale) if _double(z) else self._kernels.column_sums(z, scale)
 
     def moments(self, z: Tensor) -> tuple[Tensor, Tensor]:
         if _double(z):
             return super().moments(z)
         mean = self.column_sums(z, 1 / len(z))
-        return self._tools.column_sums(z, 1 / len(z), mean, square=True), mean
+        return self._kernels.column_sums(z, 1 / len(z), mean, square=True), mean
 
     def centred(self, z: Tensor, mean: Tensor) -> Tensor:
-        return super().centred(z, mean) if _double(z) else self._tools.centred(z, mean)
+        return super().centred(z, mean) if _double(z) else self._kernels.centred(z, mean)
 
-    def spread(self, covariance: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        with _ten_bits() if weight.is_cuda and dtype == torch.bfloat16 else contextlib.nullcontext():
+    def covariance_weight(self, covariance: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        with _tf32() if weight.is_cuda and dtype == torch.bfloat16 else contextlib.nullcontext():
             return covariance @ weight
 
-    def affine_moments(self, weight: Tensor, spread: Tensor, mean: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        own = super().affine_moments if _double(weight) else self._tools.affine_moments
-        return own(weight, spread, mean, bias)
+    def linear_moments(self, stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:
+        compute = super().linear_moments if _double(stats.weight) else self._kernels.linear_moments
+        return compute(stats, bias)
 
-    def affine_back(
-        self,
-        weight: Tensor,
-        spread: Tensor,
-        mean: Tensor,
-        picked: Tensor,
-        of_all: tuple[Tensor, Tensor],
-        whole: Tensor,
-        count: int,
-        dtype: torch.dtype,
+    def linear_moments_backward(
+        self, stats: LinearStats, of_weight: Tensor, of_variance: Tensor, of_mean: Tensor, of_bias: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        own = super().affine_back if _double(weight) else self._tools.affine_back
-        variance, middle = (each.contiguous() for each in of_all)
-        return own(weight, spread, mean, picked, (variance, middle), whole, count, dtype)
+        double = _double(stats.weight)
+        compute = super().linear_moments_backward if double else self._kernels.linear_moments_backward
+        return compute(stats, of_weight, of_variance, of_mean, of_bias)
 
     def standardised(self, z: Tensor, variance: Tensor, mean: Tensor) -> Tensor:
-        return super().standardised(z, variance, mean) if _double(z) else _Standardised.apply(z, variance, mean, self._tools)
+        return super().standardised(z, variance, mean) if _double(z) else _Standardised.apply(z, variance, mean, self._kernels)
 
 
 def _double(z: Tensor) -> bool:
@@ -74,8 +66,8 @@ def _double(z: Tensor) -> bool:
 
 
 @contextlib.contextmanager
-def _ten_bits() -> Iterator[None]:
-    """Rows have only bfloat16's precision, so that float32 is multiplied on the matrix units, at ten bits: in here alone."""
+def _tf32() -> Iterator[None]:
+    """Multiply float32 on the tensor cores, at ten bits: enough where rows have only the precision of bfloat16."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
@@ -86,12 +78,12 @@ def _ten_bits() -> Iterator[None]:
 
 class _Standardised(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor, variance: Tensor, mean: Tensor, tools: ModuleType) -> Tensor:
+    def forward(ctx: Any, z: Tensor, variance: Tensor, mean: Tensor, kernels: ModuleType) -> Tensor:
         z = z.contiguous()
         ctx.save_for_backward(z, variance, mean)
-        ctx.tools = tools
-        return tools.standardised(z, variance, mean)
+        ctx.kernels = kernels
+        return kernels.standardised(z, variance, mean)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return *ctx.tools.standardised_back(grads[0], *ctx.saved_tensors), None
+        return *ctx.kernels.standardised_backward(grads[0], *ctx.saved_tensors), None

@@ -1,4 +1,4 @@
-"""Judging frozen embeddings, and comparing what was judged."""
+"""Evaluation of frozen embeddings, and significance tests."""
 
 from __future__ import annotations
 

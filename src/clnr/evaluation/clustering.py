@@ -1,4 +1,4 @@
-"""Are the classes clusters of an embedding?"""
+"""Clustering scores: how well classes are separated in an embedding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from clnr.graph.csr import Array
 
 
 def clusters(z: Array, labels: Array) -> dict[str, float]:
-    """Three scores of classes as clusters of the rows of ``z``; there are at least two classes, and fewer than rows.
+    """Three scores of the classes as clusters of the rows of ``z``; needs at least two classes, and more rows than classes.
 
     The silhouette coefficient (Rousseeuw, 1987; higher is better, at most 1), the Davies-Bouldin index (1979; lower is better)
     and the Calinski-Harabasz score (1974; higher is better).

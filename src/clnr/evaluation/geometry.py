@@ -1,4 +1,4 @@
-"""The shape of an embedding: alignment, uniformity, effective rank. None of them forms an N x N matrix."""
+"""The geometry of an embedding: alignment, uniformity, effective rank; none needs an N x N matrix."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Linear evaluation of a frozen embedding, under two protocols from one pass.
 
-``strict``: among all steps the earliest of highest validation accuracy is chosen; the test set is read once, there.
+``strict``: the earliest step of highest validation accuracy is chosen; the test set is read only there.
 ``paper``: the authors' rule. The highest test accuracy among the steps at which validation accuracy was at least its best so
-far. It lets the test set choose, and is reported only beside ``strict`` and under its own name.
+far. The test set takes part in the choice, so it is reported only beside ``strict`` and under its own name.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from clnr.engine import own_stream, recorded
+from clnr.engine import capture, own_stream
 from clnr.graph import Split
 
-_TOGETHER = 100
+_STEPS_AT_ONCE = 100
 _LOGITS = 1 << 24
 _NUMBERS = 1 << 29
 _BETAS = (0.9, 0.999)
@@ -24,7 +24,7 @@ _EPSILON = 1e-8
 
 
 class Probe(NamedTuple):
-    """Accuracies in percent; ``step`` (from 1) and ``validation`` say what ``strict`` chose, and by what."""
+    """Accuracies in percent; ``step`` (from 1) is the step that ``strict`` chose, ``validation`` its validation accuracy."""
 
     strict: float
     paper: float
@@ -33,7 +33,7 @@ class Probe(NamedTuple):
 
 
 def probe(z: Tensor, labels: Tensor, split: Split, steps: int, learning_rate: float, weight_decay: float) -> Probe:
-    """Fit multinomial logistic regression by full-batch Adam and read accuracies along the way.
+    """Fit multinomial logistic regression by full-batch Adam and read the accuracies after every step.
 
     Args:
         z: One row per node.
@@ -47,7 +47,7 @@ def probe(z: Tensor, labels: Tensor, split: Split, steps: int, learning_rate: fl
 
 
 class Task(NamedTuple):
-    """One embedding to be probed: its rows, split, learning rate and weight decay."""
+    """One embedding to probe: its rows, split, learning rate and weight decay."""
 
     z: Tensor
     split: Split
@@ -56,7 +56,7 @@ class Task(NamedTuple):
 
 
 def probes(tasks: Sequence[Task], labels: Tensor, steps: int) -> list[Probe]:
-    """``probe`` of many embeddings; those that are of one size are fitted side by side."""
+    """``probe`` of many embeddings; those of the same size are fitted in parallel."""
     done: dict[int, Probe] = {}
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, task in enumerate(tasks):
@@ -70,28 +70,28 @@ def probes(tasks: Sequence[Task], labels: Tensor, steps: int) -> list[Probe]:
 
 
 def _size(task: Task, labels: Tensor) -> tuple[int, ...]:
-    """Width, nodes of each part, and classes: of the training labels alone, for not even their number is read from others."""
+    """Width, nodes of each part, and classes; these are counted in the training labels only."""
     classes = labels[torch.tensor(task.split.train)].unique()
     return (task.z.shape[1], *(len(nodes) for nodes in task.split), len(classes))
 
 
 def _numbered(labels: Tensor, train: object) -> Tensor:
-    """Labels with the classes of the training nodes numbered without gaps; -1 for the others, which are never guessed."""
+    """Labels with the classes of the training nodes numbered without gaps; -1 for others, which are never predicted."""
     classes = labels[torch.tensor(train)].unique()
     place = torch.searchsorted(classes, labels).clamp_(max=len(classes) - 1)
     return torch.where(classes[place] == labels, place, -1)
 
 
 def _side_by_side(size: tuple[int, ...], device: torch.device) -> int:
-    """How many at a time: on a CPU one is work enough, on a GPU as many as take a bounded memory."""
+    """How many to fit at a time: one on a CPU, on a GPU as many as a bound on memory allows."""
     return 1 if device.type == "cpu" else max(1, _NUMBERS // (size[0] * sum(size[1:4])))
 
 
 class _Fit:
-    """Regressions of one size side by side: weights [S, F, C] over rows [S, n, F].
+    """Several regressions of the same size: weights [S, F, C] over rows [S, n, F].
 
-    Weights start at zero. Validation and test rows are classified for a hundred steps at a time, which costs one product in
-    place of a hundred; nothing waits for the device until the end.
+    Weights start at zero. Validation and test rows are classified for a hundred steps at a time, by one product instead of a
+    hundred; nothing waits for the device until the end.
     """
 
     def __init__(self, tasks: Sequence[Task], labels: Tensor):
@@ -129,18 +129,18 @@ class _Fit:
         ]
 
     def _all(self, steps: int) -> list[tuple[Tensor, Tensor]]:
-        """So many steps, a hundred at a time; on a GPU these are recorded once and played back."""
-        device, whole = self._best.device, steps // _TOGETHER
+        """So many steps, a hundred at a time; on a GPU these are captured once and replayed."""
+        device, whole = self._best.device, steps // _STEPS_AT_ONCE
         with own_stream(device):
-            seen = [self._some(min(_TOGETHER, steps))]
+            seen = [self._some(min(_STEPS_AT_ONCE, steps))]
             if device.type == "cuda" and whole > 2:
-                play = recorded(lambda: self._some(_TOGETHER))
-                seen += [(right.clone(), optimistic.clone()) for right, optimistic in (play() for _ in range(whole - 1))]
-            done = _TOGETHER * len(seen)
-            return seen + [self._some(min(_TOGETHER, steps - begin)) for begin in range(done, steps, _TOGETHER)]
+                replay = capture(lambda: self._some(_STEPS_AT_ONCE))
+                seen += [(right.clone(), optimistic.clone()) for right, optimistic in (replay() for _ in range(whole - 1))]
+            done = _STEPS_AT_ONCE * len(seen)
+            return seen + [self._some(min(_STEPS_AT_ONCE, steps - begin)) for begin in range(done, steps, _STEPS_AT_ONCE)]
 
     def _some(self, steps: int) -> tuple[Tensor, Tensor]:
-        """So many steps: how many validation and test rows are right after each, the best weights so far noted."""
+        """Some steps: the number of correct validation and test rows after each; the best weights so far are kept."""
         weights = torch.stack([self._adam() for _ in range(steps)])
         right = _correct(weights, self._validation)
         most, top = right.max(1)
@@ -162,7 +162,7 @@ class _Fit:
 
 
 def predictions(z: Tensor, labels: Tensor, split: Split) -> Probe:
-    """Accuracies where rows are a classifier's logits: there is no step to choose, so that both protocols agree."""
+    """Accuracies of rows that are logits of a classifier: there is no step to choose, and both protocols agree."""
     validation, test = (
         100 * int((z[index].argmax(1) == labels[index]).sum()) / len(index)
         for index in (torch.tensor(nodes, device=z.device) for nodes in (split.validation, split.test))
@@ -171,7 +171,7 @@ def predictions(z: Tensor, labels: Tensor, split: Split) -> Probe:
 
 
 def _rows(z: Tensor, labels: Tensor, nodes: object) -> tuple[Tensor, Tensor]:
-    """Rows with a constant 1 appended, so that the bias is a row of the weights; and their classes."""
+    """Rows with a constant 1 appended, which makes the bias a row of the weights; and their classes."""
     index = torch.tensor(nodes, device=z.device)
     rows = z[index].to(torch.float32)
     return torch.cat([rows, rows.new_ones(len(rows), 1)], 1), labels[index]
@@ -183,7 +183,7 @@ def _stacked(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 
 def _correct(weights: Tensor, rows: tuple[Tensor, Tensor]) -> Tensor:
-    """For each of several weights [K, S, F, C], how many rows it classifies rightly: [S, K]."""
+    """For each of several weights [K, S, F, C], the number of rows classified correctly: [S, K]."""
     count, tasks, width, classes = weights.shape
     side_by_side = weights.permute(1, 2, 0, 3).reshape(tasks, width, count * classes)
     block = max(1, _LOGITS // (tasks * count * classes))

@@ -1,4 +1,4 @@
-"""Would the embedding have told of edges that it never saw? A score that needs no labels."""
+"""Link prediction on held-out edges: an evaluation that needs no labels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.datasets import pairs_of, unjoined
+from clnr.datasets import pair_keys, sample_non_edges
 from clnr.graph import Graph
-from clnr.graph.csr import Array, compress, transpose
+from clnr.graph.csr import Array, to_csr, transpose
 
 _MOST = 100_000
 _BLOCK = 1 << 16
@@ -22,9 +22,9 @@ class LinkSplit(NamedTuple):
     """A graph without some of its edges.
 
     Attributes:
-        graph: What is left of it: what may be trained on.
+        graph: The graph to train on.
         positives: The pairs held out, [2, n].
-        negatives: As many pairs that no edge of the whole graph joins, [2, n].
+        negatives: As many non-edges of the whole graph, [2, n].
     """
 
     graph: Graph
@@ -33,35 +33,35 @@ class LinkSplit(NamedTuple):
 
 
 def hold_out(graph: Graph, share: float, seed: int) -> LinkSplit | None:
-    """Take away a share of the pairs that edges join, at most 100,000, in both directions; None where there is too little.
+    """Hold out a share of the connected pairs, at most 100,000, in both directions; None if the graph is too small.
 
-    Too little is less than one pair to take and one to leave, or no pair that is apart to compare with.
+    It is if there is not one pair to hold out and one to keep, or no non-edge to compare with.
     """
     source, target, weight = graph.edges()
     count = graph.num_nodes
     of_edges = np.where(source == target, -1, np.minimum(source, target) * count + np.maximum(source, target))
-    there = np.unique(pairs_of(source, target, count))
-    apart = count * (count - 1) // 2 - len(there)
-    wanted = min(int(share * len(there)), _MOST, len(there) - 1, apart)
+    connected = np.unique(pair_keys(source, target, count))
+    non_edges = count * (count - 1) // 2 - len(connected)
+    wanted = min(int(share * len(connected)), _MOST, len(connected) - 1, non_edges)
     if wanted < 1:
         return None
-    order = rng.permute(rng.key(seed, "held"), torch.arange(wanted), len(there)).numpy()
-    out = np.sort(there[order])
+    order = rng.permute(rng.key(seed, "held"), torch.arange(wanted), len(connected)).numpy()
+    out = np.sort(connected[order])
     left = ~np.isin(of_edges, out)
     weights = None if weight is None else weight[left]
-    incoming = compress(target[left], source[left], weights, count)
-    none = unjoined(there, count, wanted, rng.key(seed, "apart"))
+    incoming = to_csr(target[left], source[left], weights, count)
+    none = sample_non_edges(connected, count, wanted, rng.key(seed, "apart"))
     seen = dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
     return LinkSplit(seen, np.stack([out // count, out % count]), np.stack([none // count, none % count]))
 
 
 def link_scores(rows: Tensor, held: LinkSplit) -> dict[str, float]:
-    """How well the cosine of two nodes tells held-out edges from pairs that are apart.
+    """How well the cosine similarity of two nodes separates held-out edges from non-edges.
 
-    The area under the ROC curve (0.5 is chance) and average precision (likewise, for as many of each).
+    The area under the ROC curve and average precision; 0.5 is chance for both, since there are as many of each.
 
     Args:
-        rows: Unit rows, of an embedding that was learned and made without the held-out edges.
+        rows: Unit rows of an embedding that was trained and computed without the held-out edges.
         held: The pairs.
     """
     from sklearn import metrics

@@ -1,4 +1,4 @@
-"""What is measured of a trained method beside accuracy: its geometry always, more where asked for."""
+"""Metrics of a trained method besides accuracy: its geometry always, the extra metrics on request."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clnr.graph import Split
 from clnr.methods import UNIFORM, Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
-from clnr.support.arguments import known, several
+from clnr.support.arguments import check_choice, check_list
 from clnr.training.loop import TrainingResult
 
 
 class TrainedEmbedding(NamedTuple):
-    """What a training came to: parameters, and the embedding of the whole graph."""
+    """The embedding of the whole graph after a training; ``fitted`` is what the training loop returned."""
 
     seed: int
     recipe: Recipe
@@ -39,38 +39,41 @@ def geometry_metrics(method: Method, engine: Engine, learned: TrainedEmbedding, 
 
 
 def clusters(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, float]:
-    """How well the classes are clusters of the embedding: three scores over all nodes that have a label."""
-    known = labels >= 0
-    return clusters_of(learned.z[known].cpu().numpy(), labels[known].cpu().numpy())
+    """Clustering scores of the classes in the embedding, over all nodes with a label."""
+    labelled = labels >= 0
+    return clusters_of(learned.z[labelled].cpu().numpy(), labels[labelled].cpu().numpy())
 
 
 def points(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, Any]:
-    """The validation nodes on the unit sphere, in two views that training never saw, and their classes."""
+    """The validation nodes on the unit sphere, in two views unseen in training, and their classes."""
     u, v = _positive_pairs(method, engine, learned, split)
     classes = labels[torch.tensor(split.validation, device=labels.device)]
     return {"u": _rounded(u), "v": _rounded(v), "classes": classes.tolist()}
 
 
 def time(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split, labels: torch.Tensor) -> dict[str, float]:
-    """How long it trained: asked for where nothing else is run at the same time."""
-    return {"train_seconds": learned.fitted.seconds, "together": learned.fitted.parallel_seeds}
+    """The training time, for runs made while nothing else runs on the machine."""
+    return {"train_seconds": learned.fitted.seconds, "parallel_seeds": learned.fitted.parallel_seeds}
 
 
 def _rounded(rows: torch.Tensor) -> list[list[float]]:
     return [[round(number, 5) for number in row] for row in rows.double().tolist()]
 
 
-Measures = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
-MEASURES: Measures = {"clusters": clusters, "points": points, "time": time}
+ExtraMetrics = dict[str, Callable[[Method, Engine, TrainedEmbedding, Split, torch.Tensor], Any]]
+EXTRA_METRICS: ExtraMetrics = {"clusters": clusters, "points": points, "time": time}
 
 
-def find_measures(names: Iterable[str]) -> Measures:
-    """Further measures by their names."""
-    return {known("measure", name, MEASURES): MEASURES[name] for name in several("measures", names, str, "names")}
+def find_extra_metrics(names: Iterable[str]) -> ExtraMetrics:
+    """Extra metrics by name."""
+    return {
+        check_choice("metric", name, EXTRA_METRICS): EXTRA_METRICS[name]
+        for name in check_list("extra_metrics", names, str, "names")
+    }
 
 
 def _positive_pairs(method: Method, engine: Engine, learned: TrainedEmbedding, split: Split) -> list[torch.Tensor]:
-    """Validation nodes in two fresh views, as unit rows."""
+    """Validation nodes in two views unseen in training, as unit rows."""
     seed, recipe, device_graph, fitted, z = learned
     nodes = torch.tensor(split.validation, device=z.device)
     return [unit_rows(rows) for rows in fresh_views(method, recipe, fitted.parameters, engine, device_graph, seed, nodes)]
@@ -86,10 +89,10 @@ def fresh_views(
     seed: int,
     nodes: torch.Tensor,
 ) -> list[torch.Tensor]:
-    """Rows of some nodes in two views that training never saw: what the geometry is measured on.
+    """Rows of some nodes in two views unseen in training, on which the geometry is measured.
 
-    As the objective sees them, where the method draws two views alike; else the embeddings of two views with CLNR's changes,
-    at the recipe's rates.
+    As the objective sees them if the method has symmetric views; else embeddings of two views with CLNR's augmentations at
+    the rates of the recipe.
     """
     model = method.build(recipe)
     if method.symmetric_views:

@@ -1,4 +1,4 @@
-"""Are two methods different? Tests on pairs of results of the same seeds and splits."""
+"""Significance tests on paired results, of the same seeds and splits."""
 
 from __future__ import annotations
 
@@ -8,32 +8,35 @@ import numpy as np
 
 
 def wilcoxon(differences: Sequence[float]) -> float:
-    """The two-sided p-value of Wilcoxon's signed-rank test (1945), exact also with ties.
+    """The two-sided p-value of Wilcoxon's signed-rank test (1945), exact also with ties and zeros.
 
-    Differences of zero are left out, as in the original; without any other, p is 1. Under the hypothesis each rank has either
-    sign with equal chance: the sums' law is counted out over all signs, rank by rank.
+    Differences of zero are left out, as in the original; if there is no other, p is 1. Under the null hypothesis each rank has
+    either sign with probability 1/2: the distribution of the rank sum is computed over all signs, one rank after another.
+
+    ``scipy.stats.wilcoxon`` is not used: with ties or zeros, which accuracies often have, its exact method is wrong (by up to
+    0.1 for 20 pairs or fewer), its normal approximation is off by up to 0.02, and a permutation test takes 2^20 samples.
     """
-    given = np.asarray(differences, dtype=np.float64)
-    # What two measured accuracies differ by is not exact in binary; equal ones must tie.
-    given = np.round(given, 9)
-    given = given[given != 0]
-    if not len(given):
+    values = np.asarray(differences, dtype=np.float64)
+    # The difference of two accuracies is not exact in binary; equal ones must tie.
+    values = np.round(values, 9)
+    values = values[values != 0]
+    if not len(values):
         return 1.0
-    # Equals share the mean of their ranks, which is a whole number when doubled.
-    _, place, equals = np.unique(np.abs(given), return_inverse=True, return_counts=True)
-    ranks = (2 * np.cumsum(equals) - equals + 1)[place]
+    # Ties share the mean of their ranks, which is an integer when doubled.
+    _, index, counts = np.unique(np.abs(values), return_inverse=True, return_counts=True)
+    ranks = (2 * np.cumsum(counts) - counts + 1)[index]
     total = int(ranks.sum())
-    law = np.zeros(total + 1)
-    law[0] = 1.0
+    probability = np.zeros(total + 1)
+    probability[0] = 1.0
     for rank in ranks:
-        law[rank:] = (law[rank:] + law[: total + 1 - rank]) / 2
-        law[:rank] /= 2
-    seen = int(ranks[given > 0].sum())
-    return float(min(1.0, 2 * law[: min(seen, total - seen) + 1].sum()))
+        probability[rank:] = (probability[rank:] + probability[: total + 1 - rank]) / 2
+        probability[:rank] /= 2
+    positive = int(ranks[values > 0].sum())
+    return float(min(1.0, 2 * probability[: min(positive, total - positive) + 1].sum()))
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """P-values corrected for their number by Holm's step-down method (1979), in the order given."""
+    """P-values corrected for multiple tests by Holm's step-down method (1979), in the order given."""
     order = np.argsort(values, kind="stable")
     corrected = [0.0] * len(values)
     largest = 0.0

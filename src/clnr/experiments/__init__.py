@@ -1,1 +1,1 @@
-"""Runs: one, many, cached, compared, searched."""
+"""Experiments: one run or many, cached, compared and searched."""

@@ -1,4 +1,4 @@
-"""Methods side by side, on the same seeds and splits, with a test of what differs."""
+"""Methods compared on the same seeds and splits, with significance tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clnr.experiments.results import Summary
 
 
 class Difference(NamedTuple):
-    """A method's strict accuracy less the first one's: the mean over seeds, and the p-values before and after correction."""
+    """Strict accuracy of a method minus that of the first: the mean over seeds, and p-values before and after correction."""
 
     mean: float
     p: float
@@ -20,18 +20,18 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Summaries of several methods; ``differences`` are of all but the first, from the first, in their order."""
+    """Summaries of several methods; ``differences`` of all others from the first, in the same order."""
 
     summaries: tuple[Summary, ...]
     differences: tuple[Difference, ...]
 
     @classmethod
     def of(cls, summaries: Sequence[Summary]) -> Comparison:
-        """Compare the first with each other one by Wilcoxon's signed-rank test, Holm-corrected for their number."""
+        """Compare each method with the first by Wilcoxon's signed-rank test, with Holm's correction for their number."""
         first, *others = ([run.strict for run in summary.runs] for summary in summaries)
-        apart = [[b - a for a, b in zip(first, other, strict=True)] for other in others]
-        p = [wilcoxon(each) for each in apart]
-        means = [sum(each) / len(each) for each in apart]
+        differences = [[b - a for a, b in zip(first, other, strict=True)] for other in others]
+        p = [wilcoxon(each) for each in differences]
+        means = [sum(each) / len(each) for each in differences]
         return cls(tuple(summaries), tuple(map(Difference, means, p, holm(p))))
 
     def to_dict(self) -> dict[str, Any]:

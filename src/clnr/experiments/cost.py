@@ -1,4 +1,4 @@
-"""What a training will take, from the sizes of graph and encoder alone: an order of magnitude, before anything is run."""
+"""Estimates of time and memory from the sizes of graph and encoder: an order of magnitude, before anything is run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clnr.engine import Engine
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 
-# Bytes and operations a second, and seconds that an epoch takes whatever its size: of no machine in particular.
+# Bytes and operations per second, and the fixed seconds of an epoch: typical values.
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
 _NUMBER = 4
 _EDGE = 80
@@ -17,7 +17,7 @@ _BASE = 6.5e8
 
 
 class Size(NamedTuple):
-    """Of a graph: its nodes, directed edges, features, and how many bytes the features take."""
+    """The size of a graph: nodes, directed edges, features, and bytes of the features."""
 
     nodes: int
     edges: int
@@ -26,14 +26,14 @@ class Size(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Seconds of a training, and bytes that it takes at most."""
+    """Seconds of a training, and its peak of memory in bytes."""
 
     seconds: float
     memory: float
 
 
 def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost:
-    """As if each number were moved and multiplied at a usual rate."""
+    """The cost of a training, with every number moved and multiplied at a typical rate."""
     bandwidth, speed, launch = _RATES[engine.device.type]
     views = max(2, len(method.views))
     width = max(recipe.hidden, recipe.dimension)
@@ -42,17 +42,17 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     inner = min(size.features, width) + width * (recipe.layers - 1)
     multiplied = 6 * views * (size.nodes * width * inner + sampled**2 * width)
     epochs = recipe.epochs if method.objective else 0
-    # Those that stop by themselves stop long before the last epoch.
+    # With early stopping a training ends long before the last epoch.
     epochs = min(epochs, 20 * recipe.patience) if recipe.patience else epochs
     rows = _NUMBER * size.nodes * 4 * views * recipe.layers * width
     return Cost(epochs * (moved / bandwidth + multiplied / speed + launch), _BASE + size.bytes + _EDGE * size.edges + rows)
 
 
 def evaluating(labelled: int, classes: int, width: int, steps: int, engine: Engine) -> float:
-    """Seconds that a linear probe of so many steps takes."""
+    """Seconds of a linear probe."""
     return 3 * steps * labelled * classes * width / _RATES[engine.device.type][1]
 
 
 def mapping(nodes: int, width: int, steps: int) -> float:
-    """Seconds that the neighbours of all nodes take, and a map of them in so many steps; on the CPU, whatever the engine."""
+    """Seconds of the nearest neighbours of all nodes and a 2D projection of them; on the CPU, whatever the engine."""
     return 2 * nodes**2 * width / _RATES["cpu"][1] + steps * nodes * _STEP

@@ -1,4 +1,4 @@
-"""Choosing a recipe by validation accuracy, with the test labels taken away."""
+"""Grid search: choosing a recipe by validation accuracy, with the test labels hidden."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from clnr import datasets
 from clnr.errors import DataError, RecipeError, TrainingError
 from clnr.experiments.results import Run, Summary
-from clnr.experiments.runner import Session
+from clnr.experiments.runner import Runner
 from clnr.graph import Graph, Split
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse
@@ -21,9 +21,9 @@ from clnr.methods.recipe import Recipe, parse
 
 @dataclass(frozen=True)
 class Trial:
-    """What was changed in a recipe, and the runs that were made with it, none if one of them failed.
+    """The changes to a recipe, and the runs made with it; none if one of them failed.
 
-    Their test nodes are validation nodes.
+    The test nodes of these runs are validation nodes.
     """
 
     changes: dict[str, Any]
@@ -39,14 +39,14 @@ class Trial:
         return ", ".join(f"{name}={value}" for name, value in self.changes.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``clnr search --json`` prints of each."""
-        told = {"changes": self.changes, "validation": self.validation, "failure": self.failure}
+        """What ``clnr search --json`` prints for each trial."""
+        facts = {"changes": self.changes, "validation": self.validation, "failure": self.failure}
         means = {name: Summary(self.runs).mean(name) if self.runs else None for name in ("epochs", "train_seconds")}
-        return {**told, **means, "recipe": self.recipe.to_dict()}
+        return {**facts, **means, "recipe": self.recipe.to_dict()}
 
 
 def grid(values: list[str]) -> list[dict[str, Any]]:
-    """All combinations of ``key=a,b,c`` words, as of ``--grid``."""
+    """All combinations of ``key=a,b,c`` values, as in ``--grid``."""
     if not values:
         raise RecipeError("--grid key=a,b,c says what to try; see: clnr recipe METHOD DATASET for the keys")
     axes = []
@@ -62,7 +62,7 @@ def grid(values: list[str]) -> list[dict[str, Any]]:
 
 
 def hide_test_labels(graph: Graph, seed: int) -> Graph:
-    """The graph with a seed's split, in which no test label can be read: validation nodes stand where test nodes stood."""
+    """The graph with the split of a seed and no test labels: validation nodes take the place of test nodes."""
     if graph.labels is None:
         raise DataError(f"{graph.name} has no labels to choose a recipe by")
     train, validation, _ = datasets.split_of(graph, seed)
@@ -72,13 +72,13 @@ def hide_test_labels(graph: Graph, seed: int) -> Graph:
     return dataclasses.replace(graph, labels=labels, split=Split(train, validation, validation))
 
 
-def try_all(session: Session, method: Method, graph: Graph, trials: list[Trial]) -> Iterator[Trial]:
-    """Every trial, each when it has been run on every seed."""
+def try_all(runner: Runner, method: Method, graph: Graph, trials: list[Trial]) -> Iterator[Trial]:
+    """Run every trial on every seed; each is yielded when it is finished."""
     for trial in trials:
         try:
             runs = [
-                session.run(method, hide_test_labels(graph, seed), seed, trial.recipe, str(trial))
-                for seed in range(session.seeds)
+                runner.run(method, hide_test_labels(graph, seed), seed, trial.recipe, str(trial))
+                for seed in range(runner.seeds)
             ]
             yield dataclasses.replace(trial, runs=tuple(runs))
         except TrainingError as error:
@@ -86,5 +86,5 @@ def try_all(session: Session, method: Method, graph: Graph, trials: list[Trial])
 
 
 def best_first(found: list[Trial]) -> list[Trial]:
-    """By mean validation accuracy, equals as they came, those that failed last."""
+    """Sorted by mean validation accuracy, ties in their order, failed trials last."""
     return sorted(found, key=lambda trial: -trial.validation["mean"] if trial.validation else 1.0)

@@ -1,4 +1,4 @@
-"""What a run leaves behind, and what several say together."""
+"""The result of one run, and the summary of several."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from clnr.errors import ClnrError
-from clnr.support.arguments import known, several
+from clnr.support.arguments import check_choice, check_list
 
 
 @dataclass(frozen=True)
 class Run:
     """One training and its evaluation. Accuracies in percent; ``paper`` is the authors' optimistic rule.
 
-    ``epochs`` is how many were trained, which early stopping may make fewer than the recipe's; ``epoch_ms`` is None where
-    there were none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` counts everything but the
-    loading of data. ``parallel_seeds`` is how many were trained side by side: times are then this one's share, and the peak of
-    memory is that of all. ``extra_metrics`` holds what was measured beside the usual, by name.
+    ``epochs`` counts the epochs trained, fewer than in the recipe after early stopping; ``epoch_ms`` is None if there were
+    none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` includes everything but loading data.
+    ``parallel_seeds`` is how many seeds were trained in parallel: times are then the share of this one, and the peak of memory
+    is that of all. ``extra_metrics`` holds metrics besides the usual ones, by name.
     """
 
     method: str
@@ -53,19 +53,19 @@ _NUMBERS = tuple(each.name for each in fields(Run) if each.type in ("int", "floa
 
 @dataclass(frozen=True)
 class Summary:
-    """Several runs that differ in their seed alone.
+    """Several runs that differ only in their seed.
 
     Accuracies are lists by seed with mean and population standard deviation; ``epoch_ms`` is the median, the peak of memory
-    the largest, and all else the mean over seeds.
+    the maximum, and all else the mean over seeds.
     """
 
     runs: tuple[Run, ...]
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Summary:
-        made = several("runs", runs, Run, "a Run each")
+        made = check_list("runs", runs, Run, "a Run")
         if not made:
-            raise ClnrError("runs must be one or more, and there is none")
+            raise ClnrError("runs must hold at least one run, and is empty")
         return cls(tuple(sorted(made, key=lambda run: run.seed)))
 
     def mean(self, measure: str) -> float:
@@ -76,12 +76,12 @@ class Summary:
         return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "runs": values}
 
     def _values(self, kind: str, name: str, choices: tuple[str, ...]) -> list[float]:
-        return [getattr(run, known(kind, name, choices)) for run in self.runs]
+        return [getattr(run, check_choice(kind, name, choices)) for run in self.runs]
 
     @property
     def epoch_ms(self) -> float | None:
-        known = [run.epoch_ms for run in self.runs if run.epoch_ms is not None]
-        return statistics.median(known) if known else None
+        times = [run.epoch_ms for run in self.runs if run.epoch_ms is not None]
+        return statistics.median(times) if times else None
 
     @property
     def peak_memory_bytes(self) -> int:
@@ -90,15 +90,14 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """What ``clnr run --json`` prints."""
         first = self.runs[0]
-        told = {
+        facts = {
             "method": first.method,
             "dataset": first.dataset,
             "seeds": len(self.runs),
             "strict": self.accuracy("strict"),
             "paper": self.accuracy("paper"),
             **{
-                measure: self.mean(measure)
-                for measure in ("alignment", "uniformity", "effective_rank", "epochs", "train_seconds")
+                metric: self.mean(metric) for metric in ("alignment", "uniformity", "effective_rank", "epochs", "train_seconds")
             },
             "epoch_ms": self.epoch_ms,
             "parallel_seeds": max(run.parallel_seeds for run in self.runs),
@@ -109,11 +108,11 @@ class Summary:
             "recipe": first.recipe,
             "versions": first.versions,
         }
-        return dict(without_nan(told))
+        return dict(without_nan(facts))
 
 
 def without_nan(value: Any) -> Any:
-    """For JSON, which has neither NaN nor infinity: None in their place."""
+    """For JSON, which has neither NaN nor infinity: None instead."""
     if isinstance(value, dict):
         return {name: without_nan(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""run(): the whole line, from a name to a result. Read this first.
+"""run(): the whole pipeline, from the name of a data set to a result. Read this first.
 
 load -> Graph -> views -> encoder -> postprocess -> objective -> fit -> embed -> evaluate -> Run
 """
@@ -17,7 +17,7 @@ from clnr import datasets, methods
 from clnr.engine import DeviceGraph, Engine, View, choose
 from clnr.errors import DataError, MethodError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import Task, predictions, probes
-from clnr.evaluation.metrics import Measures, TrainedEmbedding, find_measures, geometry_metrics
+from clnr.evaluation.metrics import ExtraMetrics, TrainedEmbedding, find_extra_metrics, geometry_metrics
 from clnr.experiments.results import Run
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -27,12 +27,14 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext, Supervision
 from clnr.support import environment, memory
-from clnr.support.arguments import of_kind, several, whole
+from clnr.support.arguments import check_int, check_list, check_type
+from clnr.support.deprecation import renamed_arguments
 from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all
 
 LARGEST_SEED = 2**63 - 1
 
 
+@renamed_arguments(watch="progress", measures="extra_metrics")
 def run(
     method: Method | str = methods.CLNR,
     dataset: Graph | str = "toy",
@@ -43,9 +45,9 @@ def run(
     precision: str = "auto",
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
-    measures: Iterable[str] = (),
+    extra_metrics: Iterable[str] = (),
 ) -> Run:
-    """Train a method on a data set and evaluate what it learned.
+    """Train a method on a data set and evaluate its embedding.
 
     >>> from clnr import recipe_for, run
     >>> quick = recipe_for("CLNR", "toy").but(epochs=3, hidden=32, dimension=32, probe_steps=50)
@@ -57,18 +59,19 @@ def run(
         method: A method, or its name.
         dataset: A data set's name, or a graph with labels.
         seed: Decides everything random: split, initial weights, views, sampled nodes.
-        recipe: All numbers; those shipped for this method and data set where not given, else for this method and any graph.
+        recipe: All hyper-parameters; if not given, the preset for this method and data set, or for this method on any graph.
         device: ``auto``, ``cpu`` or ``cuda``.
         precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
         data_root: Folder with raw data, looked into first.
-        watch: Told the number of epochs done and the latest loss known, now and then.
-        measures: What to measure beside the usual, kept in ``Run.extra_metrics``: ``clusters``, ``points``, ``time``.
+        progress: Called now and then with the number of epochs done and the latest known loss.
+        extra_metrics: Metrics to compute besides the usual ones, for ``Run.extra_metrics``: ``clusters``, ``points``, ``time``.
     """
     where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root}
-    (made,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, measures=measures, **where)
+    (made,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, extra_metrics=extra_metrics, **where)
     return made
 
 
+@renamed_arguments(watch="progress", measures="extra_metrics", together="parallel_seeds")
 def runs(
     method: Method | str = methods.CLNR,
     dataset: Graph | str = "toy",
@@ -79,57 +82,58 @@ def runs(
     precision: str = "auto",
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
-    measures: Iterable[str] = (),
+    extra_metrics: Iterable[str] = (),
     parallel_seeds: int | None = None,
 ) -> Iterator[Run]:
-    """``run`` for many seeds, each the run that it would be alone; on a GPU they are trained side by side.
+    """``run`` for many seeds, each with the result that it has alone; on a GPU they are trained in parallel.
 
     >>> from clnr import Recipe, runs
     >>> [run.seed for run in runs("Raw", "toy", range(3), recipe=Recipe(probe_steps=10))]
     [0, 1, 2]
 
-    The arguments are those of ``run``, and ``together``: how many are trained side by side at most, if fewer than the device
-    would have; with 1, times are those of one alone. No seed may come twice. What is returned is an iterator: runs come in the
-    order of seeds as they end, and an error of one is raised after the others of its group have come.
+    The arguments are those of ``run``, and ``parallel_seeds``: how many seeds are trained in parallel at most, if fewer than
+    the device allows; with 1, times are those of a single training. Seeds must be distinct. Returns an iterator: runs come in
+    the order of seeds as they finish, and an error of one is raised after the other runs of its group.
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
     if graph.labels is None:
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
-    engine, wanted, more = choose(device, precision), _seeds(seeds), find_measures(measures)
-    most = engine.parallel_seeds if parallel_seeds is None else max(1, whole("together", parallel_seeds))
+    engine, wanted, metrics = choose(device, precision), _seeds(seeds), find_extra_metrics(extra_metrics)
+    most = engine.parallel_seeds if parallel_seeds is None else max(1, check_int("parallel_seeds", parallel_seeds))
     count = min(most, engine.parallel_seeds)
     groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
-    return (run for group in groups for run in _as_memory_allows(method, graph, group, recipe, engine, progress, more))
+    return (run for group in groups for run in _within_memory(method, graph, group, recipe, engine, progress, metrics))
 
 
-def _as_memory_allows(
+def _within_memory(
     method: Method,
     graph: Graph,
     seeds: list[int],
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
-    more: Measures,
+    extra_metrics: ExtraMetrics,
 ) -> Iterator[Run]:
-    """Runs of some seeds side by side; where memory is too short for all, of one half and then the other."""
+    """Runs of some seeds in parallel; if memory is too small for all of them, one half after the other."""
     made: list[Run | TrainingError] = []
     try:
         with memory.enough_memory():
-            made = _runs(method, graph, seeds, recipe, engine, progress, more)
+            made = _runs(method, graph, seeds, recipe, engine, progress, extra_metrics)
     except OutOfMemory:
         if len(seeds) == 1:
             raise
     if not made:
         half = len(seeds) // 2
         for part in (seeds[:half], seeds[half:]):
-            yield from _as_memory_allows(method, graph, part, recipe, engine, progress, more)
+            yield from _within_memory(method, graph, part, recipe, engine, progress, extra_metrics)
     yield from (each for each in made if isinstance(each, Run))
     for each in made:
         if isinstance(each, TrainingError):
             raise each
 
 
+@renamed_arguments(watch="progress")
 def embed(
     method: Method | str = methods.CLNR,
     dataset: Graph | str = "toy",
@@ -148,8 +152,8 @@ def embed(
     >>> embed("CLNR", graph, recipe=recipe_for("CLNR", "toy").but(epochs=3, hidden=32, dimension=16)).shape
     (2400, 16)
 
-    No labels are needed, nor looked at, but by a method that is taught by them; its embedding is its logits. The arguments are
-    those of ``run``, which evaluates the same embedding.
+    No labels are needed or read, except by a supervised method, whose embedding is its logits. The arguments are those of
+    ``run``, which evaluates the same embedding.
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
     return learn(method, graph, seed, recipe, choose(device, precision), progress).z.cpu().numpy()
@@ -164,7 +168,7 @@ def learn(
     progress: ProgressCallback | None = None,
     checkpoint: CheckpointCallback | None = None,
 ) -> TrainedEmbedding:
-    """Train a method on a graph: parameters, and the embedding that they give. A keeper lets it go on after a stop."""
+    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed."""
     with memory.enough_memory():
         (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint)
     if isinstance(learned, TrainingError):
@@ -183,11 +187,11 @@ def _resolve(
         recipe = preset(method, graph.dataset).recipe
     if not isinstance(recipe, Recipe):
         raise RecipeError(f"a recipe is a Recipe, not a {type(recipe).__name__}; vary one with recipe_for(...).but(...)")
-    return method, graph, recipe
+    return method, graph, recipe.of_method(method)
 
 
 def method_of(method: Method | str) -> Method:
-    """A method, or that of a name."""
+    """The method itself, or the one of this name."""
     found = methods.find(method) if isinstance(method, str) else method
     if not isinstance(found, Method):
         raise MethodError(f"a method is a Method or a name, not a {type(method).__name__}; it comes before the data set")
@@ -195,14 +199,14 @@ def method_of(method: Method | str) -> Method:
 
 
 def _seeds(seeds: Iterable[int]) -> list[int]:
-    wanted = [check_seed(seed) for seed in several("seeds", seeds, object, "such as range(20)")]
+    wanted = [check_seed(seed) for seed in check_list("seeds", seeds, object, "a seed, as in range(20)")]
     if len(set(wanted)) < len(wanted):
-        raise RecipeError(f"seed {max(wanted, key=wanted.count)} is there twice, and would be the same run")
+        raise RecipeError(f"seed {max(wanted, key=wanted.count)} is given twice, and would be the same run")
     return wanted
 
 
 def check_seed(seed: object) -> int:
-    """A seed, if it is one."""
+    """The seed, if it is valid."""
     number = int(seed) if isinstance(seed, numbers.Integral) else -1
     if not 0 <= number <= LARGEST_SEED:
         raise RecipeError(f"a seed must be a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
@@ -218,19 +222,19 @@ def _learn(
     progress: ProgressCallback | None,
     checkpoint: CheckpointCallback | None = None,
 ) -> list[TrainedEmbedding | TrainingError]:
-    """The part of runs that sees no label but those of a lesson, because no other is there to be seen."""
-    of_kind("watch", progress, Callable | None, "a function of the epochs done and the loss, or None")
-    taught: dict[Recipe, dict[int, Supervision | None]] = {}
+    """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
+    check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
+    by_recipe: dict[Recipe, dict[int, Supervision | None]] = {}
     for seed in seeds:
         supervision, own = None, recipe
         if method.supervised:
             supervision, classes = supervision_of(graph, seed, engine.device)
             own = recipe.but(dimension=classes)
-        taught.setdefault(own, {})[seed] = supervision
+        by_recipe.setdefault(own, {})[seed] = supervision
     seen = graph.without_labels()
     device_graph = engine.to_device(seen)
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
-    for own, supervisions in taught.items():
+    for own, supervisions in by_recipe.items():
         model = method.build(own)
         noise = own.edge_noise
         training_graphs = {
@@ -257,17 +261,17 @@ def _embedded(
 
 
 def supervision_of(graph: Graph, seed: int, device: torch.device) -> tuple[Supervision, int]:
-    """What a supervised method may know, of training and validation nodes alone, and the number of classes in it.
+    """The labels that a supervised method may see, of training and validation nodes only, and the number of classes.
 
-    Classes are counted up to the largest of a training node; validation nodes of classes beyond can teach nothing.
+    Classes are counted up to the largest label of a training node; validation nodes of larger labels are left out.
     """
     if graph.labels is None:
-        raise DataError(f"{graph.name} has no labels, and a supervised method is taught by them")
+        raise DataError(f"{graph.name} has no labels, which a supervised method needs")
     split = datasets.split_of(graph, seed)
     classes = int(graph.labels[split.train].max()) + 1
     validation = split.validation[graph.labels[split.validation] < classes]
     if not len(validation):
-        raise DataError(f"{graph.name} has no validation node of a class that is among the training nodes")
+        raise DataError(f"{graph.name} has no validation node of a class that a training node has")
     arrays = (split.train, graph.labels[split.train], validation, graph.labels[validation])
     return Supervision(*(torch.tensor(array, device=device) for array in arrays)), classes
 
@@ -279,57 +283,59 @@ def _runs(
     recipe: Recipe,
     engine: Engine,
     progress: ProgressCallback | None,
-    more: Measures,
+    extra_metrics: ExtraMetrics,
 ) -> list[Run | TrainingError]:
+    """Train, evaluate, and put the results together; a seed that failed has its error in place of a run."""
     assert graph.labels is not None
     began = time.perf_counter()
     splits = {seed: datasets.split_of(graph, seed) for seed in seeds}
     meter = memory.MemoryMeter(engine.device)
-    learned = _learn(method, graph, seeds, recipe, engine, progress)
+    results = _learn(method, graph, seeds, recipe, engine, progress)
     labels = torch.tensor(graph.labels, device=engine.device)
-    good = [own for own in learned if isinstance(own, TrainedEmbedding)]
+    trained = [each for each in results if isinstance(each, TrainedEmbedding)]
     if method.supervised:
-        measured = [predictions(own.z, labels, splits[own.seed]) for own in good]
+        accuracies = [predictions(each.z, labels, splits[each.seed]) for each in trained]
     else:
         rate, decay = recipe.probe_learning_rate, recipe.probe_weight_decay
-        measured = probes([Task(own.z, splits[own.seed], rate, decay) for own in good], labels, recipe.probe_steps)
-    shapes = [geometry_metrics(method, engine.float32, own, splits[own.seed]) for own in good]
-    further = [
-        {name: measure(method, engine.float32, own, splits[own.seed], labels) for name, measure in more.items()} for own in good
+        accuracies = probes([Task(each.z, splits[each.seed], rate, decay) for each in trained], labels, recipe.probe_steps)
+    geometry = [geometry_metrics(method, engine.float32, each, splits[each.seed]) for each in trained]
+    extra = [
+        {name: metric(method, engine.float32, each, splits[each.seed], labels) for name, metric in extra_metrics.items()}
+        for each in trained
     ]
     peak, seconds = meter.peak(), (time.perf_counter() - began) / len(seeds)
     made = {
-        own.seed: Run(
+        each.seed: Run(
             method=method.name,
             dataset=graph.name,
-            seed=own.seed,
+            seed=each.seed,
             strict=accuracy.strict,
             paper=accuracy.paper,
             validation=accuracy.validation,
-            **form,
-            epochs=len(own.fitted.losses),
-            train_seconds=own.fitted.seconds,
-            epoch_ms=own.fitted.epoch_ms,
-            parallel_seeds=own.fitted.parallel_seeds,
+            **shape,
+            epochs=len(each.fitted.losses),
+            train_seconds=each.fitted.seconds,
+            epoch_ms=each.fitted.epoch_ms,
+            parallel_seeds=each.fitted.parallel_seeds,
             peak_memory_bytes=peak,
             device=engine.device.type,
             engine=engine.name,
             precision=engine.precision,
             content=graph.digest,
-            recipe=own.recipe.to_dict(),
+            recipe=each.recipe.to_dict(),
             versions=environment.versions(),
             machine=environment.describe(engine.device),
             seconds=seconds,
-            extra_metrics=other,
+            extra_metrics=more,
         )
-        for own, accuracy, form, other in zip(good, measured, shapes, further, strict=True)
+        for each, accuracy, shape, more in zip(trained, accuracies, geometry, extra, strict=True)
     }
-    return [made[own.seed] if isinstance(own, TrainedEmbedding) else own for own in learned]
+    return [made[each.seed] if isinstance(each, TrainedEmbedding) else each for each in results]
 
 
 def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
-    """The shipped recipe for a method on a data set: what ``run`` takes where it is given none. Vary it with ``but``.
+    """The preset recipe for a method on a data set, which ``run`` uses by default. Vary it with ``but``.
 
-    For a graph of one's own, whatever its name, it is the method's for any graph.
+    For your own graph, whatever its name, it is the preset of the method for any graph.
     """
     return preset(method_of(method), dataset.dataset if isinstance(dataset, Graph) else datasets.find(dataset).name).recipe

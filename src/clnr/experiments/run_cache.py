@@ -1,4 +1,4 @@
-"""The record of runs: one SQLite file, one row per run, safe with several writers and after a kill at any moment."""
+"""The run cache: one SQLite file, one row per run, safe with several writers and if a writer is killed at any time."""
 
 from __future__ import annotations
 
@@ -12,49 +12,51 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clnr.datasets.catalog import OLD_NAMES
-from clnr.engine import Engine
 from clnr.errors import RunCacheError
 from clnr.experiments.results import Run
-from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.support import code_digest, environment
-from clnr.support.humanize import shortened
+from clnr.support.humanize import shorten
 from clnr.support.paths import state_folder
 
-# Columns keep the names that they were made with, also where a field has a better one by now.
-_NAMED = {"parallel_seeds": "together", "extra_metrics": "more"}
-_COLUMNS = {field.name: _NAMED.get(field.name, field.name) for field in dataclasses.fields(Run)}
+if TYPE_CHECKING:
+    from clnr.engine import Engine
+    from clnr.graph import Graph
+
+# Columns keep their first names, also where the field of a run has a new one.
+_COLUMN_NAMES = {"parallel_seeds": "together", "extra_metrics": "more"}
+_COLUMNS = {field.name: _COLUMN_NAMES.get(field.name, field.name) for field in dataclasses.fields(Run)}
 _FIELDS = tuple(_COLUMNS.values())
 _DOCUMENTS = ("recipe", "versions", "more")
 _OPTIONAL = ("epoch_ms",)
-# Data sets by today's name, whatever they were called when a run was made.
+# Data sets by their present name, whatever it was when a run was made.
 _RENAMED = {
     "dataset": "CASE dataset " + " ".join(f"WHEN '{old}' THEN '{new}'" for old, new in OLD_NAMES.items()) + " ELSE dataset END"
 }
 _TEXTS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
 _WHOLE = ("seed", "epochs", "together", "peak_memory_bytes")
 _LARGEST = sys.float_info.max
-# Of a number the least and the largest that it can be; all others are finite and not negative.
+# Smallest and largest valid values; those of all other numbers are finite and not negative.
 _BOUNDS = {"alignment": (0, math.inf), "effective_rank": (0, math.inf), "uniformity": (-math.inf, _LARGEST)}
 _LEVELS = 8
 _RESERVE = 1 << 16
 
-# Columns that came with a form of the record, and what they are in rows of before.
+# The column that a version of the file format added, and its value in older rows.
 _ADDED = {
-    # Form 1 had no early stopping, so that all epochs of the recipe were trained, or none.
+    # Version 1 had no early stopping: all epochs of the recipe were trained, or none.
     2: ("epochs", "CASE WHEN epoch_ms IS NULL OR NOT json_valid(recipe) THEN 0 ELSE json_extract(recipe, '$.epochs') END"),
     3: ("together", "1"),  # Every run was trained alone.
-    4: ("more", "'{}'"),  # Nothing was measured beside the usual.
+    4: ("more", "'{}'"),  # There were no extra metrics.
 }
-_FORM = max(_ADDED)
+_FORMAT = max(_ADDED)
 
 
 def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Engine) -> str:
-    """What makes two runs the same run: data, method, recipe, seed, engine, precision, code, torch and hardware."""
+    """The key of a run: a digest of data, method, recipe, seed, engine, precision, code, torch and hardware."""
     parts = {
         "content": graph.digest,
         "method": method.parts(),
@@ -69,17 +71,17 @@ def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Eng
 
 
 class RunCache:
-    """The runs made before. Reading changes nothing, and what is no record is left as it is.
+    """The runs made so far. Reading changes nothing, and a file that is no run cache is never changed.
 
     Args:
-        path: The file; where the system keeps such things, or under CLNR_HOME, if not given.
+        path: The file; by default in the user's state folder, or in CLNR_HOME.
     """
 
     def __init__(self, path: Path | None = None):
         self.path = path or state_folder() / "runs.sqlite"
 
     def prepare(self) -> None:
-        """Make sure now, before hours of work, that runs can be written: by writing, and taking it back."""
+        """Make sure before hours of training that runs can be written: by writing something and deleting it."""
         with self._writing() as base:
             (found,) = base.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
@@ -89,16 +91,16 @@ class RunCache:
         with self._writing() as base:
             base.execute("DELETE FROM reserve")
 
-    def add(self, key: str, run: Run, again: bool = False) -> None:
-        """Write one run, whole or not at all.
+    def add(self, key: str, run: Run, rerun: bool = False) -> None:
+        """Write one run atomically.
 
-        Where another process has written the same run in the meantime, with all that was measured of this one, that row
-        stands for both, unless it was to be run ``again``.
+        If another process has written the same run in the meantime, with all extra metrics of this one, nothing is written,
+        except with ``rerun``.
         """
         with self._writing() as base:
             row = _row(run)
-            _run(row)  # What could not be read is not written.
-            others = [] if again else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
+            _run(row)  # Fail before writing what could not be read back.
+            others = [] if rerun else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
             if any(run.extra_metrics.keys() <= _document("more", more).keys() for (more,) in others):
                 return
             made = datetime.now(UTC).isoformat(timespec="seconds")
@@ -113,7 +115,7 @@ class RunCache:
     def runs(
         self, method: str | None = None, dataset: str | None = None, device: str | None = None, last: int | None = None
     ) -> list[tuple[str, Run]]:
-        """Runs with the time that each was made, oldest first, filtered by what is given, in any case."""
+        """Runs with the time when each was made, oldest first, filtered by the arguments; case does not matter."""
         wanted = {"method": method, "dataset": dataset, "device": device}
         given = {name: value for name, value in wanted.items() if value is not None}
         where = " AND ".join(f"{_RENAMED.get(name, name)} = ? COLLATE NOCASE" for name in given)
@@ -126,79 +128,79 @@ class RunCache:
             if not self.path.exists():
                 return []
             with closing(self._connect()) as base:
-                # All is read of one state, whatever another process writes meanwhile.
+                # One consistent state, whatever another process writes meanwhile.
                 base.execute("BEGIN")
-                # A kill between the making of the file and that of its table leaves a record without runs.
-                if not (form := _form(base)):
+                # A process killed between creating the file and its table leaves a file without runs.
+                if not (version := _format(base)):
                     return []
-                before = {name: value for number, (name, value) in _ADDED.items() if number > form}
+                before = {name: value for number, (name, value) in _ADDED.items() if number > version}
                 names = ", ".join(f"{before[name]} AS {name}" if name in before else name for name in _FIELDS)
                 rows = base.execute(f"SELECT made, {names} FROM runs {clauses}", values).fetchall()
             return [(_text("made", made), _run(row)) for made, *row in rows]
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction on a record of today's form. Where it fails, the file is as before, and not there if it was not."""
+        """A transaction on a file of the present format. If it fails, the file is as before, or removed if it was new."""
         with self._errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             fresh = not self.path.exists()
             try:
                 with closing(self._connect()) as base, base:
                     base.execute("BEGIN IMMEDIATE")
-                    _update(base, _form(base))
+                    _update(base, _format(base))
                     yield base
             except BaseException:
-                # Without a byte in it, it is nobody else's either.
+                # An empty file belongs to nobody else.
                 if fresh and self.path.is_file() and not self.path.stat().st_size:
                     self.path.unlink()
                 raise
 
     def _connect(self) -> sqlite3.Connection:
-        # SQLite's rollback journal, not its write-ahead log: the latter needs shared memory, which network homes lack.
+        # SQLite's rollback journal, not its write-ahead log: that needs shared memory, which network file systems lack.
         return sqlite3.connect(self.path, timeout=60)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Whatever goes wrong with the file, in one line."""
+        """Turn any error of the file into a RunCacheError of one line."""
         try:
             yield
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            said = f"cannot be used: {' '.join(reason.split())}; CLNR_HOME names another place for it"
-            raise RunCacheError(f"the record of runs, {self.path}, {said}") from None
+            problem = f"cannot be used: {' '.join(reason.split())}; set CLNR_HOME to another folder"
+            raise RunCacheError(f"the run cache, {self.path}, {problem}") from None
 
 
-def _form(base: sqlite3.Connection) -> int:
-    """The version of the record's form, 0 before it has any; an error where the file is something else."""
+def _format(base: sqlite3.Connection) -> int:
+    """The version of the file format, 0 for an empty file; an error if the file is something else."""
     version = int(base.execute("PRAGMA user_version").fetchone()[0])
-    if version > _FORM:
-        raise sqlite3.DatabaseError(f"it was written by a newer clnr (form {version}; this one knows {_FORM})")
+    if version > _FORMAT:
+        raise sqlite3.DatabaseError(f"it was written by a newer clnr (format {version}; this version reads up to {_FORMAT})")
     kinds = dict(base.execute("SELECT name, type FROM sqlite_master").fetchall())
     if not version and not kinds:
         return 0
     later = {name for number, (name, _) in _ADDED.items() if number > version}
     columns = {row[1] for row in base.execute("PRAGMA table_info(runs)")}
     if version < 1 or kinds.get("runs") != "table" or columns != {"id", "key", "made", *_FIELDS} - later:
-        raise sqlite3.DatabaseError("it is a database, but not one of runs")
+        raise sqlite3.DatabaseError("it is a database, but not a run cache")
     return version
 
 
-def _update(base: sqlite3.Connection, form: int) -> None:
-    """Give a file today's form: afresh, or from an older one."""
-    if form == _FORM:
+def _update(base: sqlite3.Connection, version: int) -> None:
+    """Bring a file to the present format: a new one, or one of an older format."""
+    if version == _FORMAT:
         return
-    if not form:
+    if not version:
         base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(_FIELDS)})")
     for number, (name, value) in _ADDED.items():
-        if 0 < form < number:
+        if 0 < version < number:
             base.execute(f"ALTER TABLE runs ADD COLUMN {name}")
             base.execute(f"UPDATE runs SET {name} = {value}")
     base.execute("CREATE INDEX IF NOT EXISTS runs_key ON runs (key)")
-    base.execute(f"PRAGMA user_version = {_FORM}")
+    base.execute(f"PRAGMA user_version = {_FORMAT}")
 
 
 def _row(run: Run) -> list[Any]:
-    """A run as it is kept: SQLite has no NaN, and NULL stands for it."""
+    """A run as a row; NaN becomes NULL, since SQLite has no NaN."""
     values = {_COLUMNS[name]: value for name, value in dataclasses.asdict(run).items()}
     values |= {name: json.dumps(values[name]) for name in _DOCUMENTS}
     return [None if isinstance(value, float) and math.isnan(value) else value for value in values.values()]
@@ -209,9 +211,10 @@ def _run(row: list[Any]) -> Run:
 
 
 def _value(name: str, value: Any) -> Any:
-    """What a column holds, if it can be that."""
+    """The value of a column, if it is valid."""
     if name in _DOCUMENTS:
-        return _document(name, value)
+        found = _document(name, value)
+        return with_current_keys(found) if name == "recipe" else found
     if name in _TEXTS:
         return OLD_NAMES.get(_text(name, value), value) if name == "dataset" else _text(name, value)
     if value is None and name not in _WHOLE:
@@ -229,7 +232,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _document(name: str, value: Any) -> dict[str, Any]:
-    """A dictionary that is kept as JSON, nested no deeper than any of ours."""
+    """A dictionary stored as JSON, with a limit on its depth."""
     try:
         found = json.loads(_text(name, value))
     except (ValueError, RecursionError):
@@ -242,7 +245,7 @@ def _document(name: str, value: Any) -> dict[str, Any]:
 
 
 def _depth(value: Any, most: int = _LEVELS) -> int:
-    """How deep lists and dictionaries are nested, counted to one more than ``most``."""
+    """How deep lists and dictionaries are nested, counted up to ``most`` + 1."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     if inner is None or most < 0:
         return 0
@@ -250,4 +253,4 @@ def _depth(value: Any, most: int = _LEVELS) -> int:
 
 
 def _wrong(name: str, value: Any) -> ValueError:
-    return ValueError(f"a run has {shortened(repr(value), 60)} for its {name}")
+    return ValueError(f"a run has {shorten(repr(value), 60)} for its {name}")

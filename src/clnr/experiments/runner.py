@@ -1,4 +1,4 @@
-"""Runs of many seeds: from the run cache where it has them, else made now and kept there."""
+"""Runs of many seeds: from the run cache if they are there, else made now and added to it."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ from clnr.support.progress import Bar
 
 
 @dataclass(frozen=True, eq=False)
-class Session:
-    """How runs are made: how many seeds, on what, kept where.
+class Runner:
+    """Makes runs of several seeds on an engine, with a run cache.
 
     Attributes:
-        seeds: Seeds 0, 1, 2 ..., this many.
+        seeds: How many seeds: 0, 1, 2 ...
         engine: Where to compute.
-        record: Where runs are kept and looked up.
-        again: Run even what the record holds already.
-        bar: Shows how far it is.
+        run_cache: Where runs are kept and looked up.
+        rerun: Make runs again that are in the run cache.
+        bar: Shows progress.
     """
 
     seeds: int
     engine: Engine
     run_cache: RunCache
-    again: bool
+    rerun: bool
     bar: Bar
 
     def runs(self, method: Method, graph: Graph, recipe: Recipe) -> tuple[Summary, RunCacheError | None]:
-        """Runs of all seeds: from the record where it has them, else made now and recorded.
+        """Runs of all seeds: from the run cache if they are there, else made now and added to it.
 
-        A run that cannot be recorded is still a run: it is returned with the rest, and the reason beside them.
+        A run that cannot be added is returned all the same, together with the error.
         """
         keys = {seed: run_key(graph, method, recipe, seed, self.engine) for seed in range(self.seeds)}
-        made = {seed: found for seed, key in keys.items() if not self.again and (found := self.run_cache.find(key))}
+        made = {seed: found for seed, key in keys.items() if not self.rerun and (found := self.run_cache.find(key))}
         if made:
-            said = f"{method.name}: {len(made)} of {self.seeds} from the record ({self.run_cache.path}); --rerun runs them anew"
-            self.bar.remark(said)
+            cached = f"{len(made)} of {self.seeds} from the run cache ({self.run_cache.path})"
+            self.bar.remark(f"{method.name}: {cached}; --rerun makes them again")
         missing = [seed for seed in keys if seed not in made]
         failure: RunCacheError | None = None
         for begin in range(0, len(missing), self.engine.parallel_seeds):
-            for run in self._now(method, graph, missing[begin : begin + self.engine.parallel_seeds], recipe):
+            for run in self._make(method, graph, missing[begin : begin + self.engine.parallel_seeds], recipe):
                 made[run.seed] = run
                 try:
-                    self.run_cache.add(keys[run.seed], run, self.again)
+                    self.run_cache.add(keys[run.seed], run, self.rerun)
                 except RunCacheError as error:
                     failure = error
         return Summary.of(list(made.values())), failure
 
     def run(self, method: Method, graph: Graph, seed: int, recipe: Recipe, remark: str = "") -> Run:
-        """One run, shown while it lasts and kept nowhere."""
-        (made,) = self._now(method, graph, [seed], recipe, remark)
+        """One run with a progress bar, not added to the run cache."""
+        (made,) = self._make(method, graph, [seed], recipe, remark)
         return made
 
-    def _now(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, remark: str = "") -> Iterator[Run]:
-        """Runs made now, side by side as far as the engine has them."""
+    def _make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, remark: str = "") -> Iterator[Run]:
+        """Make runs now, in parallel as far as the engine allows."""
         epochs = recipe.epochs if method.objective else 0
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
         what = [f"{method.name} on {graph.name}", *([remark] if remark else []), which]
@@ -77,14 +77,14 @@ class Session:
 
 @contextmanager
 def first_use(engine: Engine, bar: Bar) -> Iterator[None]:
-    """Say so where an engine is used for the first time and compiles; a mark that it was is left, if it can be."""
+    """Show a message if the engine compiles on its first use; a marker file notes that it has."""
     facts = (engine.name, engine.precision, environment.describe(engine.device), *environment.versions().values())
-    mark = cache_folder() / "compiled" / hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
-    first = engine.compiles and not mark.exists()
+    marker = cache_folder() / "compiled" / hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+    first = engine.compiles and not marker.exists()
     if first:
         bar.remark("compiling for this machine; it takes up to a minute, once")
     yield
     if first:
         with contextlib.suppress(OSError):
-            mark.parent.mkdir(parents=True, exist_ok=True)
-            mark.touch()
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()

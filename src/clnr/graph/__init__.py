@@ -1,4 +1,4 @@
-"""A graph: immutable, its edges by source and by target, checked as it is made."""
+"""Graphs: immutable, checked when they are made."""
 
 from __future__ import annotations
 

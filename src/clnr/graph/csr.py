@@ -1,4 +1,4 @@
-"""Edges grouped by one of their ends, and the way from one grouping to the other."""
+"""Edges in CSR form, by source or by target."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class CSR(NamedTuple):
-    """Edges grouped by one end: those of node ``i`` are ``indices[indptr[i] : indptr[i + 1]]``, sorted; weights may be None."""
+    """Edges by one end: the neighbours of node ``i`` are ``indices[indptr[i] : indptr[i + 1]]``, sorted; weight may be None."""
 
     indptr: Array
     indices: Array
     weight: Array | None
 
 
-def compress(row: Array, column: Array, weight: Array | None, count: int) -> CSR:
-    """Group edges by their row end, sorted; duplicates become one, weights added, and weight 0 is no edge."""
+def to_csr(row: Array, column: Array, weight: Array | None, count: int) -> CSR:
+    """Edges by their row end, sorted; duplicates become one, weights added; weight 0 is no edge."""
     values = np.ones(len(row), np.float32) if weight is None else weight
     matrix = sp.coo_array((values, (row, column)), shape=(count, count)).tocsr()
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    return _form(matrix, weight is not None)
+    return _from_matrix(matrix, weight is not None)
 
 
 def transpose(edges: CSR) -> CSR:
@@ -33,9 +33,9 @@ def transpose(edges: CSR) -> CSR:
     values = np.ones(len(indices), np.float32) if weight is None else weight
     matrix = sp.csr_array((values, indices, indptr), shape=(len(indptr) - 1,) * 2).T.tocsr()
     matrix.sort_indices()
-    return _form(matrix, weight is not None)
+    return _from_matrix(matrix, weight is not None)
 
 
-def _form(matrix: sp.csr_array, weighted: bool) -> CSR:
+def _from_matrix(matrix: sp.csr_array, weighted: bool) -> CSR:
     weight = matrix.data.astype(np.float32) if weighted else None
     return CSR(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), weight)

@@ -1,4 +1,4 @@
-"""A method's parts with their numbers in them, as one function of parameters and a graph."""
+"""A method's parts with their hyper-parameters, as one function of parameters and a graph."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.augment.augmentations import Augmentation
-from clnr.engine import Dense, DeviceGraph, Engine, View
+from clnr.engine import DeviceGraph, Engine, Operators, View
+from clnr.engine.dense import at_least_float32
 from clnr.nn.encoders import Encoder
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.lazy_linear import Known, Rows, Some, count, formed, known, picked, sampled
+from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.objectives import Objective, StepContext
 from clnr.nn.postprocess import Postprocess
-
-_WORTH_WAITING = 3
 
 
 @dataclass(frozen=True)
 class Model:
-    """A method's parts with their numbers: pure functions of parameters, a placed graph, and a seed."""
+    """A method's parts with their hyper-parameters: pure functions of parameters, a graph on a device, and a seed."""
 
     encoder: Encoder
     views: tuple[tuple[Augmentation, ...], ...]
@@ -30,7 +29,7 @@ class Model:
     objective: Objective | None
 
     def init(self, inputs: int, seed: int) -> Parameters:
-        """Fresh parameters, on torch's default device: the same numbers on any."""
+        """Fresh parameters, on torch's default device: the same numbers on every device."""
         parameters = add_prefix("encoder", self.encoder.init(inputs, rng.key(seed, "encoder")))
         width = self.encoder.width(inputs)
         stages: list[tuple[str, Postprocess | Objective]] = [*self._stages()]
@@ -42,11 +41,11 @@ class Model:
 
     @property
     def cuda_graph_safe(self) -> bool:
-        """Whether a step of its training can be recorded on a GPU and played back."""
+        """Whether a CUDA graph can capture a step of its training."""
         return all(part.cuda_graph_safe for part in self.postprocess)
 
     def augment(self, device_graph: DeviceGraph, seed: int, stream: str, epoch: int | Tensor) -> list[View]:
-        """The views of one epoch of a stream: ``train``, or another name for views that training never saw."""
+        """The views of one epoch of a random stream: ``train``, or another name for views that training never saw."""
         seen = []
         for index, augmentations in enumerate(self.views):
             view = View(device_graph)
@@ -56,7 +55,7 @@ class Model:
         return seen
 
     def eval_views(self, view: View) -> list[View]:
-        """A view as each of the method's views shows it with nothing random about it, each once."""
+        """A view after the deterministic augmentations of each of the method's views, without duplicates."""
         deterministic = dict.fromkeys(
             tuple(augmentation for augmentation in augmentations if augmentation.deterministic) for augmentations in self.views
         )
@@ -66,56 +65,42 @@ class Model:
         ]
 
     def project(self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None) -> list[Tensor]:
-        """The views' rows as the objective sees them; those of some nodes, if so asked."""
-        beside = engine.lanes(views[0].device_graph, len(views))
-        seen, done = [], []
-        if nodes is not None:
-            beside.used(nodes)
-        for view in views:
-            engine.prepare(view)
-        with beside:
-            for index, view in enumerate(views):
-                with beside.lane(index):
-                    seen.append(engine.operators(view, beside, index))
-        with beside:
-            for index, rows in enumerate(self.encoder.rows(sub_dict(parameters, "encoder"), seen)):
-                with beside.lane(index % len(views)):
-                    done.append(self._processed(parameters, rows, nodes, engine.dense))
-        return done
+        """The views' rows as the objective sees them: of all nodes, or of some."""
 
-    def _processed(self, parameters: Parameters, rows: Rows, nodes: Tensor | None, dense: Dense) -> Tensor:
-        """One view's rows after all stages, of which only the last that looks at columns, and those before it, see them all."""
+        def encode(operators: Operators, shared: Parameters, index: int) -> list[Tensor]:
+            encoded = self.encoder.rows(sub_dict(shared, "encoder"), operators, index)
+            return [self._postprocessed(shared, rows, nodes) for rows in encoded]
+
+        per_view = engine.map_views(encode, views, parameters, nodes)
+        return [rows for of_all_views in zip(*per_view, strict=True) for rows in of_all_views]
+
+    def _postprocessed(self, parameters: Parameters, rows: LazyLinear, nodes: Tensor | None) -> Tensor:
+        """One view's rows after all stages.
+
+        Rows that are not wanted are left out as early as possible: after the last stage that looks at whole columns, or from
+        the start where all such stages need only the columns' moments.
+        """
         stages = self._stages()
-        whole = sum(any(part.columns for _, part in stages[i:]) for i in range(len(stages)))
-        seen = self._seen(rows, nodes, [part for _, part in stages[:whole]], dense)
-        for place, part in stages[:whole]:
-            seen = part.sampled(sub_dict(parameters, place), seen, dense)
-        z = known(seen)
-        if nodes is not None and whole and not isinstance(seen, Some):
-            z = picked(z, nodes, dense)
-        for place, part in stages[whole:]:
-            z = part(sub_dict(parameters, place), z)
-        return z
+        last = sum(any(part.columns for _, part in stages[i:]) for i in range(len(stages)))
+        if nodes is not None and self._can_sample([part for _, part in stages[:last]], rows, nodes):
+            rows, nodes = rows.rows(nodes), None
+        for i, (place, part) in enumerate(stages):
+            if nodes is not None and i == last:
+                rows, nodes = rows.rows(nodes), None
+            rows = part.apply(sub_dict(parameters, place), rows)
+        return (rows if nodes is None else rows.rows(nodes)).materialize()
 
-    def _seen(self, rows: Rows, nodes: Tensor | None, whole: list[Postprocess], dense: Dense) -> Known:
-        """What stages that look at whole columns are given: all rows, or those of some nodes where moments tell the rest."""
-        if nodes is None:
-            return formed(rows, dense)
-        if not whole:
-            return picked(rows, nodes, dense)
-        # To leave a last layer unformed pays where few of many rows are wanted.
-        few = isinstance(rows, Tensor) or count(rows) >= _WORTH_WAITING * len(nodes)
-        if few and all(part.of_moments for part in whole):
-            return sampled(rows, nodes, dense)
-        return formed(rows, dense)
+    def _can_sample(self, column_parts: list[Postprocess], rows: LazyLinear, nodes: Tensor) -> bool:
+        """Whether stages up to the last that looks at whole columns may be given only some rows."""
+        if not column_parts:
+            return True
+        return rows.sampling_pays(len(nodes)) and all(part.of_moments for part in column_parts)
 
     def loss(self, parameters: Parameters, step: StepContext) -> Tensor:
         """The objective of one epoch."""
         assert self.objective is not None
         views = self.augment(step.device_graph, step.seed, "train", step.epoch)
         nodes = self.objective.nodes(step.device_graph.graph.num_nodes, step)
-        # Views may lie in lanes of their own: through aliases made here, their gradients are added up here.
-        parameters = {name: value.view_as(value) for name, value in parameters.items()}
         rows = self.project(parameters, step.engine, views, nodes)
         return self.objective(sub_dict(parameters, "objective"), rows, step)
 
@@ -127,20 +112,20 @@ class Model:
         return self.objective.criterion(loss.detach(), lambda: self.embed(parameters, step.engine, whole), step)
 
     def update_ema(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:
-        """After the step of an epoch: change in place what no gradient changes."""
+        """After the step of an epoch: update in place what is not learned by gradients."""
         self.encoder.update_ema(sub_dict(parameters, "encoder"), epoch, epochs)
 
     @torch.no_grad()
     def finalize(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Parameters:
-        """After training: parameters complete with what embedding needs."""
+        """After training: the parameters, completed with what embedding needs."""
         eval_views = [engine.operators(view) for view in self.eval_views(View(device_graph))]
         return parameters | add_prefix("encoder", self.encoder.finalize(sub_dict(parameters, "encoder"), eval_views))
 
     @torch.no_grad()
     def embed(self, parameters: Parameters, engine: Engine, view: View) -> Tensor:
-        """The encoder's raw output, of the whole, unperturbed graph where that is the view: what is evaluated and given."""
+        """The embedding: the encoder's raw output, before postprocessing."""
         z = self.encoder.embed(sub_dict(parameters, "encoder"), [engine.operators(each) for each in self.eval_views(view)])
-        return formed(z, engine.dense)
+        return at_least_float32(z)
 
     def _stages(self) -> list[tuple[str, Postprocess]]:
         return [(f"postprocess.{i}", part) for i, part in enumerate(self.postprocess)]

@@ -7,7 +7,7 @@ import tomllib
 from importlib import resources
 from typing import Any, NamedTuple
 
-from clnr.methods.recipe import KEYS, SPECS, Recipe
+from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.methods.registry import Method
 
 ANY = "any"
@@ -22,7 +22,7 @@ class Published(NamedTuple):
 
 
 class RecipePreset(NamedTuple):
-    """A shipped recipe: which row it is, where each number comes from, and the published result if any."""
+    """A shipped recipe: whose row it is, where each value comes from, and the published result if any."""
 
     recipe: Recipe
     row: str | None
@@ -31,13 +31,13 @@ class RecipePreset(NamedTuple):
 
 
 def preset(method: Method, dataset: str | None) -> RecipePreset:
-    """The shipped recipe for a method on a data set, or on any where that is None, with its sources and what was published.
+    """The shipped recipe for a method on a data set, or on any graph where that is None.
 
-    A method has its parent's numbers but for those that its own rows name: first its row for any data set, then that for this
-    one. So nCLNR uses CLNR's (that is the paper's ablation), and GRACE says only in what it differs.
+    A method inherits its parent's values except for those in its own rows: first its row for any data set, then its row for
+    this one. So nCLNR uses CLNR's recipe (the paper's ablation), and GRACE names only what differs.
     """
     values: dict[str, Any] = {}
-    sources = {name: SPECS[name].metadata["source"] for name in KEYS}
+    sources = {name: each.source for name, each in recipe_keys(method).items()}
     row = None
     for name in reversed(method.ancestry):
         for rows in (_presets(ANY), _presets(dataset)):
@@ -48,7 +48,7 @@ def preset(method: Method, dataset: str | None) -> RecipePreset:
             sources |= dict.fromkeys(own, source) | special
             row = name if own else row
     published = _presets(dataset).get(method.name, {}).get("published")
-    return RecipePreset(Recipe.of(values), row, sources, None if published is None else Published(**published))
+    return RecipePreset(Recipe.of(values, method), row, sources, None if published is None else Published(**published))
 
 
 @functools.cache

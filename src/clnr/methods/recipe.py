@@ -1,78 +1,70 @@
-"""Recipe: every hyper-parameter of a run, frozen and checked."""
+"""Recipe: every hyper-parameter of a run, immutable and checked."""
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import json
-import numbers
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import FrozenInstanceError
+from typing import Any, NoReturn
 
 from clnr.errors import RecipeError
-from clnr.support.arguments import known, of_kind, whole
+from clnr.methods.registry import METHODS, Method
+from clnr.methods.settings import Probe, Training, in_order
+from clnr.nn.hyper_parameters import HyperParameter, declared
+from clnr.support.arguments import check_choice, check_int, check_type
+from clnr.support.deprecation import renamed
 
-_NOTES = "authors' runs"
-_TEXT = "paper, section 3"
-_GCA = "GCA's authors"
+OLD_KEYS = {
+    "decay": "weight_decay_mode",
+    "drop": "edge_drop_mode",
+    "mask": "feature_mask_mode",
+    "teleport": "ppr_alpha",
+}
 
 
-def _number(default: Any, low: float, high: float, meaning: str, source: str) -> Any:
-    return field(default=default, metadata={"low": low, "high": high, "meaning": meaning, "source": source})
+def recipe_keys(method: Method | None = None) -> dict[str, HyperParameter]:
+    """The hyper-parameters that a recipe has: those of all registered methods, and of a method of your own if given."""
+    check_type("method", method, Method | None, "a Method or None")
+    return dict(_recipe_keys((*METHODS.values(), *([] if method is None else [method]))))
 
 
-def _choice(default: str, choices: tuple[str, ...], meaning: str, source: str) -> Any:
-    return field(default=default, metadata={"choices": choices, "meaning": meaning, "source": source})
+@functools.lru_cache
+def _recipe_keys(methods: tuple[Method, ...]) -> dict[str, HyperParameter]:
+    parts = [part for method in methods for part in method.all_parts]
+    return in_order(declared([Training, Probe, *dict.fromkeys(parts)]))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Every number of a run. Parts of a method ask for these by name; see ``clnr recipe METHOD DATASET``."""
+    """Every hyper-parameter of a run, by keyword; those that are not given have their defaults.
 
-    encoder: str = _choice("gcn", ("gcn", "mlp"), "graph convolutions, or a perceptron that ignores edges", _TEXT)
-    layers: int = _number(2, 1, 64, "layers of the encoder", _TEXT)
-    hidden: int = _number(512, 1, 65536, "width between layers", _TEXT)
-    dimension: int = _number(512, 1, 65536, "width of the embedding", _TEXT)
-    epochs: int = _number(50, 0, 10**7, "training steps, each on fresh views of the whole graph", "default")
-    learning_rate: float = _number(1e-3, 1e-12, 10.0, "of Adam", "paper, hyper-parameters")
-    warmup: float = _number(0.0, 0.0, 1.0, "share of the epochs in which the learning rate rises from 0", "default")
-    schedule: str = _choice("constant", ("constant", "cosine"), "the learning rate after that: stays, or falls to 0", "default")
-    weight_decay: float = _number(0.0, 0.0, 10.0, "of Adam", "paper, hyper-parameters")
-    decay: str = _choice("l2", ("l2", "decoupled"), "weight decay in the gradient, or apart from it (AdamW)", "default")
-    patience: int = _number(0, 0, 10**7, "epochs without a new best after which training stops; 0 for never", "default")
-    temperature: float = _number(0.5, 1e-3, 1e3, "of NT-Xent", "paper, hyper-parameters")
-    sampled_nodes: int = _number(1024, 0, 2**31 - 1, "nodes in the loss, drawn afresh each epoch; 0 for all", "paper, table 2")
-    edge_drop: float = _number(0.5, 0.0, 1.0, "chance that a view drops an edge", "default")
-    edge_drop_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, if not none", "default")
-    edge_noise: float = _number(0.0, 0.0, 100.0, "random edges trained with but not embedded, per edge there is", "default")
-    drop: str = _choice("directions", ("directions", "pairs"), "drop each direction by itself, or both together", _NOTES)
-    feature_mask: float = _number(0.2, 0.0, 1.0, "chance that a view masks a feature", "default")
-    feature_mask_2: float | None = _number(None, 0.0, 1.0, "the same in the second view, if not none", "default")
-    mask: str = _choice("columns", ("columns", "elements"), "mask a feature for all nodes, or for each by itself", _NOTES)
-    centrality: str = _choice("degree", ("degree", "pagerank", "eigenvector"), "by which views spare what is central", _GCA)
-    head_width: int = _number(0, 0, 65536, "width inside a projection or prediction head; 0 for twice its rows'", "default")
-    decorrelation: float = _number(1e-3, 0.0, 1e6, "weight of the decorrelation of columns", "CCA-SSG's authors")
-    momentum: float = _number(0.99, 0.0, 1.0, "with which the target follows, at first; it rises to 1", "BGRL's authors")
-    teleport: float = _number(0.2, 1e-6, 1.0, "chance that a diffusing walk stops at each step", "MVGRL's authors")
-    diffusion_error: float = _number(1e-4, 1e-9, 1.0, "bound on the diffusion's error, relative to degrees", "default")
-    diffusion_scale: str = _choice("none", ("none", "columns"), "as the diffusion is, or columns to maximum 1", "default")
-    heads: int = _number(8, 1, 1024, "of attention", "GAT's authors")
-    output_heads: int = _number(1, 1, 1024, "of attention in the last layer, averaged", "GAT's authors")
-    dropout: float = _number(0.0, 0.0, 0.99, "of features and inside the encoder", "default")
-    probe_steps: int = _number(2000, 1, 10**6, "full-batch Adam steps of the linear probe", _NOTES)
-    probe_learning_rate: float = _number(1e-2, 1e-12, 10.0, "of the linear probe", "default")
-    probe_weight_decay: float = _number(1e-4, 0.0, 10.0, "of the linear probe (L2)", "default")
+    Its keys are those that the parts of the registered methods declare. A recipe for a method of your own, as from
+    ``recipe_for``, has those of its parts as well. See ``clnr recipe METHOD DATASET``.
+    """
 
-    def __post_init__(self) -> None:
-        for spec in dataclasses.fields(self):
-            object.__setattr__(self, spec.name, _checked(spec, getattr(self, spec.name)))
+    __slots__ = ("_keys", "_values")
+
+    _keys: dict[str, HyperParameter]
+    _values: dict[str, Any]
+
+    def __init__(self, **values: Any):
+        self._fill(recipe_keys(), values)
+
+    def _fill(self, keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
+        current = {renamed("recipe key", name, OLD_KEYS): value for name, value in values.items()}
+        for name in current:
+            check_choice("recipe key", name, keys)
+        object.__setattr__(self, "_keys", keys)
+        checked = {name: each.check(name, current.get(name, each.default)) for name, each in keys.items()}
+        object.__setattr__(self, "_values", checked)
+        return self
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Recipe:
-        """A recipe from a mapping; an unknown key fails with the nearest valid name."""
-        of_kind("a recipe's values", values, Mapping, "numbers by name")
-        return cls().but(**{known("recipe key", name, KEYS): value for name, value in values.items()})
+    def of(cls, values: Mapping[str, Any], method: Method | None = None) -> Recipe:
+        """A recipe from a mapping, with the keys of a method of your own if given; an unknown key names the nearest one."""
+        check_type("a recipe's values", values, Mapping, "values by key")
+        return _made(recipe_keys(method), values)
 
     def but(self, /, **values: Any) -> Recipe:
         """This recipe with some values changed.
@@ -84,72 +76,86 @@ class Recipe:
         Traceback (most recent call last):
         clnr.errors.RecipeError: epochs must be a whole number, not 'many'
         """
-        for name in values:
-            known("recipe key", name, KEYS)
-        return dataclasses.replace(self, **values)
+        current = {renamed("recipe key", name, OLD_KEYS): value for name, value in values.items()}
+        return _made(self._keys, self._values | current)
 
     def of_view(self, index: int) -> Recipe:
-        """The recipe as a view reads it: the second may have numbers of its own."""
-        if whole("index", index) != 1:
+        """The recipe as a view reads it: the second may have values of its own."""
+        if check_int("index", index) != 1:
             return self
-        own = {name: getattr(self, second) for name, second in SECOND.items()}
+        own = {name: self._values[f"{name}_2"] for name, each in self._keys.items() if each.second_view}
         return self.but(**{name: value for name, value in own.items() if value is not None})
 
+    def of_method(self, method: Method) -> Recipe:
+        """This recipe with all keys of a method: those that it lacks have their defaults."""
+        keys = recipe_keys(method)
+        return self if keys.keys() <= self._keys.keys() else _made(keys, self._values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        name = renamed("recipe key", name, OLD_KEYS)
+        if name not in self._values:
+            raise AttributeError(f"a recipe has no '{name}'")
+        return self._values[name]
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise FrozenInstanceError(f"cannot assign to '{name}': a recipe is immutable; use recipe.but({name}=...)")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise FrozenInstanceError(f"cannot delete '{name}': a recipe is immutable")
+
+    def __dir__(self) -> Iterator[str]:
+        yield from (*object.__dir__(self), *self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, Recipe) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def __reduce__(self) -> Any:
+        return _made, (self._keys, self._values)
+
+    def __repr__(self) -> str:
+        return f"Recipe({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+
     def __str__(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self.to_dict().items())
+        return ", ".join(f"{name}={value}" for name, value in self._values.items())
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return dict(self._values)
 
     def to_toml(self) -> str:
         """As TOML, one key a line; ``Recipe.from_toml`` reads it back equal."""
-        known = {name: value for name, value in self.to_dict().items() if value is not None}
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in known.items())
+        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in self._values.items() if value is not None)
 
     @classmethod
-    def from_toml(cls, text: str) -> Recipe:
+    def from_toml(cls, text: str, method: Method | None = None) -> Recipe:
+        """A recipe from TOML, with the keys of a method of your own if given."""
         try:
-            return cls.of(tomllib.loads(of_kind("a recipe in TOML", text, str, "text")))
+            return cls.of(tomllib.loads(check_type("a recipe in TOML", text, str, "text")), method)
         except tomllib.TOMLDecodeError as error:
             raise RecipeError(f"not a recipe in TOML: {error}") from None
 
 
-KEYS = tuple(spec.name for spec in dataclasses.fields(Recipe))
-SPECS = {spec.name: spec for spec in dataclasses.fields(Recipe)}
-SECOND = {"edge_drop": "edge_drop_2", "feature_mask": "feature_mask_2"}
-PROBE = ("probe_steps", "probe_learning_rate", "probe_weight_decay")
-TRAINING = ("epochs", "learning_rate", "warmup", "schedule", "weight_decay", "decay", "patience", "edge_noise")
+def _made(keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
+    return Recipe.__new__(Recipe)._fill(keys, values)
 
 
-def _checked(spec: dataclasses.Field[Any], value: Any) -> Any:
-    rule = spec.metadata
-    if "choices" in rule:
-        return known(f"value of {spec.name}", value, rule["choices"])
-    if value is None and spec.default is None:
-        return None
-    whole = isinstance(spec.default, int)
-    right = isinstance(value, numbers.Integral if whole else numbers.Real)
-    if not right or isinstance(value, bool):
-        raise RecipeError(f"{spec.name} must be a {'whole ' if whole else ''}number, not {value!r}")
-    if not rule["low"] <= value <= rule["high"]:
-        raise RecipeError(f"{spec.name} must be from {rule['low']:g} to {rule['high']:g}, not {value!r}")
-    return int(value) if whole else float(value)
+def with_current_keys(values: Any) -> Any:
+    """Values of a recipe that was saved, maybe by the version before, under the names that keys have now."""
+    return {OLD_KEYS.get(name, name): value for name, value in values.items()} if isinstance(values, Mapping) else values
 
 
 def parse(assignments: list[str]) -> dict[str, Any]:
-    """``key=value`` words, as of ``--set``, with each value read as its key's type."""
+    """Assignments such as ``epochs=100``, as of ``--set``, with each value read as its key's type."""
+    keys = recipe_keys()
     values: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals:
             raise RecipeError(f"'{assignment}' is not of the form key=value")
-        known("recipe key", name, KEYS)
-        if SPECS[name].default is None and text.lower() == "none":
-            values[name] = None
-            continue
-        kind: Any = float if SPECS[name].default is None else type(SPECS[name].default)
-        try:
-            values[name] = kind(text)
-        except ValueError:
-            raise RecipeError(f"{name} must be a {'whole ' if kind is int else ''}number, not '{text}'") from None
+        name = check_choice("recipe key", renamed("recipe key", name, OLD_KEYS), keys)
+        values[name] = keys[name].parse(name, text)
     return values

@@ -1,12 +1,11 @@
-"""Every method as one declaration."""
+"""Every method as one row: which parts, in which places."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from clnr.augment.augmentations import (
     AdaptiveDropEdges,
@@ -18,29 +17,33 @@ from clnr.augment.augmentations import (
     MaskFeatures,
     ShuffleNodes,
 )
-from clnr.errors import MethodError, UnknownName
-from clnr.methods.model import Model
-from clnr.methods.recipe import KEYS, PROBE, SECOND, TRAINING, Recipe
+from clnr.errors import ClnrError, MethodError, UnknownName
+from clnr.methods.settings import Probe, Training, in_order
 from clnr.nn.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, MomentumEncoder, MultiViewEncoder, PReLUGCN
+from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
-from clnr.support.arguments import known, of_kind
+from clnr.support.arguments import check_choice, check_type
+
+if TYPE_CHECKING:
+    from clnr.methods.model import Model
+    from clnr.methods.recipe import Recipe
 
 Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method as data: which parts, in which places. Parts find their numbers in the recipe by their fields' names.
+    """A method as data: which parts, in which places. The hyper-parameters that its parts declare are the keys of its recipe.
 
     Attributes:
-        name: As the literature writes it.
+        name: As in the literature.
         summary: One line for ``clnr ls methods``.
-        encoder: From a view to rows.
-        views: The changes that make each view.
+        encoder: From a view to one row per node.
+        views: The augmentations of each view.
         postprocess: Applied in order to each view's rows.
-        objective: What training lowers; None where nothing is trained.
-        parent: The method that this one varies, whose recipe it uses where it has none of its own.
+        objective: The loss; None where nothing is trained.
+        parent: The method that this one varies, and whose recipe it inherits.
     """
 
     name: str
@@ -65,25 +68,29 @@ class Method:
             self._check("objective", Objective, self.objective)
         right = SOME if self.objective is None else self.objective.views
         if len(self.views) not in right:
-            said = f"{right[0]}, {right[1]}, ..." if len(right) > 1 else str(right[0])
-            raise MethodError(f"{self.name}, views: there must be {said} of them, not {len(self.views)}")
+            counts = f"{right[0]}, {right[1]}, ..." if len(right) > 1 else str(right[0])
+            raise MethodError(f"{self.name}, views: there must be {counts} of them, not {len(self.views)}")
+        try:
+            declared(self.all_parts)
+        except MethodError as error:
+            raise MethodError(f"{self.name}: {error}") from None
 
     def _check(self, place: str, kind: type, *parts: Any) -> None:
-        """Fail on what cannot stand in a place, with what could."""
+        """Raise an error for a part that does not fit its place."""
         for part in parts:
             wrong = _mistake(part, kind)
             if wrong is not None:
                 raise MethodError(f"{self.name}, {place}: {getattr(part, '__name__', part)!s} {wrong}")
 
     def but(self, name: str, summary: str, **changes: Any) -> Method:
-        """This method with some places filled otherwise.
+        """A new method: this one with some places changed.
 
         >>> from clnr import CLNR
         >>> CLNR.but("plain", "CLNR without postprocessing", postprocess=()).ancestry
         ('plain', 'CLNR')
         """
         for place in changes:
-            known("place of a method", place, PLACES)
+            check_choice("place of a method", place, PLACES)
         return dataclasses.replace(self, name=name, summary=summary, parent=self, **changes)
 
     @property
@@ -92,7 +99,7 @@ class Method:
         return (self.name, *(self.parent.ancestry if self.parent else ()))
 
     def parts(self) -> dict[str, Any]:
-        """The declaration by the parts' names: what tells two methods apart, whatever they are called."""
+        """The names of the parts by place: what distinguishes two methods, whatever their names."""
         return {
             "encoder": self.encoder.__qualname__,
             "views": [[part.__qualname__ for part in view] for view in self.views],
@@ -101,35 +108,44 @@ class Method:
         }
 
     @property
+    def all_parts(self) -> tuple[type[Any], ...]:
+        """The classes of all its parts, some maybe more than once."""
+        views = (part for view in self.views for part in view)
+        return (self.encoder, *views, *self.postprocess, *(() if self.objective is None else (self.objective,)))
+
+    @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of a recipe that have a say in this method, in a recipe's order."""
-        asked = self._learning | set(self.measuring)
-        # Labels say how wide a classifier's rows are, and they are no embedding to be probed.
-        asked = asked - {"dimension"} if self.supervised else asked | set(PROBE)
-        return tuple(name for name in KEYS if name in asked)
+        """The keys of a recipe that matter to this method, in a recipe's order."""
+        found = self._training_keys | ({} if self.symmetric_views else declared(UNIFORM))
+        if self.supervised:
+            # The classes decide how wide a classifier's rows are, and no probe evaluates them.
+            found.pop("dimension", None)
+        else:
+            found |= declared([Probe])
+        return tuple(in_order(found))
 
     @property
     def measuring(self) -> tuple[str, ...]:
-        """Those of its keys that training has no use for: the views on which its geometry is measured do."""
-        return () if self.symmetric_views else tuple(name for name in KEYS if name in _asked(UNIFORM) - self._learning)
+        """Those of its keys that training does not read: they draw the views on which its geometry is measured."""
+        measured = {} if self.symmetric_views else declared(UNIFORM)
+        return tuple(key for key in in_order(measured) if key not in self._training_keys)
 
     @property
-    def _learning(self) -> set[str]:
-        parts = [self.encoder, *(part for view in self.views for part in view), *self.postprocess]
-        return _asked(parts) | (_asked([self.objective]) | set(TRAINING) if self.objective else set())
+    def _training_keys(self) -> dict[str, HyperParameter]:
+        return declared([*self.all_parts, *([Training] if self.objective else [])])
 
     @property
     def symmetric_views(self) -> bool:
-        """Whether it draws two views alike, whose rows of one node are a positive pair."""
+        """Whether its two views have the same augmentations, so that a node's two rows are a positive pair."""
         return len(self.views) == 2 and self.views[0] == self.views[1]
 
     @property
     def supervised(self) -> bool:
-        """Whether it is taught by labels."""
+        """Whether it learns from labels."""
         return self.objective is not None and self.objective.supervised
 
     def architecture(self) -> Architecture | None:
-        """Its row of the paper's table of architectures; None where nothing is learned."""
+        """Its row of the paper's table of architectures; None where nothing is trained."""
         objective = self.objective
         if objective is None:
             return None
@@ -142,8 +158,11 @@ class Method:
         )
 
     def build(self, recipe: Recipe) -> Model:
-        """The method with a recipe's numbers in it."""
-        of_kind("recipe", recipe, Recipe, "a Recipe")
+        """The method with the values of a recipe. A key that the recipe lacks has its default."""
+        from clnr.methods.model import Model
+        from clnr.methods.recipe import Recipe
+
+        check_type("recipe", recipe, Recipe, "a Recipe")
         return Model(
             encoder=_fill(self.encoder, recipe),
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
@@ -156,9 +175,9 @@ PLACES = ("encoder", "views", "postprocess", "objective")
 
 
 def _mistake(part: Any, kind: type) -> str | None:
-    """Why something cannot be a part of a kind; None if it can."""
+    """Why something cannot be a part of a kind; None where it can."""
     if not isinstance(part, type):
-        return f"is not a class; give the {kind.__name__} itself, and the recipe fills in its numbers"
+        return f"is not a class; give the {kind.__name__} itself, and the recipe fills in its values"
     if not issubclass(part, kind):
         return f"is no subclass of {kind.__name__}"
     if inspect.isabstract(part):
@@ -170,17 +189,20 @@ def _mistake(part: Any, kind: type) -> str | None:
         return "does not say its target, as in: target: ClassVar[str] = 'N-N'"
     if issubclass(part, Augmentation) and not hasattr(part, "stream"):
         return "does not name its random stream, as in: stream: ClassVar[str] = 'DropEdges'"
-    for spec in dataclasses.fields(part):
-        has_default = spec.default is not dataclasses.MISSING or spec.default_factory is not dataclasses.MISSING
-        if spec.name in KEYS and has_default:
-            return f"has a default for {spec.name}, which the recipe fills in; leave it out, or use another name"
-        if spec.name not in KEYS and not has_default:
-            return f"asks for {spec.name}, which no recipe has; give it a default"
+    for field in dataclasses.fields(part):
+        hyper_parameter = declaration(field)
+        if hyper_parameter is not None:
+            try:
+                hyper_parameter.check(field.name, field.default)
+            except ClnrError as error:
+                return f"declares a default that it does not allow: {error}"
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            return f"does not declare {field.name}, as in: {field.name}: float = hyper_parameter(0.5, 0.0, 1.0, 'what it is')"
     return None
 
 
 class Architecture(NamedTuple):
-    """What the paper compares methods by: what is compared (nodes, graph, features, classes), and what it takes."""
+    """A row of the paper's table of architectures: the target (nodes, graph, features, classes), and what the method needs."""
 
     target: str
     estimator: bool
@@ -189,16 +211,11 @@ class Architecture(NamedTuple):
     negatives: bool
 
 
-def _asked(parts: Iterable[Any]) -> set[str]:
-    """The keys that parts ask for, the second view's beside the first's."""
-    asked = {spec.name for part in parts for spec in dataclasses.fields(part)}
-    return asked | {second for name, second in SECOND.items() if name in asked}
-
-
 def _fill(part: type[Part], recipe: Recipe) -> Part:
-    """A part with the recipe's numbers; a field that no recipe knows keeps its own default."""
-    names = [spec.name for spec in dataclasses.fields(part)]  # type: ignore[arg-type]
-    return part(**{name: getattr(recipe, name) for name in names if name in KEYS})
+    """A part with the values of a recipe."""
+    values = recipe.to_dict()
+    names = [field.name for field in dataclasses.fields(part) if declaration(field)]  # type: ignore[arg-type]
+    return part(**{name: values[name] for name in names if name in values})
 
 
 UNIFORM = (DropEdges, MaskFeatures)
@@ -213,11 +230,11 @@ RCLNR = CLNR.but("rCLNR", "CLNR with one scale for all columns: dCLNR as the pap
 GRACE = CLNR.but("GRACE", "contrast nodes through a learned head", postprocess=(Head,))
 GRACE_ALL = GRACE.but("GRACE-all", "GRACE with all nodes in the loss, as its own paper has it")
 GCLNR = CLNR.but("GCLNR", "GRACE's head, then CLNR's standardisation", postprocess=(Head, Standardize))
-GCA = GRACE.but("GCA", "GRACE with rates that spare what is central", views=(ADAPTIVE, ADAPTIVE))
+GCA = GRACE.but("GCA", "GRACE with rates that spare central nodes and features", views=(ADAPTIVE, ADAPTIVE))
 CCA_SSG = CLNR.but("CCA-SSG", "correlate columns of two views, decorrelate them within", objective=CCA)
-BGRL = NCLNR.but("BGRL", "predict a slowly following copy of oneself", encoder=MomentumEncoder, objective=Bootstrap)
+BGRL = NCLNR.but("BGRL", "predict what a slowly following copy encodes", encoder=MomentumEncoder, objective=Bootstrap)
 DGI = NCLNR.but(
-    "DGI", "tell nodes from corrupted ones by the graph's mean", encoder=PReLUGCN, views=((), SHUFFLE), objective=Infomax
+    "DGI", "tell nodes from corrupted ones by a summary of the graph", encoder=PReLUGCN, views=((), SHUFFLE), objective=Infomax
 )
 MVGRL = DGI.but(
     "MVGRL",
@@ -228,11 +245,11 @@ MVGRL = DGI.but(
 )
 MVGRL_PLAIN = MVGRL.but("MVGRL-plain", "MVGRL without a head, as its authors' program for nodes", postprocess=())
 GAE = NCLNR.but("GAE", "reconstruct edges from inner products", encoder=GCN, views=((),), objective=Reconstruct)
-VGAE = GAE.but("VGAE", "GAE with a normal law for each node", encoder=GaussianGCN, objective=Variational)
+VGAE = GAE.but("VGAE", "GAE with a normal distribution for each node", encoder=GaussianGCN, objective=Variational)
 SUPERVISED_GCN = NCLNR.but(
-    "GCN", "graph convolutions taught by labels", encoder=GCN, views=((EncoderDropout,),), objective=CrossEntropy
+    "GCN", "supervised graph convolutions", encoder=GCN, views=((EncoderDropout,),), objective=CrossEntropy
 )
-SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "graph attention taught by labels", encoder=GAT)
+SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "supervised graph attention", encoder=GAT)
 UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained", objective=None)
 RAW = UNTRAINED.but("Raw", "the features themselves, no encoder", encoder=Features, views=(MASK, MASK), postprocess=())
 

@@ -1,46 +1,54 @@
-"""Pieces of networks, as functions of plain dictionaries of weights: what encoders, heads and objectives are built of."""
+"""Layers as functions of plain dictionaries of weights, for encoders, heads and objectives."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from clnr import rng
+from clnr.nn.hyper_parameters import HyperParameter
+from clnr.support.lazy import lazy
 
-Parameters = dict[str, Tensor]
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+Parameters = dict[str, "Tensor"]
+
+# What projection and prediction heads share.
+HEAD_WIDTH = HyperParameter(0, 0, 65536, "width inside a projection or prediction head; 0 for twice its rows'")
 
 _EPSILON = 1e-5
 
 
 def sub_dict(parameters: Parameters, place: str) -> Parameters:
-    """The parameters of one place, without its name before theirs."""
+    """The parameters with a prefix, without it."""
     return {name[len(place) + 1 :]: value for name, value in parameters.items() if name.startswith(place + ".")}
 
 
 def add_prefix(place: str, parameters: Parameters) -> Parameters:
-    """Parameters with a place's name before theirs: what ``under`` undoes."""
+    """The parameters with a prefix added: the inverse of ``sub_dict``."""
     return {f"{place}.{name}": value for name, value in parameters.items()}
 
 
-def misfit(expected: Mapping[str, Tensor], there: Mapping[str, Tensor]) -> str | None:
-    """In what tensors differ from those expected by name, shape or type, if they do."""
-    for name in sorted(expected.keys() | there.keys()):
-        if name not in there:
+def misfit(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:
+    """How tensors differ from the expected ones in name, shape or type; None where they do not."""
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found:
             return f"'{name}' is not there"
         if name not in expected:
             return f"{name!r:.40} is not of this model"
-        if expected[name].shape != there[name].shape or expected[name].dtype != there[name].dtype:
+        if expected[name].shape != found[name].shape or expected[name].dtype != found[name].dtype:
             return f"'{name}' is of another shape or type"
     return None
 
 
 def within(bound: float, key: rng.Key, *shape: int) -> Tensor:
-    """Numbers drawn uniformly from -bound to bound."""
+    """Uniform samples from -bound to bound."""
     return ((2 * rng.uniform(key, math.prod(shape)) - 1) * bound).reshape(shape)
 
 
@@ -58,7 +66,7 @@ def bilinear(key: rng.Key, width: int) -> Tensor:
 
 
 def convolution_layers(widths: list[int], key: rng.Key) -> Parameters:
-    """Graph convolutions between the given widths: Glorot-uniform weights, zero biases, as PyG's ``GCNConv`` begins."""
+    """Graph convolutions between the given widths, initialised as PyG's ``GCNConv``: Glorot-uniform weights, zero biases."""
     parameters: Parameters = {}
     for layer, (rows, columns) in enumerate(itertools.pairwise(widths)):
         parameters[f"{layer}.weight"] = glorot(rng.branch(key, layer), rows, columns)
@@ -67,7 +75,7 @@ def convolution_layers(widths: list[int], key: rng.Key) -> Parameters:
 
 
 def linear_layers(widths: list[int], key: rng.Key) -> Parameters:
-    """Plain linear layers between the given widths, as ``torch.nn.Linear`` begins: all uniform within 1 / sqrt(inputs)."""
+    """Linear layers between the given widths, initialised as ``torch.nn.Linear``: uniform within 1 / sqrt(inputs)."""
     parameters: Parameters = {}
     for layer, (rows, columns) in enumerate(itertools.pairwise(widths)):
         bound = 1 / math.sqrt(rows) if rows else 0.0
@@ -77,7 +85,7 @@ def linear_layers(widths: list[int], key: rng.Key) -> Parameters:
 
 
 def prelu_weights(layers: int) -> Parameters:
-    """The slope of each layer's ``prelu``, a quarter to begin with."""
+    """The slope of each layer's ``prelu``, initially 0.25."""
     return {f"{layer}.slope": torch.tensor(0.25) for layer in range(layers)}
 
 
@@ -87,23 +95,10 @@ def prelu(h: Tensor, slope: Tensor) -> Tensor:
 
 
 def prelu_linear(h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """A linear layer after ``prelu``, whose output is not kept for the way back but computed again: half the memory."""
-    return _PReLULinear.apply(h, slope, weight, bias)
+    """A linear layer after ``prelu``, whose output is recomputed in the backward pass: half the memory."""
+    from clnr.nn.autograd import PReLULinear
 
-
-class _PReLULinear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(h, slope, weight)
-        return torch.addmm(bias, prelu(h, slope), weight)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        h, slope, weight = ctx.saved_tensors
-        (g,) = grads
-        of_weight = prelu(h, slope).T @ g
-        back = g @ weight.T
-        return torch.where(h > 0, back, slope * back), torch.where(h > 0, 0, h * back).sum(), of_weight, g.sum(0)
+    return PReLULinear.apply(h, slope, weight, bias)
 
 
 def norms(widths: list[int]) -> Parameters:
@@ -115,8 +110,8 @@ def norms(widths: list[int]) -> Parameters:
 def batch_norm(parameters: Parameters, layer: int, h: Tensor, statistics: Parameters | None = None) -> Tensor:
     """Columns standardised, then scaled and shifted (Ioffe and Szegedy, 2015).
 
-    By the batch's own mean and variance, which are noted in ``statistics`` where that is given, unless the parameters hold
-    some from before.
+    By the mean and variance in the parameters where they have them, else by those of the batch, which are also written to
+    ``statistics`` where that is given.
     """
     scale, shift = parameters[f"{layer}.scale"], parameters[f"{layer}.shift"]
     mean, variance = (parameters.get(f"{layer}.{name}") for name in ("mean", "variance"))

@@ -1,19 +1,35 @@
-"""What stands between the encoder and the loss: the paper's single variable."""
+"""Postprocessing, between the encoder and the loss: the one thing that the paper varies."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import torch
-from torch import Tensor
-from torch.nn.functional import elu
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.engine.dense import PLAIN, Dense, constant
-from clnr.nn.layers import Parameters, add_prefix, linear_layers, perceptron, prelu, prelu_linear, prelu_weights, sub_dict
-from clnr.nn.lazy_linear import Known, known, rescale, standardize
+from clnr.nn.layers import (
+    HEAD_WIDTH,
+    Parameters,
+    add_prefix,
+    linear_layers,
+    perceptron,
+    prelu,
+    prelu_linear,
+    prelu_weights,
+    sub_dict,
+)
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from clnr.engine.dense import constant, inverse_deviation
+    from clnr.nn.lazy_linear import LazyLinear
+else:
+    torch = lazy("torch")
+    constant, inverse_deviation = (lazy("clnr.engine.dense", name) for name in ("constant", "inverse_deviation"))
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 FLOOR = 1e-5
 
@@ -22,10 +38,10 @@ class Postprocess(ABC):
     """A map of rows, with parameters of its own or none.
 
     Attributes:
-        columns: Whether it looks at whole columns, and so has to be given all rows; else it may be given only some.
-        of_moments: Whether all it looks at are their means and variances, so that it may be given some rows with those of all.
+        columns: Whether it looks at whole columns and so needs all rows; else it may be given only some.
+        of_moments: Whether it looks at nothing of the columns but mean and variance, so that some rows and those suffice.
         head: Whether it is a learned projection.
-        captures: Whether a GPU can record it and play it back; not so what waits for the GPU in between.
+        cuda_graph_safe: Whether a CUDA graph can capture it: not if it waits for the GPU.
     """
 
     columns: ClassVar[bool] = True
@@ -34,15 +50,28 @@ class Postprocess(ABC):
     cuda_graph_safe: ClassVar[bool] = True
 
     def init(self, width: int, key: rng.Key) -> Parameters:
-        """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""
+        """Fresh parameters for rows of ``width`` numbers; by default none."""
         return {}
 
     @abstractmethod
-    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor: ...
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        """The map of a tensor of rows."""
 
-    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
-        """The same by an engine's own means, also of some rows whose moments are those of all, where ``of_moments``."""
-        return self(parameters, known(rows))
+    def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
+        """The same map of rows that may not be computed yet; where ``of_moments``, also of some rows only."""
+        return LazyLinear(self(parameters, rows.materialize()), dense=rows.dense)
+
+
+class MomentPostprocess(Postprocess):
+    """One that looks at nothing of the columns but mean and variance."""
+
+    of_moments: ClassVar[bool] = True
+
+    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
+        return self.apply(parameters, LazyLinear(z)).materialize()
+
+    @abstractmethod
+    def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear: ...
 
 
 def whiten(z: Tensor) -> Tensor:
@@ -62,63 +91,41 @@ def whiten(z: Tensor) -> Tensor:
     return (centred @ inverse_root(covariance + floor * one)).to(z.dtype)
 
 
-class _InverseRoot(torch.autograd.Function):
-    r"""A^{-1/2} of a positive definite matrix.
-
-    With :math:`A = Q \mathrm{diag}(\lambda) Q^T`, the derivative in the basis Q multiplies element ij by the divided
-    difference of :math:`\lambda^{-1/2}` (Daleckii and Krein, 1965), which here is
-    :math:`-1 / (\sqrt{\lambda_i \lambda_j} (\sqrt{\lambda_i} + \sqrt{\lambda_j}))`: equal eigenvalues do no harm.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, matrix: Tensor) -> Tensor:
-        values, q = torch.linalg.eigh(matrix)
-        root = values.clamp(min=torch.finfo(values.dtype).tiny).sqrt()
-        ctx.save_for_backward(q, root)
-        return (q / root) @ q.T
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        q, root = ctx.saved_tensors
-        g = q.T @ ((grads[0] + grads[0].T) / 2) @ q
-        difference = -1 / (root[:, None] * root * (root[:, None] + root))
-        return q @ (g * difference) @ q.T
-
-
 def inverse_root(matrix: Tensor) -> Tensor:
     """The inverse square root of a symmetric positive definite matrix, differentiable also at equal eigenvalues."""
-    return _InverseRoot.apply(matrix)
+    from clnr.nn.autograd import InverseRoot
+
+    return InverseRoot.apply(matrix)
 
 
 @dataclass(frozen=True)
-class Standardize(Postprocess):
-    """``standardize``: CLNR's choice."""
+class Standardize(MomentPostprocess):
+    r"""Columns to mean 0 and standard deviation 1 (divisor n), CLNR's choice: :math:`u_{ij} = (z_{ij} - \mu_j) / \sigma_j`.
 
-    of_moments: ClassVar[bool] = True
+    Equation 1 of the paper, with the square that is missing in print. A column that is constant up to rounding (a deviation
+    under a millionth of its size) becomes zeros, with zero gradients.
+    """
 
-    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return known(standardize(z, PLAIN))
-
-    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
-        return standardize(rows, dense)
+    def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
+        variance, mean = rows.column_moments()
+        z = rows.dense.standardised(rows.materialize(), variance, mean)
+        return rows.rescaled(z, mean, lambda: inverse_deviation(variance, mean))
 
 
 @dataclass(frozen=True)
-class Rescale(Postprocess):
-    """``rescale``: one number for all columns."""
+class Rescale(MomentPostprocess):
+    """All numbers to mean 0 and standard deviation 1, as if they were one column: what the authors ran for whitening."""
 
-    of_moments: ClassVar[bool] = True
-
-    def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return known(rescale(z, PLAIN))
-
-    def sampled(self, parameters: Parameters, rows: Known, dense: Dense) -> Known:
-        return rescale(rows, dense)
+    def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
+        variances, means = rows.column_moments()
+        mean = means.mean()
+        scale = inverse_deviation((variances + (means - mean).square()).mean(), mean)
+        return rows.rescaled((rows.materialize() - mean) * scale, mean, lambda: scale)
 
 
 @dataclass(frozen=True)
 class Whiten(Postprocess):
-    """``whiten``: columns that are uncorrelated, too."""
+    """``whiten``: columns that are standardised and uncorrelated."""
 
     cuda_graph_safe: ClassVar[bool] = False
 
@@ -151,7 +158,7 @@ class ShortcutHead(Postprocess):
 class Head(Postprocess):
     """A learned projection of one hidden layer with ELU, ``head_width`` wide (0 for twice the rows): GRACE's choice."""
 
-    head_width: int
+    head_width: int = HEAD_WIDTH.field()
 
     columns: ClassVar[bool] = False
     head: ClassVar[bool] = True
@@ -160,4 +167,4 @@ class Head(Postprocess):
         return linear_layers([width, self.head_width or 2 * width, width], key)
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
-        return perceptron(parameters, z, elu)
+        return perceptron(parameters, z, torch.nn.functional.elu)

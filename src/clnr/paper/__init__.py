@@ -1,1 +1,1 @@
-"""The paper, regenerated: its tables and figures from runs, and its claims put to the test."""
+"""Reproducing the paper: its tables and figures from runs, and tests of its claims."""

@@ -1,4 +1,4 @@
-"""What speaks for a claim and against it: contrasts of the paper's runs."""
+"""The tests of the paper's claims, as contrasts of runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from clnr import methods
 from clnr.experiments.results import Run, Summary
 from clnr.methods import Method
 from clnr.paper import figures, result_tables
-from clnr.paper.result_set import Holdings, title_of
+from clnr.paper.result_set import ResultSet, title_of
 from clnr.paper.scope import SETS, Batch, Scope
 from clnr.paper.stats import (
     Bounds,
+    ClaimResult,
     Contrast,
-    EmbeddingResult,
-    Measure,
+    Metric,
     at_least,
     contrast,
     everywhere,
@@ -27,9 +27,9 @@ from clnr.paper.stats import (
 
 CLNR, NCLNR, GRACE, GCLNR, CCA_SSG = methods.CLNR, methods.NCLNR, methods.GRACE, methods.GCLNR, methods.CCA_SSG
 MARGIN = 0.05
-_RIVALS = tuple(method for method in result_tables.SELF_SUPERVISED if method is not CLNR)
+_OTHERS = tuple(method for method in result_tables.SELF_SUPERVISED if method is not CLNR)
 
-Test = Callable[[Scope, Holdings], EmbeddingResult]
+Test = Callable[[Scope, ResultSet], ClaimResult]
 
 
 def _strict(run: Run) -> float:
@@ -53,14 +53,14 @@ def _on(what: str, dataset: str) -> str:
 
 
 def _data_set(what: str) -> str:
-    """The group of a contrast that is named so."""
+    """The data set in the name of a contrast."""
     return what.rpartition(" on ")[2]
 
 
-def _against(scope: Scope, holdings: Holdings, sets: Iterable[str], better: Method, others: Iterable[Method]) -> list[Contrast]:
-    """One method and others on some data sets, by strict accuracy."""
+def _against(scope: Scope, results: ResultSet, sets: Iterable[str], better: Method, others: Iterable[Method]) -> list[Contrast]:
+    """Contrasts of one method with others on some data sets, by strict accuracy."""
     return [
-        contrast(holdings, _on(other.name, name), scope.batch(better, name), scope.batch(other, name), _strict)
+        contrast(results, _on(other.name, name), scope.batch(better, name), scope.batch(other, name), _strict)
         for name in scope.among(sets)
         for other in others
     ]
@@ -68,14 +68,14 @@ def _against(scope: Scope, holdings: Holdings, sets: Iterable[str], better: Meth
 
 def above(sets: Iterable[str], better: Method, *others: Method) -> Test:
     """One method above others on all of some data sets."""
-    return lambda scope, holdings: everywhere(_against(scope, holdings, sets, better, others))
+    return lambda scope, results: everywhere(_against(scope, results, sets, better, others))
 
 
 def gain(goal: float) -> Test:
-    """CLNR's strict accuracy less GRACE's, at most so large; what rounds to the goal reaches it."""
+    """CLNR's strict accuracy minus GRACE's reaches a goal on some data set; a value that rounds to the goal reaches it."""
 
-    def test(scope: Scope, holdings: Holdings) -> EmbeddingResult:
-        pairs = {_data_set(each.what): each.differences for each in _against(scope, holdings, SETS, CLNR, (GRACE,))}
+    def test(scope: Scope, results: ResultSet) -> ClaimResult:
+        pairs = {_data_set(each.what): each.differences for each in _against(scope, results, SETS, CLNR, (GRACE,))}
         bounds = {name: interval(each, len(pairs)) if len(each) > 1 else None for name, each in pairs.items()}
         return reaches(bounds, goal - 0.05, nothing=0)
 
@@ -83,19 +83,19 @@ def gain(goal: float) -> Test:
 
 
 def leads(count: int, sets: Iterable[str]) -> Test:
-    """CLNR above each of the other self-supervised methods, on so many of some data sets."""
-    return lambda scope, holdings: at_least(count, _against(scope, holdings, sets, CLNR, _RIVALS), _data_set)
+    """CLNR above each of the other self-supervised methods on at least ``count`` data sets."""
+    return lambda scope, results: at_least(count, _against(scope, results, sets, CLNR, _OTHERS), _data_set)
 
 
 def faster(goal: float, sets: Iterable[str]) -> Test:
-    """How much longer GRACE trains than CLNR, at most so much; bounds are by the fastest and the slowest seeds."""
+    """GRACE's training time over CLNR's reaches a goal on some data set; bounds are by the fastest and slowest seeds."""
 
-    def test(scope: Scope, holdings: Holdings) -> EmbeddingResult:
+    def test(scope: Scope, results: ResultSet) -> ClaimResult:
         ratios: dict[str, Bounds | None] = {}
         for name in scope.among(sets):
-            found = [holdings.find(result_tables.time_batch(scope, method, name)) for method in (CLNR, GRACE)]
-            known = [result_tables.seconds(each) for each in found if isinstance(each, Summary)]
-            ratios[title_of(name)] = _ratio(*known) if len(known) == 2 else None
+            found = [results.find(result_tables.time_batch(scope, method, name)) for method in (CLNR, GRACE)]
+            check_choice = [result_tables.seconds(each) for each in found if isinstance(each, Summary)]
+            ratios[title_of(name)] = _ratio(*check_choice) if len(check_choice) == 2 else None
         return reaches(ratios, goal, nothing=1)
 
     return test
@@ -105,81 +105,79 @@ def _ratio(below: list[float], above: list[float]) -> Bounds:
     return min(above) / max(below), statistics.median(above) / statistics.median(below), max(above) / min(below)
 
 
-def _plane(scope: Scope, holdings: Holdings, name: str, better: Method, worse: Method, measure: Measure, said: str) -> Contrast:
-    return contrast(holdings, _on(said, name), scope.batch(better, name), scope.batch(worse, name), measure)
+def _plane(scope: Scope, results: ResultSet, name: str, better: Method, worse: Method, metric: Metric, what: str) -> Contrast:
+    return contrast(results, _on(what, name), scope.batch(better, name), scope.batch(worse, name), metric)
 
 
-def rounder(scope: Scope, holdings: Holdings) -> EmbeddingResult:
+def rounder(scope: Scope, results: ResultSet) -> ClaimResult:
     contrasts = []
     for name in scope.among(("cora",)):
         first, second = (figures.circle_batch(scope, method, name) for method in (CLNR, GRACE))
-        contrasts.append(contrast(holdings, _on("uniformity", name), first, second, _evenness))
+        contrasts.append(contrast(results, _on("uniformity", name), first, second, _evenness))
     return everywhere(contrasts)
 
 
-def columns_help(scope: Scope, holdings: Holdings) -> EmbeddingResult:
+def columns_help(scope: Scope, results: ResultSet) -> ClaimResult:
     contrasts = [
-        _plane(scope, holdings, name, CLNR, NCLNR, measure, said)
+        _plane(scope, results, name, CLNR, NCLNR, metric, what)
         for name in scope.among(figures.SIX_SETS)
-        for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity"))
+        for metric, what in ((_tightness, "alignment"), (_evenness, "uniformity"))
     ]
     return at_least(5, contrasts, _data_set)
 
 
-def rows_trade(scope: Scope, holdings: Holdings) -> EmbeddingResult:
+def rows_trade(scope: Scope, results: ResultSet) -> ClaimResult:
     contrasts = []
     for name in scope.among(each for each in figures.SIX_SETS if each != "photo"):
-        contrasts.append(_plane(scope, holdings, name, GRACE, NCLNR, _tightness, "alignment gained"))
-        contrasts.append(_plane(scope, holdings, name, NCLNR, GRACE, _evenness, "uniformity lost"))
+        contrasts.append(_plane(scope, results, name, GRACE, NCLNR, _tightness, "alignment gained"))
+        contrasts.append(_plane(scope, results, name, NCLNR, GRACE, _evenness, "uniformity lost"))
     return everywhere(contrasts)
 
 
-def rows_gain_on_photo(scope: Scope, holdings: Holdings) -> EmbeddingResult:
+def rows_gain_on_photo(scope: Scope, results: ResultSet) -> ClaimResult:
     contrasts = [
-        _plane(scope, holdings, name, GRACE, NCLNR, measure, said)
+        _plane(scope, results, name, GRACE, NCLNR, metric, what)
         for name in scope.among(("photo",))
-        for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity"))
+        for metric, what in ((_tightness, "alignment"), (_evenness, "uniformity"))
     ]
     return everywhere(contrasts)
 
 
-def between(scope: Scope, holdings: Holdings) -> EmbeddingResult:
+def between(scope: Scope, results: ResultSet) -> ClaimResult:
     contrasts = []
     for name in scope.among(figures.SIX_SETS):
-        contrasts.append(_plane(scope, holdings, name, GCLNR, CLNR, _tightness, "alignment below CLNR's"))
-        contrasts.append(_plane(scope, holdings, name, GRACE, GCLNR, _tightness, "alignment above GRACE's"))
-        contrasts.append(_plane(scope, holdings, name, CLNR, GCLNR, _evenness, "uniformity above CLNR's"))
-        contrasts.append(_plane(scope, holdings, name, GCLNR, GRACE, _evenness, "uniformity below GRACE's"))
+        contrasts.append(_plane(scope, results, name, GCLNR, CLNR, _tightness, "alignment below CLNR's"))
+        contrasts.append(_plane(scope, results, name, GRACE, GCLNR, _tightness, "alignment above GRACE's"))
+        contrasts.append(_plane(scope, results, name, CLNR, GCLNR, _evenness, "uniformity above CLNR's"))
+        contrasts.append(_plane(scope, results, name, GCLNR, GRACE, _evenness, "uniformity below GRACE's"))
     return everywhere(contrasts)
 
 
 def like_none(method: Method) -> Test:
-    """A method's alignment and uniformity as without postprocessing."""
+    """Alignment and uniformity of a method are as without postprocessing."""
 
-    def test(scope: Scope, holdings: Holdings) -> EmbeddingResult:
+    def test(scope: Scope, results: ResultSet) -> ClaimResult:
         apart = {}
         for name in scope.among(figures.SIX_SETS):
-            for measure, said in ((_tightness, "alignment"), (_evenness, "uniformity")):
-                found = _plane(scope, holdings, name, NCLNR, method, measure, said)
+            for metric, what in ((_tightness, "alignment"), (_evenness, "uniformity")):
+                found = _plane(scope, results, name, NCLNR, method, metric, what)
                 apart[found.what] = found.differences
         return within(apart, MARGIN)
 
     return test
 
 
-def _ranges(holdings: Holdings, batches: Iterable[Batch]) -> dict[int, float]:
-    """By seed, how far apart the highest and the lowest strict accuracy of several batches are."""
-    found = [holdings.archive.seeds(batch) for batch in batches]
+def _ranges(results: ResultSet, batches: Iterable[Batch]) -> dict[int, float]:
+    """By seed, the range of strict accuracy over several batches."""
+    found = [results.run_index.seeds(batch) for batch in batches]
     seeds = set.intersection(*(set(each) for each in found))
     values = {seed: [each[seed].strict for each in found] for seed in seeds}
     return {seed: max(each) - min(each) for seed, each in values.items()}
 
 
-def deterministic(scope: Scope, holdings: Holdings) -> EmbeddingResult:
+def less_sensitive(scope: Scope, results: ResultSet) -> ClaimResult:
     def sensitivity(method: Method, name: str) -> dict[int, float]:
-        return _ranges(
-            holdings, [figures.dimension_batch(scope, method, name, each) for each in scope.some(figures.DIMENSIONS)]
-        )
+        return _ranges(results, [figures.dimension_batch(scope, method, name, each) for each in scope.some(figures.DIMENSIONS)])
 
     return everywhere(
         [
@@ -190,30 +188,30 @@ def deterministic(scope: Scope, holdings: Holdings) -> EmbeddingResult:
     )
 
 
-def _by_noise(scope: Scope, holdings: Holdings, method: Method, name: str, lost: bool) -> dict[int, float]:
-    """By seed, the mean strict accuracy over noises above 0; or what that is below the accuracy without noise."""
-    none, *levels = (holdings.archive.seeds(figures.noise_batch(scope, method, name, p)) for p in scope.some(figures.NOISES))
+def _by_noise(scope: Scope, results: ResultSet, method: Method, name: str, lost: bool) -> dict[int, float]:
+    """By seed, the mean strict accuracy over noise levels above 0; or, with ``lost``, the accuracy without noise minus it."""
+    none, *levels = (results.run_index.seeds(figures.noise_batch(scope, method, name, p)) for p in scope.some(figures.NOISES))
     seeds = set.intersection(*(set(each) for each in (none, *levels)))
     means = {seed: statistics.fmean(each[seed].strict for each in levels) for seed in seeds}
     return {seed: none[seed].strict - value for seed, value in means.items()} if lost else means
 
 
 def under_noise(lost: bool) -> Test:
-    """CLNR above the others under edge noise; or losing less by it."""
+    """CLNR is above the others under edge noise; or, with ``lost``, loses less accuracy."""
 
-    def test(scope: Scope, holdings: Holdings) -> EmbeddingResult:
+    def test(scope: Scope, results: ResultSet) -> ClaimResult:
         contrasts = []
         for name in scope.among(each for each in figures.FIVE_SETS if each != "citeseer"):
             for other in (NCLNR, GRACE, CCA_SSG):
-                ours, theirs = (_by_noise(scope, holdings, method, name, lost) for method in (CLNR, other))
+                ours, theirs = (_by_noise(scope, results, method, name, lost) for method in (CLNR, other))
                 contrasts.append(Contrast(_on(other.name, name), *((theirs, ours) if lost else (ours, theirs))))
         return everywhere(contrasts)
 
     return test
 
 
-def clusters(scope: Scope, holdings: Holdings) -> EmbeddingResult:
-    def score(name: str, sign: int) -> Measure:
+def clusters(scope: Scope, results: ResultSet) -> ClaimResult:
+    def score(name: str, sign: int) -> Metric:
         return lambda run: sign * float(run.extra_metrics["clusters"][name])
 
     orders = (
@@ -224,7 +222,7 @@ def clusters(scope: Scope, holdings: Holdings) -> EmbeddingResult:
     contrasts = []
     for name, sign, order in orders if scope.among(("cora",)) else ():
         for better, worse in itertools.pairwise(order):
-            first, second = (scope.batch(method, "cora", measures=("clusters",)) for method in (better, worse))
+            first, second = (scope.batch(method, "cora", extra_metrics=("clusters",)) for method in (better, worse))
             what = f"{name.replace('_', '-')}: {better.name} before {worse.name}"
-            contrasts.append(contrast(holdings, what, first, second, score(name, sign)))
+            contrasts.append(contrast(results, what, first, second, score(name, sign)))
     return everywhere(contrasts)

@@ -12,7 +12,7 @@ from clnr.experiments.results import Summary
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.paper import figures
-from clnr.paper.result_set import Holdings, title_of
+from clnr.paper.result_set import ResultSet, title_of
 from clnr.paper.scope import Batch, Scope
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ _WIDTH = 6.5
 _SMALL, _LARGE = 7, 8.5
 
 
-def circle(scope: Scope, holdings: Holdings) -> Figure | None:
+def circle(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 1: a row for each method: distances of positive pairs, all nodes by angle, and three classes alone."""
-    batches = [batch for batch in figures.circle_batches(scope) if not isinstance(holdings.find(batch), str)]
+    batches = [batch for batch in figures.circle_batches(scope) if not isinstance(results.find(batch), str)]
     if not batches:
         return None
     figure, axes = _axes(len(batches), 5, 1.5)
     for line, batch in zip(axes, batches, strict=True):
-        found = holdings.find(batch)
+        found = results.find(batch)
         assert isinstance(found, Summary)
         (first, *_) = found.runs
         points = first.extra_metrics["points"]
@@ -82,22 +82,22 @@ def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
         side.set_visible(False)
 
 
-def plane(scope: Scope, holdings: Holdings) -> Figure | None:
+def plane(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 2: a panel for each data set, a mark for each method, coloured by strict accuracy."""
     panels = []
     for name in scope.sets(figures.SIX_SETS):
-        found = {method.name: holdings.find(scope.batch(method, name)) for method in scope.lineup(figures.ABLATION)}
-        known = {method: summary for method, summary in found.items() if isinstance(summary, Summary)}
-        if known:
-            panels.append((name, known))
+        found = {method.name: results.find(scope.batch(method, name)) for method in scope.lineup(figures.ABLATION)}
+        check_choice = {method: summary for method, summary in found.items() if isinstance(summary, Summary)}
+        if check_choice:
+            panels.append((name, check_choice))
     if not panels:
         return None
     figure, axes = _grid(len(panels), 2.05)
-    for axis, (name, known) in zip(axes, panels, strict=True):
-        values = [summary.mean("strict") for summary in known.values()]
+    for axis, (name, check_choice) in zip(axes, panels, strict=True):
+        values = [summary.mean("strict") for summary in check_choice.values()]
         # What fails outright would leave one colour for all others.
         low = max(min(values), sorted(values)[len(values) // 2] - 5)
-        for method, summary in known.items():
+        for method, summary in check_choice.items():
             x, y = summary.mean("uniformity"), summary.mean("alignment")
             _, marker = _STYLES.get(method, _OTHER)
             drawn = axis.scatter(
@@ -116,8 +116,8 @@ def plane(scope: Scope, holdings: Holdings) -> Figure | None:
     figure.supxlabel("uniformity (lower is better)", fontsize=_LARGE)
     figure.supylabel("alignment (lower is better)", fontsize=_LARGE)
     figure.draw_without_rendering()  # From here on it is known where everything lies.
-    for axis, (_, known) in zip(axes, panels, strict=True):
-        _labels(axis, [(method, each.mean("uniformity"), each.mean("alignment")) for method, each in known.items()])
+    for axis, (_, check_choice) in zip(axes, panels, strict=True):
+        _labels(axis, [(method, each.mean("uniformity"), each.mean("alignment")) for method, each in check_choice.items()])
     return figure
 
 
@@ -157,10 +157,10 @@ class _Box(NamedTuple):
         return max(0.0, width) * max(0.0, height)
 
 
-def dimensions(scope: Scope, holdings: Holdings) -> Figure | None:
+def dimensions(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 3: accuracy against dimension."""
     columns = scope.some(figures.DIMENSIONS)
-    drawn = _curves(scope, holdings, columns, lambda m, name, each: figures.dimension_batch(scope, m, name, each), "dimension")
+    drawn = _curves(scope, results, columns, lambda m, name, each: figures.dimension_batch(scope, m, name, each), "dimension")
     for axis in drawn.axes if drawn is not None else ():
         axis.set_xscale("log", base=2)
         axis.set_xticks(columns, [str(each) for each in columns])
@@ -168,29 +168,29 @@ def dimensions(scope: Scope, holdings: Holdings) -> Figure | None:
     return drawn
 
 
-def noises(scope: Scope, holdings: Holdings) -> Figure | None:
+def noises(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 4: accuracy against edge noise."""
     columns = scope.some(figures.NOISES)
     what = "random edges added, per edge"
-    drawn = _curves(scope, holdings, columns, lambda m, name, each: figures.noise_batch(scope, m, name, each), what)
+    drawn = _curves(scope, results, columns, lambda m, name, each: figures.noise_batch(scope, m, name, each), what)
     for axis in drawn.axes if drawn is not None else ():
         axis.set_xticks(columns)
     return drawn
 
 
-def _curves(scope: Scope, holdings: Holdings, columns: Sequence[float], batch: Any, what: str) -> Figure | None:
+def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: Any, what: str) -> Figure | None:
     """A panel for each data set, a curve for each method with its standard deviation as a band: strict accuracies."""
     panels = []
     for name in scope.sets(figures.FIVE_SETS):
-        curves = {method: _curve(holdings, columns, method, name, batch) for method in scope.lineup(figures.STEADY)}
-        known = {method: points for method, points in curves.items() if points}
-        if known:
-            panels.append((name, known))
+        curves = {method: _curve(results, columns, method, name, batch) for method in scope.lineup(figures.STEADY)}
+        check_choice = {method: points for method, points in curves.items() if points}
+        if check_choice:
+            panels.append((name, check_choice))
     if not panels:
         return None
     figure, axes = _grid(len(panels), 1.9)
-    for axis, (name, known) in zip(axes, panels, strict=True):
-        for method, points in known.items():
+    for axis, (name, check_choice) in zip(axes, panels, strict=True):
+        for method, points in check_choice.items():
             colour, marker = _STYLES.get(method.name, _OTHER)
             x, y, spread = (np.array(part) for part in zip(*points, strict=True))
             axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method.name)
@@ -205,11 +205,11 @@ def _curves(scope: Scope, holdings: Holdings, columns: Sequence[float], batch: A
 
 
 def _curve(
-    holdings: Holdings, columns: Iterable[float], method: Method, name: str, batch: Any
+    results: ResultSet, columns: Iterable[float], method: Method, name: str, batch: Any
 ) -> list[tuple[float, float, float]]:
     points = []
     for each in columns:
-        found = holdings.find(batch(method, name, each))
+        found = results.find(batch(method, name, each))
         if isinstance(found, Summary):
             values = found.accuracy("strict")
             points.append((each, values["mean"], values["std"]))

@@ -1,4 +1,4 @@
-"""Making the runs of a plan: here, or in several processes that share the record."""
+"""Making the runs of a plan: in this process, or in several that share the run cache."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from clnr.experiments.run import runs
 from clnr.experiments.run_cache import RunCache, run_key
 from clnr.graph import Graph
 from clnr.paper.plan import Job
-from clnr.paper.run_index import Archive, Terms
+from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.training.loop import ProgressCallback
 
 _WARM_UP = 5
 
 
 @dataclass(frozen=True)
-class Site:
-    """Where runs are made and kept; small, so that it can be sent to another process."""
+class WorkerConfig:
+    """What a worker process needs to know: small, since it is pickled and sent there."""
 
     run_cache: Path
-    terms: Terms
+    run_filter: RunFilter
     data_root: Path | None = None
 
     def load(self, dataset: str) -> Graph:
@@ -43,10 +43,10 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Done:
-    """A job that has ended: how many of its runs are there now, and what went wrong with the others.
+class JobResult:
+    """A finished job: how many of its runs there are now, and the error that stopped the others.
 
-    Or one that was not begun, since another process is ``busy`` with it.
+    Or a job that was not started, since another process is ``busy`` with it.
     """
 
     job: Job
@@ -60,50 +60,52 @@ def _graph(dataset: str, root: Path | None) -> Graph:
     return datasets.load(dataset, root)
 
 
-def do(job: Job, site: Site, progress: ProgressCallback | None = None, wait: bool = False) -> Done:
-    """Make a job's runs, but those that another process has made by now; each is recorded as soon as it is there.
+def run_job(job: Job, config: WorkerConfig, progress: ProgressCallback | None = None, wait: bool = False) -> JobResult:
+    """Make the runs of a job that no other process has made by now; each is cached as soon as it is finished.
 
-    A job that another process is at is left to it, or waited for if so asked.
+    A job that another process is working on is skipped, or with ``wait`` waited for.
     """
-    with _alone(site.run_cache.parent / "working" / job.digest, wait) as mine:
-        return _do(job, site, progress) if mine else Done(job, 0, busy=True)
+    with _lock(config.run_cache.parent / "working" / job.digest, wait) as mine:
+        return _run_job(job, config, progress) if mine else JobResult(job, 0, busy=True)
 
 
-def _do(job: Job, site: Site, progress: ProgressCallback | None) -> Done:
-    run_cache, batch = RunCache(site.run_cache), job.batch
-    there = Archive(run_cache, site.terms, of=batch).seeds(batch)
-    seeds = [seed for seed in job.seeds if seed not in there]
-    engine = choose(site.terms.device, site.terms.precision)
+def _run_job(job: Job, config: WorkerConfig, progress: ProgressCallback | None) -> JobResult:
+    run_cache, batch = RunCache(config.run_cache), job.batch
+    cached = RunIndex(run_cache, config.run_filter, of=batch).seeds(batch)
+    seeds = [seed for seed in job.seeds if seed not in cached]
+    engine = choose(config.run_filter.device, config.run_filter.precision)
     count = len(job.seeds) - len(seeds)
     if not seeds:
-        return Done(job, count)
+        return JobResult(job, count)
     try:
-        graph = site.load(batch.dataset)
-        make = partial(runs, batch.method, graph, device=site.terms.device, precision=site.terms.precision)
+        graph = config.load(batch.dataset)
+        make = partial(runs, batch.method, graph, device=config.run_filter.device, precision=config.run_filter.precision)
         if batch.timed:
-            # What is done once in a process, as the loading of kernels, is not to be on the first seed's bill.
+            # What is done once in a process, as the loading of kernels, must not count as time of the first seed.
             next(make([seeds[0]], recipe=batch.recipe.but(epochs=min(_WARM_UP, batch.recipe.epochs), probe_steps=1)))
         parallel_seeds = 1 if batch.timed else None
-        for run in make(seeds, recipe=batch.recipe, progress=progress, measures=batch.measures, parallel_seeds=parallel_seeds):
+        for run in make(
+            seeds, recipe=batch.recipe, progress=progress, extra_metrics=batch.extra_metrics, parallel_seeds=parallel_seeds
+        ):
             run_cache.add(run_key(graph, batch.method, batch.recipe, run.seed, engine), run)
             count += 1
     except TrainingError as error:
-        return Done(job, count, str(error))
-    return Done(job, count)
+        return JobResult(job, count, str(error))
+    return JobResult(job, count)
 
 
-def do_all(
-    jobs: Sequence[Job], site: Site, workers: int, watching: Callable[[Job], ProgressCallback] | None = None
-) -> Iterator[Done]:
-    """Make all jobs, in so many processes, those that are timed after the others and one at a time.
+def run_jobs(
+    jobs: Sequence[Job], config: WorkerConfig, workers: int, progress_of: Callable[[Job], ProgressCallback] | None = None
+) -> Iterator[JobResult]:
+    """Run all jobs in ``workers`` processes; timed jobs come after the others, one at a time.
 
-    What another command with the same record is busy with comes last: by then it will have been made.
+    Jobs that another command with the same run cache is working on come last: they may be finished by then.
     """
     shared, timed = ([job for job in jobs if job.batch.timed is alone] for alone in (False, True))
     for wait in (False, True):
         left = []
         for done in itertools.chain(
-            _side_by_side(shared, site, workers, watching, wait), _in_turn(timed, site, watching, wait)
+            _in_parallel(shared, config, workers, progress_of, wait), _one_by_one(timed, config, progress_of, wait)
         ):
             if done.busy:
                 left.append(done.job)
@@ -112,35 +114,40 @@ def do_all(
         shared, timed = [], left
 
 
-def _in_turn(jobs: Sequence[Job], site: Site, watching: Callable[[Job], ProgressCallback] | None, wait: bool) -> Iterator[Done]:
-    return (do(job, site, watching(job) if watching else None, wait) for job in jobs)
+def _one_by_one(
+    jobs: Sequence[Job], config: WorkerConfig, progress_of: Callable[[Job], ProgressCallback] | None, wait: bool
+) -> Iterator[JobResult]:
+    return (run_job(job, config, progress_of(job) if progress_of else None, wait) for job in jobs)
 
 
-def _side_by_side(
-    jobs: Sequence[Job], site: Site, workers: int, watching: Callable[[Job], ProgressCallback] | None, wait: bool
-) -> Iterator[Done]:
+def _in_parallel(
+    jobs: Sequence[Job], config: WorkerConfig, workers: int, progress_of: Callable[[Job], ProgressCallback] | None, wait: bool
+) -> Iterator[JobResult]:
     if workers == 1 or not jobs:
-        yield from _in_turn(jobs, site, watching, wait)
+        yield from _one_by_one(jobs, config, progress_of, wait)
         return
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // workers)
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(threads,)) as pool:
-        with _deaf():
-            waiting = [pool.submit(do, job, site, None, wait) for job in jobs]
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(threads,)) as pool:
+        with _ignore_sigint():
+            waiting = [pool.submit(run_job, job, config, None, wait) for job in jobs]
         try:
             yield from (done.result() for done in as_completed(waiting))
         except BrokenProcessPool:
-            raise ClnrError("a process was stopped from outside, for want of memory perhaps; try fewer --jobs") from None
+            raise ClnrError("a worker process was killed, perhaps for lack of memory; try fewer --jobs") from None
         finally:
-            # At the end they have nothing to do; after Ctrl-C nobody waits for what they do.
+            # Nothing is left to do at the end, and after Ctrl-C nobody waits for the rest.
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
                 process.terminate()
 
 
 @contextmanager
-def _alone(path: Path, wait: bool) -> Iterator[bool]:
-    """Whether this process alone holds a lock, which the system lifts even from a killed one; where it has none, always."""
+def _lock(path: Path, wait: bool) -> Iterator[bool]:
+    """Hold a file lock, which the system releases even if the process is killed; yields whether it was free.
+
+    Always True on a system without such locks.
+    """
     try:
         import fcntl
     except ImportError:
@@ -158,8 +165,8 @@ def _alone(path: Path, wait: bool) -> Iterator[bool]:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """What is started here never hears Ctrl-C: who started it does, and ends it."""
+def _ignore_sigint() -> Iterator[None]:
+    """Processes started here ignore Ctrl-C; this process handles it and ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -170,8 +177,8 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _begin(threads: int) -> None:
-    """In a process that works for another: share the cores, and end when it ends."""
+def _start_worker(threads: int) -> None:
+    """Start of a worker process: share the cores, and end with the parent process."""
     torch.set_num_threads(threads)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper: what it needs, how it is filled, and how it is written."""
+"""Every table and figure of the paper: the runs it needs, its numbers, and its files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.paper import drawing, figures, result_tables
-from clnr.paper.result_set import Holdings
+from clnr.paper.result_set import ResultSet
 from clnr.paper.scope import Batch, Scope
-from clnr.paper.table_format import Sheet
-from clnr.support.atomic_io import write_whole
+from clnr.paper.table_format import Table
+from clnr.support.atomic_io import write_atomic
+from clnr.support.optional import import_optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,43 +28,43 @@ class Exhibit:
     """A table or a figure.
 
     Attributes:
-        name: As in a file's name.
-        about: A few words for a command's help.
+        name: As in a file name.
+        about: A few words for the help of a command.
         needs: The runs that it shows.
-        fill: Its numbers.
-        draw: Its picture, if it is a figure; None where there is nothing to draw.
+        fill: Its numbers as a table.
+        draw: Draws it, if it is a figure; returns None if there are no runs.
     """
 
     name: str
     about: str
     needs: Callable[[Scope], list[Batch]]
-    fill: Callable[[Scope, Holdings], Sheet]
-    draw: Callable[[Scope, Holdings], Figure | None] | None = None
+    fill: Callable[[Scope, ResultSet], Table]
+    draw: Callable[[Scope, ResultSet], Figure | None] | None = None
 
-    def sheet(self, scope: Scope, holdings: Holdings) -> Sheet:
-        """Its numbers, with where they come from."""
-        sheet = self.fill(scope, holdings)
+    def table(self, scope: Scope, results: ResultSet) -> Table:
+        """Its numbers, with a note on where they come from."""
+        table = self.fill(scope, results)
         command = f"clnr {self.name.replace('-', ' ')}{scope.words}"
-        notes = [*sheet.notes, *([scope.caution] if scope.caution else []), holdings.provenance(command, self.needs(scope))]
-        return dataclasses.replace(sheet, notes=tuple(notes))
+        notes = [*table.notes, *([scope.caution] if scope.caution else []), results.provenance(command, self.needs(scope))]
+        return dataclasses.replace(table, notes=tuple(notes))
 
-    def write(self, scope: Scope, holdings: Holdings, folder: Path) -> list[Path]:
-        """Its files, each whole or not at all: Markdown, LaTeX and CSV, and the picture as PNG and SVG."""
-        sheet = self.sheet(scope, holdings)
-        figure = self.draw(scope, holdings) if self.draw else None
+    def write(self, scope: Scope, results: ResultSet, folder: Path) -> list[Path]:
+        """Write its files, each one atomically: Markdown, LaTeX and CSV, and a figure as PNG and SVG."""
+        table = self.table(scope, results)
+        figure = self.draw(scope, results) if self.draw else None
         if figure is None:
-            return write_sheet(sheet, folder)
-        pictures = [write_whole(folder / f"{self.name}.{form}", _picture(figure, form)) for form in ("png", "svg")]
-        return [*pictures, *write_sheet(sheet, folder, f"![{sheet.title}]({self.name}.png)")]
+            return write_table(table, folder)
+        pictures = [write_atomic(folder / f"{self.name}.{form}", _picture(figure, form)) for form in ("png", "svg")]
+        return [*pictures, *write_table(table, folder, f"![{table.title}]({self.name}.png)")]
 
 
-def write_sheet(sheet: Sheet, folder: Path, above: str = "") -> list[Path]:
-    """A table's files: Markdown, with something above the table if given, LaTeX and CSV."""
-    text = sheet.markdown()
+def write_table(table: Table, folder: Path, above: str = "") -> list[Path]:
+    """Write a table as Markdown, LaTeX and CSV; ``above`` goes above the table in Markdown."""
+    text = table.markdown()
     if above:
         text = text.replace("\n\n", f"\n\n{above}\n\n", 1)
-    forms = {"md": text, "tex": sheet.latex(), "csv": sheet.csv()}
-    return [write_whole(folder / f"{sheet.name}.{end}", content.encode()) for end, content in forms.items()]
+    forms = {"md": text, "tex": table.latex(), "csv": table.csv()}
+    return [write_atomic(folder / f"{table.name}.{end}", content.encode()) for end, content in forms.items()]
 
 
 _OF_A_RUN = (
@@ -72,17 +73,17 @@ _OF_A_RUN = (
 )
 
 
-def write_runs(holdings: Holdings, batches: Iterable[Batch], folder: Path) -> Path:
-    """Every run that is shown, one a line: so that all that is said of them can be computed anew."""
+def write_runs(results: ResultSet, batches: Iterable[Batch], folder: Path) -> Path:
+    """Write all runs as CSV, one per line, so that every number can be recomputed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*_OF_A_RUN, "code", "changed"])
-    for run in sorted(holdings.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
+    for run in sorted(results.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
         changed = " ".join(Batch(METHODS[run.method], run.dataset, Recipe.of(run.recipe), 1).changed)
         values = (getattr(run, name) for name in _OF_A_RUN)
-        told = [f"{value:.6g}" if isinstance(value, float) else value for value in values]
-        writer.writerow([*told, run.versions["code"], changed])
-    return write_whole(folder / "runs.csv", out.getvalue().encode())
+        texts = [f"{value:.6g}" if isinstance(value, float) else value for value in values]
+        writer.writerow([*texts, run.versions["code"], changed])
+    return write_atomic(folder / "runs.csv", out.getvalue().encode())
 
 
 def _nothing(scope: Scope) -> list[Batch]:
@@ -105,23 +106,29 @@ FIGURES = (
 )
 EXHIBITS = (*TABLES, *FIGURES)
 
-# In the order of what a reader would miss most, should it be stopped.
-_WORTH = ("table-2", "figure-2", "table-6", "figure-1", "table-3", "figure-4", "figure-3")
+# The most important first, in case the command is stopped.
+_PRIORITY = ("table-2", "figure-2", "table-6", "figure-1", "table-3", "figure-4", "figure-3")
 _OF_THE_PAPER = (*result_tables.SELF_SUPERVISED, *result_tables.SUPERVISED, *figures.ABLATION)
 
 
 def needs(exhibits: Iterable[Exhibit], scope: Scope) -> list[Batch]:
-    """All batches of some tables and figures, the most worthwhile first, what the paper does not have last."""
-    by_worth = sorted(exhibits, key=lambda each: _WORTH.index(each.name) if each.name in _WORTH else -1)
-    batches = [batch for exhibit in by_worth for batch in exhibit.needs(scope)]
+    """All batches of some tables and figures, the most important first, those not in the paper last."""
+    by_priority = sorted(exhibits, key=lambda each: _PRIORITY.index(each.name) if each.name in _PRIORITY else -1)
+    batches = [batch for exhibit in by_priority for batch in exhibit.needs(scope)]
     return sorted(batches, key=lambda batch: batch.method not in _OF_THE_PAPER)
+
+
+def check_drawable(exhibits: Iterable[Exhibit]) -> None:
+    """Fail before the runs, not after them, if one is a figure and there is no matplotlib."""
+    if any(exhibit.draw for exhibit in exhibits):
+        import_optional("matplotlib.figure", "drawing figures", "figures")
 
 
 def _picture(figure: Figure, form: str) -> bytes:
     import matplotlib
 
     out = io.BytesIO()
-    # Without dates and random names, so that the same numbers give the same file.
+    # No dates and no random names: the same numbers give the same file.
     with matplotlib.rc_context({"svg.hashsalt": "clnr", "svg.fonttype": "path"}):
         figure.savefig(out, format=form, dpi=200, metadata={"Date": None} if form == "svg" else {"Software": None})
     return out.getvalue()

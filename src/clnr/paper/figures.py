@@ -1,4 +1,4 @@
-"""What the paper's four figures show, as batches of runs and as tables of their numbers."""
+"""The paper's four figures: the runs that they need, and tables of their numbers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from clnr import methods
 from clnr.experiments.results import Summary
 from clnr.methods import Method
-from clnr.paper.result_set import Holdings, accuracy, title_of
+from clnr.paper.result_set import ResultSet, accuracy, title_of
 from clnr.paper.result_tables import OPTIMISTIC, count_of
 from clnr.paper.scope import Batch, Scope
-from clnr.paper.table_format import Row, Sheet, row
+from clnr.paper.table_format import Row, Table, row
 
 CIRCLED = (methods.CLNR, methods.GRACE)
 ABLATION = (methods.NCLNR, methods.CLNR, methods.DCLNR, methods.RCLNR, methods.GRACE, methods.GCLNR)
@@ -23,57 +23,57 @@ DIMENSIONS = (64, 128, 256, 512)
 NOISES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 _TEN = 10
 
-_OVER_SEEDS = f"over {_TEN} seeds unless said otherwise, or as many as stand in brackets."
+_OVER_SEEDS = f"over {_TEN} seeds, or the number in brackets."
 _NO_NUMBERS = "The paper prints no numbers for this figure."
 
 
 def circle_batch(scope: Scope, method: Method, dataset: str) -> Batch:
-    """Two dimensions, all nodes in the loss."""
-    return scope.batch(method, dataset, _TEN, measures=("points",), dimension=2, sampled_nodes=0)
+    """Embeddings of two dimensions, with all nodes in the loss."""
+    return scope.batch(method, dataset, _TEN, extra_metrics=("points",), dimension=2, sampled_nodes=0)
 
 
 def circle_batches(scope: Scope) -> list[Batch]:
     return [circle_batch(scope, method, name) for name in scope.sets(("cora",)) for method in scope.lineup(CIRCLED)]
 
 
-def circle(scope: Scope, holdings: Holdings) -> Sheet:
+def circle(scope: Scope, results: ResultSet) -> Table:
     """Figure 1: validation nodes on the circle."""
     rows = []
     for name in scope.sets(("cora",)):
         for method in scope.lineup(CIRCLED):
-            found = holdings.find(circle_batch(scope, method, name))
+            found = results.find(circle_batch(scope, method, name))
             rows.append(row(method.name, title_of(name), *_geometry(found), *_accuracies(found), count_of(found)))
     head = ("Method", "Data set", "Alignment", "Uniformity", "strict", "paper rule", "seeds")
     notes = (
-        "Embeddings of two dimensions, with all nodes in the loss: validation nodes in two views that training never saw, "
-        "after postprocessing and normalisation. The picture is that of seed 0. Lower is better for alignment and uniformity. "
+        "Embeddings of two dimensions, trained with all nodes in the loss: validation nodes in two views unseen in training, "
+        "after postprocessing and normalisation. The figure shows seed 0. Lower is better for alignment and uniformity. "
         + OPTIMISTIC,
         _NO_NUMBERS,
     )
-    return Sheet("figure-1", "Figure 1. Validation nodes on the circle", head, (tuple(rows),), notes, words=2)
+    return Table("figure-1", "Figure 1. Validation nodes on the circle", head, (tuple(rows),), notes, text_columns=2)
 
 
 def plane_batches(scope: Scope) -> list[Batch]:
     return [scope.batch(method, name) for method in scope.lineup(ABLATION) for name in scope.sets(SIX_SETS)]
 
 
-def plane(scope: Scope, holdings: Holdings) -> Sheet:
+def plane(scope: Scope, results: ResultSet) -> Table:
     """Figure 2: alignment against uniformity."""
     groups = []
     for name in scope.sets(SIX_SETS):
         rows = []
         for method in scope.lineup(ABLATION):
-            found = holdings.find(scope.batch(method, name))
+            found = results.find(scope.batch(method, name))
             rows.append(row(title_of(name), method.name, *_geometry(found), *_accuracies(found), count_of(found)))
         groups.append(tuple(rows))
     head = ("Data set", "Method", "Alignment", "Uniformity", "strict", "paper rule", "seeds")
     notes = (
-        "Measured on validation nodes of two views that training never saw, after postprocessing and normalisation; lower is "
-        "better for both. dCLNR is true whitening; rCLNR, one scale for all columns, is what the paper's authors ran under "
-        "that name. " + OPTIMISTIC,
+        "Measured on validation nodes in two views unseen in training, after postprocessing and normalisation; lower is "
+        "better for both. dCLNR is true whitening; rCLNR, one scale for all columns, is what the paper's authors ran as "
+        "dCLNR. " + OPTIMISTIC,
         _NO_NUMBERS,
     )
-    return Sheet("figure-2", "Figure 2. Alignment against uniformity", head, tuple(groups), notes, words=2)
+    return Table("figure-2", "Figure 2. Alignment against uniformity", head, tuple(groups), notes, text_columns=2)
 
 
 def dimension_batch(scope: Scope, method: Method, dataset: str, dimension: int) -> Batch:
@@ -84,13 +84,13 @@ def dimension_batches(scope: Scope) -> list[Batch]:
     return _along(scope, dimension_batch, DIMENSIONS)
 
 
-def dimensions(scope: Scope, holdings: Holdings) -> Sheet:
+def dimensions(scope: Scope, results: ResultSet) -> Table:
     """Figure 3: accuracy against dimension."""
     columns = scope.some(DIMENSIONS)
-    groups = _curves(scope, holdings, lambda method, name: [dimension_batch(scope, method, name, each) for each in columns])
-    note = f"Accuracy in percent against the dimension, which is the hidden width too; {_OVER_SEEDS} {OPTIMISTIC}"
+    groups = _curves(scope, results, lambda method, name: [dimension_batch(scope, method, name, each) for each in columns])
+    note = f"Accuracy in percent against the embedding dimension, which is also the hidden width; {_OVER_SEEDS} {OPTIMISTIC}"
     head = ("Data set", "Method", "Protocol", *(str(each) for each in columns))
-    return Sheet("figure-3", "Figure 3. Accuracy against dimension", head, groups, (note, _NO_NUMBERS), words=3)
+    return Table("figure-3", "Figure 3. Accuracy against dimension", head, groups, (note, _NO_NUMBERS), text_columns=3)
 
 
 def noise_batch(scope: Scope, method: Method, dataset: str, noise: float) -> Batch:
@@ -101,35 +101,35 @@ def noise_batches(scope: Scope) -> list[Batch]:
     return _along(scope, noise_batch, NOISES)
 
 
-def noises(scope: Scope, holdings: Holdings) -> Sheet:
+def noises(scope: Scope, results: ResultSet) -> Table:
     """Figure 4: accuracy against edge noise."""
     columns = scope.some(NOISES)
-    groups = _curves(scope, holdings, lambda method, name: [noise_batch(scope, method, name, each) for each in columns])
+    groups = _curves(scope, results, lambda method, name: [noise_batch(scope, method, name, each) for each in columns])
     notes = (
-        "Accuracy in percent against p: for each edge of the graph, p random edges were added before training, others for each "
-        f"seed; the clean graph was embedded and evaluated; {_OVER_SEEDS} {OPTIMISTIC}",
+        "Accuracy in percent against p: for each edge, p random edges are added before training, different ones for each seed; "
+        f"the clean graph is embedded and evaluated; {_OVER_SEEDS} {OPTIMISTIC}",
         _NO_NUMBERS,
     )
     head = ("Data set", "Method", "Protocol", *(f"{each:g}" for each in columns))
-    return Sheet("figure-4", "Figure 4. Accuracy against edge noise", head, groups, notes, words=3)
+    return Table("figure-4", "Figure 4. Accuracy against edge noise", head, groups, notes, text_columns=3)
 
 
 def _along(scope: Scope, batch: Callable[[Scope, Method, str, Any], Batch], values: tuple[Any, ...]) -> list[Batch]:
-    """The batches of all curves, value by value."""
+    """The batches of all curves, one value after another."""
     pairs = [(method, name) for method in scope.lineup(STEADY) for name in scope.sets(FIVE_SETS)]
     return [batch(scope, method, name, value) for value in scope.some(values) for method, name in pairs]
 
 
-def _curves(scope: Scope, holdings: Holdings, batches: Callable[[Method, str], list[Batch]]) -> tuple[tuple[Row, ...], ...]:
-    """A group of rows for each data set: each method's curve under both protocols."""
+def _curves(scope: Scope, results: ResultSet, batches: Callable[[Method, str], list[Batch]]) -> tuple[tuple[Row, ...], ...]:
+    """A group of rows for each data set: the curve of each method under both protocols."""
     groups = []
     for name in scope.sets(FIVE_SETS):
         rows = []
         for method in scope.lineup(STEADY):
-            found = [(holdings.find(batch), batch.seeds) for batch in batches(method, name)]
+            found = [(results.find(batch), batch.seeds) for batch in batches(method, name)]
             rows += [
-                row(title_of(name), method.name, said, *(accuracy(each, protocol, usual) for each, usual in found))
-                for protocol, said in (("strict", "strict"), ("paper", "paper rule"))
+                row(title_of(name), method.name, title, *(accuracy(each, protocol, usual) for each, usual in found))
+                for protocol, title in (("strict", "strict"), ("paper", "paper rule"))
             ]
         groups.append(tuple(rows))
     return tuple(groups)

@@ -1,4 +1,4 @@
-"""Before the work: what is there, what is to be done, and what that will take."""
+"""Before the runs: what is cached, what is to be run, and what that will cost."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Any
 from clnr.datasets import DATASETS
 from clnr.engine import Engine
 from clnr.experiments.cost import Size, training
-from clnr.paper.run_index import Archive
+from clnr.paper.run_index import RunIndex
 from clnr.paper.scope import Batch
 from clnr.support import environment
-from clnr.support.humanize import counted, duration
+from clnr.support.humanize import duration, plural
 
-# Seconds that evaluation takes, of no machine in particular.
+# Seconds of one evaluation, roughly.
 _PROBE = {"cuda": 0.2, "cpu": 4.0}
 _NUMBER = 4
 
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of a batch that are to be made, in one go."""
+    """Runs of a batch that are made together."""
 
     batch: Batch
     seeds: tuple[int, ...]
 
     @property
     def digest(self) -> str:
-        """A name for what it is of, the same in every process."""
-        parts = repr((self.batch.kind, sorted(self.batch.measures), self.seeds))
+        """A name for the job that is the same in every process."""
+        parts = repr((self.batch.kind, sorted(self.batch.extra_metrics), self.seeds))
         return hashlib.sha256(parts.encode()).hexdigest()[:32]
 
     def __str__(self) -> str:
@@ -42,19 +42,19 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """Jobs in their order, and what is known of them.
+    """Jobs in order, and an estimate of their cost.
 
     Attributes:
-        jobs: What is to be done.
-        recorded: How many runs are there.
-        seconds: That the jobs will take one after another, as far as one can tell.
-        memory: Bytes that the largest will take, likewise.
-        guessed: How many of the runs to do are of a kind that this machine has not run before, so that their time is a guess.
-        without: Data sets that cannot be had, each with the reason.
+        jobs: What is to be run.
+        cached: How many runs are in the run cache.
+        seconds: Estimated time of all jobs one after another.
+        memory: Estimated bytes of the largest job.
+        guessed: Runs of a kind that this machine has not run before, so that their cost is only a guess.
+        without: Data sets that are not available, each with the reason.
     """
 
     jobs: tuple[Job, ...]
-    recorded: int
+    cached: int
     seconds: float
     memory: float
     guessed: int
@@ -64,55 +64,55 @@ class Plan:
     def runs(self) -> int:
         return sum(len(job.seeds) for job in self.jobs)
 
-    def told(self, workers: int) -> str:
-        """In a line or two."""
-        said = f"{counted(self.runs, 'run')} to do, {self.recorded:,} in the record"
+    def describe(self, workers: int) -> str:
+        """The plan in a line or two."""
+        text = f"{plural(self.runs, 'run')} to do, {self.cached:,} in the run cache"
         if self.jobs:
-            said += f"; about {duration(self.seconds / workers)}, at most {self.memory * workers / 2**30:.1f} GiB"
+            text += f"; about {duration(self.seconds / workers)}, at most {self.memory * workers / 2**30:.1f} GiB"
         if self.guessed:
-            said += f" (a rough guess for {self.guessed:,} of them, of kinds not run here before)"
-        return "\n".join([said, *(f"no data for {name}: {reason}" for name, reason in self.without.items())])
+            text += f" (a rough guess for {self.guessed:,} of them, of kinds not run here before)"
+        return "\n".join([text, *(f"no data for {name}: {reason}" for name, reason in self.without.items())])
 
 
-def plan(batches: Iterable[Batch], archive: Archive, engine: Engine, without: dict[str, str]) -> Plan:
-    """What of some batches is to be done.
+def plan(batches: Iterable[Batch], run_index: RunIndex, engine: Engine, without: dict[str, str]) -> Plan:
+    """What is to be run for some batches.
 
-    The quick methods come first, in the order given. A run that serves several batches is made once, for the most demanding.
+    Fast methods come first, in the order given. A run that several batches share is made once, with the most extra metrics.
     """
     wanted = [batch for batch in batches if batch.dataset not in without]
     there: dict[tuple[Any, ...], list[frozenset[str]]] = defaultdict(list)
-    recorded: set[tuple[Any, ...]] = set()
+    cached: set[tuple[Any, ...]] = set()
     missing: dict[int, list[int]] = {}
-    # The most demanding choose first, since what they make serves the others.
-    for index in sorted(range(len(wanted)), key=lambda i: -len(wanted[i].measures)):
+    # Batches with the most extra metrics come first, since their runs serve the others.
+    for index in sorted(range(len(wanted)), key=lambda i: -len(wanted[i].extra_metrics)):
         batch = wanted[index]
-        known = archive.seeds(batch)
-        recorded |= {(*batch.kind, seed) for seed in known}
+        check_choice = run_index.seeds(batch)
+        cached |= {(*batch.kind, seed) for seed in check_choice}
         missing[index] = []
         for seed in range(batch.seeds):
             serving = there[*batch.kind, seed]
-            served = any(batch.measures <= measures for measures in serving)
-            if seed not in known and not served:
+            served = any(batch.extra_metrics <= extra_metrics for extra_metrics in serving)
+            if seed not in check_choice and not served:
                 missing[index].append(seed)
-                serving.append(batch.measures)
+                serving.append(batch.extra_metrics)
     jobs = []
     for index in sorted(missing, key=lambda i: wanted[i].slow):
         batch, seeds = wanted[index], missing[index]
         jobs += [Job(batch, tuple(seeds[i : i + engine.parallel_seeds])) for i in range(0, len(seeds), engine.parallel_seeds)]
-    costs = [_cost(job.batch, archive, engine) for job in jobs]
+    costs = [_cost(job.batch, run_index, engine) for job in jobs]
     return Plan(
         jobs=tuple(jobs),
-        recorded=len(recorded),
+        cached=len(cached),
         seconds=sum(seconds * len(job.seeds) for job, (seconds, _, _) in zip(jobs, costs, strict=True)),
         memory=max((memory for _, memory, _ in costs), default=0.0),
-        guessed=sum(len(job.seeds) for job, (_, _, known) in zip(jobs, costs, strict=True) if not known),
+        guessed=sum(len(job.seeds) for job, (_, _, check_choice) in zip(jobs, costs, strict=True) if not check_choice),
         without=without,
     )
 
 
-def _cost(batch: Batch, archive: Archive, engine: Engine) -> tuple[float, float, bool]:
-    """Seconds of a run, bytes that it takes at most, and whether they are known from runs of its kind on this machine."""
-    here = [run for run in archive.like(batch) if run.machine == environment.describe(engine.device)]
+def _cost(batch: Batch, run_index: RunIndex, engine: Engine) -> tuple[float, float, bool]:
+    """Seconds of a run, its peak of memory, and whether they are known from similar runs on this machine."""
+    here = [run for run in run_index.like(batch) if run.machine == environment.describe(engine.device)]
     if not here:
         return (*_guess(batch, engine), False)
     an_epoch = statistics.fmean(run.train_seconds / max(1, run.epochs) for run in here)

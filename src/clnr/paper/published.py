@@ -1,4 +1,4 @@
-"""Numbers as the paper prints them, where no recipe has them; accuracies of table 2 are with the recipes."""
+"""Numbers printed in the paper; the accuracies of table 2 and their recipes are in ``methods/recipes``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tables and figures are filled from: runs that were found, and reasons where there are none."""
+"""The runs behind tables and figures, or the reason why some are missing."""
 
 from __future__ import annotations
 
@@ -15,48 +15,49 @@ from clnr.datasets.download import Fetch
 from clnr.errors import DataError
 from clnr.experiments.results import Run, Summary
 from clnr.graph import Graph
-from clnr.paper.run_index import Archive, place_of
+from clnr.paper.run_index import RunIndex, platform_of
 from clnr.paper.scope import Batch
 from clnr.paper.table_format import NO_DATA, NOT_RUN
-from clnr.support.humanize import counted
+from clnr.support.humanize import plural
 
 
 @dataclass(frozen=True)
-class Holdings:
-    """Runs by batch, and why some are not there.
+class ResultSet:
+    """Runs by batch, and why some are missing.
 
     Attributes:
-        archive: The runs.
-        data_root: Where data is looked for first.
-        fetch: How data that is not there is downloaded, if not as usual.
-        without: Data sets that cannot be had, with the reason.
-        failures: What went wrong with batches that were tried, by their kind.
+        run_index: The runs.
+        data_root: Folder with raw data, looked into first.
+        fetch: How to download missing data, if not as usual.
+        without: Data sets that are not available, with the reason.
+        failures: Errors of batches that failed, by ``Batch.kind``.
     """
 
-    archive: Archive
+    run_index: RunIndex
     data_root: Path | None = None
     fetch: Fetch | None = None
     without: dict[str, str] = field(default_factory=dict)
     failures: dict[tuple[Any, ...], str] = field(default_factory=dict)
 
     def find(self, batch: Batch) -> Summary | str:
-        """Its runs, or in two words why there are none."""
-        found = self.archive.find(batch)
+        """The runs of a batch, or in two words why there are none."""
+        found = self.run_index.find(batch)
         if found is not None:
             return found
         if batch.kind in self.failures:
             return "failed"
         return NO_DATA if batch.dataset in self.without else NOT_RUN
 
-    def in_one_place(self, batches: Iterable[Batch]) -> Holdings:
-        """The same with the runs of one machine and precision alone, that which made most of some batches: what is compared
-        with each other is to be alike in that.
+    def on_one_platform(self, batches: Iterable[Batch]) -> ResultSet:
+        """The same with runs of one machine and precision only: the one with most runs of these batches.
+
+        Only such runs are compared with each other.
         """
-        places = Counter(place_of(run) for run in self.runs(batches))
-        return dataclasses.replace(self, archive=self.archive.at(places.most_common(1)[0][0])) if places else self
+        platforms = Counter(platform_of(run) for run in self.runs(batches))
+        return dataclasses.replace(self, run_index=self.run_index.on(platforms.most_common(1)[0][0])) if platforms else self
 
     def load(self, dataset: str) -> Graph | None:
-        """The data, if it can be had; why not is noted."""
+        """The data, if available; the reason is noted if not."""
         try:
             return None if dataset in self.without else datasets.load(dataset, self.data_root, self.fetch)
         except DataError as error:
@@ -64,8 +65,8 @@ class Holdings:
             return None
 
     def runs(self, batches: Iterable[Batch]) -> list[Run]:
-        """All runs of some batches, each once."""
-        found = {id(run): run for batch in batches for run in self.archive.seeds(batch).values()}
+        """All runs of some batches, each one once."""
+        found = {id(run): run for batch in batches for run in self.run_index.seeds(batch).values()}
         return list(found.values())
 
     def provenance(self, command: str, batches: Iterable[Batch]) -> str:
@@ -75,13 +76,13 @@ class Holdings:
             return f"Made by `{command}`."
         first, last = min(run.seed for run in runs), max(run.seed for run in runs)
         seeds = f"seed {first}" if first == last else f"seeds {first} to {last}"
-        places = sorted({str(place_of(run)) for run in runs})
+        platforms = sorted({str(platform_of(run)) for run in runs})
         versions = sorted({_versions(run) for run in runs})
-        days = self.archive.made(runs)
+        days = self.run_index.made(runs)
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         seconds = sum(run.seconds for run in runs)
         return (
-            f"Made by `{command}` from {counted(len(runs), 'run')}, {seeds}; {'; '.join(places)}; "
+            f"Made by `{command}` from {plural(len(runs), 'run')}, {seeds}; {'; '.join(platforms)}; "
             f"{'; '.join(versions)}; {when}; the runs took {seconds:,.0f} s of that machine's time."
         )
 
@@ -92,12 +93,12 @@ def _versions(run: Run) -> str:
 
 
 def title_of(dataset: str) -> str:
-    """A data set as the paper writes it."""
+    """The name of a data set as in the paper."""
     return DATASETS[dataset].title
 
 
 def accuracy(found: Summary | str, protocol: str, usual: int | None = None) -> str:
-    """Mean and spread of an accuracy, the number of seeds where it is not the usual one; or why there is none."""
+    """Mean and standard deviation, and the number of seeds if it is not the usual one; or why there is no value."""
     if isinstance(found, str):
         return found
     values, count = found.accuracy(protocol), len(found.runs)

@@ -1,4 +1,4 @@
-"""The runs that there are, by what they are of."""
+"""An index of the cached runs by method, data set and recipe."""
 
 from __future__ import annotations
 
@@ -18,33 +18,38 @@ from clnr.support import environment
 
 
 @dataclass(frozen=True)
-class Terms:
-    """Which runs count: those of this code and release of torch, on any machine, unless said otherwise.
+class RunFilter:
+    """Which runs are used: by default those of this code and release of torch, on any machine.
 
     Attributes:
-        device: Only those of this one; ``auto`` for any.
-        precision: Only those of this one; ``auto`` for any.
-        older: Those of other versions of the code and of torch too.
+        device: Only runs on this device; ``auto`` for any.
+        precision: Only runs in this precision; ``auto`` for any.
+        any_version: Also runs of other versions of the code and of torch.
     """
 
     device: str = "auto"
     precision: str = "auto"
-    older: bool = False
+    any_version: bool = False
 
-    def admit(self, run: Run) -> bool:
+    def matches(self, run: Run) -> bool:
         return (
-            self.device in ("auto", run.device) and self.precision in ("auto", run.precision) and (self.older or _current(run))
+            self.device in ("auto", run.device)
+            and self.precision in ("auto", run.precision)
+            and (self.any_version or _current(run))
         )
 
 
 def _current(run: Run) -> bool:
-    """Whether it was made by this code with this release of torch, however that was built."""
-    mine, its = ((known["code"], known.get("torch", "").partition("+")[0]) for known in (environment.versions(), run.versions))
+    """Whether a run was made by this code with this release of torch, in any build of it."""
+    mine, its = (
+        (check_choice["code"], check_choice.get("torch", "").partition("+")[0])
+        for check_choice in (environment.versions(), run.versions)
+    )
     return mine == its
 
 
-class Place(NamedTuple):
-    """Where a run was made, as far as its numbers and times depend on it."""
+class Platform(NamedTuple):
+    """The hardware and precision of a run, on which its results and times depend."""
 
     machine: str
     precision: str
@@ -53,61 +58,61 @@ class Place(NamedTuple):
         return f"{self.machine}, {self.precision}"
 
 
-def place_of(run: Run) -> Place:
-    return Place(run.machine, run.precision)
+def platform_of(run: Run) -> Platform:
+    return Platform(run.machine, run.precision)
 
 
-class Archive:
-    """A record's runs that count, found by batch.
+class RunIndex:
+    """The runs of a run cache that pass a filter, looked up by batch.
 
-    Where there are several of one seed, those of this code and torch come first, then the latest.
+    Of several runs of one seed, those of this code and torch are preferred, then the latest.
 
     Args:
-        record: Where runs are kept.
-        terms: Which of them count.
-        of: Only runs of this batch's method and data set are looked for, which is quicker.
+        run_cache: Where runs are kept.
+        run_filter: Which of them are used.
+        of: Read only runs of this batch's method and data set, which is faster.
     """
 
-    def __init__(self, run_cache: RunCache, terms: Terms, of: Batch | None = None):
-        self._record, self._terms = run_cache, terms
+    def __init__(self, run_cache: RunCache, run_filter: RunFilter, of: Batch | None = None):
+        self._run_cache, self._run_filter = run_cache, run_filter
         self._only = (None, None) if of is None else (of.method.name, of.dataset)
         self._runs: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
         self._dates: dict[int, str] = {}
-        self.read()
+        self.refresh()
 
-    def read(self) -> None:
-        """Look into the record anew: others may have written."""
+    def refresh(self) -> None:
+        """Read the run cache again: another process may have added runs."""
         self._runs.clear()
         self._dates.clear()
-        counted = [(made, run) for made, run in self._record.runs(*self._only) if self._terms.admit(run)]
-        for made, run in sorted(counted, key=lambda pair: _current(pair[1])):
+        plural = [(made, run) for made, run in self._run_cache.runs(*self._only) if self._run_filter.matches(run)]
+        for made, run in sorted(plural, key=lambda pair: _current(pair[1])):
             kind = _kind(run)
             if kind is not None:
                 self._runs[kind].append(run)
                 self._dates[id(run)] = made
 
-    def at(self, place: Place) -> Archive:
-        """The same with the runs of one place alone."""
+    def on(self, platform: Platform) -> RunIndex:
+        """The same index with the runs of one platform only."""
         other = copy.copy(self)
-        kept = {kind: [run for run in runs if place_of(run) == place] for kind, runs in self._runs.items()}
+        kept = {kind: [run for run in runs if platform_of(run) == platform] for kind, runs in self._runs.items()}
         other._runs = defaultdict(list, kept)
         return other
 
     def find(self, batch: Batch) -> Summary | None:
-        """Its runs as far as there are any."""
+        """The runs of a batch, if there are any."""
         found = self.seeds(batch)
         return Summary.of(list(found.values())) if found else None
 
     def seeds(self, batch: Batch) -> dict[int, Run]:
-        """Its runs by their seeds."""
+        """The runs of a batch by seed."""
         return {
             run.seed: run
             for run in self._runs[batch.kind]
-            if run.seed < batch.seeds and batch.measures <= run.extra_metrics.keys()
+            if run.seed < batch.seeds and batch.extra_metrics <= run.extra_metrics.keys()
         }
 
     def like(self, batch: Batch) -> list[Run]:
-        """Runs of the same method on the same data set, whatever their recipe: to guess from."""
+        """Runs of the same method on the same data set with any recipe: to estimate times from."""
         return [run for kind, runs in self._runs.items() if kind[:2] == batch.kind[:2] for run in runs]
 
     def made(self, runs: Iterable[Run]) -> list[str]:
@@ -116,7 +121,7 @@ class Archive:
 
 
 def _kind(run: Run) -> tuple[Any, ...] | None:
-    """What a run is of, as ``Batch.kind`` says it; None where no batch of today can be."""
+    """The ``Batch.kind`` of a run; None if this version has no such method or recipe."""
     method = METHODS.get(run.method)
     if method is None:
         return None

@@ -1,4 +1,4 @@
-"""What is wanted: batches of runs, and how much of the paper they are to cover."""
+"""Batches of runs, and how much of the paper to reproduce."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clnr.methods.recipe import Recipe
 SETS = ("cora", "citeseer", "pubmed", "computers", "photo", "cs", "physics", "ogbn-arxiv")
 SEEDS = 20
 
-# Methods whose runs take minutes where others take seconds come last, and with at most so many seeds.
+# Methods whose runs take minutes instead of seconds come last, with at most so many seeds.
 _SLOW = {
     methods.DGI.name: 20,
     methods.SUPERVISED_GAT.name: 20,
@@ -39,27 +39,27 @@ class Batch:
     """Runs of one method on one data set that differ in their seed alone.
 
     Attributes:
-        method: Of these.
-        dataset: By name.
-        recipe: All numbers.
-        seeds: 0, 1, 2 ..., this many.
-        measures: What must have been measured beside the usual.
+        method: The method.
+        dataset: Name of the data set.
+        recipe: All hyper-parameters.
+        seeds: How many seeds: 0, 1, 2 ...
+        extra_metrics: Metrics that must have been computed besides the usual ones.
     """
 
     method: Method
     dataset: str
     recipe: Recipe
     seeds: int
-    measures: frozenset[str] = frozenset()
+    extra_metrics: frozenset[str] = frozenset()
 
     @property
     def timed(self) -> bool:
-        """Whether each is to be made by itself, on an otherwise idle machine."""
-        return "time" in self.measures
+        """Whether each run must be made alone, on an otherwise idle machine."""
+        return "time" in self.extra_metrics
 
     @property
     def changed(self) -> list[str]:
-        """What its recipe has otherwise than the shelf's, as ``key=value``."""
+        """What differs from the preset recipe, as ``key=value``."""
         usual = preset(self.method, self.dataset).recipe
         values = {key: getattr(self.recipe, key) for key in self.method.keys}
         return [f"{key}={value}" for key, value in values.items() if value != getattr(usual, key)]
@@ -70,19 +70,19 @@ class Batch:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What its runs are of, the seed aside: keys that the method has no use for do not count."""
+        """What identifies its runs besides the seed: method, data set, and the recipe keys that the method uses."""
         return (self.method.name, self.dataset, *(getattr(self.recipe, key) for key in self.method.keys))
 
 
 @dataclass(frozen=True)
 class Scope:
-    """How much of the paper: None where it is as the paper has it.
+    """How much of the paper to reproduce; None means as in the paper.
 
     Attributes:
-        datasets: Only these.
-        methods: Only these.
-        seeds: This many in every batch.
-        quick: Small sets, two seeds and few epochs, to see that all works.
+        datasets: Only these data sets.
+        methods: Only these methods.
+        seeds: Number of seeds in every batch.
+        quick: Small data sets, two seeds and few epochs, as a check.
     """
 
     datasets: tuple[str, ...] | None = None
@@ -92,7 +92,7 @@ class Scope:
 
     @classmethod
     def of(cls, datasets: str | None, names: str | None, seeds: int | None, quick: bool) -> Scope:
-        """From a command's words; names have commas between."""
+        """From command-line options; names are separated by commas."""
         if seeds is not None and seeds < 1:
             raise ClnrError(f"--seeds must be at least 1, not {seeds}")
         chosen = None if datasets is None else tuple(find_dataset(name).name for name in _words("--datasets", datasets))
@@ -100,21 +100,21 @@ class Scope:
         return cls(chosen, only, seeds, quick)
 
     def sets(self, usual: Iterable[str]) -> list[str]:
-        """Of the usual data sets those that are wanted; what is asked for by name and is not usual comes after."""
+        """The selected data sets: those among the usual ones first, then others asked for by name."""
         usual = tuple(usual)
         if self.datasets is not None:
             return [*(name for name in usual if name in self.datasets), *(name for name in self.datasets if name not in usual)]
         return [name for name in usual if name in _QUICK_SETS] if self.quick else list(usual)
 
     def among(self, sets: Iterable[str]) -> list[str]:
-        """Of some data sets those that are wanted, and no others."""
+        """The selected ones of some data sets, and no others."""
         return [name for name in sets if name in self.sets(SETS)]
 
     def lineup(self, usual: Iterable[Method]) -> list[Method]:
         return [method for method in usual if self.methods is None or method.name in self.methods]
 
     def some(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Of several values of one number all, or where it is to be quick the first and the last."""
+        """All values of a hyper-parameter, or the first and the last if quick."""
         return (values[0], values[-1]) if self.quick else values
 
     def batch(
@@ -122,20 +122,20 @@ class Scope:
         method: Method,
         dataset: str,
         seeds: int = SEEDS,
-        measures: Iterable[str] = (),
+        extra_metrics: Iterable[str] = (),
         **changes: Any,
     ) -> Batch:
-        """A batch with the shelf's recipe but for some changes."""
+        """A batch with the preset recipe and some changes."""
         recipe = preset(method, dataset).recipe.but(**changes)
         few = min(seeds, _SLOW.get(method.name, seeds))
         if self.quick:
             recipe = recipe.but(**{key: min(getattr(recipe, key), most) for key, most in _QUICK.items()})
             few = min(few, _QUICK_SEEDS)
-        return Batch(method, dataset, recipe, self.seeds or few, frozenset(measures))
+        return Batch(method, dataset, recipe, self.seeds or few, frozenset(extra_metrics))
 
     @property
     def words(self) -> str:
-        """The options of a command that asks for this."""
+        """The command-line options for this scope."""
         parts = [
             ("--quick", self.quick),
             (f"--seeds {self.seeds}", self.seeds),
@@ -146,15 +146,15 @@ class Scope:
 
     @property
     def caution(self) -> str | None:
-        """What a reader must know about a quick one."""
+        """A warning to readers of quick results."""
         if not self.quick:
             return None
         most = " and ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in _QUICK.items())
-        return f"Quick, to see that all works: {most} at most. Compare nothing with this."
+        return f"A quick check, with at most {most}: not comparable with any result."
 
 
 def _words(option: str, given: str) -> list[str]:
     words = given.replace(",", " ").split()
     if not words:
-        raise ClnrError(f"{option} needs a name, or several with commas between")
+        raise ClnrError(f"{option} needs a name, or several separated by commas")
     return list(dict.fromkeys(words))

@@ -1,4 +1,4 @@
-"""How a claim is put to the test: contrasts of two batches, corrected for their number, and verdicts."""
+"""How a claim is tested: contrasts of two batches, corrected for their number, and verdicts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 from clnr.evaluation import holm, wilcoxon
 from clnr.experiments.results import Run
-from clnr.paper.result_set import Holdings
+from clnr.paper.result_set import ResultSet
 from clnr.paper.scope import Batch
 
 LEVEL = 0.05
-# With fewer pairs, the signed-rank test cannot reach the level, whatever they say; nor is a method judged by two seeds.
+# With fewer pairs the signed-rank test cannot reach the level; and a method is not judged by two seeds.
 _PAIRS = 6
 _SEEDS = 3
 
-Measure = Callable[[Run], float]
+Metric = Callable[[Run], float]
 
 
 class Verdict(StrEnum):
-    """What came of a claim, or of one contrast within it."""
+    """The result of testing a claim, or one contrast within it."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -31,8 +31,8 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class EmbeddingResult:
-    """What came of a claim, and the numbers behind it."""
+class ClaimResult:
+    """The verdict on a claim, and the numbers behind it."""
 
     verdict: Verdict
     numbers: str
@@ -40,10 +40,10 @@ class EmbeddingResult:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Something that is claimed to be larger of one than of another, seed by seed.
+    """Values by seed, of which one side is claimed to be larger.
 
     Attributes:
-        what: In a few words: a data set, mostly.
+        what: A short name: mostly a data set.
         larger: Values by seed.
         smaller: Values by seed.
     """
@@ -54,12 +54,12 @@ class Contrast:
 
     @property
     def differences(self) -> list[float]:
-        """Of the seeds that both have."""
+        """Differences of the seeds that both sides have."""
         return [self.larger[seed] - self.smaller[seed] for seed in sorted(self.larger.keys() & self.smaller.keys())]
 
     @property
-    def there(self) -> bool:
-        """Whether there are seeds enough to tell anything."""
+    def testable(self) -> bool:
+        """Whether there are enough seeds for a significant result."""
         few = min(len(self.larger), len(self.smaller))
         return few >= _SEEDS and 2 / math.comb(len(self.larger) + len(self.smaller), few) <= LEVEL
 
@@ -71,7 +71,7 @@ class Contrast:
 
     @property
     def p(self) -> float:
-        """Two-sided: Wilcoxon's signed-rank test on pairs; where one side has too few seeds, Mann and Whitney's on all."""
+        """Two-sided: Wilcoxon's signed-rank test on pairs; with too few pairs, the Mann-Whitney test on all seeds."""
         if len(self.differences) >= _PAIRS:
             return wilcoxon(self.differences)
         from scipy.stats import mannwhitneyu
@@ -79,17 +79,17 @@ class Contrast:
         return float(mannwhitneyu(list(self.larger.values()), list(self.smaller.values())).pvalue)
 
 
-def contrast(holdings: Holdings, what: str, larger: Batch, smaller: Batch, measure: Measure) -> Contrast:
-    """A measure of two batches, where it is a number."""
+def contrast(results: ResultSet, what: str, larger: Batch, smaller: Batch, metric: Metric) -> Contrast:
+    """A metric of two batches, where it is finite."""
     first, second = (
-        {seed: value for seed, run in holdings.archive.seeds(batch).items() if math.isfinite(value := measure(run))}
+        {seed: value for seed, run in results.run_index.seeds(batch).items() if math.isfinite(value := metric(run))}
         for batch in (larger, smaller)
     )
     return Contrast(what, first, second)
 
 
-class Judged(NamedTuple):
-    """A contrast's verdict, mean difference and corrected p-value."""
+class TestResult(NamedTuple):
+    """The verdict on a contrast, its mean difference and corrected p-value."""
 
     verdict: Verdict
     mean: float
@@ -99,70 +99,70 @@ class Judged(NamedTuple):
         return f"{self.mean:+.3g} (p {'< 0.001' if self.p < 0.001 else f'{self.p:.3f}'}, {self.verdict})"
 
 
-def judge(contrasts: Iterable[Contrast]) -> dict[str, Judged]:
-    """Those of some contrasts that there are runs for: each holds or fails by its sign where it is significant.
+def evaluate_contrasts(contrasts: Iterable[Contrast]) -> dict[str, TestResult]:
+    """Test the contrasts that have enough runs: a significant one holds or fails by its sign.
 
-    At 5 %, by Holm's method for the number of contrasts; what is not significant is undecided.
+    The level is 5 %, corrected for the number of contrasts by Holm's method; the others are undecided.
     """
-    known = [each for each in contrasts if each.there]
+    check_choice = [each for each in contrasts if each.testable]
     found = {}
-    for each, p in zip(known, holm([each.p for each in known]), strict=True):
+    for each, p in zip(check_choice, holm([each.p for each in check_choice]), strict=True):
         verdict = Verdict.UNDECIDED if p > LEVEL else Verdict.HOLDS if each.mean > 0 else Verdict.FAILS
-        found[each.what] = Judged(verdict, each.mean, p)
+        found[each.what] = TestResult(verdict, each.mean, p)
     return found
 
 
-def everywhere(contrasts: Sequence[Contrast]) -> EmbeddingResult:
+def everywhere(contrasts: Sequence[Contrast]) -> ClaimResult:
     """A claim about all of some contrasts: it fails if one fails, and holds if all hold."""
     return at_least(len(contrasts), contrasts)
 
 
-def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], str] = str) -> EmbeddingResult:
+def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], str] = str) -> ClaimResult:
     """A claim that so many contrasts hold; or groups of them, each in all that it has.
 
     It fails where so many have failed that the others are too few.
     """
     if not contrasts:
-        return EmbeddingResult(Verdict.UNDECIDED, "not asked for")
-    found = judge(contrasts)
+        return ClaimResult(Verdict.UNDECIDED, "not asked for")
+    found = evaluate_contrasts(contrasts)
     verdicts: dict[str, list[Verdict]] = {}
     for each in contrasts:
         verdict = found[each.what].verdict if each.what in found else Verdict.UNDECIDED
         verdicts.setdefault(group(each.what), []).append(verdict)
     held = sum(set(each) == {Verdict.HOLDS} for each in verdicts.values())
     failed = sum(Verdict.FAILS in each for each in verdicts.values())
-    told = [f"{what} {judged}" for what, judged in found.items()]
+    texts = [f"{what} {result}" for what, result in found.items()]
     missing = [each.what for each in contrasts if each.what not in found]
-    numbers = f"of {len(verdicts)}, {held} hold and {failed} fail: {_listed(told, missing)}"
+    numbers = f"of {len(verdicts)}, {held} hold and {failed} fail: {_listed(texts, missing)}"
     if len(verdicts) < count:
-        return EmbeddingResult(Verdict.UNDECIDED, numbers)
+        return ClaimResult(Verdict.UNDECIDED, numbers)
     if len(verdicts) - failed < count:
-        return EmbeddingResult(Verdict.FAILS, numbers)
-    return EmbeddingResult(Verdict.HOLDS if held >= count else Verdict.UNDECIDED, numbers)
+        return ClaimResult(Verdict.FAILS, numbers)
+    return ClaimResult(Verdict.HOLDS if held >= count else Verdict.UNDECIDED, numbers)
 
 
-def _listed(told: Sequence[str], missing: Sequence[str]) -> str:
-    return "; ".join([*told, *([f"too few runs: {', '.join(missing)}"] if missing else [])])
+def _listed(texts: Sequence[str], missing: Sequence[str]) -> str:
+    return "; ".join([*texts, *([f"too few runs: {', '.join(missing)}"] if missing else [])])
 
 
 Bounds = tuple[float, float, float]
 
 
-def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> EmbeddingResult:
+def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> ClaimResult:
     """A claim that the largest of some values is so large, each given between its bounds, or None where it is not known.
 
     It holds where the goal lies within the bounds of one, or below, and these do not reach down to what would be nothing; it
     fails where all are known and lie below.
     """
-    known = {what: bounds for what, bounds in values.items() if bounds is not None}
-    missing = [what for what in values if what not in known]
-    told = [f"{what} {middle:.2f} ({low:.2f} to {high:.2f})" for what, (low, middle, high) in known.items()]
+    check_choice = {what: bounds for what, bounds in values.items() if bounds is not None}
+    missing = [what for what in values if what not in check_choice]
+    texts = [f"{what} {middle:.2f} ({low:.2f} to {high:.2f})" for what, (low, middle, high) in check_choice.items()]
     verdict = Verdict.UNDECIDED
-    if any(nothing < low and high >= goal for low, _, high in known.values()):
+    if any(nothing < low and high >= goal for low, _, high in check_choice.values()):
         verdict = Verdict.HOLDS
-    elif known and not missing and all(high < goal for _, _, high in known.values()):
+    elif check_choice and not missing and all(high < goal for _, _, high in check_choice.values()):
         verdict = Verdict.FAILS
-    return EmbeddingResult(verdict, _listed(told, missing) or "not asked for")
+    return ClaimResult(verdict, _listed(texts, missing) or "not asked for")
 
 
 def interval(values: Sequence[float], number: int) -> Bounds:
@@ -176,14 +176,14 @@ def interval(values: Sequence[float], number: int) -> Bounds:
     return middle - half, middle, middle + half
 
 
-def within(values: Mapping[str, Sequence[float]], margin: float) -> EmbeddingResult:
+def within(values: Mapping[str, Sequence[float]], margin: float) -> ClaimResult:
     """A claim that all of some means are zero to within a margin: their intervals lie inside it, or one lies outside."""
-    known = {what: interval(each, len(values)) for what, each in values.items() if len(each) > 1}
-    missing = [what for what in values if what not in known]
-    told = [f"{what} {middle:+.3f} ({low:+.3f} to {high:+.3f})" for what, (low, middle, high) in known.items()]
+    check_choice = {what: interval(each, len(values)) for what, each in values.items() if len(each) > 1}
+    missing = [what for what in values if what not in check_choice]
+    texts = [f"{what} {middle:+.3f} ({low:+.3f} to {high:+.3f})" for what, (low, middle, high) in check_choice.items()]
     verdict = Verdict.UNDECIDED
-    if any(low > margin or high < -margin for low, _, high in known.values()):
+    if any(low > margin or high < -margin for low, _, high in check_choice.values()):
         verdict = Verdict.FAILS
-    elif known and not missing and all(-margin <= low and high <= margin for low, _, high in known.values()):
+    elif check_choice and not missing and all(-margin <= low and high <= margin for low, _, high in check_choice.values()):
         verdict = Verdict.HOLDS
-    return EmbeddingResult(verdict, _listed(told, missing) or "not asked for")
+    return ClaimResult(verdict, _listed(texts, missing) or "not asked for")

@@ -1,10 +1,11 @@
-"""A table as a value, and as Markdown, LaTeX and CSV."""
+"""A table, and how it is written as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +15,7 @@ NOT_RUN = "not run"
 
 
 class Cell(NamedTuple):
-    """What stands in one place of a table."""
+    """One cell of a table."""
 
     text: str
     bold: bool = False
@@ -28,16 +29,16 @@ def row(*cells: str | Cell) -> Row:
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table: its columns' names, groups of rows with a rule between, and what is to be said about it.
+class Table:
+    """A table: column names, groups of rows with a rule between them, and notes.
 
     Attributes:
-        name: As in a file's name: ``table-2``.
+        name: As in a file name: ``table-2``.
         title: One line.
-        head: The columns' names.
-        groups: Rows; each group is set apart from the one before.
-        notes: What stands below, a paragraph each.
-        words: How many columns, from the left, hold words; numbers are set to the right.
+        head: Column names.
+        groups: Rows; LaTeX has a rule between two groups.
+        notes: Paragraphs below the table.
+        text_columns: How many columns, from the left, hold text; numbers are aligned to the right.
     """
 
     name: str
@@ -45,24 +46,51 @@ class Sheet:
     head: tuple[str, ...]
     groups: tuple[tuple[Row, ...], ...]
     notes: tuple[str, ...] = ()
-    words: int = 1
+    text_columns: int = 1
 
     @property
     def rows(self) -> Iterable[Row]:
         return (row for group in self.groups for row in group)
 
     def markdown(self) -> str:
-        marks = ["---" if i < self.words else "---:" for i in range(len(self.head))]
-        lines = [[_pipes(name) for name in self.head], marks]
-        lines += [[f"**{_pipes(cell.text)}**" if cell.bold else _pipes(cell.text) for cell in row] for row in self.rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        return "\n\n".join([f"## {self.title}", table, *self.notes]) + "\n"
+        """As Markdown with lines of at most 120 columns.
+
+        A table that is too wide becomes several, with some of the columns each; one whose texts alone are too wide, a list.
+        """
+        notes = ["\n".join(_wrapped(line) for line in note.splitlines()) for note in self.notes]
+        return "\n\n".join([f"## {self.title}", *(self._pipe_tables() or [self._list()]), *notes]) + "\n"
+
+    def _pipe_tables(self) -> list[str]:
+        """The table in as few parts as fit, each with all text columns and some of the others; none if one does not fit."""
+        rules = ["---" if i < self.text_columns else "---:" for i in range(len(self.head))]
+        cells = [[_escape_pipes(name) for name in self.head], rules]
+        cells += [[_marked(cell) for cell in row] for row in self.rows]
+        others = range(self.text_columns, len(self.head))
+        for count in range(1, len(others) + 1):
+            width = -(-len(others) // count)
+            parts = [[*range(self.text_columns), *others[i : i + width]] for i in range(0, len(others), width)]
+            tables = [[f"| {' | '.join(line[i] for i in part)} |" for line in cells] for part in parts]
+            if max(len(line) for table in tables for line in table) <= _WIDTH:
+                return ["\n".join(table) for table in tables]
+        return []
+
+    def _list(self) -> str:
+        """A numbered item for each row: its first cell, and the others by column name."""
+        items = []
+        for number, (first, *others) in enumerate(self.rows, 1):
+            start = f"{number}. "
+            indent = " " * len(start)
+            lines = [_wrapped(f"**{first.text}**", start, indent)]
+            for name, cell in zip(self.head[1:], others, strict=True):
+                lines.append(_wrapped(f"{name}: {_marked(cell)}", f"{indent}- ", f"{indent}  "))
+            items.append("\n".join(lines))
+        return "\n".join(items)
 
     def latex(self) -> str:
-        """For LaTeX with booktabs, ready to paste; cells of many words get lines of their own, and pages if need be."""
+        """As LaTeX with booktabs; long texts are broken into lines, and the table over pages."""
         longest = [max(len(cell.text) for cell in column) for column in zip(*self.rows, strict=True)]
         long = any(length > _LONG for length in longest)
-        columns = "l" * self.words + "r" * (len(self.head) - self.words)
+        columns = "l" * self.text_columns + "r" * (len(self.head) - self.text_columns)
         if long:
             widths = [math.sqrt(max(length, _SHORT)) for length in longest]
             columns = "".join(f"p{{{0.9 * width / sum(widths):.2f}\\textwidth}}" for width in widths)
@@ -90,14 +118,27 @@ class Sheet:
         writer.writerow(self.head)
         first = ""
         for row in self.rows:
-            # What a reader sees from the row above, a program would miss.
+            # An empty first cell means that of the row above.
             first = row[0].text or first
             writer.writerow([first, *(cell.text for cell in row[1:])])
         return out.getvalue()
 
 
-def _pipes(text: str) -> str:
+_WIDTH = 120
+
+
+def _wrapped(text: str, first: str = "", others: str = "") -> str:
+    return textwrap.fill(
+        text, _WIDTH, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _escape_pipes(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def _marked(cell: Cell) -> str:
+    return f"**{_escape_pipes(cell.text)}**" if cell.bold else _escape_pipes(cell.text)
 
 
 def _line(cells: list[str]) -> str:

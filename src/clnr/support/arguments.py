@@ -1,52 +1,78 @@
-"""What a public function is handed, if it is what it must be; else an error that names the argument."""
+"""Checks of arguments that users pass: each returns the value, or raises an error that names the argument.
+
+Arrays, labels and matrices are checked in ``graph.validation``.
+"""
 
 from __future__ import annotations
 
+import functools
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from clnr.errors import ClnrError, UnknownName
+from clnr.support.deprecation import renamed
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
-def known(kind: str, name: Any, choices: Iterable[str]) -> str:
-    """A name, if it is one of some."""
+def check_choice(kind: str, name: Any, choices: Iterable[str]) -> str:
+    """A name that must be one of ``choices``; ``kind`` says what it names."""
     choices = tuple(choices)
     if not (isinstance(name, str) and name in choices):
         raise UnknownName(kind, name, choices)
     return name
 
 
-def of_kind(what: str, value: Any, kind: Any, right: str) -> Any:
-    """A value, if it is of a kind, which is also told in words."""
-    if not isinstance(value, kind):
-        raise ClnrError(f"{what} must be {right}, not {_an(value)}")
+def check_type(argument: str, value: Any, types: Any, expected: str, error: type[ClnrError] = ClnrError) -> Any:
+    """A value that must be of one of ``types``, which ``expected`` describes for the message."""
+    if not isinstance(value, types):
+        raise error(f"{argument} must be {expected}, not {_describe(value)}")
     return value
 
 
-def several(what: str, values: Any, kind: Any, right: str) -> list[Any]:
-    """All of some values, if each is of a kind; a text is no list of letters."""
+def check_list(argument: str, values: Any, types: Any, expected: str) -> list[Any]:
+    """A list whose elements must be of one of ``types``; text is not a list of letters."""
     try:
-        found = None if isinstance(values, str | bytes) else list(values)
+        elements = None if isinstance(values, str | bytes) else list(values)
     except TypeError:
-        found = None
-    if found is None:
-        raise ClnrError(f"{what} must be several, {right}, not {_an(values)}")
-    return [of_kind(f"each of {what}", each, kind, right) for each in found]
+        elements = None
+    if elements is None:
+        raise ClnrError(f"{argument} must be a list, each {expected}, not {_describe(values)}")
+    return [check_type(f"each of {argument}", element, types, expected) for element in elements]
 
 
-def whole(what: str, value: Any) -> int:
-    """A whole number."""
+def check_int(argument: str, value: Any) -> int:
+    """A whole number; True and False are none."""
     if isinstance(value, bool):
-        raise ClnrError(f"{what} must be a whole number, not {value}")
-    return int(of_kind(what, value, numbers.Integral, "a whole number"))
+        raise ClnrError(f"{argument} must be a whole number, not {value}")
+    return int(check_type(argument, value, numbers.Integral, "a whole number"))
 
 
-def path_of(what: str, value: Any) -> Path:
-    """A path."""
-    return Path(of_kind(what, value, str | Path, "a path"))
+def check_path(argument: str, value: Any) -> Path:
+    """A path, as text or a ``Path``."""
+    return Path(check_type(argument, value, str | Path, "a path"))
 
 
-def _an(value: Any) -> str:
+def rename_arguments(**names: str) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """Let a function accept old names of its keyword arguments as well, with a warning: ``rename_arguments(old="new")``."""
+
+    def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+        @functools.wraps(function)
+        def wrapped(*values: _Arguments.args, **arguments: _Arguments.kwargs) -> _Result:
+            for old in names.keys() & arguments.keys():
+                new = renamed("argument", old, names)
+                if new in arguments:
+                    raise ClnrError(f"{old} is the old name of {new}; leave out {old}")
+                arguments[new] = arguments.pop(old)
+            return function(*values, **arguments)
+
+        return wrapped
+
+    return decorate
+
+
+def _describe(value: Any) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -1,4 +1,8 @@
-"""Files and folders written whole or not at all, by one process at a time."""
+"""Files and folders written atomically, by one process at a time.
+
+No library used here does it for folders; the lock of ``filelock`` leaves its file behind, and fails where a file system has
+no locks.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +22,25 @@ _EXCHANGE = 2
 
 
 @dataclass(frozen=True)
-class Ours:
-    """What tells a folder of ours from anybody else's.
+class OwnedFiles:
+    """Which files clnr writes to a folder, so that no other file is ever overwritten or removed.
 
     Attributes:
-        names: Of every file that may be in one.
-        marked: Whether a folder's content says that it is one.
+        names: The name of every file that may be in such a folder.
+        recognizes: Whether a folder's content shows that clnr wrote it.
     """
 
     names: frozenset[str]
-    marked: Callable[[Path], bool]
+    recognizes: Callable[[Path], bool]
 
-    def foreign(self, folder: Path) -> str | None:
-        """The name of something in a folder that did not come from here, if there is such a thing."""
-        there = sorted(each.name for each in folder.iterdir())
-        marked = not there or self.marked(folder)
-        return next((name for name in there if name not in self.names or not marked), None)
+    def find_foreign(self, folder: Path) -> str | None:
+        """The name of the first file in a folder that clnr did not write, or None."""
+        names = sorted(each.name for each in folder.iterdir())
+        recognized = not names or self.recognizes(folder)
+        return next((name for name in names if name not in self.names or not recognized), None)
 
     def remove(self, folder: Path) -> None:
-        """Remove a folder with the files of ours in it; where there is anything else, that stays."""
+        """Remove a folder and clnr's files in it; other files stay, and are an error."""
         for path in folder.iterdir():
             if path.name in self.names:
                 path.unlink()
@@ -46,11 +50,11 @@ class Ours:
             left = sorted(path.name for path in folder.iterdir())
             if not left:
                 raise
-            raise ClnrError(f"{folder} holds '{left[0]}', which did not come from here; move it elsewhere") from None
+            raise ClnrError(f"{folder} holds '{left[0]}', which clnr did not write; move it elsewhere") from None
 
 
-def resolved(path: Path) -> Path:
-    """Where a path leads to, whether or not there is anything."""
+def resolve_path(path: Path) -> Path:
+    """The real path behind symbolic links, whether or not anything is there."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -60,26 +64,26 @@ def resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-# -- one at a time ----------------------------------------------------------------------------------------------------------
+# -- locks -----------------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def locked(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of a path, a file beside it; the system lifts it even from a killed process.
+def file_lock(path: Path, wait: bool = False) -> Iterator[None]:
+    """Hold the lock of a path: a file beside it. The system releases it even if the process is killed.
 
-    Where the file system knows no locks, nothing is held.
+    Where the file system has no locks, nothing is locked.
 
     Args:
         path: The file or folder.
-        wait: Whether to wait for another process to let go; if not, that is an error.
+        wait: Whether to wait while another process holds it; if not, that is an error.
     """
-    lock = _beside(path, "lock")
+    lock = _temporary_path(path, "lock")
     while True:
         with lock.open("ab") as file:
             if not _lock(file.fileno(), wait):
                 raise ClnrError(f"{path} is being written by another process; let it finish, or choose another place")
-            # Whoever held it before has removed it: then this is the lock of nothing.
-            if not _is(lock, file.fileno()):
+            # The process that held it before may have removed the file: then this one locks nothing.
+            if not _is_same_file(lock, file.fileno()):
                 continue
             try:
                 yield
@@ -87,7 +91,7 @@ def locked(path: Path, wait: bool = False) -> Iterator[None]:
                 if sys.platform != "win32":
                     lock.unlink(missing_ok=True)
         break
-    if sys.platform == "win32":  # Where an open file cannot be removed, so that none is that another process has locked.
+    if sys.platform == "win32":  # Open files cannot be removed here, so a file that another process has locked stays.
         with contextlib.suppress(OSError):
             lock.unlink()
 
@@ -113,7 +117,7 @@ def _lock(file: int, wait: bool) -> bool:
     return True
 
 
-def _is(path: Path, file: int) -> bool:
+def _is_same_file(path: Path, file: int) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:
@@ -121,34 +125,34 @@ def _is(path: Path, file: int) -> bool:
 
 
 @contextlib.contextmanager
-def reserved(path: Path, ours: Ours) -> Iterator[None]:
-    """Be the only process that writes to a folder, from before the work until it is done; else fail now.
+def reserve_folder(path: Path, owned: OwnedFiles) -> Iterator[None]:
+    """Be the only process that writes to a folder while the block runs; fail at once if another does.
 
-    What killed processes have left of it is cleared, and what one had just put aside is put back.
+    Leftovers of killed processes are removed, and a folder that one had just renamed is put back.
     """
-    path = resolved(path)
+    path = resolve_path(path)
     if os.path.ismount(path):
-        raise ClnrError(f"{path} is where a file system begins, which cannot be replaced; choose a folder in it")
+        raise ClnrError(f"{path} is the root of a file system, which cannot be replaced; choose a folder in it")
     with contextlib.ExitStack() as stack:
         try:
             for parent in reversed([path.parent, *path.parent.parents]):
                 if not parent.is_dir():
                     parent.mkdir(exist_ok=True)
                     stack.callback(_remove_empty, parent)
-            stack.enter_context(locked(path))
-            _recover(path, ours)
+            stack.enter_context(file_lock(path))
+            _recover(path, owned)
         except OSError as error:
-            raise ClnrError(f"{path} cannot be made: {error.filename}: {error.strerror}") from None
+            raise ClnrError(f"{path} cannot be created: {error.filename}: {error.strerror}") from None
         yield
 
 
-def _recover(path: Path, ours: Ours) -> None:
-    part, old = _beside(path, "part"), _beside(path, "old")
+def _recover(path: Path, owned: OwnedFiles) -> None:
+    part, old = _temporary_path(path, "part"), _temporary_path(path, "old")
     if old.is_dir() and not path.exists():
         old.rename(path)
     for left in (part, old):
         if left.is_dir():
-            ours.remove(left)
+            owned.remove(left)
 
 
 def _remove_empty(folder: Path) -> None:
@@ -156,22 +160,22 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _beside(path: Path, what: str) -> Path:
-    return path.with_name(beside(path.name, what))
+def _temporary_path(path: Path, role: str) -> Path:
+    return path.with_name(temporary_name(path.name, role))
 
 
-def beside(name: str, what: str) -> str:
-    """The name of a file or folder that exists while another is written, and after a kill."""
-    return f".{name}.clnr.{what}"
+def temporary_name(name: str, role: str) -> str:
+    """The name of the ``part``, ``old`` or ``lock`` of a file or folder while it is written; a killed process leaves it."""
+    return f".{name}.clnr.{role}"
 
 
 # -- files ------------------------------------------------------------------------------------------------------------------
 
 
-def write_whole(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all."""
+def write_atomic(path: Path, content: bytes) -> Path:
+    """Write a file atomically: complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(path, wait=True), _part(path) as part:
+    with file_lock(path, wait=True), _part(path) as part:
         with part.open("wb") as file:
             file.write(content)
             file.flush()
@@ -181,16 +185,16 @@ def write_whole(path: Path, content: bytes) -> Path:
     return path
 
 
-def tidy(path: Path) -> None:
-    """Clear what a killed process has left of a file that it was writing."""
-    if any(_beside(path, what).exists() for what in ("part", "lock")):
-        with locked(path, wait=True), _part(path):
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of a killed process that was writing a file."""
+    if any(_temporary_path(path, role).exists() for role in ("part", "lock")):
+        with file_lock(path, wait=True), _part(path):
             pass
 
 
 @contextlib.contextmanager
 def _part(path: Path) -> Iterator[Path]:
-    part = _beside(path, "part")
+    part = _temporary_path(path, "part")
     try:
         yield part
     finally:
@@ -198,7 +202,7 @@ def _part(path: Path) -> Iterator[Path]:
 
 
 def _sync(folder: Path) -> None:
-    """Let the names in a folder outlast a power cut, where the system can."""
+    """Flush the names in a folder to disk, where the system can."""
     with contextlib.suppress(OSError):
         file = os.open(folder, os.O_RDONLY)
         try:
@@ -210,54 +214,54 @@ def _sync(folder: Path) -> None:
 # -- folders ----------------------------------------------------------------------------------------------------------------
 
 
-def check_folder(path: Path, force: bool, ours: Ours) -> None:
-    """Fail now, not after the work, where a folder holds what is not to be lost.
+def check_folder(path: Path, force: bool, owned: OwnedFiles) -> None:
+    """Fail before the work, not after it, where writing a folder would destroy files.
 
     Args:
         path: The folder.
-        force: Whether one that was written before may be overwritten.
-        ours: What tells such a one: any other is never overwritten.
+        force: Whether a folder that clnr wrote before may be overwritten.
+        owned: Which files clnr writes; a folder with any other is never overwritten.
     """
-    path = resolved(path)
-    if obstacle := _obstacle(path, force, ours):
+    path = resolve_path(path)
+    if obstacle := _obstacle(path, force, owned):
         raise ClnrError(f"{path} {obstacle}")
     if Path.cwd().is_relative_to(path):
-        raise ClnrError(f"{path} cannot be written while one is in it; go elsewhere, or choose another folder")
+        raise ClnrError(f"{path} is the working directory or above it; change to another, or choose another folder")
 
 
-def _obstacle(path: Path, force: bool, ours: Ours) -> str | None:
-    """Why what is at a path cannot be replaced, if so."""
+def _obstacle(path: Path, force: bool, owned: OwnedFiles) -> str | None:
+    """Why what is at a path cannot be replaced; None if it can."""
     if not path.exists():
         return None
     if not path.is_dir():
         return "is a file, not a folder to write to"
-    if (name := ours.foreign(path)) is not None:
-        return f"holds '{name}', which did not come from here and would be lost; choose another folder"
+    if (name := owned.find_foreign(path)) is not None:
+        return f"holds '{name}', which clnr did not write and would be lost; choose another folder"
     if not force and any(path.iterdir()):
-        return "is there already; choose another folder, or overwrite it with --force (force=True)"
+        return "exists already; choose another folder, or overwrite it with --force (force=True)"
     return None
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path, force: bool, ours: Ours) -> Iterator[Path]:
-    """A folder to write to, which becomes ``path`` when the block ends, in place of what was there; not on an error.
+def atomic_folder(path: Path, force: bool, owned: OwnedFiles) -> Iterator[Path]:
+    """A temporary folder to write to; it replaces ``path`` when the block ends, unless by an error.
 
-    It is for whoever has it ``reserved``. What may not be replaced is looked for again when all is written; where there is such
-    a thing by then, what was written goes elsewhere, and the error says where.
+    Call it within ``reserve_folder``. Whether ``path`` may be replaced is checked again when all is written; if not, the new
+    folder is kept under another name, which the error tells.
     """
-    path = resolved(path)
-    part = _beside(path, "part")
+    path = resolve_path(path)
+    part = _temporary_path(path, "part")
     try:
         try:
             part.mkdir()
             yield part
             _flush(part)
         except OSError as error:
-            raise ClnrError(f"{path} cannot be written: {error.strerror or error}; nothing of it was") from None
-        _place(part, path, force, ours)
+            raise ClnrError(f"{path} cannot be written: {error.strerror or error}; nothing was written") from None
+        _move_into_place(part, path, force, owned)
     finally:
         if part.is_dir():
-            ours.remove(part)
+            owned.remove(part)
 
 
 def _flush(folder: Path) -> None:
@@ -267,40 +271,40 @@ def _flush(folder: Path) -> None:
     _sync(folder)
 
 
-def _place(part: Path, path: Path, force: bool, ours: Ours) -> None:
+def _move_into_place(part: Path, path: Path, force: bool, owned: OwnedFiles) -> None:
     try:
-        obstacle = _obstacle(path, force, ours)
+        obstacle = _obstacle(path, force, owned)
         if obstacle is None:
-            _replace(part, path, ours)
+            _replace(part, path, owned)
             return
     except OSError as error:
         obstacle = f"cannot be written: {error.strerror or error}"
-    raise ClnrError(f"{path} {obstacle}; what was made is kept in {_aside(part, path)}")
+    raise ClnrError(f"{path} {obstacle}; the new folder is kept as {_keep_aside(part, path)}")
 
 
-def _replace(part: Path, path: Path, ours: Ours) -> None:
+def _replace(part: Path, path: Path, owned: OwnedFiles) -> None:
     if not path.exists() or not any(path.iterdir()):
         _rename(part, path)
     elif not _exchange(part, path):
-        old = _beside(path, "old")
+        old = _temporary_path(path, "old")
         path.rename(old)
         try:
             part.rename(path)
         except OSError:
             old.rename(path)
             raise
-        ours.remove(old)
+        owned.remove(old)
     _sync(path.parent)
 
 
 def _rename(part: Path, path: Path) -> None:
-    """Rename a folder to one that is not there, or is empty."""
+    """Rename a folder to a path where there is nothing, or an empty folder."""
     with contextlib.suppress(FileNotFoundError):
         path.rmdir()
     part.rename(path)
 
 
-def _aside(part: Path, path: Path) -> Path:
+def _keep_aside(part: Path, path: Path) -> Path:
     for number in itertools.count(2):
         free = path.with_name(f"{path.name}-{number}")
         with contextlib.suppress(FileExistsError):
@@ -311,7 +315,7 @@ def _aside(part: Path, path: Path) -> Path:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places in one step; False where that could not be done."""
+    """Swap two folders in one step; False where the system cannot."""
     names = os.fsencode(one), os.fsencode(other)
     try:
         if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""What is written for people to read: text, and nothing in it that a terminal would act on."""
+"""Console output that is only ever text: nothing in it makes a terminal act."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 import rich.console
 import rich.table
 
-from clnr.support.humanize import visible
+from clnr.support.humanize import escape_control
 
 
-def shown(text: str) -> str:
-    """Lines of text, with control characters written out."""
-    return "\n".join(map(visible, text.split("\n")))
+def printable(text: str) -> str:
+    """Lines of text with their control characters escaped."""
+    return "\n".join(map(escape_control, text.split("\n")))
 
 
 class Console(rich.console.Console):
-    """One that takes text for what it says: no markup, no colours of its own choice, no control characters."""
+    """rich's console for plain text: no markup, no automatic colours, no control characters."""
 
     def __init__(self, **options: Any):
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(shown(each) if isinstance(each, str) else each for each in objects), **options)
+        super().print(*(printable(each) if isinstance(each, str) else each for each in objects), **options)
 
 
 class Table(rich.table.Table):
-    """One whose cells are text."""
+    """rich's table with cells of plain text."""
 
     def add_row(self, *cells: Any, **options: Any) -> None:
-        super().add_row(*(visible(each) if isinstance(each, str) else each for each in cells), **options)
+        super().add_row(*(escape_control(each) if isinstance(each, str) else each for each in cells), **options)

@@ -6,21 +6,25 @@ import contextlib
 import functools
 import os
 import platform
+from importlib import import_module
 from pathlib import Path
-
-import numpy
-import scipy
-import torch
+from typing import TYPE_CHECKING
 
 from clnr.support.code_digest import code_version
+from clnr.support.lazy import lazy
 from clnr.version import __version__
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 
 @functools.cache
 def versions() -> dict[str, str]:
     """Of this program and of what computes for it."""
     found = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
-    found |= {module.__name__: str(module.__version__) for module in (torch, numpy, scipy)}
+    found |= {name: str(import_module(name).__version__) for name in ("torch", "numpy", "scipy")}
     if torch.version.cuda is not None:
         found["cuda"] = torch.version.cuda
     return found

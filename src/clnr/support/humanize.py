@@ -1,42 +1,47 @@
-"""Numbers as one would say them, and text as one can show it."""
+"""Numbers and text for people to read."""
 
 from __future__ import annotations
 
 import re
 
-# What a terminal acts on instead of showing it: C0, DEL and C1, separators of lines, and what turns the direction of text.
+# Characters that a terminal acts on instead of showing: C0, DEL, C1, line separators, and marks that change text direction.
 _CONTROL = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-_SHOWN = {code: ascii(chr(code))[1:-1] for code in _CONTROL}
+_ESCAPED = {code: ascii(chr(code))[1:-1] for code in _CONTROL}
 
 _GAP = " ... "
 _BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 def duration(seconds: float) -> str:
-    """In the unit that one would say it in."""
+    """Seconds, minutes or hours, whichever unit fits: ``42 s``, ``7 min``, ``1.5 h``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def counted(count: int, what: str) -> str:
-    """So many of something: one node, two nodes."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def plural(count: int, noun: str) -> str:
+    """A count and its noun: ``1 node``, ``2 nodes``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def visible(text: str) -> str:
-    """Text with its control characters written out, as ``\\x1b``: what is shown is then only ever text."""
-    return text.translate(_SHOWN)
+def escape_control(text: str) -> str:
+    """Text with its control characters escaped, as ``\\x1b``, so that a terminal only shows it."""
+    return text.translate(_ESCAPED)
 
 
 def one_line(text: str, most: int = 300) -> str:
-    """Any text as one line, and not a long one."""
-    return shortened(_BREAK.sub(" ", text.strip()), most)
+    """Any text as one line of at most ``most`` characters."""
+    return shorten(_BREAK.sub(" ", text.strip()), most)
 
 
-def shortened(text: str, most: int) -> str:
-    """Text of at most so many characters: where there are more, its beginning and its end."""
+def shorten(text: str, most: int) -> str:
+    """Text of at most ``most`` characters: the middle of a longer one is left out."""
     if len(text) <= most:
         return text
     left = most - len(_GAP)
     return f"{text[: left - left // 2]}{_GAP}{text[len(text) - left // 2 :]}"
+
+
+def describe_error(error: Exception) -> str:
+    """An error's message as one line of at most 200 characters; the name of its type where it has no message."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,4 +1,7 @@
-"""Where clnr keeps things: where the system wants them, or under CLNR_HOME."""
+"""Where clnr keeps its files: in the usual folders of the system, or below CLNR_HOME.
+
+These few lines stand in for platformdirs, so that training needs no package beyond those that it computes with.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from clnr.support.console import Console
-from clnr.support.humanize import shortened
+from clnr.support.humanize import shorten
 
 _LONGEST = 1000
 err = Console(stderr=True)
@@ -25,7 +25,7 @@ class Bar:
 
     def remark(self, text: str) -> None:
         if not self._quiet:
-            err.print(shortened(text, _LONGEST), style="dim", soft_wrap=True)
+            err.print(shorten(text, _LONGEST), style="dim", soft_wrap=True)
 
     def fetched(self, name: str, have: int, total: int | None) -> None:
         if self._progress is None:

@@ -1,8 +1,9 @@
-"""Your own tables as a graph: edges and nodes from files, queries or data frames, through DuckDB."""
+"""Graphs from tables: files, queries or data frames, read by DuckDB."""
 
 from clnr.tables.edge_list import IngestReport
 from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.read import TableGraph, read_tables
+from clnr.tables.read import read_tables
 from clnr.tables.structural import StructuralFeatures
+from clnr.tables.table_graph import TableGraph
 
 __all__ = ["FeatureEncoder", "IngestReport", "StructuralFeatures", "TableGraph", "read_tables"]

@@ -1,4 +1,4 @@
-"""Columns found by name, ids of one type everywhere, classes, and what a table of nodes holds beside."""
+"""Columns by name; ids as integers or text throughout; labels, and the other columns of a node table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.tables.source import Column, Table, stored
-from clnr.tables.sql import MOMENTS, NUMBERS, arrow_table, fetched, quoted, run, trimmed
+from clnr.tables.source import Column, Table, store
+from clnr.tables.sql import DATETIMES, NUMBERS, fetch_numpy, fetch_table, quoted, run, trimmed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -21,132 +21,152 @@ WEIGHTS = ("weight", "w", "edge_weight", "strength")
 IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
 LABELS = ("label", "class", "y", "category_label")
 
-_WHOLE = "0|-?[1-9][0-9]{0,17}"
+_INTEGER = "0|-?[1-9][0-9]{0,17}"
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT")
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "GEOMETRY", "VARIANT")
 
 
-def found(given: Table, asked: str | None, usual: Sequence[str], what: str, others: Sequence[str | None] = ()) -> str | None:
-    """A column by the name that was asked for, else by a usual one, unless it is one of some others."""
-    names = {column.strip().casefold(): column for column in given.columns}
-    if asked is not None:
-        if (plain := asked.strip().casefold()) not in names:
-            raise DataError(f"{given.name}: there is no column '{asked}' for {what}; there are {', '.join(given.columns)}")
-        return names[plain]
+def find_column(
+    table: Table, name: str | None, usual: Sequence[str], role: str, others: Sequence[str | None] = ()
+) -> str | None:
+    """A column by its name, in any case; without a name, the first of the usual ones.
+
+    Args:
+        table: The table.
+        name: What the user called it, if anything.
+        usual: Common names for it, the likeliest first.
+        role: What it holds, for messages.
+        others: Columns that have another role.
+    """
+    names = {column.strip().casefold(): column for column in table.columns}
+    if name is not None:
+        if (key := name.strip().casefold()) not in names:
+            raise DataError(f"{table.name}: there is no column '{name}' for {role}; there are {', '.join(table.columns)}")
+        return names[key]
     taken = {other.strip().casefold() for other in others if other}
-    return next((names[name] for name in usual if name in names and name not in taken), None)
+    return next((names[each] for each in usual if each in names and each not in taken), None)
 
 
-def refuse(base: DuckDBPyConnection, given: Table, rows: str, wrong: str, column: str, said: str) -> None:
-    """Fail on the first of some rows that is wrong, if there is one; a row is counted from 1, a header not counted."""
-    if run(base, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", given.name):
-        numbered = f"(SELECT *, row_number() OVER () AS place FROM {rows})"
-        ((first,),) = run(base, f"SELECT min(place) FROM {numbered} WHERE {wrong}", given.name)
-        raise DataError(f"{given.name}: '{column}' {said} in row {first:,}")
+def check_rows(db: DuckDBPyConnection, table: Table, rows: str, wrong: str, column: str, message: str) -> None:
+    """Raise on the first row that is wrong, if any; rows count from 1, without the header.
+
+    Args:
+        db: The connection.
+        table: The user's table, for the message.
+        rows: What to write after FROM.
+        wrong: The condition, in SQL.
+        column: The user's column, for the message.
+        message: What is wrong with it.
+    """
+    if run(db, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", table.name):
+        numbered = f"(SELECT *, row_number() OVER () AS number FROM {rows})"
+        ((first,),) = run(db, f"SELECT min(number) FROM {numbered} WHERE {wrong}", table.name)
+        raise DataError(f"{table.name}: '{column}' {message} in row {first:,}")
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------
 
 
-def all_whole(base: DuckDBPyConnection, given: Table, *columns: str) -> bool:
-    """Whether all ids are whole numbers, written as such: '007' and '7' are two ids."""
-    unsure = [column for column in columns if given.columns[column].kind not in _INTEGERS]
+def all_integers(db: DuckDBPyConnection, table: Table, *columns: str) -> bool:
+    """Whether all ids are integers in their usual notation: '007' and '7' are two ids."""
+    unsure = [column for column in columns if table.columns[column].kind not in _INTEGERS]
     if not unsure:
         return True
-    tests = ", ".join(f"bool_and({_whole_sql(given, column)})" for column in unsure)
-    # The first rows mostly tell, and spare a look at millions.
-    for rows in (f"(SELECT * FROM {given.sql} LIMIT 1000)", given.sql):
-        if any(value is False for value in run(base, f"SELECT {tests} FROM {rows}", given.name)[0]):
+    tests = ", ".join(f"bool_and({_is_integer_sql(table, column)})" for column in unsure)
+    # The first rows mostly tell, which saves a scan of millions.
+    for rows in (f"(SELECT * FROM {table.sql} LIMIT 1000)", table.sql):
+        if any(value is False for value in run(db, f"SELECT {tests} FROM {rows}", table.name)[0]):
             return False
     return True
 
 
-def _whole_sql(given: Table, column: str) -> str:
-    c, kind = given.columns[column]
-    if given.texts:
-        return f"regexp_full_match(trim({c}), {quoted(_WHOLE)})"
+def _is_integer_sql(table: Table, column: str) -> str:
+    c, kind = table.columns[column]
+    if table.is_text:
+        return f"regexp_full_match(trim({c}), {quoted(_INTEGER)})"
     if kind in _WIDE:
         return f"{c} BETWEEN -999999999999999999 AND 999999999999999999"
     if kind.startswith(NUMBERS) and not kind.endswith("]"):
         v = f"CAST({c} AS DOUBLE)"
-        # Beyond 2^53 a floating number no longer tells one whole number from the next.
+        # Beyond 2^53 a float no longer tells one integer from the next.
         return f"isnan({v}) OR {v} = floor({v}) AND abs({v}) <= 9007199254740992"
     return f"{c} IS NULL"
 
 
-def id_sql(given: Table, column: str, whole: bool) -> str:
-    """An id in SQL: of one type everywhere; an empty text, or no number, is none."""
-    c, kind = given.columns[column]
+def id_sql(table: Table, column: str, whole: bool) -> str:
+    """An id in SQL, as BIGINT or VARCHAR; empty text and NaN are NULL."""
+    c, kind = table.columns[column]
     floating = kind.startswith(("DOUBLE", "FLOAT", "REAL", "DECIMAL")) and not kind.endswith("]")
     if whole:
         return f"CAST(nullif(CAST({c} AS DOUBLE), 'nan') AS BIGINT)" if floating else f"CAST({c} AS BIGINT)"
     text = f"CAST({c} AS VARCHAR)"
     if floating:
         short = f"CAST(CAST({c} AS BIGINT) AS VARCHAR)"
-        return f"CASE WHEN {_whole_sql(given, column)} THEN CASE WHEN NOT isnan({c}) THEN {short} END ELSE {text} END"
-    return f"nullif(trim({text}), '')" if given.texts else f"nullif({text}, '')"
+        return f"CASE WHEN {_is_integer_sql(table, column)} THEN CASE WHEN NOT isnan({c}) THEN {short} END ELSE {text} END"
+    return f"nullif(trim({text}), '')" if table.is_text else f"nullif({text}, '')"
 
 
-def load_nodes(base: DuckDBPyConnection, given: Table, key: str, whole: bool) -> Table:
-    """The table ``people``, its rows numbered, and ``mine``, the id of each of them."""
-    people = stored(base, given, "people")
-    run(base, f"CREATE TEMP TABLE mine AS SELECT {id_sql(people, key, whole)} AS id, i FROM people", people.name)
-    if not run(base, "SELECT 1 FROM mine LIMIT 1", people.name):
-        raise DataError(f"{people.name}: there is no node in it")
-    refuse(base, people, "mine", "id IS NULL", key, "is empty")
-    twice = run(base, "SELECT id, min(i), max(i) FROM mine GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1", people.name)
-    for node, first, last in twice:
-        raise DataError(f"{people.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}")
-    return people
+def load_nodes(db: DuckDBPyConnection, table: Table, key: str, whole: bool) -> Table:
+    """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row."""
+    node_table = store(db, table, "node_table")
+    run(db, f"CREATE TEMP TABLE row_ids AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM node_table", node_table.name)
+    if not run(db, "SELECT 1 FROM row_ids LIMIT 1", node_table.name):
+        raise DataError(f"{node_table.name}: there is no node in it")
+    check_rows(db, node_table, "row_ids", "id IS NULL", key, "is empty")
+    twice = "SELECT id, min(i), max(i) FROM row_ids GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
+    for node, first, last in run(db, twice, node_table.name):
+        raise DataError(f"{node_table.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}")
+    return node_table
 
 
-# -- beside ids -------------------------------------------------------------------------------------------------------------
+# -- other columns ----------------------------------------------------------------------------------------------------------
 
 
-def labels_of(base: DuckDBPyConnection, people: Table, label: str, known: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
-    """The class of each row of ``people``, -1 where there is none; new classes come after those that are known.
+def read_labels(db: DuckDBPyConnection, node_table: Table, label: str, known: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+    """The label of each row of ``node_table``, -1 where missing, and the names of all classes.
 
-    They stand in the order of numbers, where they are such, else of texts.
+    New classes come after the known ones, in the order of numbers if they are numbers, else of text.
     """
     import pyarrow as pa
 
-    value = trimmed(people.columns[label].sql)
-    sql = f"SELECT DISTINCT {value} AS class FROM people WHERE {value} IS NOT NULL"
-    rows = run(base, f"SELECT class FROM ({sql}) ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class", people.name)
+    value = trimmed(node_table.columns[label].sql)
+    sql = f"SELECT DISTINCT {value} AS class FROM node_table WHERE {value} IS NOT NULL"
+    rows = run(db, f"SELECT class FROM ({sql}) ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class", node_table.name)
     seen = set(known)
     names = (*known, *(name for (name,) in rows if name not in seen))
-    base.register("given_classes", pa.table({"class": pa.array(names, pa.string()), "c": np.arange(len(names))}))
-    joined = f"(SELECT {value} AS class, i FROM people) LEFT JOIN given_classes USING (class)"
-    return fetched(base, f"SELECT coalesce(c, -1) AS c FROM {joined} ORDER BY i", people.name)["c"].astype(np.int64), names
+    db.register("known_classes", pa.table({"class": pa.array(names, pa.string()), "c": np.arange(len(names))}))
+    joined = f"(SELECT {value} AS class, i FROM node_table) LEFT JOIN known_classes USING (class)"
+    labels = fetch_numpy(db, f"SELECT coalesce(c, -1) AS c FROM {joined} ORDER BY i", node_table.name)["c"]
+    return labels.astype(np.int64), names
 
 
-def plain(people: Table) -> dict[str, Column]:
-    """Its columns, but for lists and other nested values."""
-    nested = {name for name, (_, kind) in people.columns.items() if kind.endswith("]") or kind.startswith(_NESTED)}
-    return {name: column for name, column in people.columns.items() if name not in nested}
+def flat_columns(node_table: Table) -> dict[str, Column]:
+    """Its columns without lists and other nested values."""
+    nested = {name for name, (_, kind) in node_table.columns.items() if kind.endswith("]") or kind.startswith(_NESTED)}
+    return {name: column for name, column in node_table.columns.items() if name not in nested}
 
 
-def columns_of(base: DuckDBPyConnection, people: Table) -> Any:
-    """The rows of ``people`` as an Arrow table; lists and other nested values are left out, unusual types become texts.
+def read_columns(db: DuckDBPyConnection, node_table: Table) -> Any:
+    """The rows of ``node_table`` as an Arrow table, without nested values; unusual types become text.
 
-    Moments of a time zone are told in UTC, since not every machine knows every zone.
+    Times with a time zone become UTC, since not every machine knows every zone.
     """
     kept = {}
-    for column, (c, kind) in plain(people).items():
-        if kind in _WIDE or kind.startswith("DECIMAL"):  # Of decimals DuckDB makes types that not every Arrow knows.
+    for column, (c, kind) in flat_columns(node_table).items():
+        if kind in _WIDE or kind.startswith("DECIMAL"):  # DuckDB's decimals become types that not every Arrow knows.
             c = f"CAST({c} AS DOUBLE)"
         elif kind == "TIMESTAMP WITH TIME ZONE":
             c = f"CAST({c} AS TIMESTAMP)"
-        elif not kind.startswith(("VARCHAR", "BOOLEAN", *NUMBERS, *MOMENTS)):
+        elif not kind.startswith(("VARCHAR", "BOOLEAN", *NUMBERS, *DATETIMES)):
             c = f"CAST({c} AS VARCHAR)"
         kept[column] = c
-    found = arrow_table(base, f"SELECT {', '.join(kept.values())} FROM people ORDER BY i", people.name)
-    return found.rename_columns(list(kept))
+    columns = fetch_table(db, f"SELECT {', '.join(kept.values())} FROM node_table ORDER BY i", node_table.name)
+    return columns.rename_columns(list(kept))
 
 
 def check_columns(table: Any) -> None:
-    """Refuse an Arrow table with a column of a type that ``columns_of`` never makes, and that later steps need not know."""
+    """Raise if an Arrow table has a column of a type that ``read_columns`` never makes, which later steps may not know."""
     import pyarrow as pa
 
     is_ = pa.types
@@ -155,7 +175,7 @@ def check_columns(table: Any) -> None:
     for column in table.schema:
         right = any(is_one(column.type) for is_one in kinds)
         try:
-            # A time zone that is not known here shows when a moment is written.
+            # An unknown time zone only shows when a time is written.
             pa.scalar(0 if pa.types.is_timestamp(column.type) else None, column.type).cast(pa.string())
         except pa.ArrowException:
             right = False

@@ -1,4 +1,7 @@
-"""Text files: the first line tells what divides columns, and whether it is a header."""
+"""The first line of a text file: its delimiter, and whether it is a header.
+
+DuckDB's own detection guesses types and headers from samples; here a header is one that has a known name.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +22,26 @@ _DELIMITERS = (",", "\t", ";", "|", " ")
 _SEEN = 1 << 20
 
 
-class Head(NamedTuple):
-    """What the beginning of a text file tells.
+class Header(NamedTuple):
+    """What the first lines of a text file tell.
 
     Attributes:
-        titles: Names of columns.
-        delimiter: What divides them.
-        header: Whether they are read from the file.
+        names: Names of columns.
+        delimiter: What separates them.
+        in_file: Whether the names are the file's first line.
         comments: Whether there are comments.
-        newline: What ends a line, where DuckDB could not tell: it takes the first break for one, also in quotes.
+        newline: What ends a line, if DuckDB could not tell: it takes the first line break for one, also in quotes.
     """
 
-    titles: tuple[str, ...]
+    names: tuple[str, ...]
     delimiter: str
-    header: bool
+    in_file: bool
     comments: bool
     newline: str | None
 
 
-def head(path: Path, names: Sequence[str]) -> Head:
-    """What is seen in a file's first lines; a header is known by any of some names in it."""
+def read_header(path: Path, names: Sequence[str]) -> Header:
+    """The header of a file; its first line is one if it has any of some names."""
     line, comments = _first_line(path)
     first = line.rstrip("\r\n")
     newline = line[len(first) :] if len(first.splitlines()) > 1 else None
@@ -46,41 +49,41 @@ def head(path: Path, names: Sequence[str]) -> Head:
     try:
         fields = [field.strip() for field in next(csv.reader([first], delimiter=delimiter))]
     except csv.Error as error:
-        raise DataError(f"{path}: its first line is no row of names: {error}") from None
+        raise DataError(f"{path}: its first line cannot be read as CSV: {error}") from None
     known = {name.strip().casefold() for name in names}
-    header = any(field.casefold() in known for field in fields)
-    titles = fields if header else [f"column {i}" for i in range(1, len(fields) + 1)]
-    check_names(titles, str(path))
-    return Head(tuple(titles), delimiter, header, comments, newline)
+    in_file = any(field.casefold() in known for field in fields)
+    columns = fields if in_file else [f"column {i}" for i in range(1, len(fields) + 1)]
+    check_names(columns, str(path))
+    return Header(tuple(columns), delimiter, in_file, comments, newline)
 
 
-def common_head(paths: Sequence[Path], names: Sequence[str]) -> Head:
-    """What the first lines of several files tell, which must be alike; of several, empty ones do not count."""
+def common_header(paths: Sequence[Path], names: Sequence[str]) -> Header:
+    """The header of several files, which must be the same; empty files are skipped."""
     some = [path for path in paths if path.stat().st_size] or paths[:1]
-    seen = head(some[0], names)
+    header = read_header(some[0], names)
     for path in some[1:]:
-        other = head(path, names)
-        if other[:3] != seen[:3]:
+        other = read_header(path, names)
+        if other[:3] != header[:3]:
             raise DataError(f"{path}: its first line has other columns than that of {some[0]}")
-        seen = seen._replace(comments=seen.comments or other.comments)
-    return seen
+        header = header._replace(comments=header.comments or other.comments)
+    return header
 
 
-def options(seen: Head) -> str:
-    """DuckDB's options for reading such a file; a # is no comment in a file that does not begin with one."""
-    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(seen.titles)))
-    newline = f", new_line = {quoted(repr(seen.newline)[1:-1])}" if seen.newline else ""
+def options(header: Header) -> str:
+    """DuckDB's options to read such a file; # starts a comment only in files that begin with one."""
+    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header.names)))
+    newline = f", new_line = {quoted(repr(header.newline)[1:-1])}" if header.newline else ""
     return (
-        f"delim = {quoted(seen.delimiter)}, header = {str(seen.header).lower()}, columns = {{{columns}}}, "
+        f"delim = {quoted(header.delimiter)}, header = {str(header.in_file).lower()}, columns = {{{columns}}}, "
         f"auto_detect = false, hive_partitioning = false, "
-        f"quote = '\"', escape = '\"', comment = '{'#' if seen.comments else ''}'{newline}"
+        f"quote = '\"', escape = '\"', comment = '{'#' if header.comments else ''}'{newline}"
     )
 
 
 def _first_line(path: Path) -> tuple[str, bool]:
-    """The first line that is no comment and not blank, and whether comments stand before it; with quotes, it may be several."""
+    """The first line that is neither comment nor blank, and whether comments precede it; quotes may hold line breaks."""
     try:
-        with _opened(path) as file:
+        with _open(path) as file:
             content = file.read(_SEEN)
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(content, final=len(content) < _SEEN)
     except UnicodeDecodeError as error:
@@ -102,13 +105,13 @@ def _first_line(path: Path) -> tuple[str, bool]:
                 break
     else:
         if len(content) == _SEEN:
-            raise DataError(f"{path}: its first line is longer than a first line may be, {_SEEN:,} bytes")
+            raise DataError(f"{path}: its first line is longer than {_SEEN:,} bytes")
     if not first:
         raise DataError(f"{path}: there is nothing in it")
     return first, comments
 
 
-def _opened(path: Path) -> Any:
+def _open(path: Path) -> Any:
     suffix = path.suffix.lower()
     if suffix == ".zst":
         import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What is wrong with a table, in one line: DuckDB's messages without what is meant for those who write SQL."""
+"""DuckDB's errors as one line about a table, without advice for those who write SQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMNS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 _ASIDE = re.compile(r"\n\s*(LINE \d+:|Possible |Original Line|Candidate |Did you mean|\* )")
 _SOME = re.compile(r"\S")
 _LARGEST = 1 << 26
-_KNOWN = {
+_REASONS = {
     "not utf-8": "it is not text in UTF-8",
     "nvalid unicode": "it is not text in UTF-8",
     "unterminated quote": "a quote is opened and not closed",
@@ -25,8 +25,8 @@ _KNOWN = {
     "No magic bytes": "it is no Parquet file, or only a part of one",
     "too small to be a Parquet": "it is no Parquet file, or only a part of one",
     "ecompression failure": "it is damaged: a part of it cannot be unpacked",
-    "end of GZIP stream": "it is damaged: it ends before its end",
-    "state machine": "its quotes, or the ends of its lines, are in disorder",
+    "end of GZIP stream": "it is damaged: it ends too early",
+    "state machine": "its quotes or line breaks are inconsistent",
     "TType": "it is damaged: its footer cannot be read",
     "Footer length": "it is damaged: its footer cannot be read",
     "know what type": "it is damaged: its footer cannot be read",
@@ -36,34 +36,34 @@ _KNOWN = {
 
 
 def check_names(names: Iterable[str], where: str) -> None:
-    """Each column has a name of its own, also for those who do not tell capitals from small letters, as DuckDB."""
+    """Raise unless columns have distinct names, ignoring case as DuckDB does."""
     seen: dict[str, str] = {}
     for name in names:
         plain = name.strip().casefold()
         if not plain:
             raise DataError(f"{where}: it has a column without a name")
         if plain in seen:
-            raise DataError(f"{where}: it has two columns of one name, '{seen[plain]}' and '{name}'")
+            raise DataError(f"{where}: it has two columns of the same name, '{seen[plain]}' and '{name}'")
         seen[plain] = name
 
 
-def told(message: str, name: str) -> str:
-    """What DuckDB's message says of a table, after the name of the file and the line that it names."""
+def format_duckdb_error(message: str, name: str) -> str:
+    """What DuckDB's message says about a table: the file, the line if there is one, and the reason."""
     file = _FILE.search(message)
     place = file[1] if file else name
     line = _LINE.search(message)
-    # A message quotes the line that is wrong, and what is in it must not be taken for what is said of it.
+    # The message quotes the wrong line, whose content must not be mistaken for the message.
     body = message[message.index("\n", line.end()) :] if line and "\n" in message[line.end() :] else message
     counts = _COLUMNS.findall(body)
     if "Malformed JSON" in message:
         reason = _json(place) or "it is no JSON"
     elif counts:
         expected, found = counts[-1]
-        # It stops to count at the first that is too many.
+        # DuckDB stops counting at the first column too many.
         many = f"more than {expected} columns" if int(found) > int(expected) else _columns(found)
         reason = f"it has {many}, where {expected} are expected"
     else:
-        known = [reason for sign, reason in _KNOWN.items() if sign in body]
+        known = [reason for sign, reason in _REASONS.items() if sign in body]
         plain = re.sub(r"^[A-Z][\w ]*Error: ", "", _ASIDE.split(message)[0])
         reason = known[0] if known else plain
     at = f"line {int(line[1]):,}: " if line else ""
@@ -75,7 +75,7 @@ def _columns(count: str) -> str:
 
 
 def _json(path: str) -> str | None:
-    """Where a JSON file is broken; DuckDB counts its lines otherwise."""
+    """Where a JSON file is broken; DuckDB counts lines in another way."""
     try:
         with (gzip.open if path.lower().endswith(".gz") else open)(path, "rb") as file:
             content = file.read(_LARGEST)

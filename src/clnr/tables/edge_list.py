@@ -1,4 +1,4 @@
-"""Edges of a table: their ends looked up among the nodes, what repeats or leads nowhere counted and left out."""
+"""Edges of a table: ids looked up, and duplicates, loops and dangling edges counted and left out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.support.humanize import one_line
-from clnr.tables.columns import SOURCES, TARGETS, WEIGHTS, found, id_sql, refuse
+from clnr.tables.columns import SOURCES, TARGETS, WEIGHTS, check_rows, find_column, id_sql
 from clnr.tables.source import Table
-from clnr.tables.sql import fetched, run
+from clnr.tables.sql import fetch_numpy, run
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,18 +22,18 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class IngestReport:
-    """What was found in the tables, each counted, and what was done about it.
+    """What was found while reading tables, and what was done about it.
 
     Attributes:
-        rows: Lines of the table of edges.
-        dangling: Edges with an end that the table of nodes lacks: left out.
+        rows: Rows of the edge table.
+        dangling: Edges whose source or target is not in the node table: left out.
         loops: Edges from a node to itself: left out.
-        duplicates: Edges that were there already: one is kept, weights added.
+        duplicates: Repeated edges: one is kept, with the sum of weights.
         isolated: Nodes without an edge: kept.
-        first_dangling: An end that is not there, to look into.
-        remarks: What else a user should know, a line each.
-        directed: Whether an edge holds one way only.
-        names: The column that says what nodes are called, where there is one.
+        first_dangling: An id that the node table lacks, as an example.
+        remarks: Other notes for the user, a line each.
+        directed: Whether edges are directed.
+        names: The column with the names of nodes, if there is one.
     """
 
     rows: int = 0
@@ -48,7 +48,7 @@ class IngestReport:
 
 
 class EdgeList(NamedTuple):
-    """Distinct edges by their nodes' places; undirected ones once, the lower place first."""
+    """Distinct edges by node index; undirected ones once, the lower index first."""
 
     source: Array
     target: Array
@@ -59,88 +59,88 @@ class EdgeList(NamedTuple):
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), None)
 
 
-def ends_of(links: Table, source: str | None, target: str | None, weight: str | None) -> tuple[str, str, str | None]:
-    """The columns of edges' ends and weights."""
-    if len(links.columns) < 2:
-        raise DataError(f"{links.name}: it has one column, and an edge has two ends; are columns divided by another letter?")
-    a = found(links, source, SOURCES, "source", (target, weight)) or next(iter(links.columns))
-    b = found(links, target, TARGETS, "target", (a, weight)) or list(links.columns)[1]
+def edge_columns(edge_table: Table, source: str | None, target: str | None, weight: str | None) -> tuple[str, str, str | None]:
+    """The columns of sources, targets and weights."""
+    if len(edge_table.columns) < 2:
+        raise DataError(f"{edge_table.name}: it has one column, and edges need two; is there another delimiter?")
+    a = find_column(edge_table, source, SOURCES, "source", (target, weight)) or next(iter(edge_table.columns))
+    b = find_column(edge_table, target, TARGETS, "target", (a, weight)) or list(edge_table.columns)[1]
     if a == b:
-        raise DataError(f"{links.name}: column '{a}' cannot be both ends of an edge; name source and target")
-    w = found(links, weight, WEIGHTS, "weight", (a, b))
-    if w is None and links.headless and len(links.columns) == 3:
-        w = list(links.columns)[2]
+        raise DataError(f"{edge_table.name}: column '{a}' cannot be both source and target; name two columns")
+    w = find_column(edge_table, weight, WEIGHTS, "weight", (a, b))
+    if w is None and edge_table.no_header and len(edge_table.columns) == 3:
+        w = list(edge_table.columns)[2]
     return a, b, w
 
 
-def load_ends(base: DuckDBPyConnection, links: Table, a: str, b: str, w: str | None, whole: bool) -> None:
-    """The table ``ends`` of sources s, targets t and weights w, all of them in order."""
-    weight = "" if w is None else f", TRY_CAST({links.columns[w].sql} AS DOUBLE) AS w"
-    columns = f"{id_sql(links, a, whole)} AS s, {id_sql(links, b, whole)} AS t{weight}"
-    run(base, f"CREATE TEMP TABLE ends AS SELECT {columns} FROM {links.sql}", links.name)
-    if not run(base, "SELECT 1 FROM ends LIMIT 1", links.name):
-        raise DataError(f"{links.name}: there is no edge in it")
+def load_edges(db: DuckDBPyConnection, edge_table: Table, a: str, b: str, w: str | None, whole: bool) -> None:
+    """Load the SQL table ``edges``: sources s, targets t and weights w, in the order of rows."""
+    weight = "" if w is None else f", TRY_CAST({edge_table.columns[w].sql} AS DOUBLE) AS w"
+    columns = f"{id_sql(edge_table, a, whole)} AS s, {id_sql(edge_table, b, whole)} AS t{weight}"
+    run(db, f"CREATE TEMP TABLE edges AS SELECT {columns} FROM {edge_table.sql}", edge_table.name)
+    if not run(db, "SELECT 1 FROM edges LIMIT 1", edge_table.name):
+        raise DataError(f"{edge_table.name}: there is no edge in it")
     for column, title in (("s", a), ("t", b)):
-        refuse(base, links, "ends", f"{column} IS NULL", title, "is empty")
+        check_rows(db, edge_table, "edges", f"{column} IS NULL", title, "is empty")
     if w is not None:
         wrong = f"w IS NULL OR isnan(w) OR w < 0 OR w > {_LARGEST!r}"
-        refuse(base, links, "ends", wrong, w, "is no weight: not a number from 0 on")
+        check_rows(db, edge_table, "edges", wrong, w, "is no weight: weights are numbers from 0 on")
 
 
-def linked(base: DuckDBPyConnection, links: Table, w: str | None, directed: bool) -> tuple[EdgeList, IngestReport]:
-    """Distinct edges of ``ends`` between nodes of ``ids``, and what was found.
+def build_edge_list(db: DuckDBPyConnection, edge_table: Table, w: str | None, directed: bool) -> tuple[EdgeList, IngestReport]:
+    """The distinct edges of the SQL table ``edges`` between nodes of ``ids``, and what was found.
 
-    Weights of rows that repeat an edge are added; of an undirected edge given both ways, the direction with more counts.
+    Weights of repeated edges are added. An undirected edge that is given both ways has the larger weight of the two.
     """
     weight = ", w" if w is not None else ""
     run(
-        base,
-        f"CREATE TEMP TABLE found AS SELECT a.i AS a, b.i AS b{weight} "
-        "FROM ends LEFT JOIN ids a ON s = a.id LEFT JOIN ids b ON t = b.id",
-        links.name,
+        db,
+        f"CREATE TEMP TABLE indexed AS SELECT a.i AS a, b.i AS b{weight} "
+        "FROM edges LEFT JOIN ids a ON s = a.id LEFT JOIN ids b ON t = b.id",
+        edge_table.name,
     )
-    ((rows, joined, known, loops),) = run(
-        base,
+    ((rows, complete, endpoints, loops),) = run(
+        db,
         "SELECT count(*), count(*) FILTER (a IS NOT NULL AND b IS NOT NULL), count(a) + count(b), count(*) FILTER (a = b) "
-        "FROM found",
-        links.name,
+        "FROM indexed",
+        edge_table.name,
     )
-    if not known:
-        raise DataError(_nowhere(base, links))
+    if not endpoints:
+        raise DataError(_no_match(db, edge_table))
     pair = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"
     total = ", " + _of_either("sum(w)", directed) + " AS w" if weight else ""
-    counted = f"{pair}, {_of_either('count(*)', directed)} AS n, count(*) AS times{total}"
-    got = fetched(base, f"SELECT {counted} FROM found WHERE a <> b GROUP BY 1, 2", links.name)
-    if weight and len(got["w"]) and got["w"].max() > _LARGEST:
-        raise DataError(f"{links.name}: '{w}' of an edge that is there several times adds up to no number")
-    duplicates, both_ways = int(got["n"].sum()) - len(got["n"]), int(got["times"].sum() - got["n"].sum())
+    measures = f"{pair}, {_of_either('count(*)', directed)} AS n, count(*) AS times{total}"
+    columns = fetch_numpy(db, f"SELECT {measures} FROM indexed WHERE a <> b GROUP BY 1, 2", edge_table.name)
+    if weight and len(columns["w"]) and columns["w"].max() > _LARGEST:
+        raise DataError(f"{edge_table.name}: '{w}' of a repeated edge adds up to more than float32 holds")
+    duplicates, both_ways = int(columns["n"].sum()) - len(columns["n"]), int(columns["times"].sum() - columns["n"].sum())
     remarks = []
     if both_ways:
-        remarks.append(f"{links.name}: {both_ways:,} rows give an edge the other way round, which is the same edge")
-    if weight and (none := int((got["w"] == 0).sum())):
-        remarks.append(f"{links.name}: {none:,} edges have weight 0, which is no edge")
-    first = _dangling(base, links) if joined < rows else None
-    told = IngestReport(rows, rows - joined, loops, duplicates, first_dangling=first, remarks=tuple(remarks))
-    return EdgeList(got["a"], got["b"], got["w"].astype(np.float32) if weight else None), told
+        remarks.append(f"{edge_table.name}: {both_ways:,} rows give an edge the other way round, which is the same edge")
+    if weight and (zero := int((columns["w"] == 0).sum())):
+        remarks.append(f"{edge_table.name}: {zero:,} edges have weight 0, which is no edge")
+    first = _dangling(db, edge_table) if complete < rows else None
+    report = IngestReport(rows, rows - complete, loops, duplicates, first_dangling=first, remarks=tuple(remarks))
+    return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if weight else None), report
 
 
 def _of_either(measure: str, directed: bool) -> str:
-    """A measure of an edge's rows; of an undirected one, of the direction that has more of it."""
+    """An aggregate of an edge's rows; for an undirected edge, the larger one of its two directions."""
     if directed:
         return measure
-    there, back = (f"coalesce({measure} FILTER (found.a {sign} found.b), 0)" for sign in "<>")
-    return f"greatest({there}, {back})"
+    forward, backward = (f"coalesce({measure} FILTER (indexed.a {sign} indexed.b), 0)" for sign in "<>")
+    return f"greatest({forward}, {backward})"
 
 
-def _nowhere(base: DuckDBPyConnection, links: Table) -> str:
-    """What is wrong where edges and nodes have nothing in common: mostly, ids are written otherwise."""
-    ((end,),), ((node,),) = (run(base, f"SELECT {which} LIMIT 1", links.name) for which in ("s FROM ends", "id FROM ids"))
-    kinds = f"edges name '{one_line(str(end))}', the table of nodes has '{one_line(str(node))}'"
-    return f"{links.name}: no end of an edge is a node: {kinds}; are ids written alike, as 7, 007 and 7.0 are not?"
+def _no_match(db: DuckDBPyConnection, edge_table: Table) -> str:
+    """The message where edges and nodes share no id: mostly, ids are written in two ways."""
+    ((end,),), ((node,),) = (run(db, f"SELECT {which} LIMIT 1", edge_table.name) for which in ("s FROM edges", "id FROM ids"))
+    example = f"edges name '{one_line(str(end))}', the node table has '{one_line(str(node))}'"
+    return f"{edge_table.name}: no edge has an id of the node table: {example}; are ids written alike? 7, 007 and 7.0 are not"
 
 
-def _dangling(base: DuckDBPyConnection, links: Table) -> str:
-    """An end that is no node."""
-    sql = "SELECT {0} FROM ends ANTI JOIN ids ON {0} = id LIMIT 1"
-    ends = [end for column in "st" for (end,) in run(base, sql.format(column), links.name)]
+def _dangling(db: DuckDBPyConnection, edge_table: Table) -> str:
+    """An id of an edge that is no node."""
+    sql = "SELECT {0} FROM edges ANTI JOIN ids ON {0} = id LIMIT 1"
+    ends = [end for column in "st" for (end,) in run(db, sql.format(column), edge_table.name)]
     return str(ends[0])

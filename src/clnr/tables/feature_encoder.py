@@ -1,4 +1,4 @@
-"""Columns of a table of nodes as features, by their types; kept, so that tomorrow's nodes are encoded alike."""
+"""Node features from the columns of a table or from the structure of the graph; saved, to encode later nodes alike."""
 
 from __future__ import annotations
 
@@ -12,104 +12,120 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.tables.column_encoders import Part
-from clnr.tables.infer import learn
+from clnr.tables.column_encoders import ColumnEncoder
+from clnr.tables.infer import infer_encoder
 from clnr.tables.source import Table
-from clnr.tables.sql import arrow, run
+from clnr.tables.sql import fetch_arrow, run
 from clnr.tables.structural import StructuralFeatures
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+# Kinds of columns as formats 1 and 2 have them.
+_OLD_KINDS = {"moment": "datetime", "flag": "bool", "words": "text"}
+# At most so many rows, dense features and characters are encoded at once.
 _ROWS = 1 << 18
 _NUMBERS = 1 << 23
-_LETTERS = 1 << 25
+_CHARACTERS = 1 << 25
 
 
 @dataclass(frozen=True)
 class FeatureEncoder:
     """How nodes get their features: from the columns of their table, or from the structure of the graph.
 
-    A value that was not known when it was learned is no value: an unseen category has no feature, and a column that is not
-    there is as one in which all values are missing.
+    A category that was unseen at ``fit`` has no feature; in a column that a table lacks, all values are missing.
 
     Attributes:
-        parts: One for each column that is used.
-        dropped: Columns that are not, each with the reason.
-        structure: How features from structure are scaled; where it is set, there are no others.
+        column_encoders: One for each column that is used.
+        dropped: The reason for each column that is not.
+        structure: How features from structure are scaled; if set, there are no column encoders.
     """
 
-    parts: tuple[Part, ...] = ()
+    column_encoders: tuple[ColumnEncoder, ...] = ()
     dropped: dict[str, str] = field(default_factory=dict)
     structure: StructuralFeatures | None = None
 
     def __post_init__(self) -> None:
-        if self.parts and self.structure is not None:
+        if self.column_encoders and self.structure is not None:
             raise DataError(
                 "this is no feature encoder of a table: features come from columns or from structure, not from both"
             )
 
     @property
     def width(self) -> int:
-        return sum(part.width + part.missing for part in self.parts) + (0 if self.structure is None else self.structure.width)
+        columns = sum(encoder.width + encoder.missing for encoder in self.column_encoders)
+        return columns + (0 if self.structure is None else self.structure.width)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether features are a sparse matrix: some are categories or text."""
+        return any(encoder.sparse for encoder in self.column_encoders)
 
     @classmethod
-    def fit(cls, base: DuckDBPyConnection, people: Table, columns: Sequence[str]) -> FeatureEncoder:
-        """Learned from the columns of a stored table; without parts where none of them can be a feature."""
-        found = {column: learn(base, people, column) for column in columns}
-        parts = tuple(each for each in found.values() if isinstance(each, Part))
-        return cls(parts, {column: each for column, each in found.items() if isinstance(each, str)})
+    def fit(cls, db: DuckDBPyConnection, table: Table, columns: Sequence[str]) -> FeatureEncoder:
+        """Inferred from the columns of a stored table; without column encoders if none can be a feature."""
+        inferred = {column: infer_encoder(db, table, column) for column in columns}
+        encoders = tuple(each for each in inferred.values() if isinstance(each, ColumnEncoder))
+        return cls(encoders, {column: each for column, each in inferred.items() if isinstance(each, str)})
 
-    def transform(self, base: DuckDBPyConnection, people: Table) -> Array | sp.csr_array:
-        """The features of a stored table's rows by their columns, in their order: sparse where some are words or categories.
+    def transform(self, db: DuckDBPyConnection, table: Table) -> Array | sp.csr_array:
+        """The features of a stored table's rows: sparse if some are categories or text.
 
-        Beside the features themselves, it holds some 260,000 rows at a time, fewer where they hold long texts or lists.
+        Besides the features, it holds at most 260,000 rows at a time, fewer if they have long text or lists.
         """
-        selected = ", ".join(part.sql(people.columns.get(part.column)) for part in self.parts)
-        texts = [people.columns[part.column].sql for part in self.parts if part.sparse and part.column in people.columns]
-        letters = " + ".join(["0", *(f"coalesce(sum(strlen(CAST({c} AS VARCHAR))), 0)" for c in texts)])
-        ((count, size),) = run(base, f"SELECT count(*), {letters} FROM {people.sql}", people.name)
-        sparse = any(part.sparse for part in self.parts)
-        out: Any = [] if sparse else np.empty((count, self.width), np.float32)
-        wide = sum(part.width for part in self.parts if not part.sparse)
-        step = max(1, min(_ROWS, _NUMBERS // max(1, wide), count * _LETTERS // max(1, int(size))))
+        selected = ", ".join(encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)
+        texts = {encoder.column for encoder in self.column_encoders if encoder.sparse} & table.columns.keys()
+        lengths = (f"coalesce(sum(strlen(CAST({table.columns[name].sql} AS VARCHAR))), 0)" for name in texts)
+        characters = " + ".join(["0", *lengths])
+        ((count, size),) = run(db, f"SELECT count(*), {characters} FROM {table.sql}", table.name)
+        out: Any = [] if self.sparse else np.empty((count, self.width), np.float32)
+        wide = sum(encoder.width for encoder in self.column_encoders if not encoder.sparse)
+        step = max(1, min(_ROWS, _NUMBERS // max(1, wide), count * _CHARACTERS // max(1, int(size))))
         for start in range(0, max(1, count), step):
-            rows = f"{people.sql} WHERE i >= {start} AND i < {start + step} ORDER BY i"
-            values = arrow(base, f"SELECT {selected} FROM {rows}", people.name)
-            blocks = [block for part, each in zip(self.parts, values, strict=True) for block in part.encode(each)]
-            if sparse:
+            rows = f"{table.sql} WHERE i >= {start} AND i < {start + step} ORDER BY i"
+            values = fetch_arrow(db, f"SELECT {selected} FROM {rows}", table.name)
+            pairs = zip(self.column_encoders, values, strict=True)
+            blocks = [block for encoder, column in pairs for block in encoder.encode(column)]
+            if self.sparse:
                 out.append(sp.hstack([sp.csr_array(block) for block in blocks], format="csr", dtype=np.float32))
             else:
                 np.concatenate(blocks, axis=1, out=out[start : start + step])
-        return sp.vstack(out, format="csr", dtype=np.float32) if sparse else out
+        return sp.vstack(out, format="csr", dtype=np.float32) if self.sparse else out
 
     def unknown(self, count: int) -> Array | sp.csr_array:
-        """The features of nodes of which nothing is known."""
-        row = np.concatenate([np.repeat([0, 1], [part.width, part.missing]) for part in self.parts]).astype(np.float32)[None]
+        """The features of nodes whose values are all missing."""
+        parts = [np.repeat([0, 1], [encoder.width, encoder.missing]) for encoder in self.column_encoders]
+        row = np.concatenate(parts).astype(np.float32)[None]
         rows = np.zeros(count, np.int64)
-        return sp.csr_array(row)[rows] if any(part.sparse for part in self.parts) else row[rows]
+        return sp.csr_array(row)[rows] if self.sparse else row[rows]
 
     def to_json(self) -> str:
         structure = None if self.structure is None else asdict(self.structure)
-        content = {"parts": [asdict(part) for part in self.parts], "dropped": self.dropped, "structure": structure}
-        return json.dumps({"form": FORMAT_VERSION} | content, indent=1)
+        columns = [asdict(encoder) for encoder in self.column_encoders]
+        content = {"form": FORMAT_VERSION, "column_encoders": columns, "dropped": self.dropped, "structure": structure}
+        return json.dumps(content, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> FeatureEncoder:
-        """As written by ``to_json``, also by earlier versions; anything else is refused, and nothing in it is ever run."""
+        """Read what ``to_json`` wrote, also in earlier versions; anything else is an error, and no code in it is run."""
         try:
             given = json.loads(text)
-            if given["form"] not in (1, FORMAT_VERSION):
-                raise DataError(
-                    f"a feature encoder of form {given['form']!r} is not known here; this clnr writes form {FORMAT_VERSION}"
-                )
-            parts = tuple(Part(**{**each, "values": tuple(each["values"])}) for each in given["parts"])
+            form = given["form"]
+            if form not in (1, 2, FORMAT_VERSION):
+                raise DataError(f"a feature encoder of form {form!r} cannot be read; this clnr writes form {FORMAT_VERSION}")
+            columns = given["column_encoders"] if form == FORMAT_VERSION else map(_from_old, given["parts"])
+            encoders = tuple(ColumnEncoder(**{**each, "values": tuple(each["values"])}) for each in columns)
             dropped = {str(column): str(reason) for column, reason in given["dropped"].items()}
-            scaling = given["structure"] if given["form"] == FORMAT_VERSION else None
+            scaling = None if form == 1 else given["structure"]
             structure = None if scaling is None else StructuralFeatures(**{name: tuple(each) for name, each in scaling.items()})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"this is no feature encoder of a table: {error}") from None
-        if not parts and structure is None:
+        if not encoders and structure is None:
             raise DataError("this is no feature encoder of a table: it has no feature")
-        return cls(parts, dropped, structure)
+        return cls(encoders, dropped, structure)
+
+
+def _from_old(column: dict[str, Any]) -> dict[str, Any]:
+    """A column encoder of format 1 or 2, with today's name of its kind."""
+    return column | {"kind": _OLD_KINDS.get(column["kind"], column["kind"])}

@@ -1,4 +1,4 @@
-"""What kind of features a column can be, from its type and its values."""
+"""How a column is encoded, inferred from its type and its values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from clnr.errors import DataError
 from clnr.support.humanize import one_line
-from clnr.tables.column_encoders import FALSE, TRUE, Part
+from clnr.tables.column_encoders import FALSE, TRUE, ColumnEncoder
 from clnr.tables.source import Table
-from clnr.tables.sql import MOMENTS, NUMBERS, quoted, run, trimmed, written_as_moment
+from clnr.tables.sql import DATETIMES, NUMBERS, looks_like_datetime, quoted, run, trimmed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -20,116 +20,118 @@ _HASHED = 256
 _WORDS = 1024
 
 
-def learn(base: DuckDBPyConnection, people: Table, column: str) -> Part | str:
-    """How a column of a stored table is encoded, or why it is not."""
-    c, kind = people.columns[column]
+def infer_encoder(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | str:
+    """The encoder of a column of a stored table, or the reason why it is no feature."""
+    c, kind = table.columns[column]
     if kind.endswith("]"):
-        return _vector(base, people, column)
+        return _vector(db, table, column)
     if kind.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
         return f"a {kind.partition('(')[0].lower()} is no feature"
     if kind == "BOOLEAN":
-        return _flag(base, people, column, f"CAST({c} AS VARCHAR)")
-    if kind.startswith(MOMENTS):
-        return _number(base, people, column, f"epoch(CAST({c} AS TIMESTAMP))", "moment")
+        return _bool(db, table, column, f"CAST({c} AS VARCHAR)")
+    if kind.startswith(DATETIMES):
+        return _number(db, table, column, f"epoch(CAST({c} AS TIMESTAMP))", "datetime")
     if kind.startswith(NUMBERS):
-        return _number(base, people, column, c, "number")
-    return _text(base, people, column)
+        return _number(db, table, column, c, "number")
+    return _text(db, table, column)
 
 
-def doubts(base: DuckDBPyConnection, people: Table, parts: Sequence[Part]) -> list[str]:
-    """A line for each column that is taken for text although most of its values are numbers."""
+def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[ColumnEncoder]) -> list[str]:
+    """A line for each column that is read as text although most of its values are numbers."""
     lines = []
     odd = "FILTER (v IS NOT NULL AND x IS NULL)"
-    for part in (part for part in parts if part.sparse):
-        text = trimmed(people.columns[part.column].sql)
-        values = f"SELECT {text} AS v, TRY_CAST({text} AS DOUBLE) AS x, i FROM {people.sql}"
+    for encoder in (encoder for encoder in encoders if encoder.sparse):
+        text = trimmed(table.columns[encoder.column].sql)
+        values = f"SELECT {text} AS v, TRY_CAST({text} AS DOUBLE) AS x, i FROM {table.sql}"
         found = f"SELECT count(v), count(x), min(i) {odd}, arg_min(v, i) {odd} FROM"
-        # The first rows mostly tell, and spare a look at millions.
+        # The first rows mostly tell, which saves a scan of millions.
         for rows in (f"({values} WHERE i < 1000)", f"({values})"):
-            ((there, numbers, row, value),) = run(base, f"{found} {rows}", people.name)
-            if 2 * numbers <= there:
+            ((present, numbers, row, value),) = run(db, f"{found} {rows}", table.name)
+            if 2 * numbers <= present:
                 break
         else:
-            said = f"is taken for text, though {numbers:,} of {there:,} values are numbers"
-            lines.append(f"{people.name}: '{part.column}' {said}: '{one_line(value)}' in row {row + 1:,} is none")
+            message = f"is read as text, though {numbers:,} of {present:,} values are numbers"
+            lines.append(f"{table.name}: '{encoder.column}' {message}: '{one_line(value)}' in row {row + 1:,} is none")
     return lines
 
 
-def _text(base: DuckDBPyConnection, people: Table, column: str) -> Part | str:
-    """Text may hold numbers, dates, flags, a few categories, many, or words."""
-    text = trimmed(people.columns[column].sql)
-    flags_known = ", ".join(map(quoted, TRUE + FALSE))
-    ((there, numbers, moments, flags, distinct, words, rows),) = run(
-        base,
-        f"SELECT count(v), count(TRY_CAST(v AS DOUBLE)), count(*) FILTER ({written_as_moment('v')}), "
-        f"count(*) FILTER (lower(v) IN ({flags_known})), "
-        f"count(DISTINCT v), avg(len(v) - len(replace(v, ' ', ''))), count(*) FROM (SELECT {text} AS v FROM {people.sql})",
-        people.name,
+def _text(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | str:
+    """Text may hold numbers, datetimes, bools, few categories, many, or words."""
+    text = trimmed(table.columns[column].sql)
+    bools = ", ".join(map(quoted, TRUE + FALSE))
+    ((present, numbers, datetimes, truths, distinct, words, rows),) = run(
+        db,
+        f"SELECT count(v), count(TRY_CAST(v AS DOUBLE)), count(*) FILTER ({looks_like_datetime('v')}), "
+        f"count(*) FILTER (lower(v) IN ({bools})), "
+        f"count(DISTINCT v), avg(len(v) - len(replace(v, ' ', ''))), count(*) FROM (SELECT {text} AS v FROM {table.sql})",
+        table.name,
     )
-    if not there:
+    if not present:
         return "it is empty"
-    if distinct == 1 and there == rows:
-        return "it is the same everywhere"
-    if numbers == there:
-        return _number(base, people, column, f"TRY_CAST({text} AS DOUBLE)", "number")
-    if moments == there:
-        return _number(base, people, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "moment")
-    if flags == there:
-        return _flag(base, people, column, text)
-    missing = there < rows
+    if distinct == 1 and present == rows:
+        return "all its values are the same"
+    if numbers == present:
+        return _number(db, table, column, f"TRY_CAST({text} AS DOUBLE)", "number")
+    if datetimes == present:
+        return _number(db, table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "datetime")
+    if truths == present:
+        return _bool(db, table, column, text)
+    missing = present < rows
     if distinct <= _FEW:
-        found = run(base, f"SELECT DISTINCT {text} AS v FROM {people.sql} WHERE {text} IS NOT NULL ORDER BY v", people.name)
+        found = run(db, f"SELECT DISTINCT {text} AS v FROM {table.sql} WHERE {text} IS NOT NULL ORDER BY v", table.name)
         values = tuple(row[0] for row in found)
-        return Part(column, "category", len(values), missing, values=values)
+        return ColumnEncoder(column, "category", len(values), missing, values=values)
     if words >= 1:
-        return Part(column, "words", _WORDS, missing)
-    return Part(column, "hashed", _HASHED, missing)
+        return ColumnEncoder(column, "text", _WORDS, missing)
+    return ColumnEncoder(column, "hashed", _HASHED, missing)
 
 
-def _number(base: DuckDBPyConnection, people: Table, column: str, sql: str, kind: str) -> Part | str:
-    """Scaled to mean 0 and variance 1; what is no finite number is missing."""
-    values = f"(SELECT CASE WHEN isfinite(x) THEN x END AS v FROM (SELECT CAST({sql} AS DOUBLE) AS x FROM {people.sql}))"
-    ((there, low, high, rows),) = run(base, f"SELECT count(v), min(v), max(v), count(*) FROM {values}", people.name)
-    missing = there < rows
-    if not there:
+def _number(db: DuckDBPyConnection, table: Table, column: str, sql: str, kind: str) -> ColumnEncoder | str:
+    """Scaled to mean 0 and variance 1; values that are not finite are missing."""
+    values = f"(SELECT CASE WHEN isfinite(x) THEN x END AS v FROM (SELECT CAST({sql} AS DOUBLE) AS x FROM {table.sql}))"
+    ((present, low, high, rows),) = run(db, f"SELECT count(v), min(v), max(v), count(*) FROM {values}", table.name)
+    missing = present < rows
+    if not present:
         return "it is empty"
     if low == high:
-        # Their mean may be another number, by rounding.
-        return Part(column, kind, 1, missing, low) if missing else "it is the same everywhere"
+        # Not their mean, which rounding may change.
+        return ColumnEncoder(column, kind, 1, missing, low) if missing else "all its values are the same"
     largest = max(abs(low), abs(high))
-    # A power of two, so that nothing is rounded, keeps squares of very large or small numbers in range.
+    # Very large or small numbers are divided by a power of two, which rounds nothing, to keep their squares in range.
     unit = 1.0 if 1e-100 < largest < 1e100 else math.ldexp(1, math.frexp(largest)[1] - 1)
-    ((mean, spread),) = run(base, f"SELECT avg(v / {unit!r}), stddev_pop(v / {unit!r}) FROM {values}", people.name)
-    return Part(column, kind, 1, missing, mean * unit, spread * unit or high - low)
+    ((mean, spread),) = run(db, f"SELECT avg(v / {unit!r}), stddev_pop(v / {unit!r}) FROM {values}", table.name)
+    return ColumnEncoder(column, kind, 1, missing, mean * unit, spread * unit or high - low)
 
 
-def _flag(base: DuckDBPyConnection, people: Table, column: str, sql: str) -> Part | str:
-    ((there, distinct, rows),) = run(
-        base, f"SELECT count(v), count(DISTINCT lower(v)), count(*) FROM (SELECT {sql} AS v FROM {people.sql})", people.name
+def _bool(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> ColumnEncoder | str:
+    ((present, distinct, rows),) = run(
+        db,
+        f"SELECT count(v), count(DISTINCT lower(v)), count(*) FROM (SELECT {sql} AS v FROM {table.sql})",
+        table.name,
     )
-    if not there:
+    if not present:
         return "it is empty"
-    if distinct == 1 and there == rows:
-        return "it is the same everywhere"
-    return Part(column, "flag", 1, there < rows)
+    if distinct == 1 and present == rows:
+        return "all its values are the same"
+    return ColumnEncoder(column, "bool", 1, present < rows)
 
 
-def _vector(base: DuckDBPyConnection, people: Table, column: str) -> Part | str:
-    """A list of numbers, as long in every row; scaled by one number for all."""
-    c, kind = people.columns[column]
+def _vector(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | str:
+    """A list of numbers, of the same length in every row; all are divided by their root mean square."""
+    c, kind = table.columns[column]
     inner = kind[: kind.rindex("[")]
     if not inner.startswith(NUMBERS) or inner.endswith("]"):
         return f"a list of {'lists' if inner.endswith(']') else inner.partition('(')[0].lower()} is no feature"
-    ((there, shortest, longest, rows),) = run(
-        base, f"SELECT count({c}), min(len({c})), max(len({c})), count(*) FROM {people.sql}", people.name
+    ((present, shortest, longest, rows),) = run(
+        db, f"SELECT count({c}), min(len({c})), max(len({c})), count(*) FROM {table.sql}", table.name
     )
-    if not there or not longest:
+    if not present or not longest:
         return "it is empty"
     if shortest != longest:
-        ((row,),) = run(base, f"SELECT min(i) FROM {people.sql} WHERE len({c}) <> {longest}", people.name)
-        raise DataError(f"{people.name}: '{column}' has {longest} numbers in some rows and another count in row {row + 1:,}")
+        ((row,),) = run(db, f"SELECT min(i) FROM {table.sql} WHERE len({c}) <> {longest}", table.name)
+        raise DataError(f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row + 1:,}")
     if longest > 1 << 20:
         return f"{longest:,} numbers a row are too many"
-    numbers = f"(SELECT unnest(CAST({c} AS DOUBLE[])) AS x FROM {people.sql})"
-    ((square,),) = run(base, f"SELECT avg(x * x) FROM {numbers} WHERE isfinite(TRY_CAST(x AS FLOAT))", people.name)
-    return Part(column, "vector", int(longest), there < rows, scale=math.sqrt(square or 0) or 1.0)
+    numbers = f"(SELECT unnest(CAST({c} AS DOUBLE[])) AS x FROM {table.sql})"
+    ((square,),) = run(db, f"SELECT avg(x * x) FROM {numbers} WHERE isfinite(TRY_CAST(x AS FLOAT))", table.name)
+    return ColumnEncoder(column, "vector", int(longest), present < rows, scale=math.sqrt(square or 0) or 1.0)

@@ -1,4 +1,4 @@
-"""New tables onto an earlier graph: its nodes first and as they were, rows and edges that are new or changed after them."""
+"""An earlier graph extended by new tables: its nodes come first, in their order."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from clnr.graph.csr import Array
 from clnr.tables.edge_list import EdgeList
 
 
-def taken(before: int, place: Array, count: int) -> Array:
-    """Which row each node takes of the earlier rows with the new ones below them; ``place`` is where each new row goes."""
-    take = np.arange(count)
-    take[place] = before + np.arange(len(place))
-    return take
+def replaced_rows(before: int, index: Array, count: int) -> Array:
+    """For each node, its row in the old rows followed by the new ones; ``index`` is the node of each new row."""
+    rows = np.arange(count)
+    rows[index] = before + np.arange(len(index))
+    return rows
 
 
-def joined_features(old: Any, new: Any, take: Array) -> Any:
+def merge_features(old: Any, new: Any, rows: Array) -> Any:
     if sp.issparse(old) or sp.issparse(new):
-        return sp.vstack([sp.csr_array(old), sp.csr_array(new)], format="csr")[take]
-    return np.concatenate([old, new])[take]
+        return sp.vstack([sp.csr_array(old), sp.csr_array(new)], format="csr")[rows]
+    return np.concatenate([old, new])[rows]
 
 
-def joined_ends(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList, list[str]]:
-    """Edges of either, and what to say of them; of one that is in both, the new weight counts."""
+def merge_edges(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList, list[str]]:
+    """The edges of both, and notes about them; an edge of both has the new weight."""
     source, target, weight = graph.edges()
     kept = source != target if directed else source < target
     old = EdgeList(source[kept], target[kept], None if weight is None else weight[kept])
@@ -41,52 +41,52 @@ def joined_ends(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList, 
     if new.weight is None:
         _, i, j = np.intersect1d(before, after, assume_unique=True, return_indices=True)
         added[j] = first[i]
-    bare = [what for what, ends in (("earlier", old), ("new", new)) if ends.weight is None and len(ends.source)]
-    said = [f"the {what} edges have no weights, as the others have: they weigh 1" for what in bare]
-    return EdgeList(source, target, np.concatenate([first[left], added])), said
+    unweighted = [what for what, ends in (("earlier", old), ("new", new)) if ends.weight is None and len(ends.source)]
+    notes = [f"the {what} edges have no weights, unlike the others: they weigh 1" for what in unweighted]
+    return EdgeList(source, target, np.concatenate([first[left], added])), notes
 
 
-def joined_labels(old: Array | None, new: Array | None, before: int, take: Array) -> Array | None:
-    """A table without labels leaves those that are known."""
+def merge_labels(old: Array | None, new: Array | None, before: int, rows: Array) -> Array | None:
+    """The labels of both; a table without labels leaves the old ones."""
     if old is None and new is None:
         return None
     old = np.full(before, -1) if old is None else old
     if new is None:
-        return np.concatenate([old, np.full(len(take) - before, -1)])
-    return np.concatenate([old, new])[take]
+        return np.concatenate([old, np.full(len(rows) - before, -1)])
+    return np.concatenate([old, new])[rows]
 
 
-def joined_columns(old: Any, new: Any, before: int, take: Array) -> Any:
-    """Rows of two Arrow tables by the names of their columns; either may be None, whose rows are empty."""
+def merge_columns(old: Any, new: Any, before: int, rows: Array) -> Any:
+    """The rows of two Arrow tables, by column names; the rows of None are empty."""
     import pyarrow as pa
 
     if old is None and new is None:
         return None
     if old is not None and old.num_rows != before:
         raise DataError(f"the earlier graph has {before:,} nodes, but its table of columns {old.num_rows:,} rows")
-    below = len(take) - before if new is None else new.num_rows
+    below = len(rows) - before if new is None else new.num_rows
     parts = ((old, before), (new, below))
     names = dict.fromkeys(name for part, _ in parts if part is not None for name in part.column_names)
-    moved = not np.array_equal(take, np.arange(len(take)))
+    moved = not np.array_equal(rows, np.arange(len(rows)))
     columns = {}
     for name in names:
-        pair = [_column(pa, part, name, rows) for part, rows in parts]
+        pair = [_column(pa, part, name, length) for part, length in parts]
         try:
-            column = _together(pa, pair)
-            columns[name] = _at(pa, column, take) if moved else column
+            column = _concatenate(pa, pair)
+            columns[name] = _take(pa, column, rows) if moved else column
         except (pa.ArrowException, ValueError, OverflowError):
             kind = " and ".join(dict.fromkeys(str(part.type) for part in pair))
-            raise DataError(f"'{name}' of the earlier nodes and of the new ones cannot be put together: {kind}") from None
+            raise DataError(f"'{name}' of the earlier nodes and of the new ones cannot be combined: {kind}") from None
     return pa.table(columns)
 
 
-def _column(pa: Any, part: Any, name: str, rows: int) -> Any:
+def _column(pa: Any, part: Any, name: str, length: int) -> Any:
     there = part is not None and name in part.column_names
-    return part.column(name) if there else pa.chunked_array([pa.nulls(rows)])
+    return part.column(name) if there else pa.chunked_array([pa.nulls(length)])
 
 
-def _together(pa: Any, pair: list[Any]) -> Any:
-    """One column below the other: of their type, or as texts where they have two."""
+def _concatenate(pa: Any, pair: list[Any]) -> Any:
+    """One column below the other: of their common type, or as text if they have two."""
     kinds = {column.type for column in pair if not pa.types.is_null(column.type)}
     kind = kinds.pop() if len(kinds) == 1 else pa.string()
     both = [_cast(pa, column, kind) for column in pair]
@@ -100,7 +100,7 @@ def _cast(pa: Any, column: Any, kind: Any) -> Any:
         return pa.chunked_array([[None if each is None else str(each) for each in column.to_pylist()]], kind)
 
 
-def _at(pa: Any, column: Any, take: Array) -> Any:
+def _take(pa: Any, column: Any, rows: Array) -> Any:
     if pa.types.is_string(column.type) and column.nbytes > 1 << 30:
         column = column.cast(pa.large_string())
-    return column.take(pa.array(take))
+    return column.take(pa.array(rows))

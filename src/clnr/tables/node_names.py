@@ -1,4 +1,4 @@
-"""What nodes are called: the column of their table that holds names, asked for or guessed."""
+"""Names of nodes: the column of the node table that holds them, chosen or guessed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST = 120
 
 
 def can_name(kind: Any) -> bool:
-    """Whether values of an Arrow type can be written as texts."""
+    """Whether values of an Arrow type can be written as text."""
     import pyarrow as pa
 
     is_one = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
@@ -22,15 +22,15 @@ def can_name(kind: Any) -> bool:
 def guess_name(columns: Any, taken: Collection[str | None]) -> str | None:
     """The first column of an Arrow table whose own name ends in 'name' or 'title' and whose values look like names.
 
-    They are texts, not mostly numbers, of 120 letters at most on average; at least half of the nodes have one, and more than
-    half of these differ. A column that is exactly 'name' or 'title' comes before others.
+    Those are text, mostly not numbers, with at most 120 characters on average; at least half of the nodes have one, and more
+    than half of them are distinct. A column called exactly 'name' or 'title' comes first.
     """
     ends = [column for column in columns.column_names if column not in taken and column.strip().casefold().endswith(_ENDINGS)]
     ends.sort(key=lambda column: column.strip().casefold() not in _ENDINGS)
-    return next((column for column in ends if _like_names(columns[column])), None)
+    return next((column for column in ends if _look_like_names(columns[column])), None)
 
 
-def _like_names(values: Any) -> bool:
+def _look_like_names(values: Any) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -45,13 +45,13 @@ def _like_names(values: Any) -> bool:
 
 
 def names_at(columns: Any, column: str, rows: Array, ids: Sequence[str]) -> list[str]:
-    """The names in some rows; "" where there is none, or only the id again."""
+    """The names in some rows; "" where there is none, or where it equals the id."""
     texts = _texts(columns[column].take(rows)).to_pylist()
     return ["" if name is None or name == node else name for name, node in zip(texts, ids, strict=True)]
 
 
 def _texts(values: Any) -> Any:
-    """As texts without blanks about them, an empty one being none."""
+    """As trimmed text; empty text is null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from clnr.errors import DataError
-from clnr.tables.source import Table, described
+from clnr.tables.source import Table, describe
 from clnr.tables.sql import run
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ READERS = _FILES | _JSON | _ROWS
 """The functions that may stand after FROM in a query."""
 
 
-def query_table(base: DuckDBPyConnection, query: str, what: str) -> Table:
-    """What a query selects, which is run once."""
+def query_table(db: DuckDBPyConnection, query: str, what: str) -> Table:
+    """The result of a query, which is run once."""
     sql = query.strip().rstrip(";")
-    _check(base, sql)
-    # In a subquery DuckDB itself refuses to write, too.
-    run(base, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", sql)
-    return described(base, sql, f"{what}_query")
+    _check(db, sql)
+    # In a subquery DuckDB itself refuses to write as well.
+    run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", sql)
+    return describe(db, sql, f"{what}_query")
 
 
-def _check(base: DuckDBPyConnection, sql: str) -> None:
-    """Refuse whatever is not one SELECT. What it consists of is DuckDB's own account: a SELECT may hold a COPY in a WITH."""
-    ((text,),) = run(base, "SELECT json_serialize_sql(?::VARCHAR)", sql, [sql])
+def _check(db: DuckDBPyConnection, sql: str) -> None:
+    """Raise unless it is one SELECT. DuckDB's own parser decides: a SELECT may hold a COPY in a WITH."""
+    ((text,),) = run(db, "SELECT json_serialize_sql(?::VARCHAR)", sql, [sql])
     try:
         found = json.loads(text)
     except RecursionError:
@@ -44,7 +44,7 @@ def _check(base: DuckDBPyConnection, sql: str) -> None:
     for each in _objects(found["statements"][0]):
         kind = str(each.get("type"))
         if kind.endswith("_NODE") and kind not in _NODES:
-            raise DataError(f"{sql}: a query only reads, also in what is named by WITH")
+            raise DataError(f"{sql}: a query only reads, also within WITH")
         if kind == "TABLE_FUNCTION" and (name := each["function"]["function_name"].lower()) not in READERS:
             raise DataError(f"{sql}: a query cannot select from {name}(), only from {', '.join(sorted(READERS))}")
 

@@ -1,4 +1,4 @@
-"""Where tables come from: files, globs of them, data frames. All become a relation of one DuckDB connection."""
+"""Sources of tables: files, globs and data frames, each opened as a relation of a DuckDB connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clnr.support.humanize import one_line
 from clnr.tables import csv_header
 from clnr.tables.duckdb_errors import check_names
 from clnr.tables.sql import quoted, run
-from clnr.tables.table_files import found_files, in_sql
+from clnr.tables.table_files import files_sql, find_files
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,12 +23,12 @@ _TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 _PARQUET = (".parquet", ".pq")
 _JSON = (".json", ".jsonl", ".ndjson")
 _NUMBERED = re.compile(r"_[0-9]+$")
-# What DuckDB makes of texts in JSON that look like it.
-_TEXTS = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
+# Types that DuckDB infers for text in JSON that looks like it.
+_FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
 
 
 class Column(NamedTuple):
-    """A column of a table: what it is called in SQL, which is its place and never its name, and DuckDB's type."""
+    """A column of a table: its name in SQL, which is its position and never the user's name, and its type in DuckDB."""
 
     sql: str
     kind: str
@@ -39,46 +39,46 @@ class Table:
     """A relation that can be queried.
 
     Attributes:
-        name: What to call it in messages: the file, or what the user gave.
+        name: What to call it in messages: the file, or the argument.
         sql: What to write after FROM.
-        columns: By their names, in order.
-        texts: Whether everything in it is text, as in a CSV file, so that types are to be found out.
-        headless: Whether it has no names of its own for its columns.
+        columns: By name, in order.
+        is_text: Whether all columns are text, as in a CSV file, so that types must be inferred.
+        no_header: Whether its columns have no names.
     """
 
     name: str
     sql: str
     columns: dict[str, Column]
-    texts: bool = False
-    headless: bool = False
+    is_text: bool = False
+    no_header: bool = False
 
 
-def table(base: DuckDBPyConnection, given: Any, what: str, names: Sequence[str]) -> Table:
-    """A table as the user gives it.
+def open_table(db: DuckDBPyConnection, given: Any, role: str, names: Sequence[str]) -> Table:
+    """Open a table that the user gave.
 
     Args:
-        base: The connection.
+        db: The connection.
         given: A path or a glob, or a data frame (pandas, polars, Arrow).
-        what: What it is, for messages: ``edges``.
-        names: Names by which a text file's first line is known to be a header.
+        role: ``edges`` or ``nodes``, for messages.
+        names: A text file's first line is a header if it has one of these names.
     """
-    return _file(base, os.fspath(given), names) if isinstance(given, str | Path) else _frame(base, given, what)
+    return _file(db, os.fspath(given), names) if isinstance(given, str | Path) else _frame(db, given, role)
 
 
-def described(base: DuckDBPyConnection, name: str, sql: str) -> Table:
-    """A relation whose columns are yet to be learned."""
-    rows = run(base, f"DESCRIBE SELECT * FROM {sql}", name)
+def describe(db: DuckDBPyConnection, name: str, sql: str) -> Table:
+    """A relation with the columns that DuckDB sees."""
+    rows = run(db, f"DESCRIBE SELECT * FROM {sql}", name)
     check_names((row[0] for row in rows), name)
-    return _placed(name, sql, {row[0]: row[1] for row in rows})
+    return _with_columns(name, sql, {row[0]: row[1] for row in rows})
 
 
-def stored(base: DuckDBPyConnection, given: Table, name: str) -> Table:
-    """A table kept under a name, its rows numbered from 0 on by ``i``, in their order."""
-    run(base, f"CREATE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS i FROM {given.sql}", given.name)
+def store(db: DuckDBPyConnection, given: Table, name: str) -> Table:
+    """A copy of a table under a name in SQL, its rows numbered from 0 by ``i``."""
+    run(db, f"CREATE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS i FROM {given.sql}", given.name)
     return replace(given, sql=name)
 
 
-def _placed(name: str, sql: str, kinds: dict[str, str]) -> Table:
+def _with_columns(name: str, sql: str, kinds: dict[str, str]) -> Table:
     columns = {column: Column(f"c{i}", kind) for i, (column, kind) in enumerate(kinds.items())}
     return Table(one_line(name), f"{sql} AS given({', '.join(column.sql for column in columns.values())})", columns)
 
@@ -87,29 +87,29 @@ def _placed(name: str, sql: str, kinds: dict[str, str]) -> Table:
 
 
 def is_frame(given: Any) -> bool:
-    """pandas, polars, Arrow: what has columns with names. Asked of its type, since a column may be called anything."""
+    """Whether it is a data frame of pandas, polars or Arrow. Its type is asked, since a column may have any name."""
     return hasattr(type(given), "columns")
 
 
-def _frame(base: DuckDBPyConnection, given: Any, what: str) -> Table:
+def _frame(db: DuckDBPyConnection, given: Any, role: str) -> Table:
     if not is_frame(given):
-        raise DataError(f"{what} are to be a file or a data frame, not a {type(given).__name__}")
-    name, view = f"the data frame of {what}", f"given_{what}"
+        raise DataError(f"{role} must be a file or a data frame, not a {type(given).__name__}")
+    name, view = f"the data frame of {role}", f"given_{role}"
     try:
-        frame = _plain(given)
+        frame = _as_columns(given)
         names = [str(each) for each in (frame.column_names if hasattr(type(frame), "column_names") else frame.columns)]
         if names:
-            base.register(view, frame)
+            db.register(view, frame)
     except Exception as error:
         raise DataError(f"{name}: {one_line(str(error))}") from None
     if not names:
         raise DataError(f"{name}: there is no column in it")
     check_names(names, name)
-    return described(base, name, view)
+    return describe(db, name, view)
 
 
-def _plain(given: Any) -> Any:
-    """A frame with what DuckDB does not see of it as columns: a named index of pandas, a plan of polars that is not run yet."""
+def _as_columns(given: Any) -> Any:
+    """A frame with all its data in columns: pandas' named index becomes one, and a lazy frame of polars is collected."""
     kind = type(given)
     if hasattr(kind, "reset_index") and any(name is not None for name in given.index.names):
         return given.reset_index()
@@ -119,36 +119,37 @@ def _plain(given: Any) -> Any:
 # -- files ------------------------------------------------------------------------------------------------------------------
 
 
-def _file(base: DuckDBPyConnection, path: str, names: Sequence[str]) -> Table:
-    files = found_files(base, path)
+def _file(db: DuckDBPyConnection, path: str, names: Sequence[str]) -> Table:
+    files = find_files(db, path)
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
     kind = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
     if kind in _PARQUET:
-        return _parquet(base, path, files)
+        return _parquet(db, path, files)
     if kind in _JSON:
-        return _json(base, path, files)
+        return _json(db, path, files)
     if kind in _TEXT:
         return _text(path, files, names)
     known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
-    raise DataError(f"{one_line(path)}: of what form it is cannot be told from its name; it should end in one of {known}")
+    raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {known}")
 
 
 def _text(path: str, files: list[str], names: Sequence[str]) -> Table:
-    head = csv_header.common_head([Path(file) for file in files], names)
-    found = _placed(path, f"read_csv({in_sql(files)}, {csv_header.options(head)})", dict.fromkeys(head.titles, "VARCHAR"))
-    return replace(found, texts=True, headless=not head.header)
+    header = csv_header.common_header([Path(file) for file in files], names)
+    sql = f"read_csv({files_sql(files)}, {csv_header.options(header)})"
+    table = _with_columns(path, sql, dict.fromkeys(header.names, "VARCHAR"))
+    return replace(table, is_text=True, no_header=not header.in_file)
 
 
-def _parquet(base: DuckDBPyConnection, path: str, files: list[str]) -> Table:
-    rows = run(base, f"SELECT file_name, name, num_children FROM parquet_schema({in_sql(files)})", path)
+def _parquet(db: DuckDBPyConnection, path: str, files: list[str]) -> Table:
+    rows = run(db, f"SELECT file_name, name, num_children FROM parquet_schema({files_sql(files)})", path)
     for file in dict.fromkeys(file for file, _, _ in rows):
         check_names(_outermost([row[1:] for row in rows if row[0] == file]), file)
-    return described(base, path, f"read_parquet({in_sql(files)}, hive_partitioning = false)")
+    return describe(db, path, f"read_parquet({files_sql(files)}, hive_partitioning = false)")
 
 
 def _outermost(rows: Sequence[tuple[str, int | None]]) -> list[str]:
-    """Names of columns in the schema of a Parquet file, where each, as the file itself, comes before all that is in it."""
+    """The top-level columns of a Parquet file's schema, which lists each column before its children."""
     names, within = [], 0
     for name, children in rows[1:]:
         if not within:
@@ -157,28 +158,28 @@ def _outermost(rows: Sequence[tuple[str, int | None]]) -> list[str]:
     return names
 
 
-def _json(base: DuckDBPyConnection, path: str, files: list[str]) -> Table:
-    """Texts stay as they are written, whatever they look like; values of several types in one column become texts."""
-    plain = f"{in_sql(files)}, hive_partitioning = false"
-    found = described(base, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
-    if list(found.columns) == ["json"] and _keys(base, path, files) != ["json"]:
+def _json(db: DuckDBPyConnection, path: str, files: list[str]) -> Table:
+    """Text stays text, even if it looks like a date; columns with several types become text."""
+    plain = f"{files_sql(files)}, hive_partitioning = false"
+    found = describe(db, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
+    if list(found.columns) == ["json"] and _keys(db, path, files) != ["json"]:
         raise DataError(f"{path}: there are no rows with named columns in it")
     small = {column.casefold() for column in found.columns}
     if any(_NUMBERED.search(column) and _NUMBERED.sub("", column) in small for column in small):
-        # DuckDB may have made such a name of one that another column has but for capitals.
-        check_names(_keys(base, path, files), path)
-    kinds = {column: "VARCHAR" if _TEXTS.fullmatch(kind) else kind for column, (_, kind) in found.columns.items()}
+        # DuckDB may have made such a name from one that differs from another only by case.
+        check_names(_keys(db, path, files), path)
+    kinds = {column: "VARCHAR" if _FROM_TEXT.fullmatch(kind) else kind for column, (_, kind) in found.columns.items()}
     if list(kinds.values()) != [kind for _, kind in found.columns.values()]:
-        told = ", ".join(f"{quoted(column)}: {quoted(kind)}" for column, kind in kinds.items())
-        found = _placed(path, f"read_json({plain}, columns = {{{told}}})", kinds)
+        columns = ", ".join(f"{quoted(column)}: {quoted(kind)}" for column, kind in kinds.items())
+        found = _with_columns(path, f"read_json({plain}, columns = {{{columns}}})", kinds)
     if "JSON" not in kinds.values():
         return found
     texts = ", ".join(f"{c} ->> '$'" if kind == "JSON" else c for c, kind in found.columns.values())
     mixed = {column: "VARCHAR" if kind == "JSON" else kind for column, kind in kinds.items()}
-    return _placed(path, f"(SELECT {texts} FROM {found.sql})", mixed)
+    return _with_columns(path, f"(SELECT {texts} FROM {found.sql})", mixed)
 
 
-def _keys(base: DuckDBPyConnection, path: str, files: list[str]) -> list[str]:
-    """All names of columns in JSON files, as they are written there."""
-    rows = run(base, f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects_auto({in_sql(files)})", path)
+def _keys(db: DuckDBPyConnection, path: str, files: list[str]) -> list[str]:
+    """All keys in JSON files, as written."""
+    rows = run(db, f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects_auto({files_sql(files)})", path)
     return sorted(key for (key,) in rows)

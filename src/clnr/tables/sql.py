@@ -1,4 +1,4 @@
-"""A DuckDB connection, names and texts in SQL, and queries whose errors are one line."""
+"""A DuckDB connection, quoting for SQL, and queries whose errors are one line."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.tables.duckdb_errors import told
+from clnr.tables.duckdb_errors import format_duckdb_error
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 NUMBERS = (*_WHOLE, *(f"U{kind}" for kind in _WHOLE), "DOUBLE", "FLOAT", "REAL", "DECIMAL")
-MOMENTS = ("DATE", "TIMESTAMP")
+DATETIMES = ("DATE", "TIMESTAMP")
 
-# Rows of a piece of an Arrow table, whose texts must not exceed 2 GiB together.
+# Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB.
 _BATCH = 1 << 16
 
 
-# Nothing is fetched, no extension comes in, no variable of Python's is a table, and a moment is the same on every machine.
+# Nothing is downloaded, no extension is loaded, no Python variable is a table, and times do not depend on the machine.
 _SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -37,53 +37,53 @@ _SETTINGS = {
 
 
 def connect(memory: str | None = None) -> DuckDBPyConnection:
-    """A connection of its own, with a bound on its memory if given; what does not fit is put on disk meanwhile.
+    """A new connection, with a memory limit if given; what does not fit is spilled to disk.
 
-    Nothing that runs in it can change its settings.
+    No query can change its settings.
     """
     import duckdb
 
-    base = duckdb.connect(":memory:")
-    aside = quoted(str(Path(tempfile.gettempdir(), f"clnr-{uuid4().hex}")))
-    for name, value in {**_SETTINGS, "temp_directory": aside}.items():
-        base.execute(f"SET {name} = {value}")
+    db = duckdb.connect(":memory:")
+    spill = quoted(str(Path(tempfile.gettempdir(), f"clnr-{uuid4().hex}")))
+    for name, value in {**_SETTINGS, "temp_directory": spill}.items():
+        db.execute(f"SET {name} = {value}")
     if memory is not None:
         try:
-            base.execute(f"SET memory_limit = {quoted(memory)}")
+            db.execute(f"SET memory_limit = {quoted(memory)}")
         except Exception:
-            base.close()
-            raise DataError(f"memory is to be an amount as '4 GB', not '{memory}'") from None
-    base.execute("SET lock_configuration = true")
-    return base
+            db.close()
+            raise DataError(f"memory must be an amount such as '4 GB', not '{memory}'") from None
+    db.execute("SET lock_configuration = true")
+    return db
 
 
 def quoted(text: str) -> str:
-    """A string of SQL."""
+    """Text as a string literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def trimmed(c: str) -> str:
-    """The text of what is ``c`` in SQL, an empty one being none."""
+    """The trimmed text of an SQL expression; empty text is NULL."""
     return f"nullif(trim(CAST({c} AS VARCHAR)), '')"
 
 
-def run(base: DuckDBPyConnection, sql: str, name: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """The rows of a query; what is wrong with a table becomes one line that names it, and the line where it has one."""
-    return _guarded(lambda: base.execute(sql, values).fetchall(), name)
+def run(db: DuckDBPyConnection, sql: str, name: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """The rows of a query; an error becomes one line that names the table, and its line if there is one."""
+    return _guarded(lambda: db.execute(sql, values).fetchall(), name)
 
 
-def arrow(base: DuckDBPyConnection, sql: str, name: str) -> Any:
-    """The columns of a query, each an Arrow array."""
-    return [column.combine_chunks() for column in arrow_table(base, sql, name).columns]
+def fetch_arrow(db: DuckDBPyConnection, sql: str, name: str) -> Any:
+    """The columns of a query as Arrow arrays."""
+    return [column.combine_chunks() for column in fetch_table(db, sql, name).columns]
 
 
-def arrow_table(base: DuckDBPyConnection, sql: str, name: str) -> Any:
-    return _guarded(lambda: base.sql(sql).to_arrow_table(_BATCH), name)
+def fetch_table(db: DuckDBPyConnection, sql: str, name: str) -> Any:
+    return _guarded(lambda: db.sql(sql).to_arrow_table(_BATCH), name)
 
 
-def fetched(base: DuckDBPyConnection, sql: str, name: str) -> dict[str, Array]:
-    """The columns of a query without nulls, each a NumPy array."""
-    found = _guarded(lambda: base.execute(sql).fetchnumpy(), name)
+def fetch_numpy(db: DuckDBPyConnection, sql: str, name: str) -> dict[str, Array]:
+    """The columns of a query without nulls, as NumPy arrays."""
+    found = _guarded(lambda: db.execute(sql).fetchnumpy(), name)
     return {column: np.ma.getdata(values) for column, values in found.items()}
 
 
@@ -93,16 +93,16 @@ def _guarded(query: Callable[[], Any], name: str) -> Any:
     try:
         return query()
     except duckdb.OutOfMemoryException:
-        raise DataError(f"{name}: memory does not suffice to read it; allow more, or make room on the disk") from None
+        raise DataError(f"{name}: there is not enough memory to read it; allow more, or free disk space") from None
     except MemoryError:
         raise
     except Exception as error:
-        if "Query interrupted" in str(error):  # What DuckDB makes of Ctrl-C.
+        if "Query interrupted" in str(error):  # DuckDB's error for Ctrl-C.
             raise KeyboardInterrupt from None
-        # Beside its own errors there are those of what is handed to it, as a text that is not Unicode.
-        raise DataError(told(str(error), name)) from None
+        # Not only DuckDB's errors: text that is not Unicode fails in Python.
+        raise DataError(format_duckdb_error(str(error), name)) from None
 
 
-def written_as_moment(text: str) -> str:
-    """Whether a text is a date or a time as ISO 8601 writes them, in SQL."""
+def looks_like_datetime(text: str) -> str:
+    """Whether text is a date or time of ISO 8601, in SQL."""
     return f"regexp_matches({text}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}') AND TRY_CAST({text} AS TIMESTAMP) IS NOT NULL"

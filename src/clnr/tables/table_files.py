@@ -1,4 +1,4 @@
-"""A path as the files that it names. It is never taken for anything else: no SQL, no address, no pipe."""
+"""The files that a path names. A path is never read as anything else: SQL, a URL or a pipe."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _HOME = re.compile(r"~[^/\\]*[/\\]")
 _GLOB = re.compile(r"[*?[]")
-# At the beginning of a path DuckDB takes these for a home or an address.
+# At the start of a path, DuckDB reads these as a home folder or a URL.
 _SPECIAL = re.compile(r"~|[^/\\]{2,}:")
 
 
-def found_files(base: DuckDBPyConnection, path: str) -> list[str]:
-    """The files that a path names: the one of just this name, if there is one, else those in a home, or that a glob matches."""
+def find_files(db: DuckDBPyConnection, path: str) -> list[str]:
+    """The file of exactly this name if there is one, else one in a home folder, else those that match a glob."""
     _check(path)
     home = os.path.expanduser(path) if _HOME.match(path) else path
     for exact in (path, home):
-        if _is_there(exact):
+        if _exists(exact):
             if os.sep != "\\" and "\\" in exact and _GLOB.search(exact):
-                raise DataError(f"{path}: DuckDB cannot be told of a name with a backslash and one of *?[ in it; rename it")
+                raise DataError(f"{path}: DuckDB cannot open a name with a backslash and one of *?[ in it; rename the file")
             return [exact]
     if _ADDRESS.match(path):
-        raise DataError(f"{path}: it is an address, and only files on this machine are read; fetch it, and name the file")
-    found = run(base, f"SELECT file FROM glob({quoted(_local(home))}) ORDER BY file", path) if _GLOB.search(home) else []
+        raise DataError(f"{path}: it is a URL, and only files on this machine are read; download it first")
+    found = run(db, f"SELECT file FROM glob({quoted(_local(home))}) ORDER BY file", path) if _GLOB.search(home) else []
     if not found:
         raise DataError(f"{path}: there is no such file")
     return [file for (file,) in found]
 
 
-def in_sql(files: list[str]) -> str:
-    """Files as DuckDB is to be told of them: each is itself, whatever is in its name."""
+def files_sql(files: list[str]) -> str:
+    """Files as a list in SQL, escaped so that DuckDB opens exactly these."""
     return f"[{', '.join(quoted(_local(_GLOB.sub(_in_brackets, file))) for file in files)}]"
 
 
@@ -54,13 +54,13 @@ def _local(path: str) -> str:
 
 def _check(path: str) -> None:
     if not path.strip():
-        raise DataError("a table is to be a file or a data frame, not an empty text")
+        raise DataError("a table must be a file or a data frame, not empty text")
     if "\0" in path or path != path.encode("utf-8", "ignore").decode():
         raise DataError(f"{path!a}: it is no name of a file in UTF-8")
 
 
-def _is_there(path: str) -> bool:
-    """Whether there is such a file; what is there and is none is refused."""
+def _exists(path: str) -> bool:
+    """Whether there is such a file; a folder, pipe or device is an error."""
     try:
         mode = Path(path).stat().st_mode
     except OSError as error:
@@ -68,7 +68,7 @@ def _is_there(path: str) -> bool:
             return False
         raise DataError(f"{path}: it cannot be read: {error.strerror}") from None
     if stat.S_ISDIR(mode):
-        raise DataError(f"{path}: it is a folder; name a file, or all of a kind, as {Path(path, '*.parquet')}")
+        raise DataError(f"{path}: it is a folder; name a file, or a glob such as {Path(path, '*.parquet')}")
     if not stat.S_ISREG(mode):
         raise DataError(f"{path}: it is a pipe or a device, and a table is read more than once; write it to a file first")
     return True

@@ -1,4 +1,8 @@
-"""CRC-32 of many texts at once, and of the words in them."""
+"""CRC-32 of many texts at once, and of the words in them.
+
+scikit-learn's ``HashingVectorizer`` is not used: it has another hash, so saved encoders would give other features, and it is
+several times slower on Arrow arrays.
+"""
 
 from __future__ import annotations
 
@@ -25,29 +29,29 @@ _CRC = _crc_table()
 _BYTES = np.arange(256)
 _ASCII_WORD = np.array([bool(_WORD.fullmatch(chr(each))) and each < 128 for each in _BYTES])
 _LOWER = np.array([ord(chr(each).lower()) if each < 128 else each for each in _BYTES], np.uint8)
-# What may stand beside a letter and decide how it is lower-cased: a Greek sigma is written otherwise where a word ends, and
-# looks past marks such as an apostrophe for it. All other ASCII bytes divide a text into pieces that do not touch each other.
+# Characters that may affect how a letter next to them is lower-cased: a Greek sigma has another form at the end of a word, and
+# marks such as an apostrophe do not end one. All other ASCII bytes split a text into independent pieces.
 _PIECE = _ASCII_WORD | (_BYTES >= 128) | np.isin(_BYTES, np.frombuffer(b"'.:^`", np.uint8))
 
 
 def text_buckets(texts: Any, width: int) -> Array:
-    """The bucket of each text of an Arrow array, which has no nulls."""
+    """The bucket of each text of an Arrow array without nulls."""
     data, start = _bytes(texts)
     return _crc32(data, start[:-1], np.diff(start)) % width
 
 
 def word_buckets(texts: Any, width: int) -> tuple[Array, Array]:
-    """The text and the bucket of each word, in the order of texts; an Arrow array without nulls.
+    """The index of the text and the bucket of each word, in the order of texts; for an Arrow array without nulls.
 
-    Words are what Python's ``\\w+`` finds once a text is lower-cased. Those of ASCII letters are found and hashed all at once;
-    pieces with other letters are left to Python, each distinct one once.
+    Words are matches of Python's ``\\w+`` in the lower-cased text. ASCII words are found and hashed all at once; pieces with
+    other letters are left to Python, each distinct piece once.
     """
     data, start = _bytes(texts)
     plain, rest = _ASCII_WORD[data], None
     if (data >= 128).any():
         first, length = _runs(_PIECE[data], start)
         other = np.add.reduceat(data >= 128, first, dtype=np.int64)
-        # A run's sum goes on to where the next one starts, past bytes that are all ASCII.
+        # Each sum extends to the start of the next run, over bytes that are all ASCII.
         rest = first[other > 0], length[other > 0]
         plain[_spans(*rest)] = False
     first, length = _runs(plain, start)
@@ -77,7 +81,7 @@ def _by_python(data: Array, first: Array, length: Array, width: int) -> tuple[Ar
 
 
 def _bytes(texts: Any) -> tuple[Array, Array]:
-    """The bytes of an Arrow array of texts, and where each text starts, with the end of the last."""
+    """The bytes of an Arrow array of text, and the offsets of each text, as Arrow has them."""
     import pyarrow as pa
 
     large = texts.cast(pa.large_string())
@@ -90,7 +94,7 @@ def _bytes(texts: Any) -> tuple[Array, Array]:
 
 
 def _runs(inside: Array, start: Array) -> tuple[Array, Array]:
-    """Where unbroken runs begin, and their lengths; none goes on from one text into the next."""
+    """The starts and lengths of runs of True; a run ends with its text."""
     fresh, last = inside.copy(), inside.copy()
     fresh[1:] &= ~inside[:-1]
     last[:-1] &= ~inside[1:]
@@ -102,15 +106,15 @@ def _runs(inside: Array, start: Array) -> tuple[Array, Array]:
 
 
 def _spans(first: Array, length: Array) -> Array:
-    """All places of some spans, one after another."""
+    """All positions within some spans, in order."""
     ends = np.cumsum(length)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) + np.repeat(first - (ends - length), length)
 
 
 def _crc32(data: Array, first: Array, length: Array) -> Array:
-    """CRC-32 of each span of bytes, byte by byte for all of them at once; of the few that are long, one by one."""
-    # Longest first, all long ones alike: of so few values that NumPy sorts them by their bytes.
+    """CRC-32 of each span of bytes: byte by byte for all spans at once, and one by one for the few long ones."""
+    # Longest first; lengths are cut off and stored as bytes, which NumPy sorts fast.
     order = np.argsort(_LONG - np.minimum(length, _LONG).astype(np.uint8), kind="stable")
     begin, left = first[order], length[order]
     counts = np.cumsum(np.bincount(np.minimum(length, _LONG), minlength=_LONG + 1)[::-1])[::-1]

@@ -1,1 +1,1 @@
-"""The only training loop, and the state of a training."""
+"""The training loop, and the state of a training."""

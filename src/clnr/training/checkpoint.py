@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clnr.errors import DataError
-from clnr.support.atomic_io import resolved, tidy, write_whole
+from clnr.support.atomic_io import remove_leftovers, resolve_path, write_atomic
 
 FORMAT_VERSION = 1
 _LONG = 40
@@ -77,12 +77,12 @@ class Checkpoint:
         digest = _digest(done, self._about, host)
         metadata = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": digest}
         check_checkpoint(self.path)
-        write_whole(self.path, safetensors.torch.save(host, {_MARK: json.dumps(metadata)}))
+        write_atomic(self.path, safetensors.torch.save(host, {_MARK: json.dumps(metadata)}))
 
 
 def checkpoint_path(folder: Path) -> Path:
     """The checkpoint file of a training whose result goes to a folder: beside it."""
-    path = resolved(folder)
+    path = resolve_path(folder)
     return path.with_name(f"{path.name}.checkpoint")
 
 
@@ -94,7 +94,7 @@ def check_checkpoint(path: Path) -> None:
 
 def remove_checkpoint(path: Path) -> None:
     """Remove a checkpoint, if clnr wrote it, and what a killed process left of one."""
-    tidy(path)
+    remove_leftovers(path)
     if _is_checkpoint(path):
         path.unlink()
 

@@ -1,4 +1,4 @@
-"""Early stopping: the parameters of the best epoch, and when patience has run out."""
+"""Early stopping: the parameters of the best epoch, and the epoch at which patience ends."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from clnr.nn.layers import Parameters
 
 
 class EarlyStopping:
-    """The parameters of the lowest criterion, chosen on the device; nothing counts any more once patience has run out.
+    """The parameters of the lowest criterion, chosen on the device; later epochs are ignored once patience has run out.
 
-    The host hears of the end some epochs late, so that training may go on a little in vain; what is kept does not change.
+    The host learns of the end some epochs late and trains a little longer; the kept parameters do not change.
     """
 
     def __init__(self, parameters: Parameters, patience: int):
@@ -29,7 +29,7 @@ class EarlyStopping:
 
     @torch.no_grad()
     def update(self, criterion: Tensor, parameters: Parameters) -> None:
-        """Note an epoch's criterion, with the parameters that it was measured with."""
+        """Take in the criterion of an epoch and the parameters that it was measured with."""
         going = self._waited < self._patience
         better = (criterion < self._lowest) & going
         self._lowest.copy_(torch.where(better, criterion, self._lowest))
@@ -39,10 +39,10 @@ class EarlyStopping:
 
 
 def ended(criteria: Tensor, patience: int) -> int | None:
-    """After how many epochs a training with patience ended: ``patience`` past the best so far; None if it has not."""
+    """The number of epochs after which patience ended: ``patience`` past the best so far; None if it has not."""
     if not patience or not len(criteria):
         return None
-    # Better is what is lower than all before, as on the device: an equal one is not, and NaN never is.
+    # Better means lower than all before, as on the device; NaN is never better.
     known = torch.where(criteria.isnan(), math.inf, criteria)
     before = torch.cat([torch.tensor([math.inf]), known.cummin(0).values[:-1]])
     epoch = torch.arange(len(known))

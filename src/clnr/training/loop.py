@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from clnr.engine import DeviceGraph, Engine, own_stream
+from clnr.engine import DeviceGraph, Engine
 from clnr.errors import TrainingError
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
@@ -24,35 +24,33 @@ from clnr.training.train_state import TrainState
 
 ProgressCallback = Callable[[int, float], None]
 
-_EAGER = 2
-
 
 class CheckpointCallback(Protocol):
-    """Keeps what a training has come to, so that another process can go on from there.
+    """Saves the state of a training, so that another process can resume it.
 
     Attributes:
-        every: After how many epochs it is given something to keep.
+        every: Number of epochs between two saves.
     """
 
     every: int
 
     def load(self) -> tuple[int, Mapping[str, Tensor]] | None:
-        """The epochs done and the state after them, if something was kept."""
+        """The epochs done and the state after them, if one was saved."""
 
     def save(self, done: int, state: Mapping[str, Tensor]) -> None:
-        """Keep a state in place of what was kept before."""
+        """Save a state in place of the previous one."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingResult:
-    """What training leaves behind.
+    """The result of the training loop: parameters and what was measured; ``TrainedEmbedding`` adds the embedding.
 
     Attributes:
         parameters: Ready to embed with.
         losses: One per epoch, on the CPU.
-        seconds: Of the whole training; where several were trained side by side, this one's share.
-        epoch_ms: Median of an epoch after warm-up, likewise; None where there was none.
-        together: How many were trained side by side.
+        seconds: Of the whole training; with several in parallel, the share of this one.
+        epoch_ms: Median of an epoch after warm-up, likewise; None if there was none.
+        parallel_seeds: How many seeds were trained in parallel.
     """
 
     parameters: Parameters
@@ -72,19 +70,19 @@ def fit(
     supervision: Supervision | None = None,
     checkpoint: CheckpointCallback | None = None,
 ) -> TrainingResult:
-    """Train a model on a placed graph.
+    """Train a model on a graph on a device.
 
-    The loop never waits for the device: losses stay there, and what ``watch`` is told arrives when it arrives.
+    The loop never waits for the device: losses stay there, and ``progress`` is called when they arrive.
 
     Args:
-        model: What to train; without an objective it stays as initialised.
-        engine: Where.
-        placed: The graph on that engine's device.
+        model: What to train; without an objective its parameters stay as initialised.
+        engine: Where to compute.
+        device_graph: The graph on that engine's device.
         recipe: Of this, the keys of ``recipe.TRAINING`` are read here, but for the noise, which is in the graph by now.
         seed: Decides initial weights, views and sampled nodes.
-        watch: Told the number of epochs done and the latest loss known, now and then.
-        lesson: Labels, for an objective that is taught by them.
-        keeper: Keeps the state now and then; training goes on from what it has.
+        progress: Called now and then with the number of epochs done and the latest known loss.
+        supervision: Labels, for a supervised objective.
+        checkpoint: Saves the state now and then; training resumes from what it has.
 
     Raises:
         TrainingError: A loss was not finite.
@@ -104,14 +102,14 @@ def fit_all(
     progress: ProgressCallback | None = None,
     checkpoint: CheckpointCallback | None = None,
 ) -> list[TrainingResult | TrainingError]:
-    """``fit`` for several side by side, each as it would be alone: what failed is returned in its place, not raised.
+    """``fit`` for several seeds in parallel, each with the result that it has alone; errors are returned, not raised.
 
     Args:
         model: What to train.
-        recipe: By which numbers.
-        starts: The first moment of each: its graph, its seed, its lesson; all on one engine.
-        watch: Told of the first one's loss.
-        keeper: Keeps the state of the first one, and is for one alone.
+        recipe: The hyper-parameters.
+        starts: The context of each first step: its graph, seed and supervision; all on one engine.
+        progress: Called with the loss of the first one.
+        checkpoint: Saves the state of the first one; only for a single training.
     """
     began = time.perf_counter()
     engine = starts[0].engine
@@ -124,7 +122,7 @@ def fit_all(
     if state is not None:
         train_states[0].load_state(state, begun)
     if learns:
-        with own_stream(engine.device):
+        with engine.own_stream():
             for epochs in _train(CudaGraphStep(train_states, engine, model.cuda_graph_safe), buffer, recipe, progress, begun):
                 if checkpoint is not None and epochs % checkpoint.every == 0:
                     checkpoint.save(epochs, train_states[0].state)
@@ -146,16 +144,16 @@ def fit_all(
 def _train(
     play: CudaGraphStep, buffer: MetricBuffer, recipe: Recipe, progress: ProgressCallback | None, begun: int
 ) -> Iterator[int]:
-    """All epochs from some on, or as many as patience lasts for and losses are finite; each yields how many are done."""
+    """Train from epoch ``begun`` on, until patience ends or losses are not finite; yields the number of epochs done."""
     for epoch in range(begun, recipe.epochs):
         play()
         yield epoch + 1
-        known = buffer.poll(epoch + 1)
-        if known is None:
+        history = buffer.poll(epoch + 1)
+        if history is None:
             continue
-        if progress is not None and known[0, 0, -1].isfinite():
-            progress(epoch + 1, float(known[0, 0, -1]))
-        if all(not math.isfinite(losses[-1]) or ended(criteria, recipe.patience) for losses, criteria in known):
+        if progress is not None and history[0, 0, -1].isfinite():
+            progress(epoch + 1, float(history[0, 0, -1]))
+        if all(not math.isfinite(losses[-1]) or ended(criteria, recipe.patience) for losses, criteria in history):
             return
 
 
@@ -169,5 +167,5 @@ def _failure(losses: Tensor, recipe: Recipe) -> TrainingError | None:
 
 
 def advice(recipe: Recipe) -> str:
-    """What to do about numbers that are not finite."""
+    """What to try if a value is not finite."""
     return f"try a smaller learning_rate than {recipe.learning_rate:g}"

@@ -1,4 +1,4 @@
-"""What an epoch leaves behind, written where it was computed and read without waiting."""
+"""Losses and criteria of all epochs, written on the device and read without waiting for it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import time
 import torch
 from torch import Tensor
 
-_LOOK_EVERY = 10
+_POLL_EVERY = 10
 
 
 class MetricBuffer:
-    """Losses and criteria of several trainees' epochs, and the epochs' times.
+    """Losses and criteria of the epochs of several trainings, and the times of the epochs.
 
     Attributes:
-        written: Loss and criterion of each trainee's epochs, on the device: [trainees, 2, epochs].
+        history: Loss and criterion of each epoch, on the device: [trainings, 2, epochs].
 
     Args:
-        epochs: Of all of the training.
-        trainees: How many.
+        epochs: Of the whole training.
+        train_states: How many trainings.
         device: Where they are.
-        begun: Epochs that were done before, elsewhere.
+        begun: Epochs done before, in another process.
     """
 
     def __init__(self, epochs: int, train_states: int, device: torch.device, begun: int = 0):
@@ -44,7 +44,7 @@ class MetricBuffer:
             self._marks.append(time.perf_counter())
 
     def poll(self, done: int) -> Tensor | None:
-        """After so many epochs: all losses and criteria known by now on the host, if there is news."""
+        """After ``done`` epochs: all losses and criteria that have reached the host, if there are new ones."""
         self._mark()
         if not self._cuda:
             return self.history[..., :done]
@@ -52,7 +52,7 @@ class MetricBuffer:
         if self._arrived is not None and self._arrived[1].query():
             known = self._host[..., : self._arrived[0]].clone()
             self._arrived = None
-        if self._arrived is None and done % _LOOK_EVERY == 0:
+        if self._arrived is None and done % _POLL_EVERY == 0:
             self._host.copy_(self.history, non_blocking=True)
             event = torch.cuda.Event()
             event.record()
@@ -60,11 +60,11 @@ class MetricBuffer:
         return known
 
     def close(self) -> Tensor:
-        """All that was written, after the last epoch; here, and only here, the device is waited for."""
+        """The whole history, after the last epoch; only here the device is waited for."""
         return self.history[..., : self._begun + len(self._marks) - 1].cpu()
 
     def epoch_ms(self) -> float | None:
-        """Median time of an epoch, the first tenth (at least one, at most 20) left out as warm-up."""
+        """Median time of an epoch, without the first tenth (at least one, at most 20) as warm-up."""
         times = [_between(a, b) for a, b in itertools.pairwise(self._marks)]
         warm_up = min(max(1, math.ceil(len(times) / 10)), 20)
         return statistics.median(times[warm_up:] or times) if times else None

@@ -1,4 +1,4 @@
-"""Adam by torch's fused step, without torch.optim: whose first use imports a compiler that nothing here needs, for seconds."""
+"""Adam by torch's fused step. torch.optim is avoided: its first use imports a compiler, which takes seconds."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Adam:
     """Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
 
     Args:
-        parameters: What is changed in place.
-        weight_decay: Its strength.
-        decoupled: Whether decay acts on the weights themselves (Loshchilov and Hutter, 2019) or is a part of the gradient.
+        parameters: Changed in place.
+        weight_decay: Strength of the weight decay.
+        decoupled: Whether decay acts on the weights themselves (Loshchilov and Hutter, 2019) or is added to the gradient.
     """
 
     def __init__(self, parameters: Iterable[Tensor], weight_decay: float = 0.0, decoupled: bool = False):
@@ -29,12 +29,12 @@ class Adam:
 
     @property
     def state(self) -> list[Tensor]:
-        """What it knows of the steps so far, to be copied, or copied into."""
+        """Step counter and moments, to be copied, or copied into."""
         return [self._step, *self._means, *self._squares]
 
     @torch.no_grad()
     def step(self, gradients: Iterable[Tensor | None], rate: float | Tensor) -> None:
-        """One step at a learning rate; parameters without a gradient stay as they are."""
+        """One step; parameters without a gradient do not change."""
         self._step += 1
         every = zip(self._parameters, gradients, self._means, self._squares, strict=True)
         parameters, slopes, means, squares = map(list, zip(*(row for row in every if row[1] is not None), strict=True))

@@ -1,4 +1,4 @@
-"""One seed's training: its parameters, its optimiser, and a step of it."""
+"""The state of one training: parameters, optimiser, early stopping; and one step of it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from clnr.training.optim import Adam
 
 
 class TrainState:
-    """What learns, and how.
+    """The training of one seed.
 
-    On a GPU, the epoch is a counter there, as is the learning rate, and nothing in a step waits for it.
+    On a GPU the epoch counter and the learning rate are tensors there, and nothing in a step waits for the device.
 
     Args:
         model: What to train.
-        recipe: By which numbers.
-        fresh: Its parameters before the first epoch.
-        start: The moment of the first epoch.
-        written: Where an epoch's loss and criterion go, [2, epochs].
+        recipe: The hyper-parameters.
+        fresh: Parameters before the first epoch.
+        start: Context of the first step.
+        history: Where loss and criterion of each epoch are written, [2, epochs].
     """
 
     def __init__(self, model: Model, recipe: Recipe, fresh: Parameters, start: StepContext, history: Tensor):
@@ -43,17 +43,17 @@ class TrainState:
         if device.type == "cuda":
             self._step = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
             self._rates = torch.tensor(rates, device=device)
-        self._adam = Adam(self._parameters.values(), recipe.weight_decay, decoupled=recipe.decay == "decoupled")
+        self._adam = Adam(self._parameters.values(), recipe.weight_decay, decoupled=recipe.weight_decay_mode == "decoupled")
 
     @property
     def final(self) -> Parameters:
-        """Those of the best epoch, where patience asks for it, else of the last."""
+        """The parameters of the best epoch with early stopping, else of the last."""
         chosen = self._parameters if self._best is None else self._best.parameters
         return {name: value.detach() for name, value in chosen.items()}
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """All that the epochs so far have left, to be copied, or copied into by ``go_on``."""
+        """The state after the epochs so far, as views: to be copied, or copied into by ``load_state``."""
         state = {f"parameters.{name}": value.detach() for name, value in self._parameters.items()}
         state |= {f"adam.{i}": value for i, value in enumerate(self._adam.state)}
         if self._best is not None:
@@ -61,10 +61,10 @@ class TrainState:
         return state | {"written": self._history}
 
     def load_state(self, state: Mapping[str, Tensor], done: int) -> None:
-        """Be as another was after so many epochs, whose state is given.
+        """Take over the state of another training after ``done`` epochs.
 
         Raises:
-            DataError: The state is not of such a training.
+            DataError: The state does not fit this training.
         """
         epochs = self._history.shape[1]
         if not 0 <= done <= epochs:
@@ -83,7 +83,7 @@ class TrainState:
             self._step = dataclasses.replace(self._step, epoch=epoch)
 
     def snapshot(self) -> Callable[[], None]:
-        """Copy all that an epoch changes; what is returned puts it back."""
+        """Copy all that an epoch changes; the returned function restores it."""
         state = {name: value.clone() for name, value in self.state.items()}
         epoch = self._step.epoch.clone() if isinstance(self._step.epoch, Tensor) else self._step.epoch
         return lambda: self._put(state, epoch)
@@ -120,7 +120,7 @@ class TrainState:
 
 
 def learning_rate(recipe: Recipe, epoch: int) -> float:
-    """The rate of one epoch: rising in a straight line during the warm-up, then constant or falling by half a cosine."""
+    """The learning rate of an epoch: linear warm-up, then constant or half a cosine."""
     warm = recipe.warmup * recipe.epochs
     if epoch < warm:
         return recipe.learning_rate * epoch / warm

@@ -80,7 +80,8 @@ def test_with_a_target_that_follows_no_gradient_reaches_it():
     online = {name: value.requires_grad_() for name, value in encoder.init(12, KEY).items()}
     predictor = {name: value.requires_grad_() for name, value in objective.init(4, KEY).items()}
     views = [ENGINE.operators(View(TINY, mask=Mask(rng.key(i), 0.5))) for i in range(2)]
-    objective(predictor, encoder.rows(online, views), step()).backward()
+    (u, u_target), (v, v_target) = (encoder.rows(online, view, i) for i, view in enumerate(views))
+    objective(predictor, [rows.materialize() for rows in (u, v, u_target, v_target)], step()).backward()
     assert all(value.grad.any() for value in predictor.values())
     assert all((value.grad is None) == name.startswith("target.") for name, value in online.items())
 

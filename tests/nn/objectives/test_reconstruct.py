@@ -9,7 +9,8 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 
 from clnr.graph import Graph
-from clnr.nn.objectives import Reconstruct, Variational, reconstruct
+from clnr.nn import autograd
+from clnr.nn.objectives import Reconstruct, Variational
 from tests import oracles
 from tests.conftest import tiny
 from tests.nn.objectives.moments import differentiable, rows, step, value
@@ -126,10 +127,10 @@ def test_blocks_do_not_matter(monkeypatch):
         return float(loss.detach()), z.grad.numpy()
 
     whole, slope = outcome()
-    assert len(reconstruct._blocks(torch.zeros(1, 5), torch.zeros(100))[0]) == 1
+    assert len(autograd._blocks(torch.zeros(1, 5), torch.zeros(100))[0]) == 1
     for numbers, blocks in ((35, 15), (5, 100), (1, 100)):
-        monkeypatch.setattr(reconstruct, "_NUMBERS", numbers)
-        assert len(reconstruct._blocks(torch.zeros(1, 5), torch.zeros(100))[0]) == blocks
+        monkeypatch.setattr(autograd, "_BLOCK", numbers)
+        assert len(autograd._blocks(torch.zeros(1, 5), torch.zeros(100))[0]) == blocks
         loss, gradient = outcome()
         assert loss == pytest.approx(whole)
         np.testing.assert_allclose(gradient, slope, atol=1e-12)

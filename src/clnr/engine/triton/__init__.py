@@ -1,14 +1,14 @@
-"""Triton kernels for the hot operations; to be imported only where Triton is."""
+"""Triton kernels for the hot operations; importing it needs Triton."""
 
 from __future__ import annotations
 
 from clnr.engine.triton.column_stats import (
-    affine_back,
-    affine_moments,
     centred,
     column_sums,
+    linear_moments,
+    linear_moments_backward,
     standardised,
-    standardised_back,
+    standardised_backward,
 )
 from clnr.engine.triton.counter_rng import Dropped
 from clnr.engine.triton.csr_layout import Structure, prepare
@@ -19,16 +19,16 @@ from clnr.engine.triton.spmm import drop_entries, multiply
 __all__ = [
     "Dropped",
     "Structure",
-    "affine_back",
-    "affine_moments",
     "centred",
     "column_sums",
     "drop_entries",
+    "linear_moments",
+    "linear_moments_backward",
     "masked_weight",
     "multiply",
     "nt_xent",
     "prepare",
     "standardised",
-    "standardised_back",
+    "standardised_backward",
     "unit_rows",
 ]

@@ -1,4 +1,4 @@
-"""Work on the columns of dense rows: sums, centring, a last layer's moments and standardisation."""
+"""Column statistics of dense rows: sums, centring, standardisation, and the moments of a linear layer's output."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from clnr.engine.dense import LinearStats
 from clnr.engine.triton.jit import blocks, chip, kernel, power
 
 _TILE = 4096
@@ -15,7 +16,7 @@ _ROWS, _COLUMNS = 64, 128
 
 
 def column_sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bool = False) -> Tensor:
-    """Of each column, ``scale`` times the sum of its numbers less ``shift`` [F], or of their squares; float32 [F]."""
+    """``scale`` times the sum of each column less ``shift`` [F], or of the squares of that; float32 [F]."""
     count, width = z.shape
     z = z.contiguous()
     across = blocks(width, _COLUMNS)
@@ -39,7 +40,7 @@ def column_sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bo
 def _total(
     partial: tl.tensor, out: tl.tensor, splits: tl.tensor, F: tl.constexpr, SPLITS: tl.constexpr, COLUMNS: tl.constexpr
 ) -> None:
-    """Some columns of all parts, always in the same order."""
+    """Add up partial sums of some columns, in a fixed order."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     total = tl.zeros((SPLITS, COLUMNS), tl.float32)
     for first in range(0, splits, SPLITS):
@@ -61,7 +62,7 @@ def _sums(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """Some columns over ``each`` tiles of rows."""
+    """Sums of some columns over ``each`` tiles of rows."""
     split = tl.program_id(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     less = tl.zeros((1, COLUMNS), tl.float32)
@@ -78,7 +79,7 @@ def _sums(
 
 
 def centred(z: Tensor, mean: Tensor) -> Tensor:
-    """Rows less ``mean``, subtracted in float32 before they are rounded to their own type again."""
+    """Rows less ``mean``, subtracted in float32 and rounded to the type of the rows."""
     return _along(_centre, z, torch.empty_like(z), mean)
 
 
@@ -111,7 +112,7 @@ def _centre(
 
 @kernel()
 def _inverse(variance: tl.tensor, mean: tl.tensor, column: tl.tensor, F: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
-    """Of some columns, one over the deviation and the mean; zero for what does not vary but for rounding."""
+    """Inverse deviation and mean of some columns; the former is zero where a column is constant up to rounding."""
     v = tl.load(variance + column, mask=column < F, other=0)
     m = tl.load(mean + column, mask=column < F, other=0)
     constant = v <= 1e-12 * (v + m * m)
@@ -138,21 +139,21 @@ def _standardise(
     tl.store(out + place, (x - middle) * inverse, mask=inside)
 
 
-def standardised_back(g: Tensor, z: Tensor, variance: Tensor, mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What ``standardised`` does to a gradient: with respect to rows, variance and mean."""
+def standardised_backward(g: Tensor, z: Tensor, variance: Tensor, mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of ``standardised``: of rows, variance and mean."""
     count, width = z.shape
     out = torch.empty_like(z)
     slopes = torch.empty(2, width, device=z.device, dtype=torch.float32)
     if width:
         block = 8
-        _standardise_back[(blocks(width, block),)](
+        _standardise_backward[(blocks(width, block),)](
             g.contiguous(), z, out, variance, mean, slopes, count, F=width, ROWS=128, BLOCK=block, num_warps=4
         )
     return out, slopes[0], slopes[1]
 
 
 @kernel("count")
-def _standardise_back(
+def _standardise_backward(
     g: tl.tensor,
     z: tl.tensor,
     out: tl.tensor,
@@ -164,7 +165,7 @@ def _standardise_back(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Some columns of all rows."""
+    """The gradients of some columns."""
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inverse, middle = _inverse(variance, mean, column, F)
     plain = tl.zeros((ROWS, BLOCK), tl.float32)
@@ -183,19 +184,21 @@ def _standardise_back(
     tl.store(slopes + F + column, -inverse * tl.sum(plain, 0)[None, :], mask=column < F)
 
 
-def affine_moments(weight: Tensor, spread: Tensor, mean: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the columns of P W + b: variance, ``spread`` being the covariance of P times W, and mean."""
-    inputs, width = weight.shape
-    out = torch.empty(2, width, device=weight.device, dtype=torch.float32)
+def linear_moments(stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """``Dense.linear_moments``, for float32 weights."""
+    inputs, width = stats.weight.shape
+    out = torch.empty(2, width, device=bias.device, dtype=torch.float32)
     if width:
-        _moments[(blocks(width, 16),)](weight, spread, mean, bias, out, inputs, F=width, ROWS=64, BLOCK=16, num_warps=4)
+        _linear_moments[(blocks(width, 16),)](
+            stats.weight, stats.covariance_weight, stats.mean, bias, out, inputs, F=width, ROWS=64, BLOCK=16, num_warps=4
+        )
     return out[0], out[1]
 
 
 @kernel("inputs")
-def _moments(
+def _linear_moments(
     weight: tl.tensor,
-    spread: tl.tensor,
+    covariance_weight: tl.tensor,
     mean: tl.tensor,
     bias: tl.tensor,
     out: tl.tensor,
@@ -211,50 +214,45 @@ def _moments(
         row = first + tl.arange(0, ROWS)[:, None]
         inside = (row < inputs) & (column < F)
         w = tl.load(weight + row * F + column, mask=inside, other=0)
-        variance += w * tl.load(spread + row * F + column, mask=inside, other=0)
+        variance += w * tl.load(covariance_weight + row * F + column, mask=inside, other=0)
         middle += w * tl.load(mean + row, mask=row < inputs, other=0)
     added = tl.load(bias + column, mask=column < F, other=0)
     tl.store(out + column, tl.maximum(tl.sum(variance, 0)[None, :], 0.0), mask=column < F)
     tl.store(out + F + column, tl.sum(middle, 0)[None, :] + added, mask=column < F)
 
 
-def affine_back(
-    weight: Tensor,
-    spread: Tensor,
-    mean: Tensor,
-    picked: Tensor,
-    of_all: tuple[Tensor, Tensor],
-    whole: Tensor,
-    count: int,
-    dtype: torch.dtype,
+def linear_moments_backward(
+    stats: LinearStats, of_weight: Tensor, of_variance: Tensor, of_mean: Tensor, of_bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``clnr.engine.dense.affine_back``, of float32 weights."""
+    """``Dense.linear_moments_backward``, for float32 weights."""
+    weight = stats.weight
     inputs, width = weight.shape
     out = torch.empty_like(weight)
-    scaled = torch.empty(weight.shape, device=weight.device, dtype=dtype)
-    of_mean = torch.empty(inputs, device=weight.device, dtype=torch.float32)
+    scaled = torch.empty(weight.shape, device=weight.device, dtype=stats.dtype)
+    of_middle = torch.empty(inputs, device=weight.device, dtype=torch.float32)
     block = min(power(width), 1024)
     rows = max(1, _TILE // (2 * block))
     if inputs:
-        _affine_back[(blocks(inputs, rows),)](
-            weight, spread, mean, picked, *of_all, whole, out, scaled, of_mean, inputs, 1 / count,
+        _linear_moments_backward[(blocks(inputs, rows),)](
+            weight, stats.covariance_weight, stats.mean, of_weight, of_variance.contiguous(), of_mean.contiguous(), of_bias,
+            out, scaled, of_middle, inputs, 1 / stats.num_rows,
             F=width, ROWS=rows, BLOCK=block, num_warps=4,
         )  # fmt: skip
-    return out, scaled, of_mean
+    return out, scaled, of_middle
 
 
 @kernel("inputs", "share")
-def _affine_back(
+def _linear_moments_backward(
     weight: tl.tensor,
-    spread: tl.tensor,
+    covariance_weight: tl.tensor,
     mean: tl.tensor,
-    picked: tl.tensor,
+    of_weight: tl.tensor,
     of_variance: tl.tensor,
-    of_middle: tl.tensor,
-    whole: tl.tensor,
+    of_mean: tl.tensor,
+    of_bias: tl.tensor,
     out: tl.tensor,
     scaled: tl.tensor,
-    of_mean: tl.tensor,
+    of_middle: tl.tensor,
     inputs: tl.tensor,
     share: tl.tensor,
     F: tl.constexpr,
@@ -270,10 +268,10 @@ def _affine_back(
         place = row * F + column
         w = tl.load(weight + place, mask=inside, other=0)
         slope = tl.load(of_variance + column, mask=column < F, other=0)
-        value = tl.load(picked + place, mask=inside, other=0)
-        value += 2 * slope * tl.load(spread + place, mask=inside, other=0)
-        value += middle * tl.load(whole + column, mask=column < F, other=0)
+        value = tl.load(of_weight + place, mask=inside, other=0)
+        value += 2 * slope * tl.load(covariance_weight + place, mask=inside, other=0)
+        value += middle * tl.load(of_bias + column, mask=column < F, other=0)
         tl.store(out + place, value, mask=inside)
         tl.store(scaled + place, (2 * share * slope * w).to(scaled.dtype.element_ty), mask=inside)
-        total += w * tl.load(of_middle + column, mask=column < F, other=0)
-    tl.store(of_mean + row, tl.sum(total, 1)[:, None] * share, mask=row < inputs)
+        total += w * tl.load(of_mean + column, mask=column < F, other=0)
+    tl.store(of_middle + row, tl.sum(total, 1)[:, None] * share, mask=row < inputs)

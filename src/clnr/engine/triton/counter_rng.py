@@ -16,8 +16,8 @@ _HALF, _RANGE = 1 << 31, 1 << 32
 class Dropped(NamedTuple):
     """Entries dropped where ``draw < threshold``: one threshold, at most 2^32, or an int64 one for each entry.
 
-    A word that waits in the key (one int64 on the device) is read by the kernel, so that a recorded graph of kernels draws anew
-    as that counter moves. With ``pairs``, entries (i, j) and (j, i) go together.
+    The key's ``word``, where it has one (an int64 on the device), is read by the kernel, so that a captured CUDA graph draws
+    anew as that counter moves. With ``pairs``, entries (i, j) and (j, i) are dropped together.
     """
 
     key: Key
@@ -25,8 +25,8 @@ class Dropped(NamedTuple):
     pairs: bool = False
 
 
-class Rule(NamedTuple):
-    """A rule of dropping as kernels take it; ``last`` is the largest draw that is dropped."""
+class DropRule(NamedTuple):
+    """What is dropped, as kernel arguments; ``last`` is the largest draw that is dropped."""
 
     a: int
     b: int
@@ -36,23 +36,23 @@ class Rule(NamedTuple):
     drops: bool
 
 
-_NOTHING = Rule(0, 0, None, 0, None, False)
+_NOTHING = DropRule(0, 0, None, 0, None, False)
 
 
-def rule(key: Key | None, threshold: int | Tensor) -> Rule:
-    """What drops below a threshold, in words that fit signed 32-bit arguments, whatever their values.
+def to_drop_rule(key: Key | None, threshold: int | Tensor) -> DropRule:
+    """The rule that drops draws below a threshold, in numbers that fit signed 32-bit arguments.
 
-    A threshold of 2^32 does not fit, hence the draw just below it; one of 0 has none below, but drops nothing at all.
+    A threshold of 2^32 does not fit, hence ``last``, one less. A threshold of 0 drops nothing.
     """
     if key is None or (isinstance(threshold, int) and threshold <= 0):
         return _NOTHING
     if isinstance(threshold, Tensor):
-        return Rule(signed(key.a), signed(key.b), key.word, 0, threshold.contiguous(), True)
-    return Rule(signed(key.a), signed(key.b), key.word, signed(threshold - 1), None, True)
+        return DropRule(signed(key.a), signed(key.b), key.word, 0, threshold.contiguous(), True)
+    return DropRule(signed(key.a), signed(key.b), key.word, signed(threshold - 1), None, True)
 
 
 def signed(word: int) -> int:
-    """The 32-bit word as a signed number of the same bits."""
+    """A 32-bit word as the signed number with the same bits."""
     return word - _RANGE if word >= _HALF else word
 
 
@@ -66,8 +66,8 @@ def mix(x: tl.tensor) -> tl.tensor:
 
 
 @kernel()
-def opened(a: tl.tensor, b: tl.tensor, word: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
-    """A key's words as they are hashed with, one more word of the path read where there is one."""
+def open_key(a: tl.tensor, b: tl.tensor, word: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+    """A key's two words for hashing, after its ``word`` was read and mixed in, where it has one."""
     a = a.to(tl.uint32)
     b = b.to(tl.uint32)
     if word is not None:
@@ -82,8 +82,8 @@ def draw(a: tl.tensor, b: tl.tensor, i: tl.tensor, j: tl.tensor) -> tl.tensor:
 
 
 @kernel()
-def survives(word: tl.tensor, last: tl.tensor, thresholds: tl.tensor, place: tl.tensor, there: tl.tensor) -> tl.tensor:
-    """Whether a draw keeps what it was made for: against one threshold, or that of its place."""
+def survives(word: tl.tensor, last: tl.tensor, thresholds: tl.tensor, place: tl.tensor, valid: tl.tensor) -> tl.tensor:
+    """Whether a draw is kept: against one threshold, or that of its place."""
     if thresholds is not None:
-        return word.to(tl.int64) >= tl.load(thresholds + place, mask=there, other=0)
+        return word.to(tl.int64) >= tl.load(thresholds + place, mask=valid, other=0)
     return word > last.to(tl.uint32)

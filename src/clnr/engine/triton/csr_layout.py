@@ -1,4 +1,4 @@
-"""A fixed sparse matrix, with the work of multiplying by it laid out once."""
+"""A fixed sparse matrix, laid out once for the kernels that multiply by it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ CHUNK = 4
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """A sparse matrix in compressed rows, and its items of work: runs of entries of one row each.
+    """A sparse matrix in CSR form, and its work items: each a run of entries of one row.
 
-    Items come in three parts: the segments of rows that are ``split``, which leave partial sums; the other ``long`` rows; and
-    the short ones, those that take as many rounds side by side and in the order of rows, for the sake of the cache.
+    Items come in three groups: segments of rows that are ``split``, which give partial sums; other ``long`` rows; and short
+    rows, sorted by how many rounds they take, and among equals in the order of rows, for the sake of the cache.
 
     Attributes:
-        columns: Of each entry, int32.
-        values: Of each entry, float32; None where all are 1.
+        columns: The column of each entry, int32.
+        values: The value of each entry, float32; None where all are 1.
         shape: Rows and columns.
-        row: Of each item, int32.
-        begin: Its first entry.
-        end: The entry after its last.
-        split: How many items are segments of rows with several.
-        long: How many items take a program of their own; split ones included.
+        row: The row of each item, int32.
+        begin: The first entry of each item.
+        end: The entry after the last of each item.
+        split: How many items are segments of split rows.
+        long: How many items have a program of their own, split ones included.
         hubs: The rows that are split.
-        hub_items: The first item of each of them, and ``split`` at the end.
+        hub_items: The first item of each hub, and ``split`` at the end.
     """
 
     columns: Tensor
@@ -46,18 +46,18 @@ class Structure:
     hub_items: Tensor
 
 
-def prepare(start: Tensor, columns: Tensor, values: Tensor | None, shape: tuple[int, int]) -> Structure:
-    """Lay out the work of a matrix in compressed rows, on the device of ``columns``.
+def prepare(indptr: Tensor, columns: Tensor, values: Tensor | None, shape: tuple[int, int]) -> Structure:
+    """Lay out a CSR matrix, on the device of ``columns``.
 
     Args:
-        start: Where each row's entries begin, and their number at the end; int64.
-        columns: Of each entry; int64.
-        values: Of each entry; float32, or None where all are 1.
+        indptr: Where each row's entries begin, and their number at the end; int64.
+        columns: The column of each entry; int64.
+        values: The value of each entry, float32; None where all are 1.
         shape: Rows and columns.
     """
     if max(columns.numel(), *shape) >= 2**31 - SEGMENT:
-        raise ValueError(f"a matrix of {shape[0]} x {shape[1]} with {columns.numel()} entries: 32-bit numbers do not reach")
-    begin = start.cpu()
+        raise ValueError(f"a matrix of {shape[0]} x {shape[1]} with {columns.numel()} entries is too large for 32-bit indices")
+    begin = indptr.cpu()
     length = begin.diff()
     hubs = (length > SEGMENT).nonzero()[:, 0]
     hubs = hubs[length[hubs].argsort(descending=True, stable=True)]

@@ -1,4 +1,4 @@
-"""Work on single rows and elements: one kernel each way where torch would take several."""
+"""Unit rows and masked weights: one kernel forward and one backward where torch needs several."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from clnr.engine.triton.counter_rng import Rule, draw, opened, rule, survives
+from clnr.engine.triton.counter_rng import DropRule, draw, open_key, survives, to_drop_rule
 from clnr.engine.triton.jit import blocks, kernel, power
 from clnr.rng import Key
 
@@ -28,18 +28,18 @@ def masked_weight(
     dtype: torch.dtype | None = None,
     rows: int = 0,
 ) -> Tensor:
-    r"""Row k of W times ``scale`` where :math:`\mathrm{draw}(k, 0) \ge` threshold, else zero, in ``dtype``; a cast without key.
+    r"""Row k of W times ``scale`` where :math:`\mathrm{draw}(k, 0) \ge` threshold, else zero; without a key, only a cast.
 
     Args:
         weight: float32, [K, F].
-        key: Of the draws.
+        key: The key of the draws.
         threshold: At most 2^32; or int64 [K], one for each row.
-        scale: What is kept is multiplied by this.
-        dtype: Of the result; that of ``weight`` where None.
-        rows: How many the result has, zeros below those of ``weight``; as many where 0.
+        scale: The factor of what is kept.
+        dtype: The type of the result; that of ``weight`` where None.
+        rows: How many rows the result has, zeros below those of ``weight``; as many as ``weight`` where 0.
     """
-    how = rule(key, threshold)
-    return _MaskedWeight.apply(weight, how, 1.0 if key is None else scale, dtype or weight.dtype, rows or weight.shape[0])
+    drop_rule = to_drop_rule(key, threshold)
+    return _MaskedWeight.apply(weight, drop_rule, 1.0 if key is None else scale, dtype or weight.dtype, rows or weight.shape[0])
 
 
 class _UnitRows(torch.autograd.Function):
@@ -76,7 +76,7 @@ def _unit(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Unit rows of z, or the gradient with respect to z where one with respect to them is given."""
+    """Unit rows of z; or, given the gradient g of these, the gradient of z."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     feature = tl.arange(0, BLOCK)[None, :]
     inside = (row < count) & (feature < F)
@@ -93,21 +93,21 @@ def _unit(
 
 
 class _MaskedWeight(torch.autograd.Function):
-    """A diagonal of zeros and one scale times W; the gradient is that of W times the same."""
+    """A diagonal matrix of zeros and ``scale``, times W; the gradient is multiplied by the same."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, how: Rule, scale: float, dtype: torch.dtype, rows: int) -> Tensor:
-        # The counter is not saved by autograd, which would refuse it once it moves: it does between epochs only.
-        ctx.how, ctx.scale, ctx.rows = how, scale, weight.shape[0]
-        return _masked(weight.contiguous(), how, scale, dtype, rows)
+    def forward(ctx: Any, weight: Tensor, drop_rule: DropRule, scale: float, dtype: torch.dtype, rows: int) -> Tensor:
+        # The rule's counter is not saved through autograd, which would object when it moves, as it does between epochs.
+        ctx.drop_rule, ctx.scale, ctx.rows = drop_rule, scale, weight.shape[0]
+        return _masked(weight.contiguous(), drop_rule, scale, dtype, rows)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return _masked(grads[0].contiguous(), ctx.how, ctx.scale, torch.float32, ctx.rows), None, None, None, None
+        return _masked(grads[0].contiguous(), ctx.drop_rule, ctx.scale, torch.float32, ctx.rows), None, None, None, None
 
 
-def _masked(weight: Tensor, how: Rule, scale: float, dtype: torch.dtype, count: int) -> Tensor:
-    there, width = weight.shape
+def _masked(weight: Tensor, drop_rule: DropRule, scale: float, dtype: torch.dtype, count: int) -> Tensor:
+    known, width = weight.shape
     out = torch.empty(count, width, device=weight.device, dtype=dtype)
     if out.numel():
         block = min(power(width), _TILE)
@@ -115,15 +115,15 @@ def _masked(weight: Tensor, how: Rule, scale: float, dtype: torch.dtype, count: 
         _mask[(blocks(count, rows), blocks(width, block))](
             weight,
             out,
-            how.word,
-            how.thresholds,
-            how.a,
-            how.b,
-            how.last,
+            drop_rule.word,
+            drop_rule.thresholds,
+            drop_rule.a,
+            drop_rule.b,
+            drop_rule.last,
             count,
-            there,
+            known,
             scale,
-            DROP=how.drops,
+            DROP=drop_rule.drops,
             F=width,
             ROWS=rows,
             BLOCK=block,
@@ -150,13 +150,12 @@ def _mask(
     BLOCK: tl.constexpr,
 ) -> None:
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    there = row < count
     factor = tl.zeros((ROWS,), tl.float32) + scale
     if DROP:
-        a, b = opened(a, b, word)
+        a, b = open_key(a, b, word)
         factor = tl.where(survives(draw(a, b, row, row * 0), last, thresholds, row, row < known), factor, 0.0)
     feature = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    inside = there[:, None] & (feature < F)
+    inside = (row < count)[:, None] & (feature < F)
     place = row.to(tl.int64)[:, None] * F + feature
     value = tl.load(weight + place, mask=inside & (row < known)[:, None], other=0).to(tl.float32) * factor[:, None]
     tl.store(out + place, value.to(out.dtype.element_ty), mask=inside)

@@ -1,4 +1,4 @@
-"""NT-Xent of unit rows whose similarities are computed tile by tile, twice, and never stored."""
+"""NT-Xent of unit rows; their similarities are computed tile by tile, forward and backward, and never stored."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch import Tensor
 from clnr.engine.triton.jit import blocks, chip, power
 from clnr.engine.triton.ntxent_kernels import attract, gradient, loss_of, reduce
 
-# For float32: the matrix units, three times, at nearly its precision; a CPU has none.
+# For float32: three products on the tensor cores, at nearly the precision of float32.
 PRECISION = "tf32x3"
-# Splits of the columns: at most so many, each taken to cost this share of the work, for its partial results.
+# Splits of the columns: the most there are, and what share of the work each is assumed to add, for its partial results.
 _MOST_SPLITS, _SPLITTING = 16, 0.02
 
 
 def nt_xent(rows: Tensor, temperature: float) -> Tensor:
-    """NT-Xent of unit rows [2m, F], the first half one view's and the second half the other's, in the same order."""
+    """NT-Xent of unit rows [2m, F]: the first half is one view's, the second the other's, in the same order."""
     return _NTXent.apply(rows, temperature)
 
 
 class _Plan(NamedTuple):
-    """How tiles are cut: so many rows against so many columns, ``depth`` features of a product and ``width`` of a gradient."""
+    """The size of tiles: rows and columns of similarities, ``depth`` features of a product and ``width`` of a gradient."""
 
     rows: int
     columns: int
@@ -34,17 +34,17 @@ class _Plan(NamedTuple):
 
 
 def _plan(rows: Tensor, backward: bool) -> _Plan:
-    """Tiles that fit the chip, and columns split so that its processors finish together."""
+    """Tiles that fit the shared memory, and as many splits of the columns as let all processors finish together."""
     processors, shared = chip(rows.device)
     count, features = rows.shape
     whole, bytes_each = power(features), rows.element_size()
     width = min(whole, 512 if shared > 160 << 10 else 256)
     if bytes_each == 4:
-        # Multiplied in float32 a tile's code is unrolled, hence the small ones.
+        # In float32 the code of a tile is unrolled, hence small tiles.
         side, columns, depth, stages = 32, 32, min(whole, 32), 2
     else:
         side, columns, depth, stages = 64, 64, 64, 2
-        # Where whole rows fit, a tile's columns are read once for both products, the next ones' while it is multiplied.
+        # Where whole rows fit, a tile's columns are read once for both products, and the next tile's while it is multiplied.
         for size, deep in ((64, 2), (32, 2), (32, 1), (16, 1)) if whole <= 512 else ():
             if 2 * (side * whole + size * deep * whole + side * size) <= shared:
                 columns, depth, width, stages = size, whole, whole, deep
@@ -70,7 +70,7 @@ class _NTXent(torch.autograd.Function):
         count, features = rows.shape
         plan = _plan(rows, backward=False)
         lse, loss = (torch.empty(size, device=rows.device, dtype=torch.float32) for size in (count, 1))
-        # What a split of the columns leaves of a row: its maximum, the sum of exponentials below it, and the twin's logit.
+        # For each row and split of the columns: the maximum, the sum of exponentials less the maximum, and the twin's logit.
         partial = torch.empty(3, plan.splits, count, device=rows.device, dtype=torch.float32)
         reduce[(blocks(count, plan.rows), plan.splits)](
             rows,

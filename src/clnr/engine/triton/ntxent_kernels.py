@@ -1,4 +1,4 @@
-"""Tiles of R R^T: their sums of exponentials, and what they do to R."""
+"""Tiles of R R^T: their sums of exponentials, and the gradient of R."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _tile(
     DEPTH: tl.constexpr,
     WIDE: tl.constexpr,
 ) -> tl.tensor:
-    """So many features, from the first on, of some rows; zero beyond either end."""
+    """``DEPTH`` features, from the first on, of some rows; zero outside of the matrix."""
     feature = first + tl.arange(0, DEPTH)[None, :]
     x = tl.load(rows + row.to(tl.int64)[:, None] * F + feature, mask=(row < count)[:, None] & (feature < F), other=0)
     if WIDE:
@@ -38,7 +38,7 @@ def _product(
     PRECISION: tl.constexpr,
     WIDE: tl.constexpr,
 ) -> tl.tensor:
-    """A tile of R R^T, so many features at a time."""
+    """A tile of R R^T, ``DEPTH`` features at a time."""
     out = tl.zeros((ROWS, COLUMNS), tl.float32)
     for first in range(0, F, DEPTH):
         x = _tile(rows, i, first, count, F, DEPTH, WIDE)
@@ -61,7 +61,7 @@ def reduce(
     PRECISION: tl.constexpr,
     WIDE: tl.constexpr,
 ) -> None:
-    """Of some rows, the maximum, the sum of exponentials and the twin's logit over one split of the columns."""
+    """The maximum, the sum of exponentials and the twin's logit of some rows, over one split of the columns."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split = tl.program_id(1)
     half = count // 2
@@ -81,7 +81,7 @@ def reduce(
         near += tl.sum(tl.where(twin[:, None] == j[None, :], logits, 0.0), 1)
         logits = tl.where((j < count)[None, :] & (i[:, None] != j[None, :]), logits, float("-inf"))
         higher = tl.maximum(best, tl.max(logits, 1))
-        # A split may hold nothing but what is left out, and infinity less infinity is no number.
+        # All logits of a split may be masked, and infinity less infinity is a NaN.
         base = tl.where(higher == float("-inf"), 0.0, higher)
         total = total * tl.exp(best - base) + tl.sum(tl.exp(logits - base[:, None]), 1)
         best = higher
@@ -102,7 +102,7 @@ def loss_of(
     SPLITS: tl.constexpr,
     ROWS: tl.constexpr,
 ) -> None:
-    """Each row's log of the sum, and the mean of what it exceeds the twin's logit by; one program, so always in one order."""
+    """Each row's log of the sum, and its mean excess over the twin's logit; one program, so that the order is fixed."""
     split = tl.arange(0, SPLITS)[:, None]
     added = tl.zeros((ROWS,), tl.float32)
     for first in range(0, count, ROWS):

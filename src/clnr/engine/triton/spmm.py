@@ -1,4 +1,4 @@
-"""A sparse matrix times dense rows, thinned out by draws before."""
+"""A sparse matrix times dense rows, and dropping entries of it at random."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from clnr.engine.triton.counter_rng import Dropped, rule
+from clnr.engine.triton.counter_rng import Dropped, to_drop_rule
 from clnr.engine.triton.csr_layout import CHUNK, Structure
 from clnr.engine.triton.jit import blocks, power
-from clnr.engine.triton.spmm_kernels import add, multiply_by, thin_out
+from clnr.engine.triton.spmm_kernels import add, drop_and_compact, multiply_by
 
-# A program is one warp. It takes 16 entries a round and reads 256 bytes of each one's row, 16 to a lane: 4 KiB are asked for
-# before the first of them is waited for. Wide rows go in slices one after another: a slice of all rows, unlike the whole, often
-# fits into the cache.
+# A program is one warp. In a round it takes 16 entries and reads 256 bytes of the row of each, 16 per thread: 4 KiB are
+# requested before it waits for the first of them. Wide rows are cut into slices, one after another: a slice of all rows often
+# fits into the cache where whole rows do not.
 _SLICE, _ROUND, _MOST = 256, 4 << 10, 128
 
 
@@ -33,12 +33,12 @@ def multiply(
     Args:
         structure: The matrix, R x C.
         h: Rows to add up, [C, F].
-        left: What each sum is multiplied by, float32 [R].
-        right: What each row of ``h`` is multiplied by, float32 [C].
-        relu: Whether f is relu or nothing.
-        mask: Where the result is left, [R, F]: where this is above zero.
+        left: The factor of each sum, float32 [R].
+        right: The factor of each row of ``h``, float32 [C].
+        relu: Whether f is ReLU or the identity.
+        mask: The result is zero where this is not above zero, [R, F].
         bias: float32 [F].
-        dtype: Of the result; that of ``h`` where None.
+        dtype: The type of the result; that of ``h`` where None.
     """
     width = h.shape[1]
     h = h.contiguous()
@@ -75,7 +75,7 @@ def multiply(
         num_warps=1,
     )
     if structure.split:
-        # Few sums of few segments each: narrow blocks, so that they are many programs.
+        # Few sums of few segments each: narrow blocks give enough programs.
         block = min(power(width), 128)
         add[(len(structure.hubs), blocks(width, block))](
             partial, out, structure.hubs, structure.hub_items, left, mask, bias, F=width, BLOCK=block, ITEMS=16, num_warps=4
@@ -84,25 +84,25 @@ def multiply(
 
 
 def drop_entries(structure: Structure, drop: Dropped, transposed: bool = False) -> tuple[Structure, Tensor]:
-    """The structure without what is dropped, and of each row the sum of the values that are left, float32 [R].
+    """The matrix without the dropped entries, and the sum of the values kept in each row, float32 [R].
 
-    Entries on the diagonal never are. What is kept of a row, or of a segment of it, moves to its beginning, so that products
-    touch nothing else and no draw is made twice.
+    Entries on the diagonal are never dropped. What is kept of a row, or of a segment of it, moves to its beginning, so that
+    products read nothing else and no draw is made twice.
 
     Args:
         structure: The matrix.
-        drop: Which entries are left out.
-        transposed: Whether the structure is the transpose of that which entries are dropped from.
+        drop: Which entries are dropped.
+        transposed: Whether ``structure`` is the transpose of the matrix that ``drop`` is about.
     """
     device = structure.columns.device
     sums = torch.empty(structure.shape[0], device=device, dtype=torch.float32)
-    how = rule(drop.key, drop.threshold)
+    drop_rule = to_drop_rule(drop.key, drop.threshold)
     rows, items = _MOST // CHUNK, len(structure.row)
     columns, end = torch.empty_like(structure.columns), torch.empty_like(structure.end)
     values = None if structure.values is None else torch.empty_like(structure.values)
     partial = torch.empty(structure.split, device=device, dtype=torch.float32)
     if items:
-        thin_out[(structure.long + blocks(items - structure.long, rows),)](
+        drop_and_compact[(structure.long + blocks(items - structure.long, rows),)](
             structure.columns,
             structure.values,
             columns,
@@ -113,15 +113,15 @@ def drop_entries(structure: Structure, drop: Dropped, transposed: bool = False) 
             structure.row,
             structure.begin,
             structure.end,
-            how.word,
-            how.thresholds,
-            how.a,
-            how.b,
-            how.last,
+            drop_rule.word,
+            drop_rule.thresholds,
+            drop_rule.a,
+            drop_rule.b,
+            drop_rule.last,
             structure.split,
             structure.long,
             items,
-            DROP=how.drops,
+            DROP=drop_rule.drops,
             PAIRS=drop.pairs,
             TRANSPOSED=transposed,
             ROWS=rows,

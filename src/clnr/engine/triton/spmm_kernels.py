@@ -1,10 +1,10 @@
-"""Sums over the entries of a sparse matrix's rows, and the thinning out of entries by draws."""
+"""Sums over the entries of a sparse matrix's rows, and dropping entries at random."""
 
 from __future__ import annotations
 
 import triton.language as tl
 
-from clnr.engine.triton.counter_rng import draw, opened, survives
+from clnr.engine.triton.counter_rng import draw, open_key, survives
 from clnr.engine.triton.jit import kernel
 
 _PARTS = ("split", "long", "items")
@@ -24,16 +24,16 @@ def _sum(
     ROWS: tl.constexpr,
     EACH: tl.constexpr,
 ) -> tl.tensor:
-    """The sums of so many runs of entries side by side, so many entries of each at a time: [ROWS, BLOCK]."""
+    """The sums of ``ROWS`` runs of entries side by side, ``EACH`` entries of each at a time: [ROWS, BLOCK]."""
     feature = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((ROWS, BLOCK), tl.float32)
     place = begin[:, None] + tl.arange(0, EACH)[None, :]
     column = tl.load(columns + place, mask=place < end[:, None], other=-1)
     for _ in range(0, tl.max(end - begin, 0), EACH):
-        # Asked for before this round's rows are waited for, so that a round costs one trip to memory, not two.
+        # Requested before this round's rows are waited for, so that a round costs one memory latency, not two.
         beyond = place + EACH
         following = tl.load(columns + beyond, mask=beyond < end[:, None], other=-1)
-        there = column >= 0
+        valid = column >= 0
         wanted = column[:, :, None]
         inside = wanted >= 0
         if F % BLOCK != 0:
@@ -42,12 +42,12 @@ def _sum(
         if RELU:
             x = tl.maximum(x, 0)
         if values is not None:
-            weight = tl.load(values + place, mask=there, other=0)
+            weight = tl.load(values + place, mask=valid, other=0)
             if right is not None:
-                weight *= tl.load(right + column, mask=there, other=0)
+                weight *= tl.load(right + column, mask=valid, other=0)
             x *= weight[:, :, None]
         elif right is not None:
-            x *= tl.load(right + column, mask=there, other=0)[:, :, None]
+            x *= tl.load(right + column, mask=valid, other=0)[:, :, None]
         total += tl.sum(x, 1)
         place = beyond
         column = following
@@ -58,7 +58,7 @@ def _sum(
 def _finish(
     total: tl.tensor,
     row: tl.tensor,
-    there: tl.tensor,
+    valid: tl.tensor,
     out: tl.tensor,
     left: tl.tensor,
     mask: tl.tensor,
@@ -68,10 +68,10 @@ def _finish(
 ) -> None:
     """Scale, shift, mask and store the sums of rows."""
     feature = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = there[:, None] & (feature < F)[None, :]
+    inside = valid[:, None] & (feature < F)[None, :]
     where = row.to(tl.int64)[:, None] * F + feature[None, :]
     if left is not None:
-        total *= tl.load(left + row, mask=there, other=0)[:, None]
+        total *= tl.load(left + row, mask=valid, other=0)[:, None]
     if bias is not None:
         total += tl.load(bias + feature, mask=feature < F, other=0)[None, :]
     if mask is not None:
@@ -81,12 +81,12 @@ def _finish(
 
 @kernel()
 def _items(
-    item: tl.tensor, there: tl.tensor, item_row: tl.tensor, item_begin: tl.tensor, item_end: tl.tensor
+    item: tl.tensor, valid: tl.tensor, item_row: tl.tensor, item_begin: tl.tensor, item_end: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """The row of each item of work, and where its entries begin and end; those that are not there have none."""
-    row = tl.load(item_row + item, mask=there, other=0)
-    begin = tl.load(item_begin + item, mask=there, other=0)
-    end = tl.load(item_end + item, mask=there, other=0)
+    """The row of each work item, and where its entries begin and end; an item that does not exist has none."""
+    row = tl.load(item_row + item, mask=valid, other=0)
+    begin = tl.load(item_begin + item, mask=valid, other=0)
+    end = tl.load(item_end + item, mask=valid, other=0)
     return row, begin, end
 
 
@@ -113,9 +113,9 @@ def multiply_by(
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
 ) -> None:
-    """One long item with all entries of a round its own, or several short ones side by side."""
+    """One long item, which gets all entries of a round, or several short ones side by side."""
     program = tl.program_id(0)
-    # A name must not stand for two shapes, hence one for each branch.
+    # Triton wants one shape for a name, hence different names in the branches.
     if program < long:
         item = program + tl.arange(0, 1)
         row, begin, end = _items(item, item >= 0, item_row, item_begin, item_end)
@@ -149,7 +149,7 @@ def add(
     BLOCK: tl.constexpr,
     ITEMS: tl.constexpr,
 ) -> None:
-    """One split row's partial sums, in the order of its segments."""
+    """The sum of a split row's partial sums, in the order of its segments."""
     hub = tl.program_id(0) + tl.arange(0, 1)
     row = tl.load(hubs + hub)
     begin = tl.load(hub_items + tl.program_id(0))
@@ -163,7 +163,7 @@ def add(
 
 
 @kernel("a", "b", "last", *_PARTS)
-def thin_out(
+def drop_and_compact(
     columns: tl.tensor,
     values: tl.tensor,
     columns_left: tl.tensor,
@@ -188,13 +188,13 @@ def thin_out(
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
 ) -> None:
-    """Of one long item, or of several short ones: what is kept of its entries, moved to its beginning, and their sum."""
-    a, b = opened(a, b, word)
+    """Move the kept entries of one long item, or of several short ones, to its beginning, and add up their values."""
+    a, b = open_key(a, b, word)
     program = tl.program_id(0)
     if program < long:
         item = program + tl.arange(0, 1)
         row, begin, end = _items(item, item >= 0, item_row, item_begin, item_end)
-        left, total = _thin(
+        left, total = _compact(
             row, begin, end, columns, values, columns_left, values_left, thresholds, a, b, last,
             DROP, PAIRS, TRANSPOSED, 1, ROWS * CHUNK,
         )  # fmt: skip
@@ -206,7 +206,7 @@ def thin_out(
     else:
         several = long + (program - long) * ROWS + tl.arange(0, ROWS)
         rows, begins, stops = _items(several, several < items, item_row, item_begin, item_end)
-        lefts, totals = _thin(
+        lefts, totals = _compact(
             rows, begins, stops, columns, values, columns_left, values_left, thresholds, a, b, last,
             DROP, PAIRS, TRANSPOSED, ROWS, CHUNK,
         )  # fmt: skip
@@ -215,7 +215,7 @@ def thin_out(
 
 
 @kernel()
-def _thin(
+def _compact(
     row: tl.tensor,
     begin: tl.tensor,
     end: tl.tensor,
@@ -233,7 +233,7 @@ def _thin(
     ROWS: tl.constexpr,
     EACH: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Where each run of entries ends now, and what is left of its weight."""
+    """Where each run of entries ends now, and the sum of its kept values."""
     left = begin
     total = tl.zeros((ROWS, EACH), tl.float32)
     place = begin[:, None] + tl.arange(0, EACH)[None, :]
@@ -267,14 +267,14 @@ def _kept(
     PAIRS: tl.constexpr,
     TRANSPOSED: tl.constexpr,
 ) -> tl.tensor:
-    """Which entries are there and stay; a column below zero says that there is none."""
-    there = column >= 0
+    """Which entries exist and are kept; a column below zero means no entry."""
+    valid = column >= 0
     if not DROP:
-        return there
+        return valid
     if PAIRS:
         word = draw(a, b, tl.minimum(row, column), tl.maximum(row, column))
     elif TRANSPOSED:
         word = draw(a, b, row, column)
     else:
         word = draw(a, b, column, row)
-    return there & ((row == column) | survives(word, last, thresholds, place, there))
+    return valid & ((row == column) | survives(word, last, thresholds, place, valid))

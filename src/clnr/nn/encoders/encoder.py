@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.engine import Operators
+from clnr.nn.hyper_parameters import HyperParameter
 from clnr.nn.layers import Parameters
-from clnr.nn.lazy_linear import Rows
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import LazyLinear
+else:
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
+
+# What encoders share.
+_PAPER = "paper, section 3"
+LAYERS = HyperParameter(2, 1, 64, "layers of the encoder", source=_PAPER)
+HIDDEN = HyperParameter(512, 1, 65536, "width between layers", source=_PAPER)
+DIMENSION = HyperParameter(512, 1, 65536, "width of the embedding", source=_PAPER)
 
 
 class Encoder(ABC):
-    """A function of parameters and the operators of views. Most see one view at a time: those are ``PlainEncoder``."""
+    """A function of parameters and a view's operators. Most are a ``PlainEncoder``."""
 
     asymmetric: ClassVar[bool] = False
-    """Whether the two sides of what is compared come from different weights, or only one of them learns."""
+    """Whether the two sides that are compared come from different weights, or only one of them learns."""
 
     @abstractmethod
     def init(self, inputs: int, key: rng.Key) -> Parameters:
@@ -26,41 +38,45 @@ class Encoder(ABC):
 
     @abstractmethod
     def width(self, inputs: int) -> int:
-        """How many numbers the rows have that an objective sees, from ``inputs`` features."""
+        """The width of the rows that an objective sees, from ``inputs`` features."""
 
     @abstractmethod
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
-        """What an objective sees of all views of an epoch, one row per node."""
+    def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
+        """What an objective sees of one view, one row per node; of several encoders, each one's rows.
+
+        An objective is given the first encoder's rows of all views, then the second's, and so on.
+
+        Args:
+            parameters: Of this encoder.
+            operators: Of the view.
+            index: Which of the epoch's views it is.
+        """
 
     @abstractmethod
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
-        """The embedding, from the method's views with nothing random about them, each once."""
+        """The embedding, from the method's deterministic views, without duplicates."""
 
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
-        """After training: parameters with what embedding needs to know of the unperturbed training graph, if anything."""
+        """After training: the parameters, with what embedding needs of the unperturbed training graph, if anything."""
         return parameters
 
     def update_ema(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:  # noqa: B027
-        """After one of so many steps of training: change in place what no gradient changes."""
+        """After a step of training: update in place what is not learned by gradients."""
 
 
 class PlainEncoder(Encoder):
-    """An encoder that does the same with every view, and embeds the whole graph as it would a view."""
+    """An encoder that treats every view, and the whole graph, in the same way."""
 
     @abstractmethod
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         """One row per node."""
 
-    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
-        """The same rows, not yet formed where the last layer is linear: what is not read of them need not be."""
-        return self(parameters, operators)
+    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
+        """The same rows, the last layer not yet computed where it is linear."""
+        return LazyLinear(self(parameters, operators), dense=operators.dense)
 
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
-        rows = []
-        for view in views:
-            with view.lane:
-                rows.append(self.unformed(parameters, view))
-        return rows
+    def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
+        return [self.lazy(parameters, operators)]
 
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
         return self(parameters, eval_views[0])
@@ -70,12 +86,12 @@ class BatchNormEncoder(PlainEncoder):
     """A plain encoder with batch normalisation.
 
     While training, a batch is all nodes of the view. To embed, the statistics are those of the whole unperturbed training
-    graph, which ``settle`` computes once and keeps beside the weights.
+    graph, which ``finalize`` computes once and keeps beside the weights.
     """
 
     @abstractmethod
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        """One row per node; what ``layers.batch_norm`` measures is noted in ``statistics`` where that is given."""
+        """One row per node; the statistics that ``layers.batch_norm`` measures go into ``statistics``, where given."""
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return self.forward(parameters, operators, None)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from clnr import rng
-from clnr.engine import Operators
-from clnr.nn.encoders.encoder import PlainEncoder
+from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, PlainEncoder
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, glorot
-from clnr.nn.lazy_linear import formed
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.engine.dense import at_least_float32
+else:
+    torch = lazy("torch")
+    at_least_float32 = lazy("clnr.engine.dense", "at_least_float32")
 
 
 @dataclass(frozen=True)
@@ -22,11 +30,11 @@ class GAT(PlainEncoder):
     averaged. Dropout, where the view has it, is on the shares of attention and between layers.
     """
 
-    layers: int
-    hidden: int
-    dimension: int
-    heads: int
-    output_heads: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
+    heads: int = hyper_parameter(8, 1, 1024, "of attention", source="GAT's authors")
+    output_heads: int = hyper_parameter(1, 1, 1024, "of attention in the last layer, averaged", source="GAT's authors")
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         parameters: Parameters = {}
@@ -44,7 +52,7 @@ class GAT(PlainEncoder):
         return parameters
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        h = formed(operators.project(parameters["0.weight"]), operators.dense)
+        h = at_least_float32(operators.project(parameters["0.weight"]))
         for layer in range(self.layers):
             if layer:
                 h = operators.dropout(torch.nn.functional.elu(h), f"layer {layer}") @ parameters[f"{layer}.weight"]

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from clnr import rng
-from clnr.engine import Operators
-from clnr.nn.encoders.encoder import BatchNormEncoder, PlainEncoder
+from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
 from clnr.nn.layers import Parameters, batch_norm, convolution_layers, norms, prelu, prelu_weights
-from clnr.nn.lazy_linear import Affine, Rows, formed
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import LazyLinear
+else:
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 def _convolutions(parameters: Parameters, operators: Operators, layers: int, after: Callable[[Tensor, int], Tensor]) -> Tensor:
@@ -27,28 +33,28 @@ def _convolutions(parameters: Parameters, operators: Operators, layers: int, aft
 class GCN(PlainEncoder):
     """Graph convolutions with ReLU between, and dropout where the view has it."""
 
-    layers: int
-    hidden: int
-    dimension: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         return convolution_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return formed(self.unformed(parameters, operators), operators.dense)
+        return self.lazy(parameters, operators).materialize()
 
-    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
+    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
         h: Tensor | None = None
         for layer in range(self.layers):
             weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
             if layer == self.layers - 1 and h is not None and weight.shape[0] <= weight.shape[1]:
-                return Affine(operators.propagate(h, relu=True), weight, bias)
+                return LazyLinear(operators.propagate(h, relu=True), weight, bias, operators.dense)
             h = operators.convolve(weight, bias, h, relu=True)
             if layer < self.layers - 1:
-                # Before ReLU or after, dropout does the same.
+                # Dropout before ReLU equals dropout after it.
                 h = operators.dropout(h, f"layer {layer}")
         assert h is not None
-        return h
+        return LazyLinear(h, dense=operators.dense)
 
     def width(self, inputs: int) -> int:
         return self.dimension
@@ -58,9 +64,9 @@ class GCN(PlainEncoder):
 class PReLUGCN(PlainEncoder):
     """Graph convolutions, each with a PReLU after it (as in DGI and MVGRL)."""
 
-    layers: int
-    hidden: int
-    dimension: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         return GCN(self.layers, self.hidden, self.dimension).init(inputs, key) | prelu_weights(self.layers)
@@ -79,9 +85,9 @@ class PReLUGCN(PlainEncoder):
 class BatchGCN(BatchNormEncoder):
     """Graph convolutions, each with batch normalisation and a PReLU after it (as in BGRL)."""
 
-    layers: int
-    hidden: int
-    dimension: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         plain = PReLUGCN(self.layers, self.hidden, self.dimension).init(inputs, key)
@@ -104,9 +110,9 @@ class GaussianGCN(PlainEncoder):
     The embedding is the means (Kipf and Welling, "Variational graph auto-encoders", 2016).
     """
 
-    layers: int
-    hidden: int
-    dimension: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     @property
     def _both(self) -> GCN:

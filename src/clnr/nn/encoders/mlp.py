@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from clnr import rng
-from clnr.engine import Operators
-from clnr.nn.encoders.encoder import BatchNormEncoder, PlainEncoder
+from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
 from clnr.nn.encoders.gcn import GCN
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
-from clnr.nn.lazy_linear import Affine, Rows, formed, multiplied
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import LazyLinear
+else:
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 @dataclass(frozen=True)
 class MLP(BatchNormEncoder):
     """Linear layers with batch normalisation and ReLU between; edges are not looked at."""
 
-    layers: int
-    hidden: int
-    dimension: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         between = [self.hidden] * (self.layers - 1)
@@ -31,33 +37,35 @@ class MLP(BatchNormEncoder):
         return self.dimension
 
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        return formed(self._unformed(parameters, operators, statistics), operators.dense)
+        return self._lazy(parameters, operators, statistics).materialize()
 
-    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
-        return self._unformed(parameters, operators, None)
+    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
+        return self._lazy(parameters, operators, None)
 
-    def _unformed(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Rows:
+    def _lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> LazyLinear:
         h = operators.project(parameters["0.weight"], parameters["0.bias"])
-        for layer in range(self.layers - 1):
-            rows = Affine(
-                batch_norm(parameters, layer, h, statistics).relu_(),
-                parameters[f"{layer + 1}.weight"],
-                parameters[f"{layer + 1}.bias"],
-            )
-            if layer == self.layers - 2:
-                return rows
-            h = multiplied(rows, operators.dense)
-        return h
+        for layer in range(1, self.layers):
+            h = batch_norm(parameters, layer - 1, h, statistics).relu_()
+            weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
+            if layer == self.layers - 1:
+                return LazyLinear(h, weight, bias, operators.dense)
+            h = operators.dense.linear(h, weight.to(h.dtype), bias)
+        return LazyLinear(h, dense=operators.dense)
 
 
 @dataclass(frozen=True)
 class Backbone(PlainEncoder):
     """The encoder that the recipe names: the paper takes a GCN everywhere but on CS, where an MLP does better."""
 
-    encoder: str
-    layers: int
-    hidden: int
-    dimension: int
+    encoder: str = hyper_parameter(
+        "gcn",
+        choices=("gcn", "mlp"),
+        meaning="graph convolutions, or a perceptron that ignores edges",
+        source="paper, section 3",
+    )
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     _KINDS: ClassVar[dict[str, Any]] = {"gcn": GCN, "mlp": MLP}
 
@@ -71,8 +79,8 @@ class Backbone(PlainEncoder):
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return self._chosen(parameters, operators)
 
-    def unformed(self, parameters: Parameters, operators: Operators) -> Rows:
-        return self._chosen.unformed(parameters, operators)
+    def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
+        return self._chosen.lazy(parameters, operators)
 
     def width(self, inputs: int) -> int:
         return self.dimension

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.engine import Operators
-from clnr.nn.encoders.encoder import Encoder
+from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, Encoder
 from clnr.nn.encoders.gcn import BatchGCN, PReLUGCN
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
-from clnr.nn.lazy_linear import Rows
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from clnr.engine import Operators
+    from clnr.nn.lazy_linear import LazyLinear
+else:
+    torch = lazy("torch")
+    LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
 @dataclass(frozen=True)
@@ -26,10 +33,12 @@ class MomentumEncoder(Encoder):
     representation learning on graphs via bootstrapping" (2022).
     """
 
-    layers: int
-    hidden: int
-    dimension: int
-    momentum: float
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
+    momentum: float = hyper_parameter(
+        0.99, 0.0, 1.0, "with which the target follows, at first; it rises to 1", source="BGRL's authors"
+    )
 
     asymmetric: ClassVar[bool] = True
 
@@ -48,19 +57,19 @@ class MomentumEncoder(Encoder):
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         return parameters | add_prefix("online", self._one.finalize(sub_dict(parameters, "online"), eval_views))
 
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
-        online = self._one.rows(sub_dict(parameters, "online"), views)
+    def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
+        online = self._one.rows(sub_dict(parameters, "online"), operators, index)
         with torch.no_grad():
-            return online + self._one.rows(sub_dict(parameters, "target"), views)
+            return online + self._one.rows(sub_dict(parameters, "target"), operators, index)
 
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
         return self._one.embed(sub_dict(parameters, "online"), eval_views)
 
-    @torch.no_grad()
     def update_ema(self, parameters: Parameters, epoch: int | Tensor, epochs: int) -> None:
         step = (1 - self.momentum) * (1 + torch.cos(math.pi * torch.as_tensor((epoch + 1) / epochs))) / 2
-        for name, value in sub_dict(parameters, "target").items():
-            value.lerp_(parameters[f"online.{name}"], step.to(value.dtype))
+        with torch.no_grad():
+            for name, value in sub_dict(parameters, "target").items():
+                value.lerp_(parameters[f"online.{name}"], step.to(value.dtype))
 
 
 @dataclass(frozen=True)
@@ -70,9 +79,9 @@ class MultiViewEncoder(Encoder):
     Hassani and Khasahmadi, "Contrastive multi-view representation learning on graphs" (2020).
     """
 
-    layers: int
-    hidden: int
-    dimension: int
+    layers: int = LAYERS.field()
+    hidden: int = HIDDEN.field()
+    dimension: int = DIMENSION.field()
 
     asymmetric: ClassVar[bool] = True
 
@@ -89,16 +98,11 @@ class MultiViewEncoder(Encoder):
     def width(self, inputs: int) -> int:
         return self.dimension
 
-    def rows(self, parameters: Parameters, views: list[Operators]) -> list[Rows]:
-        return [*self._each(parameters, views)]
+    def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
+        return self._one.rows(self._side(parameters, index), operators, index)
 
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
-        return torch.stack(self._each(parameters, eval_views)).sum(0)
+        return torch.stack([self._one(self._side(parameters, i), view) for i, view in enumerate(eval_views)]).sum(0)
 
-    def _each(self, parameters: Parameters, views: list[Operators]) -> list[Tensor]:
-        sides = [sub_dict(parameters, side) for side in self._SIDES]
-        rows = []
-        for i, view in enumerate(views):
-            with view.lane:
-                rows.append(self._one(sides[i % len(sides)], view))
-        return rows
+    def _side(self, parameters: Parameters, index: int) -> Parameters:
+        return sub_dict(parameters, self._SIDES[index % len(self._SIDES)])

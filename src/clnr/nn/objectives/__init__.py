@@ -1,4 +1,4 @@
-"""Objectives: from the postprocessed views of one epoch to a number that falls."""
+"""Objectives: from the postprocessed views of one epoch to a loss."""
 
 from __future__ import annotations
 

@@ -1,31 +1,36 @@
-"""Prediction of one's own target: no negatives."""
+"""Bootstrapping: the prediction of a target encoder's rows, without negatives."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
-from clnr.engine import unit_rows
-from clnr.nn.layers import Parameters, linear_layers, perceptron, prelu, prelu_weights
+from clnr.nn.layers import HEAD_WIDTH, Parameters, linear_layers, perceptron, prelu, prelu_weights
 from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import unit_rows
+else:
+    unit_rows = lazy("clnr.engine", "unit_rows")
 
 
 @dataclass(frozen=True)
 class Bootstrap(Objective):
-    r"""Each view's rows, through a predictor, should point where the target's rows of the other view do.
+    r"""The cosine similarity of each view's predicted rows and the target encoder's rows of the other view.
 
     .. math:: 2 - \frac{1}{n} \sum_i \left[ \cos(q(u_i), v'_i) + \cos(q(v_i), u'_i) \right]
 
-    for rows u, v of an encoder that learns and u', v' of one that follows it. The predictor q has one hidden layer with
-    PReLU, ``head_width`` wide (0 for twice the rows). Thakoor et al., "Large-scale representation learning on graphs via
+    for rows u, v of the online encoder and u', v' of the target. The predictor q has one hidden layer with PReLU,
+    ``head_width`` wide (0 for twice the rows). Thakoor et al., "Large-scale representation learning on graphs via
     bootstrapping" (2022).
     """
 
-    head_width: int
+    head_width: int = HEAD_WIDTH.field()
 
     target: ClassVar[str] = "N-N"
     head: ClassVar[bool] = True

@@ -1,15 +1,20 @@
-"""Agreement of features: soft canonical correlation."""
+"""Agreement of features: soft canonical correlation analysis."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
 
 
 @dataclass(frozen=True)
@@ -19,12 +24,12 @@ class CCA(Objective):
     .. math:: -\frac{1}{n} \mathrm{tr}(U^T V)
         + \lambda \left( \lVert I - \tfrac{1}{n} U^T U \rVert_F^2 + \lVert I - \tfrac{1}{n} V^T V \rVert_F^2 \right)
 
-    for standardised columns, where the first term is half the mean squared distance of U and V but for a constant. Zhang et
+    for standardised columns, where the first term is half the mean squared distance of U and V up to a constant. Zhang et
     al., "From canonical correlation analysis to self-supervised graph neural networks" (2021); ``decorrelation`` is their
     lambda. Nothing is larger than the F x F correlations.
     """
 
-    decorrelation: float
+    decorrelation: float = hyper_parameter(1e-3, 0.0, 1e6, "weight of the decorrelation of columns", source="CCA-SSG's authors")
 
     target: ClassVar[str] = "F-F"
     views: ClassVar[range] = range(2, 3)

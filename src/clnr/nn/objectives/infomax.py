@@ -1,17 +1,22 @@
-"""Contrast of nodes with summaries of the graph: mutual information, estimated."""
+"""Contrast of nodes with summaries of the graph: estimated mutual information."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
-from torch.nn.functional import softplus
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.layers import Parameters, bilinear
 from clnr.nn.objectives.objective import SOME, Objective, StepContext
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch.nn.functional import softplus
+else:
+    torch = lazy("torch")
+    softplus = lazy("torch.nn.functional", "softplus")
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,7 @@ class Infomax(Objective):
 
     The first half of the views are of the graph, each summarised by :math:`c = \sigma(\mathrm{mean}_i h_i)`; the second half
     are their corruptions. With :math:`D(h, c) = h^T W c + b`, the loss is the binary cross entropy of D, true for real nodes
-    and false for corrupted ones. A view's nodes are held against the next view's summary: with one view this is Velickovic
+    and false for corrupted ones. A view's nodes are compared with the next view's summary: with one view this is Velickovic
     et al., "Deep graph infomax" (2019); with two, each against the other's, Hassani and Khasahmadi, "Contrastive multi-view
     representation learning on graphs" (2020).
     """

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
 
 
 @dataclass(frozen=True)
@@ -19,12 +24,14 @@ class NTXent(Objective):
 
     .. math:: -\frac{1}{2m} \sum_i \left[ \ell(u_i, v_i) + \ell(v_i, u_i) \right]
 
-    Chen et al., "A simple framework for contrastive learning of visual representations" (2020). The nodes are drawn afresh
-    each epoch; 0, or a number not below the graph's, takes all of them.
+    Chen et al., "A simple framework for contrastive learning of visual representations" (2020). New nodes are sampled each
+    epoch; 0, or no fewer than the graph has, means all of them.
     """
 
-    temperature: float
-    sampled_nodes: int
+    temperature: float = hyper_parameter(0.5, 1e-3, 1e3, "of NT-Xent", source="paper, hyper-parameters")
+    sampled_nodes: int = hyper_parameter(
+        1024, 0, 2**31 - 1, "nodes in the loss, drawn afresh each epoch; 0 for all", source="paper, table 2"
+    )
 
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True

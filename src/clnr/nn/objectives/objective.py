@@ -1,4 +1,4 @@
-"""What an objective is, and what it is told."""
+"""What an objective is, and what it is given."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from clnr import rng
-from clnr.engine import DeviceGraph, Engine
 from clnr.nn.layers import Parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clnr.engine import DeviceGraph, Engine
 
 SOME = range(1, sys.maxsize)
 
 
 class Supervision(NamedTuple):
-    """What a supervised objective may know: some nodes and their classes. Test nodes are not among them."""
+    """The labels that a supervised objective may see: of training and validation nodes, never of test nodes."""
 
     train_nodes: Tensor
     train_labels: Tensor
@@ -28,9 +30,9 @@ class Supervision(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StepContext:
-    """Where and when: one epoch of one training on one engine; with a lesson only where the objective is supervised.
+    """One step of one training run: its engine, graph, seed and epoch, and the labels where the objective is supervised.
 
-    The epoch is a number, or a counter on the device, below ``epochs``.
+    The epoch is an int, or a counter on the device, below ``epochs``.
     """
 
     engine: Engine
@@ -42,17 +44,15 @@ class StepContext:
 
 
 class Objective(ABC):
-    """A loss of the views' rows, with parameters of its own or none.
-
-    What it is like, for the paper's table of architectures:
+    """A loss of the views' rows, with or without parameters.
 
     Attributes:
         target: What is compared: nodes (N), the graph (G), features (F) or classes (Y).
-        estimator: Whether it estimates mutual information by a function that it learns.
-        head: Whether it has a projection or prediction head of its own.
+        estimator: Whether it learns an estimator of mutual information.
+        head: Whether it has a projection or prediction head.
         negatives: Whether it needs negative samples.
-        supervised: Whether it is given a lesson.
-        views: How many it can be given.
+        supervised: Whether it needs labels (``Supervision``).
+        views: How many views it accepts.
     """
 
     target: ClassVar[str]
@@ -63,11 +63,11 @@ class Objective(ABC):
     views: ClassVar[range] = SOME
 
     def init(self, width: int, key: rng.Key) -> Parameters:
-        """Fresh parameters for rows of ``width`` numbers; none, unless said otherwise."""
+        """Initial parameters for rows of this width; by default none."""
         return {}
 
     def nodes(self, count: int, step: StepContext) -> Tensor | None:
-        """Of ``count`` nodes, those whose rows it is to be given in this epoch; None for all, unless said otherwise."""
+        """The nodes, of ``count``, whose rows it needs in this epoch; None, the default, for all."""
         return None
 
     @abstractmethod
@@ -75,5 +75,5 @@ class Objective(ABC):
         """The loss, given each view's rows."""
 
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
-        """What early stopping watches, and keeps the parameters of the lowest of: the loss itself, unless said otherwise."""
+        """What early stopping monitors; the parameters with the lowest value are kept. By default the loss."""
         return loss

@@ -3,48 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import torch
-from torch import Tensor
-from torch.nn.functional import softplus
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.support.lazy import lazy
 
-_NUMBERS = 1 << 25
-
-
-class _Dots(torch.autograd.Function):
-    """Inner products of pairs of rows, in blocks both ways: the rows of all pairs never stand in memory together."""
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        ctx.save_for_backward(z, i, j)
-        return torch.cat([(z[a] * z[b]).sum(1) for a, b in zip(*_blocks(z, i, j), strict=True)])
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        z, i, j = ctx.saved_tensors
-        gradient = torch.zeros_like(z)
-        for a, b, g in zip(*_blocks(z, i, j, grads[0]), strict=True):
-            gradient.index_add_(0, a, g[:, None] * z[b])
-            gradient.index_add_(0, b, g[:, None] * z[a])
-        return gradient, None, None
-
-
-def _blocks(z: Tensor, *parts: Tensor) -> list[tuple[Tensor, ...]]:
-    size = max(1, _NUMBERS // max(z.shape[1], 1))
-    return [part.split(size) for part in parts]
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch.nn.functional import softplus
+else:
+    torch = lazy("torch")
+    softplus = lazy("torch.nn.functional", "softplus")
 
 
 def reconstruction(z: Tensor, step: StepContext) -> Tensor:
-    r"""Cross entropy of :math:`\sigma(z_i^T z_j)`: half the mean over edges, half the mean over sampled pairs that are none.
+    r"""Cross entropy of :math:`\sigma(z_i^T z_j)`: half the mean over edges, half the mean over sampled non-edges.
 
-    Kipf and Welling's loss (2016) weighs edges and all other pairs so that both count alike; this is its expectation, with
-    other pairs drawn afresh each epoch, as many as there are edges and nodes. A drawn pair that is an edge is left out, and
-    so is a node with itself, which they count as an edge.
+    Kipf and Welling's loss (2016) gives edges and non-edges the same weight; this samples new non-edges each epoch, as many
+    as there are edges and nodes, and has the same expectation. A sampled pair that is an edge is left out, and so is a node
+    with itself, which they count as an edge.
     """
     links = step.device_graph.edges
     nodes = z.shape[0]
@@ -53,7 +33,7 @@ def reconstruction(z: Tensor, step: StepContext) -> Tensor:
     key = rng.key(step.seed, "pairs", step.epoch)
     count = torch.arange(pairs, device=z.device)
     i, j = (rng.draw(rng.branch(key, end), count) % nodes for end in ("row", "column"))
-    # Entries stand in the order of row, then column, so that row * N + column is sorted.
+    # Entries are ordered by row, then column, so that row * N + column is sorted.
     edge = links.rows * nodes + links.columns
     other = i * nodes + j
     found = edge[torch.searchsorted(edge, other).clamp(max=len(edge) - 1)] == other
@@ -62,7 +42,9 @@ def reconstruction(z: Tensor, step: StepContext) -> Tensor:
 
 
 def _dots(z: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    return _Dots.apply(z, i, j)
+    from clnr.nn.autograd import RowDots
+
+    return RowDots.apply(z, i, j)
 
 
 def _mean(values: Tensor, among: Tensor) -> Tensor:
@@ -83,7 +65,7 @@ class Reconstruct(Objective):
 
 @dataclass(frozen=True)
 class Variational(Objective):
-    r"""``reconstruction`` from a draw of each node's normal law, held near the standard one.
+    r"""``reconstruction`` from a sample of each node's normal distribution, kept near the standard one.
 
     Rows are means, then logarithms of standard deviations. The second term is
     :math:`\frac{1}{n} \cdot \frac{1}{n} \sum_{ik} -\frac{1}{2} (1 + 2 \log \sigma_{ik} - \mu_{ik}^2 - \sigma_{ik}^2)`, the mean
@@ -96,7 +78,7 @@ class Variational(Objective):
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         mean, log_deviation = views[0].chunk(2, 1)
-        # Beyond this the law is as wide as ever matters, and its square would overflow.
+        # Larger deviations make no difference, and their squares would overflow.
         log_deviation = log_deviation.clamp(max=10)
         noise = rng.normal(rng.key(step.seed, "noise", step.epoch), mean.numel(), mean.device)
         z = mean + noise.reshape(mean.shape) * log_deviation.exp()

@@ -1,21 +1,25 @@
-"""Learning from labels, for comparison."""
+"""Supervised learning, for comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn.functional import cross_entropy
+else:
+    cross_entropy = lazy("torch.nn.functional", "cross_entropy")
 
 
 @dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """Cross entropy of the training nodes' classes, whose logits are the rows; early stopping watches the validation nodes'."""
+    """Cross entropy of the training nodes, with the rows as logits; early stopping monitors that of the validation nodes."""
 
     target: ClassVar[str] = "N-Y"
     supervised: ClassVar[bool] = True

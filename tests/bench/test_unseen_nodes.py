@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.tomorrow import before, beyond, change, newcomers, one
+from benchmarks.unseen_nodes import before, beyond, change, hidden_nodes, run_seed
 
 from clnr import datasets
 from clnr.engine import cpu
@@ -14,21 +14,21 @@ from tests.conftest import tiny
 SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10, epochs=3, probe_steps=20)
 
 
-def test_newcomers_are_no_nodes_that_a_probe_learns_from():
+def test_hidden_nodes_are_no_nodes_that_a_probe_learns_from():
     graph = tiny()
     split = datasets.split_of(graph, 3)
-    hidden = newcomers(graph, split, 0.2, 3)
+    hidden = hidden_nodes(graph, split, 0.2, 3)
     assert len(set(hidden)) == len(hidden) == 8
     assert not set(hidden) & {*split.train, *split.validation}
-    assert set(hidden) != set(newcomers(graph, split, 0.2, 4))
+    assert set(hidden) != set(hidden_nodes(graph, split, 0.2, 4))
     with pytest.raises(DataError, match="may be hidden"):
-        newcomers(graph, split, 0.9, 3)
+        hidden_nodes(graph, split, 0.9, 3)
 
 
 @pytest.mark.parametrize("form", [{}, {"sparse": True, "weighted": True}, {"undirected": False}])
 def test_hidden_nodes_and_their_edges_are_not_trained_on(form):
     graph = tiny(**form)
-    hidden = newcomers(graph, datasets.split_of(graph, 0), 0.2, 0)
+    hidden = hidden_nodes(graph, datasets.split_of(graph, 0), 0.2, 0)
     seen, left = before(graph, hidden)
     assert set(left) == set(range(40)) - set(hidden)
     assert seen.labels is seen.split is None
@@ -60,11 +60,11 @@ def test_change_is_that_of_old_nodes_that_are_far():
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_a_seed_of_all_that_is_measured(layers):
-    found = one(tiny(200, 120), SMALL.but(layers=layers), 0.05, 0, cpu())
+    found = run_seed(tiny(200, 120), SMALL.but(layers=layers), 0.05, 0, cpu())
     assert found["hidden"] + found["visible"] == 160
     assert found["far_0"] >= found["far_1"] > 0
     assert found["far_single"] >= found["far_1"]
-    # At one hop more than there are layers, degrees still tell of newcomers; beyond that nothing does.
+    # At one hop more than there are layers, degrees still depend on the new nodes; beyond that nothing does.
     assert found["change_0"] > 1e-3
     assert max(found["change_1"], found["change_single"]) < 1e-5
     assert all(0 <= found[f"{who}_{how}"] <= 100 for who in ("hidden", "visible") for how in ("new", "all"))

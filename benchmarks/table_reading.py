@@ -1,9 +1,9 @@
-"""A long table of edges with ids of text, read, deduplicated and indexed: by clnr, and by pandas doing the same.
+"""Reading a long CSV table of edges with text ids, deduplicated and indexed: clnr against pandas.
 
-    python -m benchmarks.reading --edges 10000000
+    python -m benchmarks.table_reading --edges 10000000
 
-Each in a process of its own, in turns; imports do not count. clnr goes on to the graph, with features from its structure: both
-times are told.
+They take turns, each in a process of its own, without imports. clnr then builds the graph with structural features; both times
+are printed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from clnr.tables import read
 NODES_PER_EDGE = 10
 
 
-def written(path: Path, edges: int) -> None:
-    """A file of random edges among a tenth as many nodes."""
+def write_edges(path: Path, edges: int) -> None:
+    """Write a file of random edges between a tenth as many nodes."""
     random = np.random.default_rng(0)
     with path.open("w", encoding="utf-8") as file:
         file.write("source,target\n")
@@ -41,13 +41,13 @@ def by_clnr(path: str) -> dict[str, float]:
     import duckdb  # noqa: F401
 
     began, indexed = time.perf_counter(), []
-    original = read.shape
+    original = read.degree_features
 
-    def shape(*given: object) -> object:
+    def degree_features(*given: object) -> object:
         indexed.append(time.perf_counter() - began)
         return original(*given)
 
-    read.shape = shape
+    read.degree_features = degree_features
     graph = read.read_tables(path).graph
     whole = time.perf_counter() - began
     return {"indexed": indexed[0], "graph": whole, "nodes": graph.num_nodes, "pairs": graph.num_edges // 2}
@@ -79,21 +79,21 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.csv"
-        written(path, given.edges)
+        write_edges(path, given.edges)
         where = f"{platform.machine()}, Python {platform.python_version()}"
         print(f"{given.edges:,} edges, {path.stat().st_size / 1e6:,.0f} MB; {where}")
         found: dict[str, list[dict[str, float]]] = {who: [] for who in READERS}
         for _ in range(given.turns):
             for who, results in found.items():
-                words = [sys.executable, "-m", "benchmarks.reading", "--one", who, str(path)]
+                words = [sys.executable, "-m", "benchmarks.table_reading", "--one", who, str(path)]
                 results.append(json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout))
     for who, results in found.items():
         times = [result["indexed"] for result in results]
-        told = f"{statistics.median(times):.1f} s ({min(times):.1f}-{max(times):.1f}) to distinct edges by index"
+        line = f"{statistics.median(times):.1f} s ({min(times):.1f}-{max(times):.1f}) to distinct edges by index"
         if "graph" in results[0]:
-            told += f", {statistics.median(result['graph'] for result in results):.1f} s to a graph with features"
+            line += f", {statistics.median(result['graph'] for result in results):.1f} s to a graph with features"
         size = f"{results[0]['nodes']:,} nodes, {results[0]['pairs']:,} pairs, {results[0]['bytes'] / 2**30:.1f} GiB"
-        print(f"{who:8} {told}; {size}")
+        print(f"{who:8} {line}; {size}")
 
 
 if __name__ == "__main__":

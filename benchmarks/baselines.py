@@ -1,21 +1,21 @@
-"""What one would take instead of CLNR: node2vec, an SVD of propagated features, or the features themselves.
+"""CLNR against baselines: node2vec, an SVD of propagated features, and the raw features.
 
-    python -m benchmarks.rivals cora citeseer --seeds 5
-    python -m benchmarks.rivals photo --trained-seeds 3 --node2vec-epochs 15
+    python -m benchmarks.baselines cora citeseer --seeds 5
+    python -m benchmarks.baselines photo --trained-seeds 3 --node2vec-epochs 15
 
-Every contender is given the same graph under no name that a recipe is known for, and judged by the same strict probe and by
-edges that it never saw (the cosine of their ends, against pairs that are apart). They go in turns, a turn a seed, each in a
-process of its own, whose memory is measured. A time is the processor's, over all threads, for embedding the whole graph,
-without imports and reading: what else the machine does changes it little.
+Every method gets the same graph, without the name of a known data set, and is evaluated by the same strict probe and by link
+prediction on held-out edges (cosine similarity of edges against non-edges). The methods take turns, one seed per turn, each in
+a process of its own, whose memory is measured. Times are CPU times over all threads for embedding the whole graph, without
+imports and reading, so that other load on the machine changes them little.
 
-clnr      the recipe that clnr takes for a graph that it does not know
-node2vec  PyG's ``Node2Vec`` with p = q = 1 and the numbers of PyG's example: 128 dimensions, walks of 20 nodes, windows of 10,
-          10 walks a node, 1 negative, SparseAdam, batches of 128 nodes. PyG has its walks from pyg-lib, which is no dependency
-          of ours; here they are drawn in plain torch. Its loss copies 280,000 rows a batch; the same loss and gradient
-          are computed here by a compiled loop, several times faster, and what is printed is that loop's time and memory. With
-          ``--pyg-loss`` they are PyG's own.
+clnr      the default recipe for an unknown graph
+node2vec  PyG's ``Node2Vec`` with p = q = 1 and the hyper-parameters of PyG's example: 128 dimensions, walks of 20 nodes,
+          windows of 10, 10 walks per node, 1 negative, SparseAdam, batches of 128 nodes. PyG takes its walks from pyg-lib,
+          which is not a dependency; here they are drawn in plain torch. Its loss copies 280,000 rows per batch; a compiled
+          loop here computes the same loss and gradient several times faster, and its time and memory are printed.
+          ``--pyg-loss`` uses PyG's own loss.
 svd       256 dimensions of the features after two steps of symmetrically normalised propagation with self-loops
-raw       the features as they are
+raw       the raw features
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ STEPS = 2
 
 
 def uniform_walks(rowptr: Tensor, col: Tensor, start: Tensor, length: int, p: float = 1.0, q: float = 1.0) -> Tensor:
-    """Walks of ``length`` steps from each start, [n, length + 1], every neighbour as likely; a node without any stays.
+    """Uniform random walks of ``length`` steps from each start, [n, length + 1]; a node without neighbours stays.
 
-    The arguments are those of pyg-lib's ``random_walk``, of which this is the case p = q = 1.
+    Arguments as of pyg-lib's ``random_walk``, for p = q = 1.
     """
-    assert p == q == 1, "only uniform walks are here"
+    assert p == q == 1, "only uniform walks are implemented"
     degree, walks = rowptr.diff(), [start]
     for _ in range(length):
         here = walks[-1]
         choices = degree[here]
-        # In double precision, as a float32 just below 1 times a large degree may round up to it.
+        # In float64: a float32 just below 1 times a large degree may round up to the degree.
         step = rowptr[here] + (torch.rand(len(here), dtype=torch.float64) * choices).long()
         walks.append(torch.where(choices > 0, col[step.clamp(max=len(col) - 1)], here) if len(col) else here)
     return torch.stack(walks, 1)
@@ -73,9 +73,9 @@ def uniform_walks(rowptr: Tensor, col: Tensor, start: Tensor, length: int, p: fl
 
 @numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def descend(z: Any, walks: Any, context: int, near: bool, eps: float, gradient: Any) -> float:
-    """PyG's loss of pairs that should be near, or of such that should not, its gradient added to ``gradient``.
+    """PyG's loss of positive pairs (``near``) or negative ones; its gradient is added to ``gradient``.
 
-    Pairs are the first node of each window of a walk with each other node in it. As PyG's, all in float32.
+    Pairs are the first node of each window of a walk with every other node in it. All in float32, as in PyG.
     """
     count, nodes = walks.shape
     one, small, loss = np.float32(1), np.float32(eps), 0.0
@@ -103,23 +103,23 @@ def descend(z: Any, walks: Any, context: int, near: bool, eps: float, gradient: 
 
 
 class Walker(Node2Vec):
-    """PyG's node2vec on a graph, with walks of ours and, if so asked, PyG's own loss."""
+    """PyG's node2vec on a graph, with the walks of this file and, optionally, PyG's own loss."""
 
     def __init__(self, graph: Graph, pyg_loss: bool = False):
-        # PyG's own begins by asking for pyg-lib, so that its fields are set here.
+        # PyG's __init__ requires pyg-lib, so its fields are set here.
         torch.nn.Module.__init__(self)
         self.random_walk_fn = uniform_walks
         self.num_nodes = graph.num_nodes
         self.rowptr, self.col = (torch.from_numpy(part.astype(np.int64)) for part in graph.outgoing[:2])
         self.EPS = 1e-15
-        # PyG counts the steps of a walk from here on, not its nodes.
+        # PyG counts the steps of a walk, not its nodes.
         self.embedding_dim, self.walk_length, self.context_size = 128, 20 - 1, 10
         self.walks_per_node, self.num_negative_samples, self.p, self.q = 10, 1, 1.0, 1.0
         self.embedding = torch.nn.Embedding(self.num_nodes, self.embedding_dim, sparse=True)
         self.pyg_loss = pyg_loss
 
     def sample(self, batch: list[int]) -> tuple[Tensor, Tensor]:
-        """Walks from neighbour to neighbour, and anywhere; PyG cuts them into windows."""
+        """Random walks, and random nodes as negatives; PyG cuts them into windows."""
         if self.pyg_loss:
             return super().sample(batch)
         start = torch.tensor(batch).repeat(self.walks_per_node)
@@ -128,7 +128,7 @@ class Walker(Node2Vec):
         return walks, torch.cat([start[:, None], anywhere], 1)
 
     def learn(self, walks: Tensor, anywhere: Tensor) -> float:
-        """The loss; its gradient becomes the embedding's, of the rows that are in it."""
+        """The loss; its gradient becomes a sparse gradient of the embedding."""
         weight = self.embedding.weight
         if self.pyg_loss:
             weight.grad = None
@@ -162,11 +162,11 @@ def by_clnr(graph: Graph, seed: int, asked: argparse.Namespace) -> Tensor:
 
 
 def propagated(graph: Graph) -> np.ndarray:
-    """The features after two products with the adjacency matrix, self-loops added, scaled by degrees from both sides."""
+    """The features after two products with the symmetrically normalised adjacency matrix with self-loops."""
     a = sp.csr_array(graph.to_scipy() + sp.eye_array(graph.num_nodes, dtype=np.float32))
     root = sp.diags_array(1 / np.sqrt(np.asarray(a.sum(1)).reshape(-1)))
     a, x = sp.csr_array(root @ a @ root, dtype=np.float32), graph.features
-    # After a step few entries are 0.
+    # Hardly sparse any more after one step.
     x = x.toarray() if sp.issparse(x) else x
     for _ in range(STEPS):
         x = a @ x
@@ -184,7 +184,7 @@ def by_raw(graph: Graph, seed: int, asked: argparse.Namespace) -> Tensor:
     return torch.from_numpy(x.toarray() if sp.issparse(x) else x.copy())
 
 
-CONTENDERS: dict[str, Callable[[Graph, int, argparse.Namespace], Tensor]] = {
+METHODS: dict[str, Callable[[Graph, int, argparse.Namespace], Tensor]] = {
     "clnr": by_clnr,
     "node2vec": by_node2vec,
     "svd": by_svd,
@@ -193,12 +193,12 @@ CONTENDERS: dict[str, Callable[[Graph, int, argparse.Namespace], Tensor]] = {
 TRAINED = ("clnr", "node2vec")
 
 
-def alone(who: str, name: str, seed: int, asked: argparse.Namespace) -> dict[str, float]:
-    """In this process, one contender with one seed."""
+def run_one(who: str, name: str, seed: int, asked: argparse.Namespace) -> dict[str, float]:
+    """In this process, one method with one seed."""
     graph = datasets.load(name).named("graph")
     seen = graph.without_labels()
     meter, began = memory.MemoryMeter(torch.device("cpu")), time.process_time()
-    z = CONTENDERS[who](seen, seed, asked)
+    z = METHODS[who](seen, seed, asked)
     found = {"seconds": time.process_time() - began, "bytes": meter.peak(), "dimension": z.shape[1]}
     if not asked.links_only:
         recipe, _ = default_recipe(CLNR, graph)
@@ -206,32 +206,32 @@ def alone(who: str, name: str, seed: int, asked: argparse.Namespace) -> dict[str
         found["strict"] = probe(z, torch.tensor(graph.labels), datasets.split_of(graph, seed), *numbers).strict
     held = hold_out(seen, asked.share, seed)
     assert held is not None
-    of_links = link_scores(unit_rows(CONTENDERS[who](held.graph, seed, asked)), held)
+    of_links = link_scores(unit_rows(METHODS[who](held.graph, seed, asked)), held)
     return found | {"auc": of_links["auc"]}
 
 
-def elsewhere(who: str, name: str, seed: int, asked: argparse.Namespace, *more: str) -> dict[str, float]:
+def in_subprocess(who: str, name: str, seed: int, asked: argparse.Namespace, *more: str) -> dict[str, float]:
     """The same in a process of its own."""
     words = [name, "--one", who, "--seed", str(seed), "--share", str(asked.share), *more]
     words += ["--node2vec-epochs", str(asked.node2vec_epochs), "--threads", str(asked.threads)]
     words += ["--pyg-loss"] if asked.pyg_loss else []
-    done = subprocess.run([sys.executable, "-m", "benchmarks.rivals", *words], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "benchmarks.baselines", *words], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def compare(name: str, asked: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
-    """All contenders in turns."""
+    """All methods, taking turns."""
     fixed = datasets.load(name).split is not None
-    made: dict[str, list[dict[str, float]]] = {who: [] for who in asked.contenders}
+    made: dict[str, list[dict[str, float]]] = {who: [] for who in asked.methods}
     for seed in range(asked.seeds):
-        for who in asked.contenders:
+        for who in asked.methods:
             if who in TRAINED and seed >= (asked.trained_seeds or asked.seeds):
                 continue
-            # The features and a published split are the same whatever the seed.
+            # Raw features and a published split are the same for every seed.
             known = made[who][:1] if who == "raw" and fixed else []
-            own = elsewhere(who, name, seed, asked, *(["--links-only"] if known else []))
+            own = in_subprocess(who, name, seed, asked, *(["--links-only"] if known else []))
             made[who].append(own | {"strict": own.get("strict", known[0]["strict"] if known else 0.0), "seed": seed})
             if asked.log:
                 with asked.log.open("a") as file:
@@ -256,29 +256,29 @@ def line(who: str, made: list[dict[str, float]], ours: list[dict[str, float]]) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", metavar="NAME", help="data sets with labels")
-    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=positive, default=5)
-    parser.add_argument("--trained-seeds", type=positive, help=f"so many of them for {' and '.join(TRAINED)}, if not all")
+    parser.add_argument("--trained-seeds", type=positive, help=f"seeds of {' and '.join(TRAINED)}, if fewer")
     parser.add_argument("--node2vec-epochs", type=positive, default=100)
     parser.add_argument("--pyg-loss", action="store_true", help="node2vec's loss as PyG computes it")
-    parser.add_argument("--threads", type=positive, default=torch.get_num_threads(), help="of every contender alike")
-    parser.add_argument("--share", type=float, default=0.1, help="of the edges that are held out")
-    parser.add_argument("--log", type=Path, help="file to which each result is added as a line of JSON")
-    parser.add_argument("--one", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=positive, default=torch.get_num_threads(), help="of every method")
+    parser.add_argument("--share", type=float, default=0.1, help="share of the edges that is held out")
+    parser.add_argument("--log", type=Path, help="file to append each result to, as a line of JSON")
+    parser.add_argument("--one", choices=METHODS, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--links-only", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
-    threadpool_limits(asked.threads)  # Those of NumPy and SciPy.
+    threadpool_limits(asked.threads)  # Of NumPy and SciPy.
     if asked.one:
-        print(json.dumps(alone(asked.one, asked.names[0], asked.seed, asked)))
+        print(json.dumps(run_one(asked.one, asked.names[0], asked.seed, asked)))
         return
-    told = {"torch": torch, "torch-geometric": torch_geometric, "scipy": scipy, "scikit-learn": sklearn}
-    versions = ", ".join(f"{name} {module.__version__}" for name, module in told.items())
+    modules = {"torch": torch, "torch-geometric": torch_geometric, "scipy": scipy, "scikit-learn": sklearn}
+    versions = ", ".join(f"{name} {module.__version__}" for name, module in modules.items())
     print(f"{environment.describe(torch.device('cpu'))}, {versions}")
     print(f"seeds 0 to {asked.seeds - 1}, node2vec {asked.node2vec_epochs} epochs, {asked.share:.0%} of the edges held out")
     heads = f"{'':14}{'width':>7}{'seeds':>7}{'strict %':>14}{'link AUC':>14}"
-    print(f"{heads}{'processor seconds':>24}{'to clnr':>10}{'MiB':>8}")
+    print(f"{heads}{'CPU seconds':>24}{'to clnr':>10}{'MiB':>8}")
     for name in asked.names:
         made = compare(name, asked)
         print(name)

@@ -1,13 +1,13 @@
-"""Nodes that come after training: how good are their embeddings, and do those of the old nodes stay?
+"""Unseen nodes (inductive): how good are their embeddings, and do those of the old nodes change?
 
-    python -m benchmarks.tomorrow cora citeseer --seeds 5
-    python -m benchmarks.tomorrow computers --seeds 3 --epochs 100
+    python -m benchmarks.unseen_nodes cora citeseer --seeds 5
+    python -m benchmarks.unseen_nodes computers --seeds 3 --epochs 100
 
-A share of the nodes, none of them among those that a probe learns from or is chosen by, is taken away with all their edges
-before CLNR trains by its recipe for the data set. Then all nodes are embedded with what was learned, and the strict probe says
-how many of the hidden test nodes, and of those that were seen, it classifies rightly; beside that, the same of a training that
-saw all nodes. A convolution scales by the degrees of both ends, so that one of L layers hears of edges L + 1 hops away: what
-lies further from all newcomers is compared before and after they came, and after a single one came.
+A share of the nodes, none of them a training or validation node of the probe, is removed with all their edges before CLNR
+trains with its recipe for the data set. Then all nodes are embedded with the trained parameters, and the strict probe gives
+the accuracy on the hidden test nodes and on the seen ones, next to that of a training that saw all nodes. A convolution
+normalises by the degrees of both ends, so the receptive field of L layers is L + 1 hops: old nodes further from all new nodes
+are compared before and after these came, and after a single one came.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from clnr.support import environment
 from clnr.tables import TableGraph
 
 
-def newcomers(graph: Graph, split: Split, share: float, seed: int) -> Array:
-    """So large a share of all nodes, drawn among those outside training and validation, in the order of drawing."""
+def hidden_nodes(graph: Graph, split: Split, share: float, seed: int) -> Array:
+    """Nodes to hide: a random share of all nodes, none of them a training or validation node."""
     free = np.setdiff1d(np.arange(graph.num_nodes), np.concatenate([split.train, split.validation]))
     count = round(share * graph.num_nodes)
     if not 0 < count < len(free):
-        raise DataError(f"{graph.name} has {len(free):,} nodes that may be hidden, so not {count:,}")
+        raise DataError(f"{graph.name} has {len(free):,} nodes that may be hidden, not {count:,}")
+    # The stream keeps its first name, so that the same seed hides the same nodes.
     return free[rng.permute(rng.key(seed, "tomorrow"), torch.arange(count), len(free)).numpy()]
 
 
 def before(graph: Graph, hidden: Array) -> tuple[Graph, Array]:
-    """The graph without some nodes and their edges, and which nodes are left. Nothing of labels is in it."""
+    """The graph without some nodes, their edges and all labels, and which nodes are left."""
     there = np.ones(graph.num_nodes, bool)
     there[hidden] = False
     left, place = np.flatnonzero(there), np.cumsum(there) - 1
@@ -62,7 +63,7 @@ def before(graph: Graph, hidden: Array) -> tuple[Graph, Array]:
 
 
 def beyond(graph: Graph, nodes: Array, hops: int) -> Array:
-    """Which nodes are more than so many hops from all of some, along edges in either direction: a mask."""
+    """A mask of the nodes more than ``hops`` from all of some nodes, along edges in either direction."""
     a = graph.to_scipy()
     reached = np.zeros(graph.num_nodes, bool)
     reached[nodes] = True
@@ -73,18 +74,18 @@ def beyond(graph: Graph, nodes: Array, hops: int) -> Array:
 
 
 def change(old: Array, new: Array, left: Array, far: Array) -> tuple[int, float]:
-    """How many old nodes are far, and the largest change of any number of theirs, in parts of the largest number of all."""
+    """How many old nodes are far, and the largest change of their values relative to the largest value of all."""
     which = far[left]
     moved = np.abs(new[left][which] - old[which]).max(initial=0)
     return int(which.sum()), float(moved / np.abs(old).max())
 
 
-def taught(graph: Graph, recipe: Recipe, seed: int, engine: Engine) -> EmbeddingResult:
+def train(graph: Graph, recipe: Recipe, seed: int, engine: Engine) -> EmbeddingResult:
     return fit_graph(TableGraph(graph.without_labels(), None), CLNR, recipe, seed, engine, hold_out=0)
 
 
-def judged(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Recipe) -> tuple[float, float]:
-    """Strict accuracy on the hidden test nodes, and on those that were seen."""
+def accuracies(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Recipe) -> tuple[float, float]:
+    """Strict accuracy on the hidden test nodes, and on the seen ones."""
     numbers = recipe.probe_steps, recipe.probe_learning_rate, recipe.probe_weight_decay
     rows, labels = torch.from_numpy(z), torch.tensor(graph.labels)
     parts = np.intersect1d(split.test, hidden), np.setdiff1d(split.test, hidden)
@@ -92,30 +93,30 @@ def judged(z: Array, graph: Graph, split: Split, hidden: Array, recipe: Recipe) 
     return new, old
 
 
-def one(graph: Graph, recipe: Recipe, share: float, seed: int, engine: Engine) -> dict[str, Any]:
-    """All that is measured with one seed."""
+def run_seed(graph: Graph, recipe: Recipe, share: float, seed: int, engine: Engine) -> dict[str, Any]:
+    """All results of one seed."""
     split = datasets.split_of(graph, seed)
-    hidden = newcomers(graph, split, share, seed)
+    hidden = hidden_nodes(graph, split, share, seed)
     seen, left = before(graph, hidden)
-    result = taught(seen, recipe, seed, engine)
+    result = train(seen, recipe, seed, engine)
     z = result.model.embed(graph, engine)
     found: dict[str, Any] = {
         "hidden": len(np.intersect1d(split.test, hidden)),
         "visible": len(np.setdiff1d(split.test, hidden)),
     }
-    found["hidden_new"], found["visible_new"] = judged(z, graph, split, hidden, recipe)
-    whole = taught(graph, recipe, seed, engine)
-    found["hidden_all"], found["visible_all"] = judged(whole.z, graph, split, hidden, recipe)
+    found["hidden_new"], found["visible_new"] = accuracies(z, graph, split, hidden, recipe)
+    whole = train(graph, recipe, seed, engine)
+    found["hidden_all"], found["visible_all"] = accuracies(whole.z, graph, split, hidden, recipe)
     for extra in (0, 1):
         far = beyond(graph, hidden, recipe.layers + extra)
         found[f"far_{extra}"], found[f"change_{extra}"] = change(result.z, z, left, far)
     return found | single(result.model, graph, z, hidden[0], engine)
 
 
-def single(model: FittedModel, graph: Graph, z: Array, newcomer: int, engine: Engine) -> dict[str, Any]:
-    """The same changes where one node comes."""
-    seen, left = before(graph, np.array([newcomer]))
-    far = beyond(graph, np.array([newcomer]), model.recipe.layers + 1)
+def single(model: FittedModel, graph: Graph, z: Array, new_node: int, engine: Engine) -> dict[str, Any]:
+    """The same changes if a single node is added."""
+    seen, left = before(graph, np.array([new_node]))
+    far = beyond(graph, np.array([new_node]), model.recipe.layers + 1)
     count, moved = change(model.embed(seen, engine), z, left, far)
     return {"far_single": count, "change_single": moved}
 
@@ -129,15 +130,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", metavar="NAME", help="data sets with labels")
     parser.add_argument("--seeds", type=positive, default=5)
-    parser.add_argument("--epochs", type=positive, default=200, help="at most so many, where the recipe has more")
-    parser.add_argument("--share", type=float, default=0.2, help="of the nodes that are hidden")
+    parser.add_argument("--epochs", type=positive, default=200, help="at most, if the recipe has more")
+    parser.add_argument("--share", type=float, default=0.2, help="share of the nodes that is hidden")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--log", type=Path, help="file to which each seed's numbers are added as a line of JSON")
+    parser.add_argument("--log", type=Path, help="file to append the results of each seed to, as a line of JSON")
     asked = parser.parse_args()
     engine = choose(asked.device)
     where = f"{environment.describe(engine.device)}, torch {torch.__version__}"
     print(f"{where}, seeds 0 to {asked.seeds - 1}, {asked.share:.0%} hidden")
-    print(f"{'strict % on':24}{'hidden test nodes':>36}{'those seen':>30}")
+    print(f"{'strict % on':24}{'hidden test nodes':>36}{'seen test nodes':>30}")
     print(f"{'':12}{'epochs':>12}{'hidden':>14}{'all seen':>14}{'gap':>14}{'hidden':>14}{'all seen':>14}{'seconds':>9}")
     for name in asked.names:
         began = time.perf_counter()
@@ -146,7 +147,7 @@ def main() -> None:
         recipe = recipe.but(epochs=min(recipe.epochs, asked.epochs))
         made = []
         for seed in range(asked.seeds):
-            found = one(graph, recipe, asked.share, seed, engine)
+            found = run_seed(graph, recipe, asked.share, seed, engine)
             made.append(found | {"gap": found["hidden_new"] - found["hidden_all"]})
             if asked.log:
                 with asked.log.open("a") as file:
@@ -156,9 +157,9 @@ def main() -> None:
         print(f"{time.perf_counter() - began:>9.0f}")
         hops = recipe.layers
         for key, words in (
-            ("0", f"old nodes more than {hops} hops from all newcomers"),
-            ("1", f"old nodes more than {hops + 1} hops from all newcomers"),
-            ("single", f"old nodes more than {hops + 1} hops from a single newcomer"),
+            ("0", f"old nodes more than {hops} hops from all new nodes"),
+            ("1", f"old nodes more than {hops + 1} hops from all new nodes"),
+            ("single", f"old nodes more than {hops + 1} hops from a single new node"),
         ):
             counts = [each[f"far_{key}"] for each in made]
             worst = max(each[f"change_{key}"] for each in made)

@@ -1,0 +1,75 @@
+"""Functions with a backward pass of their own. They subclass torch's, so that this module is imported when first used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clnr.nn.layers import prelu
+
+_BLOCK = 1 << 25
+
+
+class PReLULinear(torch.autograd.Function):
+    """A linear layer after ``prelu``, whose output is not stored for the backward pass but computed again."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(h, slope, weight)
+        return torch.addmm(bias, prelu(h, slope), weight)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        h, slope, weight = ctx.saved_tensors
+        (g,) = grads
+        of_weight = prelu(h, slope).T @ g
+        back = g @ weight.T
+        return torch.where(h > 0, back, slope * back), torch.where(h > 0, 0, h * back).sum(), of_weight, g.sum(0)
+
+
+class InverseRoot(torch.autograd.Function):
+    r"""A^{-1/2} of a positive definite matrix.
+
+    With :math:`A = Q \mathrm{diag}(\lambda) Q^T`, the derivative in the basis Q multiplies element ij by the divided
+    difference of :math:`\lambda^{-1/2}` (Daleckii and Krein, 1965), which here is
+    :math:`-1 / (\sqrt{\lambda_i \lambda_j} (\sqrt{\lambda_i} + \sqrt{\lambda_j}))`: equal eigenvalues do no harm.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        values, q = torch.linalg.eigh(matrix)
+        root = values.clamp(min=torch.finfo(values.dtype).tiny).sqrt()
+        ctx.save_for_backward(q, root)
+        return (q / root) @ q.T
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        q, root = ctx.saved_tensors
+        g = q.T @ ((grads[0] + grads[0].T) / 2) @ q
+        difference = -1 / (root[:, None] * root * (root[:, None] + root))
+        return q @ (g * difference) @ q.T
+
+
+class RowDots(torch.autograd.Function):
+    """Inner products of pairs of rows, block by block: the rows of all pairs are never in memory together."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        ctx.save_for_backward(z, i, j)
+        return torch.cat([(z[a] * z[b]).sum(1) for a, b in zip(*_blocks(z, i, j), strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        z, i, j = ctx.saved_tensors
+        gradient = torch.zeros_like(z)
+        for a, b, g in zip(*_blocks(z, i, j, grads[0]), strict=True):
+            gradient.index_add_(0, a, g[:, None] * z[b])
+            gradient.index_add_(0, b, g[:, None] * z[a])
+        return gradient, None, None
+
+
+def _blocks(z: Tensor, *parts: Tensor) -> list[tuple[Tensor, ...]]:
+    size = max(1, _BLOCK // max(z.shape[1], 1))
+    return [part.split(size) for part in parts]

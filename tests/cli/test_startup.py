@@ -1,0 +1,80 @@
+"""What each command imports: those that only show something do without torch, and answer at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+HEAVY = (
+    *("torch", "numpy", "scipy", "sklearn", "numba", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "safetensors"),
+    *("optuna", "usearch", "networkx", "pandas", "triton"),
+)
+SHOWS = ("ls methods", "ls datasets", "ls methods --json", "recipe", "recipe MVGRL cora", "runs", "runs --device cpu")
+COMMANDS = ("run", "compare", "search", "embed", "similar", "report", "table", "figure", "paper", "claims")
+COMMANDS += ("bench", "ls", "recipe", "runs", "env")
+LIGHT = ("", "--help", "--version", *SHOWS, *(f"{command} --help" for command in COMMANDS))
+MISTAKES = ("run clrn", "run CLNR coar", "run --set epoch=3", "run --seeds 0", "compare toy --methods CLNR", "search CLRN")
+MISTAKES += ("recipe CLNR coar", "ls method", "runs --method clrn", "bogus", "run --bogus")
+
+SCRIPT = f"""
+import atexit, sys
+atexit.register(lambda: print("imported", *(name for name in {HEAVY} if name in sys.modules), file=sys.stderr))
+from clnr.__main__ import main
+main()
+"""
+
+
+def imported(words: str, home) -> set[str]:
+    """The heavy packages that a command has imported when it ends."""
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CLNR_HOME": str(home)}
+    ended = subprocess.run([sys.executable, "-c", SCRIPT, *words.split()], env=env, capture_output=True, text=True, timeout=600)
+    assert "Traceback" not in ended.stderr, ended.stderr
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("imported")]
+    return set(line.split()[1:])
+
+
+def test_every_command_is_listed():
+    from typer.main import get_command
+
+    from clnr.cli import app
+
+    assert sorted(COMMANDS) == sorted(get_command(app).commands)
+
+
+@pytest.mark.parametrize("words", LIGHT)
+def test_what_only_shows_something_imports_nothing_heavy(words, tmp_path):
+    assert imported(words, tmp_path) == set()
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_told_without_importing_anything_heavy(words, tmp_path):
+    assert imported(words, tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("run Raw toy --device cpu --set probe_steps=1", {"torch", "numpy", "scipy"}),
+        ("env", {"torch", "numpy"}),
+    ],
+)
+def test_what_computes_imports_what_it_needs(words, expected, tmp_path):
+    found = imported(words, tmp_path)
+    assert expected <= found
+    assert not found & {"sklearn", "duckdb", "pyarrow", "matplotlib", "torch_geometric", "optuna", "usearch", "pandas"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["--version", "--help", "ls methods", "recipe", "runs", "embed --help"])
+def test_what_only_shows_something_is_quick(words):
+    """A generous bound, which torch alone would break on most machines: 0.3 s are usual."""
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "clnr", *words.split()], capture_output=True, check=True, timeout=60)
+        times.append(time.perf_counter() - began)
+    assert min(times) < 1.5
