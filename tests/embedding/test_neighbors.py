@@ -18,11 +18,10 @@ def by_hand(z, i, k):
     return sorted(cosine, key=lambda each: -each[0])[:k]
 
 
-@pytest.mark.parametrize(("few", "block"), [(16, 1), (0, 1), (0, 1 << 25)], ids=["NumPy", "a row a block", "one block"])
-def test_the_nearest_are_those_of_all_pairs(few, block, monkeypatch):
-    monkeypatch.setattr(module, "_FEW", few)
+@pytest.mark.parametrize("block", [1, 1 << 25])
+@pytest.mark.parametrize("asked", [[3, 59, 0, 3], [0], [3], [59]])
+def test_the_nearest_are_those_of_all_pairs(asked, block, monkeypatch):
     monkeypatch.setattr(module, "_BLOCK", block)
-    asked = np.array([3, 59, 0, 3])
     found = NeighborSearch(Z).nearest(asked, 5)
     for row, i in enumerate(asked):
         right = by_hand(Z, i, 5)
@@ -36,7 +35,7 @@ def test_there_are_as_many_as_there_can_be(count, k, expected):
 
 
 def test_equally_similar_nodes_come_in_order():
-    z = np.repeat(Z[:3], 20, axis=0)
+    z = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
     assert NeighborSearch(z).nearest([7], 5).nodes.tolist() == [[0, 1, 2, 3, 4]]
     assert NeighborSearch(np.zeros((60, 3), np.float32)).nearest([0], 4).nodes.tolist() == [[1, 2, 3, 4]]
 

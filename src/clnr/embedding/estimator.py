@@ -51,12 +51,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> import pyarrow
+    >>> ring = pyarrow.table({"source": list(range(30)), "target": [*range(1, 30), 0]})
     >>> folder = Path(tempfile.mkdtemp())
-    >>> embedder = NodeEmbedder(epochs=5, dimension=64, checkpoint=folder / "toy.checkpoint", checkpoint_every=2, resume=True)
-    >>> print(embedder.plan(graph).facts["nodes"])
-    2,400
-    >>> embedder.fit(graph).report(folder / "toy.html", title="A toy graph").name
-    'toy.html'
+    >>> embedder = NodeEmbedder(epochs=9, dimension=16, checkpoint=folder / "ring.checkpoint", checkpoint_every=5, resume=True)
+    >>> embedder.plan(ring).facts["edges"]
+    '30 undirected'
+    >>> embedder.fit(ring).report(folder / "ring.html", title="A ring").name
+    'ring.html'
 
     Args:
         method: A method, or its name; see ``clnr ls methods``.

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from clnr.graph.csr import Array
 
 _BLOCK = 1 << 25
-_FEW = 16
 
 
 class NeighborList(NamedTuple):
@@ -26,7 +25,7 @@ class NeighborList(NamedTuple):
 class NeighborSearch:
     """Rows to search among; what all searches share is computed once, by the first.
 
-    A few queries are answered by NumPy alone, so that a single one does not have to import torch.
+    A single query is answered by NumPy alone, so that it does not have to import torch.
     """
 
     def __init__(self, z: Array):
@@ -46,7 +45,7 @@ class NeighborSearch:
             return NeighborList(np.zeros((len(queries), k), np.int64), np.zeros((len(queries), k), np.float32))
         if approximate:
             return self._by_index(queries, k)
-        return self._one_by_one(queries, k) if len(queries) <= _FEW else self._in_blocks(queries, k)
+        return self._single(int(queries[0]), k) if len(queries) == 1 else self._in_blocks(queries, k)
 
     @cached_property
     def _rows(self) -> Array:
@@ -58,17 +57,14 @@ class NeighborSearch:
         norm = np.sqrt(np.einsum("nd,nd->n", self._rows, self._rows))
         return np.divide(1, norm, out=np.zeros_like(norm), where=norm > 0)
 
-    def _one_by_one(self, queries: Array, k: int) -> NeighborList:
+    def _single(self, query: int, k: int) -> NeighborList:
         rows, scale = self._rows, self._scale
-        nodes, cosines = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
-        for place, query in enumerate(queries):
-            cosine = (rows @ (rows[query] * scale[query])) * scale
-            cosine[query] = -np.inf
-            # All that are tied for the last place, so that ties are broken by the order of rows.
-            best = np.flatnonzero(cosine >= -np.partition(-cosine, k - 1)[k - 1])
-            best = best[np.lexsort((best, -cosine[best]))][:k]
-            nodes[place], cosines[place] = best, cosine[best]
-        return NeighborList(nodes, cosines)
+        cosine = (rows @ (rows[query] * scale[query])) * scale
+        cosine[query] = -np.inf
+        # All that are tied for the last place are candidates, so that ties are broken by the order of rows.
+        best = np.flatnonzero(cosine >= -np.partition(-cosine, k - 1)[k - 1])
+        best = best[np.argsort(-cosine[best], kind="stable")][:k]
+        return NeighborList(best[None], cosine[best][None])
 
     def _in_blocks(self, queries: Array, k: int) -> NeighborList:
         import torch
