@@ -118,9 +118,9 @@ def everywhere(contrasts: Sequence[Contrast]) -> ClaimResult:
 
 
 def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], str] = str) -> ClaimResult:
-    """A claim that so many contrasts hold; or groups of them, each in all that it has.
+    """A claim that at least ``count`` contrasts hold; or groups of them, each with all its contrasts.
 
-    It fails where so many have failed that the others are too few.
+    It fails if too few are left that have not failed.
     """
     if not contrasts:
         return ClaimResult(Verdict.UNDECIDED, "not asked for")
@@ -149,10 +149,10 @@ Bounds = tuple[float, float, float]
 
 
 def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> ClaimResult:
-    """A claim that the largest of some values is so large, each given between its bounds, or None where it is not known.
+    """A claim that the largest of some values reaches a goal; each value has bounds, or is None if unknown.
 
-    It holds where the goal lies within the bounds of one, or below, and these do not reach down to what would be nothing; it
-    fails where all are known and lie below.
+    It holds if the goal lies within or below the bounds of one whose lower bound is above ``nothing``, the value of no effect;
+    it fails if all are known and lie below the goal.
     """
     known = {what: bounds for what, bounds in values.items() if bounds is not None}
     missing = [what for what in values if what not in known]
@@ -166,7 +166,7 @@ def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) ->
 
 
 def interval(values: Sequence[float], number: int) -> Bounds:
-    """The mean with its 95 % bounds by Student's t, corrected by Bonferroni for how many there are."""
+    """The mean with its 95 % bounds by Student's t, with Bonferroni's correction for ``number`` intervals."""
     from scipy.stats import t
 
     middle = statistics.fmean(values)
@@ -177,7 +177,7 @@ def interval(values: Sequence[float], number: int) -> Bounds:
 
 
 def within(values: Mapping[str, Sequence[float]], margin: float) -> ClaimResult:
-    """A claim that all of some means are zero to within a margin: their intervals lie inside it, or one lies outside."""
+    """A claim that some means are zero within a margin: it holds if all intervals lie inside, and fails if one lies outside."""
     known = {what: interval(each, len(values)) for what, each in values.items() if len(each) > 1}
     missing = [what for what in values if what not in known]
     texts = [f"{what} {middle:+.3f} ({low:+.3f} to {high:+.3f})" for what, (low, middle, high) in known.items()]
