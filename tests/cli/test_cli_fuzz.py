@@ -19,7 +19,7 @@ from clnr.methods.recipe import recipe_keys
 from tests.fuzz import examples
 
 # None of these trains, loads data that is not here, or goes on for long.
-COMMANDS = ("ls", "show", "runs", "env", "similar", "report", "claims", "search", "embed", "nonsense", "")
+COMMANDS = ("ls", "recipe", "runs", "env", "similar", "report", "claims", "search", "embed", "nonsense", "")
 OPTIONS = (
     *(
         "--json",
@@ -105,7 +105,7 @@ def ended(words: list[str]) -> tuple[int, str, str]:
         mock.patch.dict("os.environ", {"CLNR_HOME": home}),
         mock.patch.object(sys, "argv", ["clnr", *words]),
         mock.patch("clnr.cli.app.out._file", out),
-        mock.patch("clnr.cli.cmd_run.try_all", return_value=()),
+        mock.patch("clnr.experiments.grid_search.try_all", return_value=()),
         contextlib.chdir(home),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

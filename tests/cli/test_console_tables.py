@@ -147,10 +147,10 @@ def test_ls_datasets_lists_every_data_set_with_its_sizes(clnr):
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_show_gives_every_number_with_its_source(clnr, dataset):
-    shown = only_json(clnr("show", "CLNR", dataset, "--json"))
+    shown = only_json(clnr("recipe", "CLNR", dataset, "--json"))
     assert Recipe.of(shown["recipe"]) == preset(CLNR, dataset).recipe
     assert tuple(shown["recipe"]) == tuple(shown["sources"]) == CLNR.keys
-    text = clnr("show", "CLNR", dataset).out
+    text = clnr("recipe", "CLNR", dataset).out
     for key in CLNR.keys:
         value = "none" if shown["recipe"][key] is None else str(shown["recipe"][key])
         assert re.search(rf"^{key} +{re.escape(value)} ", text, re.MULTILINE), key
@@ -158,22 +158,22 @@ def test_show_gives_every_number_with_its_source(clnr, dataset):
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_show_lists_the_keys_that_have_a_say_and_no_others(clnr, method):
-    first = [line.split()[0] for line in clnr("show", method.name, "cora").out.splitlines() if line.strip()]
+    first = [line.split()[0] for line in clnr("recipe", method.name, "cora").out.splitlines() if line.strip()]
     assert [word for word in first if word in recipe_keys()] == list(method.keys)
-    told = only_json(clnr("show", method.name, "cora", "--json"))
+    told = only_json(clnr("recipe", method.name, "cora", "--json"))
     assert list(told["recipe"]) == list(told["sources"]) == list(method.keys)
 
 
 @pytest.mark.parametrize(("name", "said"), [("nCLNR", ", which uses CLNR's recipe"), ("GCA", ", which uses GRACE's recipe")])
 def test_show_says_whose_recipe_it_is(clnr, name, said):
-    assert clnr("show", name, "cora").out.splitlines()[0] == f"{name} on cora{said}"
-    assert clnr("show", "GRACE", "cora").out.splitlines()[0] == "GRACE on cora"
+    assert clnr("recipe", name, "cora").out.splitlines()[0] == f"{name} on cora{said}"
+    assert clnr("recipe", "GRACE", "cora").out.splitlines()[0] == "GRACE on cora"
 
 
 def test_show_says_what_was_published(clnr):
-    assert only_json(clnr("show", "CLNR", "cora", "--json"))["published"]["accuracy"] > 80
-    assert "published: " in clnr("show", "CLNR", "cora").out
-    assert only_json(clnr("show", "CLNR", "toy", "--json"))["published"] is None
+    assert only_json(clnr("recipe", "CLNR", "cora", "--json"))["published"]["accuracy"] > 80
+    assert "published: " in clnr("recipe", "CLNR", "cora").out
+    assert only_json(clnr("recipe", "CLNR", "toy", "--json"))["published"] is None
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_show_says_what_was_published(clnr):
 def test_runs_lists_what_was_run_by_filters(clnr, filters, expected):
     changes = [{"method": "Raw", "epoch_ms": None}, {}, {"seed": 1}, {"seed": 2, "dataset": "photo", "device": "cuda"}]
     for each in changes:
-        RunCache().add("key", made(**each), again=True)
+        RunCache().add("key", made(**each), rerun=True)
     rows = only_json(clnr("runs", *filters, "--json"))
     assert [(row["method"], row["seed"]) for row in rows] == expected
     ended = clnr("runs", *filters)

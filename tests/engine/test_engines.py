@@ -295,7 +295,8 @@ def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
         assert not torch.equal(quick, exact)
 
 
-def test_a_device_that_is_not_there():
+def test_a_device_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(DeviceError, match="'cuda' is not here"):
         choose("cuda")
 

@@ -166,7 +166,7 @@ def test_a_wrong_argument_raises_one_line_or_works(name, tmp_path, monkeypatch):
         (lambda: clnr.run(CLNR, GRAPH, extra_metrics="time"), "extra_metrics must be several, names, not a value of type str"),
         (lambda: clnr.runs(CLNR, GRAPH, parallel_seeds="2"), "parallel_seeds must be a whole number, not a value of type str"),
         (lambda: clnr.embed(CLNR, GRAPH, progress=5), "progress must be a function"),
-        (lambda: Recipe.of([5]), "a recipe's values must be numbers by name, not a value of type list"),
+        (lambda: Recipe.of([5]), "a recipe's values must be values by key, not a value of type list"),
         (lambda: Recipe.of({5: 5}), "unknown recipe key '5'"),
         (lambda: Recipe.from_toml("self = 5"), "unknown recipe key 'self'"),
         (lambda: Summary.of([]), "runs must hold at least one run"),

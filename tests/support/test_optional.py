@@ -10,7 +10,7 @@ import pytest
 
 from clnr import ClnrError
 from clnr.bench import measure
-from clnr.embedding.export import chosen_forms
+from clnr.embedding.export import parse_formats
 from clnr.engine import cpu
 from clnr.methods.recipe import Recipe
 from clnr.support.optional import import_optional
@@ -45,7 +45,7 @@ def test_a_package_without_an_extra_is_installed_by_its_own_name():
     "call",
     [
         lambda: tiny().to_pyg(),
-        lambda: chosen_forms(["csv", "pyg"]),
+        lambda: parse_formats(["csv", "pyg"]),
         lambda: measure(tiny(), Recipe(hidden=8, dimension=6), cpu(), epochs=1, turns=1),
     ],
     ids=["to_pyg", "embed --format pyg", "bench"],
