@@ -300,7 +300,7 @@ def test_a_folder_of_the_version_before_opens_and_can_be_used(tmp_path):
     assert len(back.losses) == 4
     assert len(back.warnings) == 2
     assert back.table_graph.ingest_report.names == "title"
-    assert OWNED_FILES.foreign(folder) is None
+    assert OWNED_FILES.find_foreign(folder) is None
     again = tmp_path / "again"
     again.mkdir()
     save_folder(back, again)
