@@ -426,7 +426,7 @@ def test_an_empty_word_is_not_an_absent_one(clnr, words):
 
 
 def test_what_could_not_be_recorded_is_shown_all_the_same(clnr, monkeypatch):
-    def full(self, key, run, again):
+    def full(self, key, run, rerun):
         raise RunCacheError("the record is full")
 
     monkeypatch.setattr(RunCache, "add", full)
@@ -472,14 +472,11 @@ def test_the_home_of_a_user_who_does_not_exist(clnr, monkeypatch, name):
 
 
 def test_no_home_at_all(clnr, monkeypatch):
-    monkeypatch.delenv("CLNR_HOME")
-    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-
-    def homeless():
+    def homeless(*arguments, **options):
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.delenv("CLNR_HOME")
+    monkeypatch.setattr("platformdirs.user_state_path", homeless)
     assert "set CLNR_HOME" in assert_refused(clnr("runs"))
 
 

@@ -100,7 +100,7 @@ def test_trials_tell_what_was_changed_and_what_it_gave():
     lines = shown(
         console_tables.trials([Trial(changes, Recipe(), runs), Trial(others, Recipe(), failure="the loss became nan")])
     )
-    assert lines[1].split()[:2] == ["temperature", "mask"]
+    assert lines[1].split()[:2] == ["temperature", "feature_mask_mode"]
     assert lines[2].split() == ["0.5", "columns", "75.0±5.0", "12", "0.00"]
     assert lines[3].split() == ["2", "columns", "failed"]
 

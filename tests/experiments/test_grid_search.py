@@ -307,5 +307,5 @@ def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
 def test_the_bar_names_the_trial(monkeypatch):
     asked = []
     monkeypatch.setattr(Runner, "run", lambda self, method, graph, seed, recipe, remark: asked.append(remark) or made(seed))
-    tried(runner(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "mask=elements"))
-    assert asked == ["layers=1, mask=elements", "layers=2, mask=elements"]
+    tried(runner(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "feature_mask_mode=elements"))
+    assert asked == ["layers=1, feature_mask_mode=elements", "layers=2, feature_mask_mode=elements"]

@@ -182,7 +182,7 @@ def test_speed_sensitivity_and_clusters_can_fail_too(world):
         (slower, "CLNR trains"),
         (slower, "18.2"),
         (worse, "on Cora, CLNR has"),
-        (touchy, "CLNR is steadier"),
+        (touchy, "CLNR is more stable"),
     ):
         (verdict,) = (v for says, v in verdicts(map(change, world)).items() if says.startswith(beginning))
         assert verdict == "fails", beginning

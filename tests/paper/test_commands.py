@@ -105,7 +105,7 @@ def test_quiet_says_nothing(clnr):
 def test_claims_without_runs_are_all_undecided(clnr):
     ended = clnr("claims")
     assert ended.code == 0
-    assert ended.out.count("| undecided |") == len(CLAIMS)
+    assert ended.out.count("- Verdict: undecided\n") == len(CLAIMS)
     assert len(list(csv.reader(io.StringIO(clnr("claims", "--format", "csv").out)))) == 1 + len(CLAIMS)
 
 

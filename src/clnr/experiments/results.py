@@ -10,6 +10,7 @@ from typing import Any
 
 from clnr.errors import ClnrError
 from clnr.support.arguments import check_choice, check_list
+from clnr.support.deprecation import renamed_arguments
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,9 @@ class Summary:
             raise ClnrError("runs must hold at least one run, and is empty")
         return cls(tuple(sorted(made, key=lambda run: run.seed)))
 
-    def mean(self, measure: str) -> float:
-        return statistics.fmean(self._values("measure", measure, _NUMBERS))
+    @renamed_arguments(measure="metric")
+    def mean(self, metric: str) -> float:
+        return statistics.fmean(self._values("metric", metric, _NUMBERS))
 
     def accuracy(self, protocol: str) -> dict[str, Any]:
         values = self._values("protocol", protocol, _ACCURACIES)

@@ -94,8 +94,8 @@ def faster(goal: float, sets: Iterable[str]) -> Test:
         ratios: dict[str, Bounds | None] = {}
         for name in scope.among(sets):
             found = [results.find(result_tables.time_batch(scope, method, name)) for method in (CLNR, GRACE)]
-            check_choice = [result_tables.seconds(each) for each in found if isinstance(each, Summary)]
-            ratios[title_of(name)] = _ratio(*check_choice) if len(check_choice) == 2 else None
+            known = [result_tables.seconds(each) for each in found if isinstance(each, Summary)]
+            ratios[title_of(name)] = _ratio(*known) if len(known) == 2 else None
         return reaches(ratios, goal, nothing=1)
 
     return test

@@ -1,4 +1,4 @@
-"""The paper's four figures as pictures: legible at the width of a column, in colours that the colour-blind can tell apart."""
+"""Drawing the paper's four figures, legible at column width and in colours for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours (2008), each with a marker of its own, so that colour is never all that tells.
+# Okabe and Ito's colours (2008), each with its own marker.
 _STYLES = {
     "nCLNR": ("#999999", "s"),
     "CLNR": ("#D55E00", "o"),
@@ -31,13 +31,13 @@ _STYLES = {
 }
 _OTHER = ("#000000", "*")
 _COLUMNS = 3
-# Inches and points: of a page of text, so that letters are as large there as here.
+# Inches and points of a printed page, so that fonts keep their size.
 _WIDTH = 6.5
 _SMALL, _LARGE = 7, 8.5
 
 
 def circle(scope: Scope, results: ResultSet) -> Figure | None:
-    """Figure 1: a row for each method: distances of positive pairs, all nodes by angle, and three classes alone."""
+    """Figure 1: a row for each method: distances of positive pairs, all nodes by angle, and three single classes."""
     batches = [batch for batch in figures.circle_batches(scope) if not isinstance(results.find(batch), str)]
     if not batches:
         return None
@@ -66,7 +66,7 @@ def _distances(axis: Axes, batch: Batch, distance: Array) -> None:
 
 
 def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
-    """Points on the unit circle, and around it how many lie in each direction."""
+    """Points on the unit circle, with a histogram of their directions around it."""
     angle = np.arctan2(points[:, 1], points[:, 0])
     count, edge = np.histogram(angle, bins=36, range=(-math.pi, math.pi))
     middle = (edge[:-1] + edge[1:]) / 2
@@ -87,17 +87,17 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
     panels = []
     for name in scope.sets(figures.SIX_SETS):
         found = {method.name: results.find(scope.batch(method, name)) for method in scope.lineup(figures.ABLATION)}
-        check_choice = {method: summary for method, summary in found.items() if isinstance(summary, Summary)}
-        if check_choice:
-            panels.append((name, check_choice))
+        known = {method: summary for method, summary in found.items() if isinstance(summary, Summary)}
+        if known:
+            panels.append((name, known))
     if not panels:
         return None
     figure, axes = _grid(len(panels), 2.05)
-    for axis, (name, check_choice) in zip(axes, panels, strict=True):
-        values = [summary.mean("strict") for summary in check_choice.values()]
-        # What fails outright would leave one colour for all others.
+    for axis, (name, known) in zip(axes, panels, strict=True):
+        values = [summary.mean("strict") for summary in known.values()]
+        # A method that fails outright would leave one colour for all others.
         low = max(min(values), sorted(values)[len(values) // 2] - 5)
-        for method, summary in check_choice.items():
+        for method, summary in known.items():
             x, y = summary.mean("uniformity"), summary.mean("alignment")
             _, marker = _STYLES.get(method, _OTHER)
             drawn = axis.scatter(
@@ -108,21 +108,21 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
         axis.grid(alpha=0.25)
         axis.margins(0.32, 0.22)
         left, right = axis.get_xlim()
-        axis.set_xlim(left, right + 0.3 * (right - left))  # Names stand to the right of marks that lie close together.
+        axis.set_xlim(left, right + 0.3 * (right - left))  # Room for names to the right of marks that are close together.
         bar = figure.colorbar(drawn, ax=axis, pad=0.02)
         bar.ax.tick_params(labelsize=_SMALL)
         if axis in axes[_COLUMNS - 1 :: _COLUMNS] or axis is axes[-1]:
             bar.set_label("strict accuracy, %", fontsize=_SMALL)
     figure.supxlabel("uniformity (lower is better)", fontsize=_LARGE)
     figure.supylabel("alignment (lower is better)", fontsize=_LARGE)
-    figure.draw_without_rendering()  # From here on it is known where everything lies.
-    for axis, (_, check_choice) in zip(axes, panels, strict=True):
-        _labels(axis, [(method, each.mean("uniformity"), each.mean("alignment")) for method, each in check_choice.items()])
+    figure.draw_without_rendering()  # Positions are known from here on.
+    for axis, (_, known) in zip(axes, panels, strict=True):
+        _labels(axis, [(method, each.mean("uniformity"), each.mean("alignment")) for method, each in known.items()])
     return figure
 
 
 def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
-    """Names beside their marks, each where it is in the way of nothing yet: above, below, right or left."""
+    """Names next to their marks, each where it overlaps least: above, below, right or left."""
     to_points = 72 / axis.figure.dpi
     places = {name: axis.transData.transform((x, y)) * to_points for name, x, y in marks}
     taken = [_Box(x - 4, y - 4, x + 4, y + 4) for x, y in places.values()]
@@ -151,7 +151,7 @@ class _Box(NamedTuple):
     high: float
 
     def shared(self, other: _Box) -> float:
-        """The area that two have in common."""
+        """The area of the intersection."""
         width = min(self.right, other.right) - max(self.left, other.left)
         height = min(self.high, other.high) - max(self.low, other.low)
         return max(0.0, width) * max(0.0, height)
@@ -183,14 +183,14 @@ def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: A
     panels = []
     for name in scope.sets(figures.FIVE_SETS):
         curves = {method: _curve(results, columns, method, name, batch) for method in scope.lineup(figures.STEADY)}
-        check_choice = {method: points for method, points in curves.items() if points}
-        if check_choice:
-            panels.append((name, check_choice))
+        known = {method: points for method, points in curves.items() if points}
+        if known:
+            panels.append((name, known))
     if not panels:
         return None
     figure, axes = _grid(len(panels), 1.9)
-    for axis, (name, check_choice) in zip(axes, panels, strict=True):
-        for method, points in check_choice.items():
+    for axis, (name, known) in zip(axes, panels, strict=True):
+        for method, points in known.items():
             colour, marker = _STYLES.get(method.name, _OTHER)
             x, y, spread = (np.array(part) for part in zip(*points, strict=True))
             axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method.name)
@@ -217,7 +217,7 @@ def _curve(
 
 
 def _grid(count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """So many panels, three in a row."""
+    """``count`` panels, three per row."""
     figure, axes = _axes(-(-count // _COLUMNS), _COLUMNS, height)
     flat = [axis for line in axes for axis in line]
     for axis in flat[count:]:
@@ -226,7 +226,7 @@ def _grid(count: int, height: float) -> tuple[Figure, list[Axes]]:
 
 
 def _axes(rows: int, columns: int, height: float) -> tuple[Figure, list[list[Axes]]]:
-    """Panels that fill a page's width, each so many inches high."""
+    """Panels that fill the width of a page, each ``height`` inches high."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

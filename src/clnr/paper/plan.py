@@ -86,13 +86,13 @@ def plan(batches: Iterable[Batch], run_index: RunIndex, engine: Engine, without:
     # Batches with the most extra metrics come first, since their runs serve the others.
     for index in sorted(range(len(wanted)), key=lambda i: -len(wanted[i].extra_metrics)):
         batch = wanted[index]
-        check_choice = run_index.seeds(batch)
-        cached |= {(*batch.kind, seed) for seed in check_choice}
+        known = run_index.seeds(batch)
+        cached |= {(*batch.kind, seed) for seed in known}
         missing[index] = []
         for seed in range(batch.seeds):
             serving = there[*batch.kind, seed]
             served = any(batch.extra_metrics <= extra_metrics for extra_metrics in serving)
-            if seed not in check_choice and not served:
+            if seed not in known and not served:
                 missing[index].append(seed)
                 serving.append(batch.extra_metrics)
     jobs = []
@@ -105,7 +105,7 @@ def plan(batches: Iterable[Batch], run_index: RunIndex, engine: Engine, without:
         cached=len(cached),
         seconds=sum(seconds * len(job.seeds) for job, (seconds, _, _) in zip(jobs, costs, strict=True)),
         memory=max((memory for _, memory, _ in costs), default=0.0),
-        guessed=sum(len(job.seeds) for job, (_, _, check_choice) in zip(jobs, costs, strict=True) if not check_choice),
+        guessed=sum(len(job.seeds) for job, (_, _, known) in zip(jobs, costs, strict=True) if not known),
         without=without,
     )
 

@@ -70,8 +70,8 @@ def accuracies(scope: Scope, results: ResultSet) -> Table:
 
 def _best(scope: Scope, results: ResultSet, lineup: Sequence[Method], dataset: str) -> str | None:
     means = {method.name: mean(results.find(scope.batch(method, dataset))) for method in lineup}
-    check_choice = {name: value for name, value in means.items() if value is not None}
-    return max(check_choice, key=lambda name: check_choice[name]) if check_choice else None
+    known = {name: value for name, value in means.items() if value is not None}
+    return max(known, key=lambda name: known[name]) if known else None
 
 
 def _lines(scope: Scope, results: ResultSet, method: Method, sets: list[str], best: dict[str, str | None]) -> list[Row]:

@@ -41,10 +41,7 @@ class RunFilter:
 
 def _current(run: Run) -> bool:
     """Whether a run was made by this code with this release of torch, in any build of it."""
-    mine, its = (
-        (check_choice["code"], check_choice.get("torch", "").partition("+")[0])
-        for check_choice in (environment.versions(), run.versions)
-    )
+    mine, its = ((known["code"], known.get("torch", "").partition("+")[0]) for known in (environment.versions(), run.versions))
     return mine == its
 
 

@@ -104,9 +104,9 @@ def evaluate_contrasts(contrasts: Iterable[Contrast]) -> dict[str, TestResult]:
 
     The level is 5 %, corrected for the number of contrasts by Holm's method; the others are undecided.
     """
-    check_choice = [each for each in contrasts if each.testable]
+    known = [each for each in contrasts if each.testable]
     found = {}
-    for each, p in zip(check_choice, holm([each.p for each in check_choice]), strict=True):
+    for each, p in zip(known, holm([each.p for each in known]), strict=True):
         verdict = Verdict.UNDECIDED if p > LEVEL else Verdict.HOLDS if each.mean > 0 else Verdict.FAILS
         found[each.what] = TestResult(verdict, each.mean, p)
     return found
@@ -118,9 +118,9 @@ def everywhere(contrasts: Sequence[Contrast]) -> ClaimResult:
 
 
 def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], str] = str) -> ClaimResult:
-    """A claim that so many contrasts hold; or groups of them, each in all that it has.
+    """A claim that at least ``count`` contrasts hold; or groups of them, each with all its contrasts.
 
-    It fails where so many have failed that the others are too few.
+    It fails if too few are left that have not failed.
     """
     if not contrasts:
         return ClaimResult(Verdict.UNDECIDED, "not asked for")
@@ -149,24 +149,24 @@ Bounds = tuple[float, float, float]
 
 
 def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> ClaimResult:
-    """A claim that the largest of some values is so large, each given between its bounds, or None where it is not known.
+    """A claim that the largest of some values reaches a goal; each value has bounds, or is None if unknown.
 
-    It holds where the goal lies within the bounds of one, or below, and these do not reach down to what would be nothing; it
-    fails where all are known and lie below.
+    It holds if the goal lies within or below the bounds of one whose lower bound is above ``nothing``, the value of no effect;
+    it fails if all are known and lie below the goal.
     """
-    check_choice = {what: bounds for what, bounds in values.items() if bounds is not None}
-    missing = [what for what in values if what not in check_choice]
-    texts = [f"{what} {middle:.2f} ({low:.2f} to {high:.2f})" for what, (low, middle, high) in check_choice.items()]
+    known = {what: bounds for what, bounds in values.items() if bounds is not None}
+    missing = [what for what in values if what not in known]
+    texts = [f"{what} {middle:.2f} ({low:.2f} to {high:.2f})" for what, (low, middle, high) in known.items()]
     verdict = Verdict.UNDECIDED
-    if any(nothing < low and high >= goal for low, _, high in check_choice.values()):
+    if any(nothing < low and high >= goal for low, _, high in known.values()):
         verdict = Verdict.HOLDS
-    elif check_choice and not missing and all(high < goal for _, _, high in check_choice.values()):
+    elif known and not missing and all(high < goal for _, _, high in known.values()):
         verdict = Verdict.FAILS
     return ClaimResult(verdict, _listed(texts, missing) or "not asked for")
 
 
 def interval(values: Sequence[float], number: int) -> Bounds:
-    """The mean with its 95 % bounds by Student's t, corrected by Bonferroni for how many there are."""
+    """The mean with its 95 % bounds by Student's t, with Bonferroni's correction for ``number`` intervals."""
     from scipy.stats import t
 
     middle = statistics.fmean(values)
@@ -177,13 +177,13 @@ def interval(values: Sequence[float], number: int) -> Bounds:
 
 
 def within(values: Mapping[str, Sequence[float]], margin: float) -> ClaimResult:
-    """A claim that all of some means are zero to within a margin: their intervals lie inside it, or one lies outside."""
-    check_choice = {what: interval(each, len(values)) for what, each in values.items() if len(each) > 1}
-    missing = [what for what in values if what not in check_choice]
-    texts = [f"{what} {middle:+.3f} ({low:+.3f} to {high:+.3f})" for what, (low, middle, high) in check_choice.items()]
+    """A claim that some means are zero within a margin: it holds if all intervals lie inside, and fails if one lies outside."""
+    known = {what: interval(each, len(values)) for what, each in values.items() if len(each) > 1}
+    missing = [what for what in values if what not in known]
+    texts = [f"{what} {middle:+.3f} ({low:+.3f} to {high:+.3f})" for what, (low, middle, high) in known.items()]
     verdict = Verdict.UNDECIDED
-    if any(low > margin or high < -margin for low, _, high in check_choice.values()):
+    if any(low > margin or high < -margin for low, _, high in known.values()):
         verdict = Verdict.FAILS
-    elif check_choice and not missing and all(-margin <= low and high <= margin for low, _, high in check_choice.values()):
+    elif known and not missing and all(-margin <= low and high <= margin for low, _, high in known.values()):
         verdict = Verdict.HOLDS
     return ClaimResult(verdict, _listed(texts, missing) or "not asked for")
