@@ -304,8 +304,10 @@ def test_a_folder_of_the_version_before_opens_and_can_be_used(tmp_path):
     again = tmp_path / "again"
     again.mkdir()
     save_folder(back, again)
-    for name in (TABLES, METRICS, GRAPH):
+    for name in (METRICS, GRAPH):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
+    for key in ("form", "classes", "findings"):
+        assert json.loads((again / TABLES).read_text())[key] == json.loads((folder / TABLES).read_text())[key]
     assert load_folder(again).model.recipe == back.model.recipe
     report = write_report(folder, "kind").read_text()
     assert "column kind" in report

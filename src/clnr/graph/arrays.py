@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
-import torch
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
@@ -14,9 +14,15 @@ from clnr.support.humanize import describe_error
 INTEGERS = "iu"  # Kinds of NumPy types.
 
 
+def is_tensor(values: Any) -> bool:
+    """Whether it is a tensor of torch, which is not imported for this: whoever made a tensor has imported it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, torch.Tensor)
+
+
 def to_host(values: Any) -> Any:
     """A tensor on any device as a NumPy array; anything else unchanged."""
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
+    return values.detach().cpu().numpy() if is_tensor(values) else values
 
 
 def as_array(values: Any, what: str) -> Array:

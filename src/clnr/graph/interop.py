@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
 from clnr.errors import DataError
 from clnr.graph.arrays import as_array
@@ -51,6 +50,8 @@ def from_pyg(data: Data) -> dict[str, Any]:
 
 def to_pyg(graph: Graph) -> Data:
     """A graph as PyG's ``Data``."""
+    import torch
+
     pyg = import_optional("torch_geometric.data", "conversion to PyG", "pyg")
     source, target, weight = graph.edges()
     x = graph.features

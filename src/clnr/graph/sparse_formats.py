@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
 from clnr.errors import DataError
-from clnr.graph.arrays import INTEGERS, as_array, as_float32, as_int64
+from clnr.graph.arrays import INTEGERS, as_array, as_float32, as_int64, is_tensor
 from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
 
@@ -75,12 +74,12 @@ def _check_values(data: Array, shape: tuple[int, ...]) -> None:
 
 def is_sparse(matrix: Any) -> bool:
     """Whether it is a sparse matrix of SciPy or torch."""
-    return sp.issparse(matrix) or (isinstance(matrix, torch.Tensor) and matrix.layout is not torch.strided)
+    return sp.issparse(matrix) or (is_tensor(matrix) and str(matrix.layout) != "torch.strided")
 
 
 def check_sparse(matrix: Any, what: str) -> Any:
     """A sparse matrix of SciPy or torch, checked, as one of SciPy; they may share memory."""
-    layout = matrix.format if sp.issparse(matrix) else matrix.layout
+    layout = matrix.format if sp.issparse(matrix) else str(matrix.layout)
     if layout not in _LAYOUTS:
         raise DataError(f"{what} in the layout {layout} cannot be read; convert it to CSR")
     try:
@@ -166,9 +165,9 @@ _LAYOUTS: dict[Any, Callable[[Any], Any]] = {
     "dia": _dia,
     "lil": _lil,
     "dok": _dok,
-    torch.sparse_coo: lambda tensor: _coo(tensor._values(), tensor._indices(), tensor.shape),
-    torch.sparse_csr: lambda tensor: check_csr(tensor.values(), tensor.col_indices(), tensor.crow_indices(), tensor.shape),
-    torch.sparse_csc: lambda tensor: (
+    "torch.sparse_coo": lambda tensor: _coo(tensor._values(), tensor._indices(), tensor.shape),
+    "torch.sparse_csr": lambda tensor: check_csr(tensor.values(), tensor.col_indices(), tensor.crow_indices(), tensor.shape),
+    "torch.sparse_csc": lambda tensor: (
         check_csr(tensor.values(), tensor.row_indices(), tensor.ccol_indices(), tensor.shape[::-1]).T
     ),
 }
