@@ -18,8 +18,8 @@ from torch_geometric.data import Data
 from clnr.embedding.convert import as_read
 from clnr.graph import Graph, Split
 from clnr.graph.csr import CSR
+from tests.apart import process_apart
 from tests.conftest import tiny
-from tests.negatives import process_apart
 
 NODES = 6
 X = np.eye(NODES, dtype=np.float32)

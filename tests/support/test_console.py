@@ -97,8 +97,8 @@ def test_nothing_of_a_users_tables_reaches_the_terminal_raw(clnr, folder):
 
 
 WORDS = [
-    ["show", "\x1b[31m"],
-    ["show", "CLNR", "\u202ecora"],
+    ["recipe", "\x1b[31m"],
+    ["recipe", "CLNR", "\u202ecora"],
     ["run", "CLNR", "toy", "--set", "\x1b[31m=5"],
     ["run", "CLNR", "toy", "--set", "epochs=\x9b5"],
     ["ls", "\x1b]0;x\x07"],

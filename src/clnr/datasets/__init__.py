@@ -1,4 +1,4 @@
-"""Data sets by name, their files, and their splits."""
+"""Data sets by name, their files and their splits."""
 
 from clnr.datasets.catalog import DATASETS, Dataset, find, load
 from clnr.datasets.noise import pair_keys, sample_non_edges, with_noise
