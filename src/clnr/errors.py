@@ -1,4 +1,4 @@
-"""Every error that clnr raises on purpose, under one base class, and the one way to say "did you mean"."""
+"""The errors of clnr, with one base class, and the one place that says "did you mean"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = 80
 
 
 class ClnrError(Exception):
-    """Base of all errors of this package; its message is one line fit for a person, whatever it repeats."""
+    """Base of all errors of this package; its message is always one line of bounded length."""
 
     def __str__(self) -> str:
         return one_line(super().__str__(), _LONGEST)
@@ -24,18 +24,18 @@ class UnknownName(ClnrError):
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         self.choices = tuple(choices)
         known = {choice.casefold(): choice for choice in self.choices}
-        said = shorten(str(name), _NAME)
-        near = get_close_matches(said.casefold(), known, n=1, cutoff=0.5)
+        shown = shorten(str(name), _NAME)
+        near = get_close_matches(shown.casefold(), known, n=1, cutoff=0.5)
         hint = f"did you mean '{known[near[0]]}'? " if near else ""
-        super().__init__(f"unknown {kind} '{said}'; {hint}known: {', '.join(self.choices)}")
+        super().__init__(f"unknown {kind} '{shown}'; {hint}known: {', '.join(self.choices)}")
 
 
 class RecipeError(ClnrError):
-    """A recipe's value that is of the wrong type or out of range, or a recipe file that cannot be read."""
+    """A value of a recipe with the wrong type or out of range, or a recipe file that cannot be read."""
 
 
 class MethodError(ClnrError):
-    """A method's declaration that cannot work."""
+    """An invalid declaration of a method."""
 
 
 class DataError(ClnrError):
@@ -43,15 +43,15 @@ class DataError(ClnrError):
 
 
 class DeviceError(ClnrError):
-    """A device that was asked for and is not there."""
+    """A device that is not available."""
 
 
 class TrainingError(ClnrError):
-    """Training that cannot go on, such as a loss that is not finite."""
+    """Training that failed, such as by a loss that is not finite."""
 
 
 class OutOfMemory(TrainingError):
-    """Memory that does not suffice."""
+    """Not enough memory."""
 
 
 class RunCacheError(ClnrError):

@@ -1,4 +1,4 @@
-"""Data sets by name, their files, and their splits."""
+"""Data sets by name, their files and their splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data sets of the paper: one frozen row each, with its source, its sizes and the digest of its content."""
+"""The data sets of the paper: one row each, with its source, its sizes and the digest of its content."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ else:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set and what it must be.
+    """A data set: where its files are, and what they must contain.
 
     Attributes:
         name: As typed.
         title: As printed.
         about: One line for ``clnr ls datasets``.
-        layouts: Lists of files below a data root, the first that is there counts; the first of all is what is downloaded.
+        layouts: Alternative lists of files below a data root; the first complete one is read, and the first is downloaded.
         urls: Where the files of the first layout are published.
-        reader: From those files to a graph.
-        nodes: As in the paper's table, like the next three.
-        edges: Directed edges; each undirected one counts twice.
-        features: Width.
-        classes: Count.
-        split: In words.
-        content: SHA-256 of the arrays as read, alike for every packing of the same data; None where it is not known.
-        loaded_edges: Where the paper's table counts edges otherwise than the graph holds them.
-        rows_sum_to_one: Whether features are scaled so after reading.
+        reader: Reads a graph from those files.
+        nodes: Number of nodes in the paper's table, like the next three.
+        edges: Number of directed edges; each undirected one counts twice.
+        features: Number of features.
+        classes: Number of classes.
+        split: Description of the split.
+        content: SHA-256 of the arrays as read, the same for every packing of the data; None if unknown.
+        loaded_edges: Number of edges of the graph, if the paper's table counts them differently.
+        rows_sum_to_one: Whether features are row-normalized after reading.
     """
 
     name: str
@@ -60,13 +60,13 @@ class Dataset:
     rows_sum_to_one: bool = False
 
     def load(self, root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
-        """Read, verify and return the graph."""
+        """Read and verify the graph."""
         files = locate(self.name, self.layouts, self.urls, root, fetch) if self.layouts else []
         graph = replace(self.verify(formats.read(self.reader, files), files), name=self.name, dataset=self.name)
         return graph.row_normalize() if self.rows_sum_to_one else graph
 
     def verify(self, graph: Graph, files: list[Path]) -> Graph:
-        """The graph, if it is what this row says it must be."""
+        """The graph; raises if its sizes or its content differ from this row."""
         where = f" in {files[0].parent}" if files else ""
         edges = self.edges if self.loaded_edges is None else self.loaded_edges
         sizes = {"nodes": self.nodes, "edges": edges, "features": self.features, "classes": self.classes}
@@ -219,7 +219,7 @@ _ROWS = (
 
 DATASETS = {row.name: row for row in _ROWS}
 
-# What data sets were called before.
+# Old names of data sets.
 OLD_NAMES = {"embedded": "toy"}
 
 
@@ -241,8 +241,8 @@ def load(name: str = "toy", root: str | Path | None = None, fetch: Fetch | None 
 
     Args:
         name: One of ``clnr ls datasets``, in any case.
-        root: Folder with data in PyG's layout; looked into before the folder that CLNR_DATA names, and that before the
-            user's cache, into which missing files are downloaded.
-        fetch: How to download; for tests and for progress bars.
+        root: Folder with data in PyG's layout, searched first; then the folder CLNR_DATA, then the user's cache, to which
+            missing files are downloaded.
+        fetch: How to download, for tests and progress bars.
     """
     return find(name).load(root, fetch)

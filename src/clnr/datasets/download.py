@@ -1,4 +1,8 @@
-"""Where raw files are, and how they get there: found in a data root, or downloaded whole into the cache."""
+"""Raw files of data sets: found in a data root, or downloaded to the cache.
+
+pooch is not used: it cannot resume a broken download, does not lock against other processes, and verifies each file's hash,
+where clnr verifies the graph that is read, so that any packing of the same data is accepted.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,11 @@ Fetch = Callable[[str, Path], None]
 
 _CHUNK = 1 << 16
 _TIMEOUT = 30.0
-_PASSING = (408, 425, 429, 500, 502, 503, 504)
+_TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 
 
 def roots(root: str | Path | None) -> list[Path]:
-    """Folders to look into, in order: the one given, the one that CLNR_DATA names, the user's cache."""
+    """The folders to search, in order: ``root``, the folder CLNR_DATA, the user's cache."""
     named = [("--data-root", root), ("CLNR_DATA", os.environ.get("CLNR_DATA"))]
     found = []
     for what, value in named:
@@ -42,25 +46,25 @@ def locate(
     root: str | Path | None = None,
     fetch: Fetch | None = None,
 ) -> list[Path]:
-    """The files of a data set: those of the first layout that one root holds completely.
+    """The files of a data set: those of the first layout that one root has completely.
 
-    Where none does, each file of the first layout is taken from wherever it is, and what is nowhere is downloaded to the
-    cache; files of different origin cannot go wrong together, since the content of the whole is verified.
+    If none has, each file of the first layout is taken from any root, and missing ones are downloaded to the cache. Files of
+    different origin do no harm, since the content of the whole is verified.
     """
-    places = roots(root)
-    for place in places:
+    folders = roots(root)
+    for folder in folders:
         for layout in layouts:
-            if all((place / file).is_file() for file in layout):
-                return [place / file for file in layout]
+            if all((folder / file).is_file() for file in layout):
+                return [folder / file for file in layout]
     found = []
     for file, url in zip(layouts[0], urls, strict=True):
-        target = next((place / file for place in places if (place / file).is_file()), places[-1] / file)
+        target = next((folder / file for folder in folders if (folder / file).is_file()), folders[-1] / file)
         found.append(target)
         if not target.is_file():
             try:
                 (fetch or download)(url, target)
             except DataError as error:
-                looked = ", ".join(str(place) for place in places)
+                looked = ", ".join(str(folder) for folder in folders)
                 raise DataError(
                     f"{name} needs {file}, which is in none of: {looked}; and {error}. "
                     f"To get it by hand, save {url} as {target}, or set CLNR_DATA to a folder that has it"
@@ -69,7 +73,7 @@ def locate(
 
 
 def download(url: str, target: Path, progress: Progress | None = None, tries: int = 4, pause: float = 1.0) -> None:
-    """Fetch a file whole or not at all: resumed after a break, tried again after passing faults, renamed when complete."""
+    """Download a file atomically: resumed after a break, retried after transient errors, renamed when complete."""
     part = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -78,15 +82,15 @@ def download(url: str, target: Path, progress: Progress | None = None, tries: in
                 return
             for attempt in range(tries):
                 try:
-                    _append(url, part, progress)
+                    _resume(url, part, progress)
                     break
                 except urllib.error.HTTPError as error:
                     if error.code == 416:
                         part.unlink(missing_ok=True)
-                    elif error.code not in _PASSING or attempt == tries - 1:
+                    elif error.code not in _TRANSIENT or attempt == tries - 1:
                         raise DataError(f"its download from {url} failed: the server answers {error.code}") from None
                 except (OSError, http.client.HTTPException) as error:
-                    if not _passing(error) or attempt == tries - 1:
+                    if not _is_transient(error) or attempt == tries - 1:
                         reason = getattr(error, "reason", None) or error
                         raise DataError(f"its download from {url} failed: {reason}") from None
                 time.sleep(pause * 2**attempt)
@@ -97,12 +101,12 @@ def download(url: str, target: Path, progress: Progress | None = None, tries: in
         raise DataError(f"it cannot be saved as {target}: {error.strerror or error}") from None
 
 
-def _passing(error: Exception) -> bool:
-    """Whether a fault may be gone next time; a full disk or a forbidden folder will not."""
+def _is_transient(error: Exception) -> bool:
+    """Whether a retry may help, unlike for a full disk or a forbidden folder."""
     return isinstance(error, urllib.error.URLError | http.client.HTTPException | TimeoutError | ConnectionError)
 
 
-def _append(url: str, part: Path, progress: Progress | None) -> None:
+def _resume(url: str, part: Path, progress: Progress | None) -> None:
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "clnr", **({"Range": f"bytes={have}-"} if have else {})})
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
@@ -110,7 +114,7 @@ def _append(url: str, part: Path, progress: Progress | None) -> None:
             have = 0
         if answer.status == 206 and not have:
             part.unlink(missing_ok=True)
-            raise ConnectionError("the server resumed at another place than asked")
+            raise ConnectionError("the server resumed at another offset than requested")
         length = answer.headers.get("Content-Length", "")
         total = have + int(length) if length.isdecimal() else None
         with part.open("ab" if have else "wb") as stream:

@@ -1,4 +1,4 @@
-"""Readers of raw files, by the form in which their makers published them. Nothing here runs code from a file."""
+"""Readers of the published file formats. None of them runs code from a file."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _NUMBERS = "biuf"
 
 
 def read(reader: Reader, files: list[Path]) -> Graph:
-    """Call a reader; whatever a damaged file makes it stumble on becomes one line that names the file or files."""
+    """Call a reader; any error that a damaged file causes becomes one line that names it."""
     with _naming(*files):
         return reader(files)
 
 
 @contextmanager
 def _naming(*files: Path) -> Iterator[None]:
-    """Any error inside becomes one that names these files; the innermost, which knows best, is kept."""
+    """Turn any error inside into one that names these files; a nested one is kept, since it is more precise."""
     try:
         yield
     except DamagedFile:
@@ -50,17 +50,17 @@ def _naming(*files: Path) -> Iterator[None]:
 
 
 class DamagedFile(DataError):
-    """A file that is not what its form says it must be."""
+    """A file that does not follow its format."""
 
 
 # -- Planetoid: eight files a set, pickled by Python 2 ----------------------------------------------------------------
 
 
 class _Inert:
-    """Stands in for a class while unpickling: holds what it was given, and does nothing."""
+    """Stands in for a class while unpickling: it only stores its arguments."""
 
-    def __init__(self, *given: Any):
-        self.given = given
+    def __init__(self, *arguments: Any):
+        self.arguments = arguments
         self.state: Any = None
 
     def __setstate__(self, state: Any) -> None:
@@ -69,7 +69,7 @@ class _Inert:
 
 class _Type(_Inert):
     def value(self) -> np.dtype[Any]:
-        dtype = np.dtype(self.given[0]).newbyteorder(self.state[1])
+        dtype = np.dtype(self.arguments[0]).newbyteorder(self.state[1])
         if dtype.kind not in _NUMBERS:
             raise pickle.UnpicklingError(f"it holds an array of {dtype}, where numbers are expected")
         return dtype
@@ -84,19 +84,19 @@ class _Array(_Inert):
 
 class _Rows(_Inert):
     def value(self) -> sp.csr_array:
-        data, indices, start = (self.state[name].value() for name in ("data", "indices", "indptr"))
-        return check_csr(data, indices, start, self.state["_shape"])
+        data, indices, indptr = (self.state[name].value() for name in ("data", "indices", "indptr"))
+        return check_csr(data, indices, indptr, self.state["_shape"])
 
 
-def _dictionary(*given: Any) -> dict[Any, Any]:
-    """In place of a ``defaultdict``: filled by what follows in the pickle, and by nothing else."""
+def _dictionary(*arguments: Any) -> dict[Any, Any]:
+    """Stands in for ``defaultdict``; the pickle then fills it."""
     return {}
 
 
 class _Unpickler(pickle.Unpickler):
-    """Admits arrays of numbers, one sparse matrix class and a dictionary of lists; anything else is refused unread."""
+    """Allows arrays of numbers, one sparse matrix class and a dictionary of lists, and refuses any other class."""
 
-    _ADMITTED: ClassVar[dict[tuple[str, str], Any]] = {
+    _ALLOWED: ClassVar[dict[tuple[str, str], Any]] = {
         ("numpy", "ndarray"): _Array,
         ("numpy", "dtype"): _Type,
         ("numpy.core.multiarray", "_reconstruct"): _Array,
@@ -108,7 +108,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         try:
-            return self._ADMITTED[module, name]
+            return self._ALLOWED[module, name]
         except KeyError:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no data file needs") from None
 
@@ -117,10 +117,10 @@ def unpickle(file: Path) -> Any:
     """The value in a pickle that holds nothing but an array, a sparse matrix or a dictionary of lists."""
     with _naming(file):
         content = file.read_bytes()
-        # Python makes room for every place up to the highest that is named.
+        # Python allocates a memo up to the highest index in it.
         for opcode, place, _ in pickletools.genops(content):
             if opcode.name in ("PUT", "LONG_BINPUT") and int(str(place)) > len(content):
-                raise pickle.UnpicklingError(f"it names place {place} of its memo, which is more than it has bytes")
+                raise pickle.UnpicklingError(f"it uses entry {place} of its memo, which is more than it has bytes")
         value = _Unpickler(io.BytesIO(content), encoding="latin1").load()
         return value.value() if isinstance(value, _Array | _Rows) else value
 
@@ -134,20 +134,20 @@ def planetoid(files: list[Path]) -> Graph:
             raise ValueError(f"features of shape {rows.shape} and classes of shape {classes.shape} for {count} nodes")
     low, high = int(listed.min()), int(listed.max())
     if low != allx.shape[0] or high - low >= 2 * len(listed):
-        raise ValueError(f"test nodes go from {low} to {high}, where they must follow the {allx.shape[0]} others closely")
-    # Some test nodes of CiteSeer stand in no file: they exist, without features, links or a class (0, as others read it).
+        raise ValueError(f"test nodes go from {low} to {high}, where they must directly follow the {allx.shape[0]} others")
+    # Some test nodes of CiteSeer are in no file: they have no features, no edges, and class 0, as in other readers.
     rows = sp.lil_array((high - low + 1, tx.shape[1]), dtype=np.float32)
     rows[listed - low] = tx
     classes = np.zeros((high - low + 1, ty.shape[1]))
     classes[listed - low] = ty
     features = sp.vstack([allx, rows.tocsr()]).tocsr().astype(np.float32)
     labels = np.concatenate([ally, classes]).argmax(1)
-    # A list that stands in a pickle once can be named many times.
+    # A pickle can refer to one list many times.
     if sum(len(nodes) for nodes in neighbours.values()) > files[-2].stat().st_size:
         raise ValueError("it lists more neighbours than it has bytes")
-    ends = np.array([(index(i), index(j)) for i, nodes in neighbours.items() for j in nodes if i != j], dtype=np.int64)
+    edges = np.array([(index(i), index(j)) for i, nodes in neighbours.items() for j in nodes if i != j], dtype=np.int64)
     split = Split(np.arange(len(y)), np.arange(len(y), len(y) + 500), np.sort(listed))
-    return Graph.from_edges(ends[:, 0], ends[:, 1], features, undirected=True, labels=labels, split=split)
+    return Graph.from_edges(edges[:, 0], edges[:, 1], features, undirected=True, labels=labels, split=split)
 
 
 # -- npz: Amazon and Coauthor ------------------------------------------------------------------------------------------
@@ -162,13 +162,13 @@ def npz(files: list[Path]) -> Graph:
     features.data = (features.data > 0).astype(np.float32)
     features.eliminate_zeros()
     source, target = adjacency.coords
-    apart = source != target
-    return Graph.from_edges(source[apart], target[apart], features, undirected=True, labels=labels)
+    distinct = source != target
+    return Graph.from_edges(source[distinct], target[distinct], features, undirected=True, labels=labels)
 
 
 def _matrix(parts: Any, name: str) -> sp.csr_array:
-    data, indices, start, shape = (parts[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
-    return check_csr(data, indices, start, shape)
+    data, indices, indptr, shape = (parts[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
+    return check_csr(data, indices, indptr, shape)
 
 
 # -- OGB: gzipped CSV, in a zip or unpacked ----------------------------------------------------------------------------

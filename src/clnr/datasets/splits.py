@@ -1,4 +1,4 @@
-"""Which nodes to fit on, to choose by, and to report."""
+"""Training, validation and test nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clnr.graph import Graph, Split
 
 
 def split_of(graph: Graph, seed: int) -> Split:
-    """The graph's published split; where there is none, a random one, fresh for each seed."""
+    """The graph's published split; if there is none, a random one per seed."""
     split = graph.split if graph.split is not None else random_split(graph, seed)
     for part, nodes in split._asdict().items():
         if not len(nodes):
@@ -22,7 +22,7 @@ def split_of(graph: Graph, seed: int) -> Split:
 
 
 def random_split(graph: Graph, seed: int) -> Split:
-    """One tenth of the labelled nodes to train on, one tenth to validate, the rest to test: the paper's 1:1:8."""
+    """One tenth of the labelled nodes for training, one tenth for validation, the rest for testing: the paper's 1:1:8."""
     labels = graph.labels
     if labels is None:
         raise DataError(f"{graph.name} has no labels, so a linear probe has nothing to learn")

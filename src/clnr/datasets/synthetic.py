@@ -1,8 +1,8 @@
-"""The built-in graph: generated, so that a first run needs no download.
+"""Synthetic graphs: the built-in ``toy``, so that a first run needs no download, and graphs of any size to measure speed on.
 
-It is a small citation graph in miniature: a degree-corrected block model, whose papers mostly cite within their field, with
-a bag of words per paper, in which a field's own words are a little more likely. Everything is integer arithmetic on the
-hash of ``chance``, so that each machine makes the same graph to the bit.
+``toy`` is a small citation graph: a degree-corrected block model whose papers mostly cite within their field, with a bag of
+words per paper in which words of the field are a little more likely. It is integer arithmetic on the hash of ``rng``, so every
+machine makes the same graph to the bit.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SEED = 2026
 
 
 def toy() -> Graph:
-    """A fixed graph of 2,400 nodes in 6 classes, split like Planetoid: 20 a class, 500, 1,000."""
+    """A fixed graph of 2,400 nodes in 6 classes, split like Planetoid: 20 per class, 500, 1,000."""
     nodes = np.arange(NODES)
     field = _draw("field", nodes) % FIELDS
-    # Propensities 1 / (1 + r) for r in 0 .. 39: a heavy tail, as citation counts have.
+    # Weights 1 / (1 + r) for r in 0 .. 39: a heavy tail, as in citation counts.
     weight = 1_000_000 // (1 + _draw("degree", nodes) % 40)
 
     paper = np.arange(CITATIONS)
@@ -71,17 +71,17 @@ def _pick(weight: Array, word: Array) -> Array:
 
 
 def shaped(nodes: int, pairs: int, features: int, classes: int = 40, seed: int = 0) -> Graph:
-    """A graph of a given size to measure speed and memory on; there is nothing in it to learn.
+    """A random graph of a given size, to measure speed and memory; there is nothing in it to learn.
 
-    One end of each pair is drawn by a power law, the other evenly: at ogbn-arxiv's size (169,343 nodes, 1,157,799 pairs) the
-    largest degree is some 12,000, as there.
+    One end of each pair is drawn by a power law, the other uniformly: with the size of ogbn-arxiv (169,343 nodes, 1,157,799
+    pairs) the largest degree is about 12,000, as in ogbn-arxiv.
     """
     random = np.random.default_rng(seed)
     law = np.cumsum(np.arange(1.0, nodes + 1) ** -0.73)
     drawn = int(1.03 * pairs)
     source = random.permutation(nodes)[np.searchsorted(law / law[-1], random.random(drawn))]
     target = random.integers(0, nodes, drawn)
-    apart = source != target
+    distinct = source != target
     x = random.standard_normal((nodes, features), dtype=np.float32)
     labels = random.integers(0, classes, nodes)
-    return Graph.from_edges(source[apart], target[apart], x, undirected=True, labels=labels, name="generated")
+    return Graph.from_edges(source[distinct], target[distinct], x, undirected=True, labels=labels, name="generated")

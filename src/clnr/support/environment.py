@@ -1,4 +1,4 @@
-"""What a result was made on: versions and hardware."""
+"""Versions and hardware that a result was computed with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ else:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Of this program and of what computes for it."""
+    """The versions of clnr, Python and the libraries that compute."""
     found = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
     found |= {name: str(import_module(name).__version__) for name in ("torch", "numpy", "scipy")}
     if torch.version.cuda is not None:
@@ -31,14 +31,14 @@ def versions() -> dict[str, str]:
 
 
 def describe(device: torch.device) -> str:
-    """The hardware in a few words: GPU if it computed, else processor, cores and threads."""
+    """The hardware in a few words: the GPU, or the processor with cores and threads."""
     if device.type == "cuda":
         return _hardware(device)
     return f"{_hardware(device)}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
 
 
 def computed_by(device: torch.device) -> dict[str, str | None]:
-    """What a result depends on beside the code: torch and the hardware, but not how many cores or threads it has."""
+    """What a result depends on besides the code: torch and the hardware, but not the number of cores or threads."""
     on_gpu = device.type == "cuda"
     return {
         "torch": str(torch.__version__),

@@ -1,4 +1,4 @@
-"""Memory: how much is free, how much a piece of work took, and one error for too little of it."""
+"""Memory: how much is free, how much was used, and one error when it runs out."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from clnr.errors import OutOfMemory
 
 
 def total_memory() -> int | None:
-    """Bytes of main memory, where the system tells."""
+    """Bytes of main memory; None if the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
         return None
 
 
-# Where groups of processes are bound in memory, by version: the folder, the bound, what is in use, what of that can be let go.
+# Memory limits of cgroups, by version: the folder, the file of the limit, that of what is used, the key of what can be freed.
 _GROUPS = (
     ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -29,13 +29,13 @@ _GROUPS = (
 
 
 def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
-    """Bytes that are free on a device, where the system tells; in main memory with what this process has of it already.
+    """Bytes that are free on a device, if the system tells; in main memory including what this process already uses.
 
-    On Linux that is within the bounds of the groups (cgroups) that the process is in, as in a container.
+    On Linux, memory limits of cgroups count, as in a container.
 
     Args:
-        device: Which.
-        root: Below which the system shows its state.
+        device: The device.
+        root: Where ``proc`` and ``sys`` are.
     """
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
@@ -51,13 +51,13 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
 
 
 def _kilobytes(path: Path) -> dict[str, int]:
-    """Amounts by name, in bytes, as the kernel lists them."""
+    """The amounts in a file of the kernel, in bytes, by name."""
     words = [line.split() for line in path.read_text().splitlines()]
     return {each[0].rstrip(":"): int(each[1]) * 1024 for each in words if each[2:] == ["kB"]}
 
 
 def _free_in_groups(root: Path) -> Iterator[int]:
-    """What is free in each group that this process is in, from its own to the outermost that can be seen."""
+    """What is free in each cgroup of this process, from the innermost to the outermost visible one."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -68,7 +68,7 @@ def _free_in_groups(root: Path) -> Iterator[int]:
         if number != "0" and "memory" not in controllers.split(","):
             continue
         folder, *files = _GROUPS[number != "0"]
-        # Seen from within another namespace, a group's name leads out of what is shown.
+        # In another namespace, a group's path leads out of the visible ones.
         group = Path(name.lstrip("/") if ".." not in name else "")
         for each in (group, *group.parents):
             with contextlib.suppress(OSError, ValueError):
@@ -76,20 +76,20 @@ def _free_in_groups(root: Path) -> Iterator[int]:
 
 
 def _free_in(group: Path, limit: str, usage: str, reclaimable: str) -> int:
-    told = {name: int(value) for name, value in (line.split() for line in (group / "memory.stat").read_text().splitlines())}
-    bound = int((group / limit).read_text())
-    # Version 1 tells of the bounds of groups that cannot be seen, too.
-    bound = min(bound, told.get("hierarchical_memory_limit", bound))
-    return bound - int((group / usage).read_text()) + told.get(reclaimable, 0)
+    stat = {name: int(value) for name, value in (line.split() for line in (group / "memory.stat").read_text().splitlines())}
+    most = int((group / limit).read_text())
+    # Version 1 also lists limits of groups that are not visible.
+    most = min(most, stat.get("hierarchical_memory_limit", most))
+    return most - int((group / usage).read_text()) + stat.get(reclaimable, 0)
 
 
 @contextlib.contextmanager
 def enough_memory() -> Iterator[None]:
-    """Turn torch's ways of saying that memory is short into one error of ours."""
+    """Turn torch's out-of-memory errors into ``OutOfMemory``."""
     try:
         yield
     except RuntimeError as error:
-        # What breaks off a recording shows as an error of the recording, and behind it.
+        # Within the capture of a CUDA graph, the error is the context of another one.
         if isinstance(error.__context__, torch.OutOfMemoryError):
             error = error.__context__
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
@@ -103,9 +103,9 @@ def _first_sentence(error: RuntimeError) -> str:
 
 
 class MemoryMeter:
-    """The most memory in use since it was made: the allocator's on a GPU, else the process's resident memory.
+    """The peak memory since its creation: of the allocator on a GPU, else the resident memory of the process.
 
-    Where the system cannot forget an earlier peak (other than Linux), it is the peak since the process began.
+    Where the system cannot reset the peak (other than on Linux), it is the peak since the process began.
     """
 
     def __init__(self, device: torch.device):
@@ -127,7 +127,7 @@ class MemoryMeter:
 
 
 def lifetime_peak() -> int:
-    """The most memory that the process has had in use; 0 where the system does not tell."""
+    """The peak memory of the process; 0 if the system does not tell."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""Progress on standard error, so that standard output holds results alone."""
+"""Progress on standard error, so that standard output holds only results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ err = Console(stderr=True)
 
 
 class Bar:
-    """Progress on standard error, so that standard output holds results alone; silent if told so."""
+    """Progress bars and notes on standard error; silent if ``quiet``."""
 
     def __init__(self, progress: Progress | None, quiet: bool):
         self._progress = progress
@@ -35,13 +35,13 @@ class Bar:
         self._progress.update(self._files[name], completed=have, total=total)
 
     def log(self, text: str) -> None:
-        """A line where there is no bar to see."""
+        """A line, if there is no bar."""
         if self._progress is None:
             self.remark(text)
 
     @contextmanager
     def counting(self, total: int) -> Iterator[Callable[[int, str], None]]:
-        """One bar for many runs: what is yielded takes how many more have ended, and what to say beside it."""
+        """One bar for many runs: call what is yielded with the number of runs that ended and a note."""
         progress = self._progress
         if progress is None:
             yield lambda more, note: None
@@ -68,7 +68,7 @@ class Bar:
 
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Bar]:
-    # A bar is of no use in a log.
+    """A progress bar on a terminal; in a log, lines instead."""
     if quiet or not err.is_interactive:
         yield Bar(None, quiet)
         return
