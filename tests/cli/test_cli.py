@@ -472,11 +472,14 @@ def test_the_home_of_a_user_who_does_not_exist(clnr, monkeypatch, name):
 
 
 def test_no_home_at_all(clnr, monkeypatch):
-    def homeless(*arguments, **options):
+    monkeypatch.delenv("CLNR_HOME")
+    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def homeless():
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.delenv("CLNR_HOME")
-    monkeypatch.setattr("platformdirs.user_state_path", homeless)
+    monkeypatch.setattr(Path, "home", homeless)
     assert "set CLNR_HOME" in assert_refused(clnr("runs"))
 
 

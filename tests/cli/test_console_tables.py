@@ -191,7 +191,7 @@ def test_show_says_what_was_published(clnr):
 def test_runs_lists_what_was_run_by_filters(clnr, filters, expected):
     changes = [{"method": "Raw", "epoch_ms": None}, {}, {"seed": 1}, {"seed": 2, "dataset": "photo", "device": "cuda"}]
     for each in changes:
-        RunCache().add("key", made(**each), again=True)
+        RunCache().add("key", made(**each), rerun=True)
     rows = only_json(clnr("runs", *filters, "--json"))
     assert [(row["method"], row["seed"]) for row in rows] == expected
     ended = clnr("runs", *filters)
