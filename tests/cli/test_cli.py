@@ -473,9 +473,13 @@ def test_the_home_of_a_user_who_does_not_exist(clnr, monkeypatch, name):
 
 def test_no_home_at_all(clnr, monkeypatch):
     monkeypatch.delenv("CLNR_HOME")
-    for name in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
     assert "set CLNR_HOME" in assert_refused(clnr("runs"))
 
 

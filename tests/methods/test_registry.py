@@ -346,6 +346,11 @@ class Sharpen(Scale):
         return z * parameters["weight"] * self.sharpness
 
 
+@dataclasses.dataclass(frozen=True)
+class Tilt(Scale):
+    tilt: int = hyper_parameter(1, 0, 3, "of rows")
+
+
 SHARP = CLNR.but("Sharp", "", postprocess=(Sharpen,))
 
 
@@ -382,6 +387,9 @@ def test_a_recipe_that_lacks_a_methods_keys_gets_their_defaults():
         "kind": "soft",
     }
     assert quick.of_method(CLNR) is quick
+    assert quick.of_method(SHARP).of_method(CLNR) == quick.of_method(SHARP)
+    other = CLNR.but("Other", "", postprocess=(Tilt,))
+    assert list(quick.of_method(SHARP).of_method(other).to_dict())[-2:] == ["kind", "tilt"]
 
 
 def test_a_registered_methods_keys_are_every_recipes(monkeypatch):

@@ -28,9 +28,18 @@ OLD_OPTIONS = {
 }
 OLD_COMMANDS = {"show": "recipe"}
 
+# In the order of the help.
+COMMANDS = (
+    *("run", "compare", "search", "embed", "similar", "report", "ls", "recipe", "runs"),
+    *("bench", "table", "figure", "paper", "claims", "env"),
+)
+
 
 class Program(TyperGroup):
     """The group of all commands. Old names of commands and options work for one version, with a warning."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=COMMANDS.index)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         parts = (arg.partition("=") for arg in args)

@@ -89,7 +89,7 @@ class Recipe:
     def of_method(self, method: Method) -> Recipe:
         """This recipe with all keys of a method: those that it lacks have their defaults."""
         keys = recipe_keys(method)
-        return self if keys.keys() <= self._keys.keys() else _made(keys, self._values)
+        return self if keys.keys() <= self._keys.keys() else _made(self._keys | keys, self._values)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
