@@ -508,7 +508,7 @@ from clnr.experiments.run_cache import RunCache
 from tests.experiments.test_run_cache import made
 
 cache = RunCache(Path(sys.argv[1]))
-steps = {"prepare": cache.prepare, "add": lambda: cache.add("key", made(), again=True)}
+steps = {"prepare": cache.prepare, "add": lambda: cache.add("key", made(), rerun=True)}
 room = sys.argv[2]
 if room == "reserve":
     cache.prepare()

@@ -36,7 +36,7 @@ def test_architectures_are_derived_and_are_the_papers():
 
 def test_a_cell_of_the_architectures_that_differs_is_named(monkeypatch):
     monkeypatch.setitem(published.ARCHITECTURES, "GRACE", ("N-G", True, True, False, True))
-    assert "differs from the paper's for GRACE" in result_tables.architectures(SCOPE, results()).notes[0]
+    assert "differs from the paper for GRACE" in result_tables.architectures(SCOPE, results()).notes[0]
 
 
 def test_accuracies_of_both_protocols_stand_beside_what_was_published():
@@ -143,9 +143,9 @@ def test_a_size_that_differs_from_the_papers_is_named(monkeypatch):
 def test_settings_are_the_recipes_and_the_papers(monkeypatch):
     table = result_tables.settings(SCOPE, results())
     assert cells(table, "CiteSeer") == ["50", "1", "512", "0.5", "0.001", "0", "0.2", "0.5", "0.01", "0.01"]
-    assert "every number is the paper's" in table.notes[0]
+    assert "every value is as in the paper" in table.notes[0]
     monkeypatch.setitem(published.SETTINGS, "cora", published.SETTINGS["photo"])
-    assert "differs from the paper's for Cora" in result_tables.settings(SCOPE, results()).notes[0]
+    assert "differs from the paper for Cora" in result_tables.settings(SCOPE, results()).notes[0]
 
 
 def test_clusters_are_means_over_seeds_beside_the_papers():
