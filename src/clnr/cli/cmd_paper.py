@@ -154,11 +154,8 @@ def paper(
 def claims(form: Form = "markdown", any_version: AnyVersion = False) -> None:
     """Test the paper's claims with the runs in the run cache, which clnr paper makes."""
     _check(form)
-    tell(
-        getattr(claiming.table(Scope(), ResultSet(RunIndex(RunCache(), RunFilter(any_version=any_version)))), form)().rstrip(
-            "\n"
-        )
-    )
+    results = ResultSet(RunIndex(RunCache(), RunFilter(any_version=any_version)))
+    tell(getattr(claiming.table(Scope(), results), form)().rstrip("\n"))
 
 
 def _check(form: str) -> None:
