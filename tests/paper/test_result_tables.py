@@ -145,7 +145,7 @@ def test_settings_are_the_recipes_and_the_papers(monkeypatch):
     assert cells(table, "CiteSeer") == ["50", "1", "512", "0.5", "0.001", "0", "0.2", "0.5", "0.01", "0.01"]
     assert "every value is as in the paper" in table.notes[0]
     monkeypatch.setitem(published.SETTINGS, "cora", published.SETTINGS["photo"])
-    assert "differs from the paper's for Cora" in result_tables.settings(SCOPE, results()).notes[0]
+    assert "differs from the paper for Cora" in result_tables.settings(SCOPE, results()).notes[0]
 
 
 def test_clusters_are_means_over_seeds_beside_the_papers():

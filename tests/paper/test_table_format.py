@@ -46,6 +46,11 @@ def test_a_table_of_long_texts_is_a_list():
     assert lines[-2:] == ["2. **second**", "   - Numbers: few"]
 
 
+def test_a_table_of_short_texts_stays_a_table():
+    table = Table("t", "T", ("a", "b"), ((row("x", "y"),),), text_columns=2)
+    assert table.markdown() == "## T\n\n| a | b |\n| --- | --- |\n| x | y |\n"
+
+
 def test_latex_is_booktabs_with_nothing_unescaped():
     text = TABLE.latex()
     lines = text.splitlines()

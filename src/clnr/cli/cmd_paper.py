@@ -169,11 +169,8 @@ def claims(form: Form = "markdown", any_version: AnyVersion = False) -> None:
     from clnr.paper.scope import Scope
 
     _check(form)
-    tell(
-        getattr(claiming.table(Scope(), ResultSet(RunIndex(RunCache(), RunFilter(any_version=any_version)))), form)().rstrip(
-            "\n"
-        )
-    )
+    results = ResultSet(RunIndex(RunCache(), RunFilter(any_version=any_version)))
+    tell(getattr(claiming.table(Scope(), results), form)().rstrip("\n"))
 
 
 def _check(form: str) -> None:

@@ -66,9 +66,9 @@ class Table:
         cells = [[_escape_pipes(name) for name in self.head], rules]
         cells += [[_marked(cell) for cell in row] for row in self.rows]
         others = range(self.text_columns, len(self.head))
-        for count in range(1, len(others) + 1):
-            width = -(-len(others) // count)
-            parts = [[*range(self.text_columns), *others[i : i + width]] for i in range(0, len(others), width)]
+        for count in range(1, max(1, len(others)) + 1):
+            width = max(1, -(-len(others) // count))
+            parts = [[*range(self.text_columns), *others[i : i + width]] for i in range(0, max(1, len(others)), width)]
             tables = [[f"| {' | '.join(line[i] for i in part)} |" for line in cells] for part in parts]
             if max(len(line) for table in tables for line in table) <= _WIDTH:
                 return ["\n".join(table) for table in tables]
