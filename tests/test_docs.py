@@ -179,7 +179,7 @@ def test_commands_and_their_options_exist(line):
         assert {word for word in rest if word.startswith("--")} <= options
 
 
-ELSEWHERE = {"--contenders", "--pyg-loss", "--strict"}
+ELSEWHERE = {"--help", "--methods", "--pyg-loss", "--strict"}
 """Options of benchmarks and of other programs."""
 
 

@@ -58,7 +58,7 @@ def test_an_old_option_with_a_value_works_and_warns(clnr):
 
 
 def test_an_old_command_works_and_warns(clnr):
-    ended, now = clnr("recipe", "CLNR", "cora", "--json"), clnr("recipe", "CLNR", "cora", "--json")
+    ended, now = clnr("show", "CLNR", "cora", "--json"), clnr("recipe", "CLNR", "cora", "--json")
     assert (ended.code, ended.out) == (0, now.out)
     assert warned(ended, "command", "show", "recipe")
     assert now.err == ""

@@ -162,8 +162,11 @@ def test_a_wrong_argument_raises_one_line_or_works(name, tmp_path, monkeypatch):
         (lambda: CLNR.but("mine", "", postprocess=None), "mine: postprocess is a tuple of parts, not None"),
         (lambda: clnr.load(5), "unknown data set '5'"),
         (lambda: clnr.run(CLNR, GRAPH, device=["cpu"]), "unknown device '['cpu']'"),
-        (lambda: clnr.run(CLNR, GRAPH, extra_metrics=5), "extra_metrics must be several, names, not a value of type int"),
-        (lambda: clnr.run(CLNR, GRAPH, extra_metrics="time"), "extra_metrics must be several, names, not a value of type str"),
+        (lambda: clnr.run(CLNR, GRAPH, extra_metrics=5), "extra_metrics must be a list, each a name, not a value of type int"),
+        (
+            lambda: clnr.run(CLNR, GRAPH, extra_metrics="time"),
+            "extra_metrics must be a list, each a name, not a value of type str",
+        ),
         (lambda: clnr.runs(CLNR, GRAPH, parallel_seeds="2"), "parallel_seeds must be a whole number, not a value of type str"),
         (lambda: clnr.embed(CLNR, GRAPH, progress=5), "progress must be a function"),
         (lambda: Recipe.of([5]), "a recipe's values must be values by key, not a value of type list"),

@@ -161,7 +161,7 @@ def paper(
 
 @app.command()
 def claims(form: Form = "markdown", any_version: AnyVersion = False) -> None:
-    """Put the paper's claims to the test, by the runs that the record has: clnr paper makes them."""
+    """Test the paper's claims with the runs in the run cache, which clnr paper makes."""
     from clnr.experiments.run_cache import RunCache
     from clnr.paper import claims as claiming
     from clnr.paper.result_set import ResultSet

@@ -14,6 +14,7 @@ from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.validation import as_ids
+from clnr.support.optional import import_optional
 
 if TYPE_CHECKING:
     import pyarrow
@@ -129,4 +130,6 @@ def parse_formats(words: list[str]) -> list[str]:
     for name in names:
         if name not in EXPORT_FORMATS:
             raise UnknownName("format", name, EXPORT_FORMATS)
+    if "pyg" in names:
+        import_optional("torch_geometric.data", "the format pyg", "pyg")
     return list(dict.fromkeys(names))

@@ -68,7 +68,7 @@ def find_extra_metrics(names: Iterable[str]) -> ExtraMetrics:
     """Extra metrics by name."""
     return {
         check_choice("metric", name, EXTRA_METRICS): EXTRA_METRICS[name]
-        for name in check_list("extra_metrics", names, str, "names")
+        for name in check_list("extra_metrics", names, str, "a name")
     }
 
 

@@ -5,14 +5,12 @@ Arrays, labels and matrices are checked in ``graph.validation``.
 
 from __future__ import annotations
 
-import functools
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from clnr.errors import ClnrError, UnknownName
-from clnr.support.deprecation import renamed
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -54,24 +52,6 @@ def check_int(argument: str, value: Any) -> int:
 def check_path(argument: str, value: Any) -> Path:
     """A path, as text or a ``Path``."""
     return Path(check_type(argument, value, str | Path, "a path"))
-
-
-def rename_arguments(**names: str) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Let a function accept old names of its keyword arguments as well, with a warning: ``rename_arguments(old="new")``."""
-
-    def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-        @functools.wraps(function)
-        def wrapped(*values: _Arguments.args, **arguments: _Arguments.kwargs) -> _Result:
-            for old in names.keys() & arguments.keys():
-                new = renamed("argument", old, names)
-                if new in arguments:
-                    raise ClnrError(f"{old} is the old name of {new}; leave out {old}")
-                arguments[new] = arguments.pop(old)
-            return function(*values, **arguments)
-
-        return wrapped
-
-    return decorate
 
 
 def _describe(value: Any) -> str:

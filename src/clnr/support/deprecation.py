@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
+from clnr.errors import ClnrError
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -34,7 +36,7 @@ def renamed_arguments(**names: str) -> Callable[[Callable[Arguments, Result]], C
             for old in names.keys() & kwargs.keys():
                 new = renamed("argument", old, names)
                 if new in kwargs:
-                    raise TypeError(f"{function.__name__}() got both '{new}' and its old name '{old}'")
+                    raise ClnrError(f"{old} is the old name of {new}; leave out {old}")
                 kwargs[new] = kwargs.pop(old)
             return function(*args, **kwargs)
 

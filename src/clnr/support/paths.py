@@ -18,7 +18,7 @@ def cache_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """For what cannot: the record of runs."""
+    """For what cannot: the run cache."""
     return _folder("XDG_STATE_HOME", ".local/state", "Library/Application Support", "state")
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support.arguments import check_type, rename_arguments
+from clnr.support.arguments import check_type
+from clnr.support.deprecation import renamed_arguments
 from clnr.support.humanize import plural
 from clnr.tables import merge
 from clnr.tables.columns import (
@@ -60,7 +61,7 @@ class _Options(NamedTuple):
     name: str
 
 
-@rename_arguments(onto="base", encoding="feature_encoder")
+@renamed_arguments(onto="base", encoding="feature_encoder")
 def read_tables(
     edges: Any = None,
     nodes: Any = None,
