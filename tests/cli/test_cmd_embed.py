@@ -94,7 +94,7 @@ def test_tables_may_be_queries(clnr, files):
     ("words", "said"),
     [
         (["--edges", "SELECT 1 AS source, 2 AS target"], "there is no such file"),
-        (["--edges", "https://example.org/edges.csv"], "it is an address"),
+        (["--edges", "https://example.org/edges.csv"], "it is a URL"),
         (["--edges", "/dev/null"], "it is a pipe or a device"),
         (["--edges-query", "COPY (SELECT 1) TO 'evil.csv'"], "a query is one SELECT and nothing else"),
         (["--edges-query", "WITH x AS (COPY (SELECT 1) TO 'evil.csv') FROM x"], "SELECT"),
@@ -248,7 +248,7 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
             [*EMBED, "--out", "mine", "--name", "title"],
             "nodes.parquet: there is no column 'title' for names; there are id, label",
         ),
-        (["embed", "--edges", "edges.csv", "--out", "mine", "--name", "title"], "table of nodes, and there is none"),
+        (["embed", "--edges", "edges.csv", "--out", "mine", "--name", "title"], "must be in the node table, and there is none"),
         ([*EMBED, "--out", "mine", "--seed", "-1"], "seed"),
         ([*EMBED, "--out", "mine", "--hold-out", "1"], "--hold-out"),
         ([*EMBED, "--out", "mine", "--model", "none"], "no such folder"),

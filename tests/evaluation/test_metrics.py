@@ -7,7 +7,7 @@ import torch
 from clnr import CLNR, Recipe, embed, run, runs
 from clnr.datasets import split_of
 from clnr.engine import cpu
-from clnr.errors import UnknownName
+from clnr.errors import ClnrError, UnknownName
 from clnr.evaluation import clusters
 from clnr.evaluation.geometry import alignment
 from clnr.evaluation.metrics import EXTRA_METRICS
@@ -58,6 +58,6 @@ def test_old_names_of_arguments_work_and_warn():
     assert seen == [1, 2, 3]
     with (
         pytest.warns(RenamedWarning),
-        pytest.raises(TypeError, match=r"run\(\) got both 'extra_metrics' and its old name 'measures'"),
+        pytest.raises(ClnrError, match="measures is the old name of extra_metrics; leave out measures"),
     ):
         run(CLNR, tiny(), recipe=QUICK, device="cpu", measures=["time"], extra_metrics=["time"])

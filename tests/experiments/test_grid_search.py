@@ -125,7 +125,7 @@ def test_trials_are_in_the_order_of_mean_validation_accuracy_the_first_of_equals
     scores = {1: (50, 70), 2: (90, 90), 3: (60, 60), 4: (89, 91), 5: (0, 100)}
     asked = []
 
-    def scripted(self, method, graph, seed, recipe, remark):
+    def scripted(self, method, graph, seed, recipe, note):
         asked.append((recipe.layers, seed, graph.labels.min()))
         return made(seed, validation=scores[recipe.layers][seed], strict=100 - scores[recipe.layers][seed])
 
@@ -155,7 +155,7 @@ def test_a_trial_that_failed_tells_why_and_nothing_else_of_it():
 def test_training_that_stops_fails_its_trial_alone_which_comes_last(monkeypatch):
     run = Runner.run
 
-    def stops(self, method, graph, seed, recipe, remark):
+    def stops(self, method, graph, seed, recipe, note):
         if recipe.layers == 2 and seed == 1:
             raise TrainingError("the loss became nan")
         return run(self, method, graph, seed, recipe)
@@ -176,7 +176,7 @@ def test_a_recipe_under_which_training_breaks_is_a_trial_that_failed():
 
 
 def test_a_trial_that_is_never_right_comes_before_one_that_failed(monkeypatch):
-    def scripted(self, method, graph, seed, recipe, remark):
+    def scripted(self, method, graph, seed, recipe, note):
         if recipe.layers == 1:
             raise TrainingError("the loss became nan")
         return made(seed, validation=0)
@@ -234,7 +234,7 @@ def test_search_prints_a_table(clnr):
 
 
 def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
-    def stops(self, method, graph, seed, recipe, remark):
+    def stops(self, method, graph, seed, recipe, note):
         if recipe.learning_rate == 10:
             raise TrainingError("the loss became nan")
         return made(seed)
@@ -292,7 +292,7 @@ def test_a_search_that_is_stopped_does_not_promise_a_record_that_it_does_not_kee
 
 
 def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
-    def stops(self, method, graph, seed, recipe, remark):
+    def stops(self, method, graph, seed, recipe, note):
         if recipe.epochs == 3:
             raise KeyboardInterrupt
         return made(seed, validation=70 + recipe.epochs)
@@ -306,6 +306,6 @@ def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
 
 def test_the_bar_names_the_trial(monkeypatch):
     asked = []
-    monkeypatch.setattr(Runner, "run", lambda self, method, graph, seed, recipe, remark: asked.append(remark) or made(seed))
+    monkeypatch.setattr(Runner, "run", lambda self, method, graph, seed, recipe, note: asked.append(note) or made(seed))
     tried(runner(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "feature_mask_mode=elements"))
     assert asked == ["layers=1, feature_mask_mode=elements", "layers=2, feature_mask_mode=elements"]

@@ -44,7 +44,7 @@ class Remarks(Bar):
         super().__init__(None, quiet=True)
         self.said = []
 
-    def remark(self, text):
+    def note(self, text):
         self.said.append(text)
 
 
@@ -156,7 +156,7 @@ def test_without_a_terminal_there_is_no_bar(capsys, quiet):
         bar.fetched("file", 1, None)
         with bar.training("something", 3) as progress:
             assert progress is None
-        bar.remark("by the way")
+        bar.note("by the way")
     assert ("by the way" in capsys.readouterr().err) is not quiet
 
 

@@ -41,14 +41,25 @@ class Perceptron(nn.Module):
 
 
 class PlainCLNR:
-    """A training of CLNR; ``epoch()`` is one step."""
+    """A training of CLNR; ``epoch()`` is one step.
 
-    def __init__(self, graph: Graph, recipe: Recipe, device: torch.device):
+    Args:
+        graph: What to train on.
+        recipe: Its hyper-parameters.
+        device: Where.
+        bfloat16: Whether forward passes run under autocast to bfloat16; else all is float32, PyG's default.
+        compiled: Whether the encoder and the loss are compiled, for any number of edges.
+    """
+
+    def __init__(self, graph: Graph, recipe: Recipe, device: torch.device, bfloat16: bool = False, compiled: bool = False):
         data = graph.to_pyg().to(device)
         # Dense, as from PyG's own loaders of these data sets.
         self.recipe, self.x, self.edges = recipe, data.x.to_dense(), data.edge_index
         widths = [graph.num_features, *[recipe.hidden] * (recipe.layers - 1), recipe.dimension]
-        self.model = (Perceptron if recipe.encoder == "mlp" else Convolutions)(widths).to(device)
+        model = (Perceptron if recipe.encoder == "mlp" else Convolutions)(widths).to(device)
+        self.model: nn.Module = torch.compile(model, dynamic=True) if compiled else model  # type: ignore[assignment]
+        self.loss = torch.compile(self._loss) if compiled else self._loss
+        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bfloat16)
         fused = True if device.type == "cuda" else None
         self.adam = torch.optim.Adam(self.model.parameters(), lr=recipe.learning_rate, fused=fused)
 
@@ -59,17 +70,21 @@ class PlainCLNR:
         return (z - z.mean(0)) / z.std(0, correction=0)
 
     def epoch(self) -> None:
-        u, v = self.view(), self.view()
-        count = self.recipe.sampled_nodes
-        if 0 < count < len(u):
-            nodes = torch.randperm(len(u), device=u.device)[:count]
-            u, v = u[nodes], v[nodes]
+        with self.autocast:
+            u, v = self.view(), self.view()
+            count = self.recipe.sampled_nodes
+            if 0 < count < len(u):
+                nodes = torch.randperm(len(u), device=u.device)[:count]
+                u, v = u[nodes], v[nodes]
+            loss = self.loss(u, v)
+        self.adam.zero_grad(set_to_none=True)
+        loss.backward()
+        self.adam.step()
+
+    def _loss(self, u: Tensor, v: Tensor) -> Tensor:
         rows = nn.functional.normalize(torch.cat([u, v]))
         m = len(u)
         similarity = rows @ rows.T / self.recipe.temperature
         similarity.fill_diagonal_(-torch.inf)
         twin = torch.arange(2 * m, device=rows.device).roll(m)
-        loss = nn.functional.cross_entropy(similarity, twin)
-        self.adam.zero_grad(set_to_none=True)
-        loss.backward()
-        self.adam.step()
+        return nn.functional.cross_entropy(similarity, twin)

@@ -54,11 +54,11 @@ def ours(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
     return fitted.epoch_ms
 
 
-def plain(graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
-    """The median epoch of plain PyG on the same device, in milliseconds, without the first fifth."""
+def plain(graph: Graph, recipe: Recipe, engine: Engine, epochs: int, **variant: bool) -> float:
+    """The median epoch of plain PyG, or of a variant of it, on the same device, in milliseconds, without the first fifth."""
     from clnr.bench.pyg_baseline import PlainCLNR  # PyG takes seconds to import, and nothing else here needs it.
 
-    training = PlainCLNR(graph, recipe, engine.device)
+    training = PlainCLNR(graph, recipe, engine.device, **variant)
     times = []
     for _ in range(epochs):
         began = time.perf_counter()

@@ -39,7 +39,7 @@ def bench(
     try:
         with progress_bar(quiet) as bar:
             for row in growing(engine, seconds, _EPOCHS[engine.device.type]):
-                bar.remark(f"{row.graph}, {row.nodes:,} nodes: {row.ours[1]:.2f} ms an epoch")
+                bar.note(f"{row.graph}, {row.nodes:,} nodes: {row.ours[1]:.2f} ms an epoch")
                 found.append(row)
     except KeyboardInterrupt:
         stopped = True

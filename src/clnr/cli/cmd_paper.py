@@ -212,7 +212,7 @@ def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> 
         if asked.dry_run:
             tell(ahead.describe(asked.jobs))
             return None
-        bar.remark(ahead.describe(asked.jobs))
+        bar.note(ahead.describe(asked.jobs))
         if ahead.jobs:
             run_cache.prepare()
             _work(ahead, WorkerConfig(run_cache.path, asked.run_filter, asked.data_root), asked.jobs, bar, results)

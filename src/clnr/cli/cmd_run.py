@@ -24,7 +24,7 @@ _STOPPED = "stopped; finished runs are in the run cache, and the same command wi
 
 Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, searched first.")]
-Again = Annotated[bool, typer.Option("--rerun", help="Run again what is in the run cache.")]
+Rerun = Annotated[bool, typer.Option("--rerun", help="Run again what is in the run cache.")]
 
 
 @app.command(name="run")
@@ -36,7 +36,7 @@ def run_command(
     precision: Precision = "auto",
     data_root: DataRoot = None,
     assign: Assign = None,
-    again: Again = False,
+    rerun: Rerun = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -53,7 +53,7 @@ def run_command(
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
         lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
-    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, rerun, quiet)
     if as_json:
         print(json.dumps(rows[-1][0].to_dict()))
     else:
@@ -75,7 +75,7 @@ def compare(
     precision: Precision = "auto",
     data_root: DataRoot = None,
     assign: Assign = None,
-    again: Again = False,
+    rerun: Rerun = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -101,7 +101,7 @@ def compare(
     for each in chosen:
         own = {key: value for key, value in changes.items() if key in each.keys}
         lineup.append((each, _recipe(each, name, own)))
-    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, again, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, rerun, quiet)
 
     from clnr.experiments.comparison import Comparison
 
@@ -138,7 +138,7 @@ def search(
     from clnr import datasets
     from clnr.cli import console_tables
     from clnr.experiments.results import without_nan
-    from clnr.methods.recipe import parse
+    from clnr.methods.recipe import check_used, parse
 
     chosen, name = choose_pair(method, dataset)
     recipe = _recipe(chosen, name, parse(assign or []))
@@ -151,7 +151,8 @@ def search(
     from clnr.support import environment
     from clnr.support.progress import progress_bar
 
-    trials = [Trial(changes, recipe.but(**used(chosen, changes))) for changes in grid(values or [])]
+    trials = [Trial(changes, recipe.but(**changes)) for changes in grid(values or [])]
+    check_used(chosen, trials[0].changes)
     for key in trials[0].changes:
         if key in chosen.measuring:
             raise RecipeError(f"training {chosen.name} has no use for {key}, which only measures the geometry")
@@ -183,19 +184,10 @@ def search(
 
 def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
     from clnr.methods.presets import preset
+    from clnr.methods.recipe import check_used
 
-    return preset(method, dataset).recipe.but(**used(method, changes))
-
-
-def used(method: Method, changes: dict[str, Any]) -> dict[str, Any]:
-    """The changes, if the method has a use for each."""
-    for key in changes:
-        if key not in method.keys:
-            why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
-            raise RecipeError(
-                f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr recipe {method.name}"
-            )
-    return changes
+    check_used(method, changes)
+    return preset(method, dataset).recipe.but(**changes)
 
 
 def _title(name: str, summary: Summary) -> None:
@@ -217,7 +209,7 @@ def _all_runs(
     device: str,
     precision: str,
     data_root: Path | None,
-    again: bool,
+    rerun: bool,
     quiet: bool,
 ) -> tuple[list[tuple[Summary, Published | None]], list[RunCacheError]]:
     """The runs of each method of a line-up with its published result, and the failures to write them to the run cache."""
@@ -235,8 +227,8 @@ def _all_runs(
     run_cache.prepare()
     with stoppable(_STOPPED), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
-        session = Runner(seeds, engine, run_cache, again, bar)
-        made, failures = zip(*(session.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
+        runner = Runner(seeds, engine, run_cache, rerun, bar)
+        made, failures = zip(*(runner.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
     presets = [preset(method, dataset) for method, _ in lineup]
     # A published result says nothing about a changed recipe.
     published = [own.published if own.recipe == recipe else None for own, (_, recipe) in zip(presets, lineup, strict=True)]

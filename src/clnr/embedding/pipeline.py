@@ -26,7 +26,7 @@ from clnr.experiments.run import check_seed
 from clnr.experiments.runner import first_use
 from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe, recipe_keys
+from clnr.methods.recipe import Recipe, check_used
 from clnr.support import environment
 from clnr.support.arguments import check_int, check_type
 from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, write_atomic
@@ -103,16 +103,6 @@ class Settings:
         return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}
 
 
-def check_used(method: Method, keys: Collection[str]) -> None:
-    """Refuse hyper-parameters that a method does not use; unknown names are refused where the recipe is made."""
-    for key in keys:
-        if key in recipe_keys(method) and key not in method.keys:
-            why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
-            raise RecipeError(
-                f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr recipe {method.name}"
-            )
-
-
 # -- training ---------------------------------------------------------------------------------------------------------------
 
 
@@ -138,7 +128,7 @@ def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> 
 
 
 def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight: Preflight, bar: Bar | None) -> EmbeddingResult:
-    log = (bar or Bar(None, quiet=True)).remark
+    log = (bar or Bar(None, quiet=True)).note
     method, engine, seed = settings.method, settings.engine, settings.seed
     for line in preflight.lines:
         log(line)
@@ -222,7 +212,7 @@ def extend(
         standalone: Whether the tables are a graph of their own instead.
         bar: Shows what was read; None for none.
     """
-    log = (bar or Bar(None, quiet=True)).remark
+    log = (bar or Bar(None, quiet=True)).note
     base = earlier.table_graph
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
@@ -283,7 +273,7 @@ def embed_tables(
             check_formats(formats, table_graph.graph)
             result = _fit(table_graph, settings, recipe, preflight, bar)
         if report and bar is not None:
-            bar.remark("drawing the map for the report")
+            bar.note("drawing the map for the report")
         _write(result, folder, force, formats, report)
         _remove_checkpoint(settings)
     return result

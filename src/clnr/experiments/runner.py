@@ -48,7 +48,7 @@ class Runner:
         made = {seed: found for seed, key in keys.items() if not self.rerun and (found := self.run_cache.find(key))}
         if made:
             cached = f"{len(made)} of {self.seeds} from the run cache ({self.run_cache.path})"
-            self.bar.remark(f"{method.name}: {cached}; --rerun makes them again")
+            self.bar.note(f"{method.name}: {cached}; --rerun makes them again")
         missing = [seed for seed in keys if seed not in made]
         failure: RunCacheError | None = None
         for begin in range(0, len(missing), self.engine.parallel_seeds):
@@ -60,16 +60,16 @@ class Runner:
                     failure = error
         return Summary.of(list(made.values())), failure
 
-    def run(self, method: Method, graph: Graph, seed: int, recipe: Recipe, remark: str = "") -> Run:
+    def run(self, method: Method, graph: Graph, seed: int, recipe: Recipe, note: str = "") -> Run:
         """One run with a progress bar, not added to the run cache."""
-        (made,) = self._make(method, graph, [seed], recipe, remark)
+        (made,) = self._make(method, graph, [seed], recipe, note)
         return made
 
-    def _make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, remark: str = "") -> Iterator[Run]:
+    def _make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, note: str = "") -> Iterator[Run]:
         """Make runs now, in parallel as far as the engine allows."""
         epochs = recipe.epochs if method.objective else 0
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
-        what = [f"{method.name} on {graph.name}", *([remark] if remark else []), which]
+        what = [f"{method.name} on {graph.name}", *([note] if note else []), which]
         with first_use(self.engine, self.bar), self.bar.training(", ".join(what), epochs) as progress:
             device, precision = self.engine.device.type, self.engine.precision
             yield from runs(method, graph, seeds, recipe=recipe, device=device, precision=precision, progress=progress)
@@ -82,7 +82,7 @@ def first_use(engine: Engine, bar: Bar) -> Iterator[None]:
     marker = cache_folder() / "compiled" / hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
     first = engine.compiles and not marker.exists()
     if first:
-        bar.remark("compiling for this machine; it takes up to a minute, once")
+        bar.note("compiling for this machine; it takes up to a minute, once")
     yield
     if first:
         with contextlib.suppress(OSError):

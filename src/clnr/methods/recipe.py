@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import FrozenInstanceError
 from typing import Any, NoReturn
 
@@ -159,3 +159,13 @@ def parse(assignments: list[str]) -> dict[str, Any]:
         name = check_choice("recipe key", renamed("recipe key", name, OLD_KEYS), keys)
         values[name] = keys[name].parse(name, text)
     return values
+
+
+def check_used(method: Method, keys: Collection[str]) -> None:
+    """Refuse hyper-parameters that a method does not use; unknown names are refused where the recipe is made."""
+    for key in keys:
+        if key in recipe_keys(method) and key not in method.keys:
+            why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
+            raise RecipeError(
+                f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr recipe {method.name}"
+            )

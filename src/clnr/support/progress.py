@@ -23,7 +23,7 @@ class Bar:
         self._quiet = quiet
         self._files: dict[str, Any] = {}
 
-    def remark(self, text: str) -> None:
+    def note(self, text: str) -> None:
         if not self._quiet:
             err.print(shorten(text, _LONGEST), style="dim", soft_wrap=True)
 
@@ -37,7 +37,7 @@ class Bar:
     def log(self, text: str) -> None:
         """A line, if there is no bar."""
         if self._progress is None:
-            self.remark(text)
+            self.note(text)
 
     @contextmanager
     def counting(self, total: int) -> Iterator[Callable[[int, str], None]]:
@@ -57,11 +57,11 @@ class Bar:
             return
         task = progress.add_task(what, total=epochs or None, note="" if epochs else "evaluating")
 
-        def watch(done: int, loss: float) -> None:
+        def on_epoch(done: int, loss: float) -> None:
             progress.update(task, completed=done, note=f"loss {loss:.3f}" if done < epochs else "evaluating")
 
         try:
-            yield watch
+            yield on_epoch
         finally:
             progress.remove_task(task)
 

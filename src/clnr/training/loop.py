@@ -142,11 +142,11 @@ def fit_all(
 
 
 def _train(
-    play: CudaGraphStep, buffer: MetricBuffer, recipe: Recipe, progress: ProgressCallback | None, begun: int
+    step: CudaGraphStep, buffer: MetricBuffer, recipe: Recipe, progress: ProgressCallback | None, begun: int
 ) -> Iterator[int]:
     """Train from epoch ``begun`` on, until patience ends or losses are not finite; yields the number of epochs done."""
     for epoch in range(begun, recipe.epochs):
-        play()
+        step()
         yield epoch + 1
         history = buffer.poll(epoch + 1)
         if history is None:
