@@ -72,7 +72,7 @@ def test_the_new_part_brings_its_key_to_the_recipe(followed):
 def test_once_it_is_registered_the_command_line_knows_the_method_and_its_key(followed, monkeypatch, capsys):
     monkeypatch.setitem(METHODS, "G-BT", followed["GBT"])
     clnr = entry_point(monkeypatch, capsys)
-    assert "weight of correlations across columns" in " ".join(clnr("recipe", "G-BT", "toy").out.split())
+    assert "weight of cross-correlations" in " ".join(clnr("recipe", "G-BT", "toy").out.split())
     assert "G-BT" in clnr("ls", "methods").out
     quick = ["run", "G-BT", "toy", "--device", "cpu", "--set", "epochs=1", "--set", "probe_steps=5"]
     made = json.loads(clnr(*quick, "--set", "redundancy=0.25", "--json").out)

@@ -77,7 +77,7 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     assert 'run("CLNR", "cora"' in block
     exec(compile(block.replace('"cora"', "small"), "README.md", "exec"), names)
     assert (tmp_path / "my-graph" / "recipe.toml").is_file()
-    assert names["z"].shape == (34, 64)
+    assert names["z"].shape == (2400, 64)
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
@@ -179,7 +179,7 @@ def test_commands_and_their_options_exist(line):
         assert {word for word in rest if word.startswith("--")} <= options
 
 
-ELSEWHERE = {"--help", "--methods", "--pyg-loss", "--strict"}
+ELSEWHERE = {"--fix", "--help", "--methods", "--pyg-loss", "--strict"}
 """Options of benchmarks and of other programs."""
 
 

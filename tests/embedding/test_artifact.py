@@ -165,7 +165,7 @@ def replaced(path, a, b):
         (RECIPE, "seed = 1", "seed = -1", "whole number"),
         (RECIPE, "epochs = 3", 'epochs = "3"', "whole number"),
         (METRICS, '"loss"', '"lost"', "loss"),
-        (TABLES, '"names": null', '"names": "title"', "the column of names is 'title', which nodes.parquet lacks"),
+        (TABLES, '"names": null', '"names": "title"', "the column of names, 'title', is not in nodes.parquet"),
     ],
 )
 def test_what_does_not_fit_is_refused(name, a, b, said, tmp_path):
@@ -340,7 +340,7 @@ def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
         load_folder(folder)
     edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 900))
     if made == "from tables":
-        with pytest.raises(DataError, match=r"class 900, and tables\.json has 3 classes"):
+        with pytest.raises(DataError, match=r"label 900, but tables\.json lists 3 classes"):
             load_folder(folder)
         return
     back = load_folder(folder)
@@ -377,7 +377,7 @@ def test_odd_vectors_and_ids_are_refused(ids, vectors, said, tmp_path):
         load_folder(folder)
 
 
-@pytest.mark.parametrize(("ids", "said"), [([1, "1"], "two of them would become the same"), (["\ud800"], "cannot be written")])
+@pytest.mark.parametrize(("ids", "said"), [([1, "1"], "two of them have the same text"), (["\ud800"], "cannot be written")])
 def test_ids_that_could_not_be_loaded_are_not_saved(ids, said, tmp_path):
     graph = tiny()
     source, target, _ = graph.edges()

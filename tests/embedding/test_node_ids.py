@@ -84,9 +84,9 @@ def test_what_can_be_no_id_is_said(name):
 @pytest.mark.parametrize(
     ("ids", "words"),
     [
-        ([1, "1", (2, 3)], "would become the same"),
-        ([frozenset("ab"), 1, 2], "not the same in another process"),
-        ([(object(), 1), 1, 2], "not the same in another process"),
+        ([1, "1", (2, 3)], "have the same text"),
+        ([frozenset("ab"), 1, 2], "its text changes from process to process"),
+        ([(object(), 1), 1, 2], "its text changes from process to process"),
     ],
 )
 def test_ids_that_could_not_be_found_again_are_not_saved(ids, words):

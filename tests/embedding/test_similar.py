@@ -106,7 +106,7 @@ def test_without_digests_what_is_wrong_is_refused_as_well(folder):
         ("edges.nodes", 99, "column 99"),
         ("edges.start", 2**40, "indptr"),
         ("labels", 2**40, "labels must number"),
-        ("labels", 7, r"class 7, and tables\.json has 3 classes"),
+        ("labels", 7, r"label 7, but tables\.json lists 3 classes"),
         ("size", 3, "it has 3 nodes"),
     ):
         changed = {key: each.copy() for key, each in arrays.items()}
@@ -118,7 +118,7 @@ def test_without_digests_what_is_wrong_is_refused_as_well(folder):
     text = json.loads((folder / TABLES).read_text())
     text["findings"]["names"] = "no such column"
     (folder / TABLES).write_text(json.dumps(text))
-    with pytest.raises(DataError, match=r"tables\.json: the column of names is 'no such column', which nodes\.parquet lacks"):
+    with pytest.raises(DataError, match=r"tables\.json: the column of names, 'no such column', is not in nodes\.parquet"):
         similar_nodes(folder, "n3")
     text["form"] = 7
     (folder / TABLES).write_text(json.dumps(text))

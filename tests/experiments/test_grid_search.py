@@ -258,7 +258,7 @@ def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
         (["--grid", "epochs"], "--grid 'epochs' is not of the form key=a,b,c"),
         (
             ["DGI", "--grid", "edge_drop=0.1,0.5"],
-            "training DGI has no use for edge_drop, which only",
+            "edge_drop cannot be searched for DGI",
         ),
         (["--grid", "epochs=1,x"], "epochs must be a whole number, not 'x'"),
         (["--grid", "momentum=0.1,0.2"], "CLNR has no use for momentum; see: clnr recipe CLNR"),

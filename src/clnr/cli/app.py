@@ -49,7 +49,7 @@ class Program(TyperGroup):
 
 app = typer.Typer(
     cls=Program,
-    help="Embeddings of the nodes of a graph, without labels.",
+    help="Learn node embeddings of a graph without labels.",
     epilog="Examples: clnr run; clnr run CLNR cora --seeds 20; clnr embed --edges edges.csv --out folder",
     no_args_is_help=True,
     add_completion=False,
@@ -58,15 +58,24 @@ app = typer.Typer(
 out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160)
 
 _LONGEST = 1000
-OPTIMISTIC = "* the paper's rule picks the probe's step on the test set; strict reads the test set once"
+OPTIMISTIC = (
+    "* paper rule: the probe's step is chosen by test accuracy (optimistic); strict: by validation accuracy, test set read once"
+)
 
-MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="See: clnr ls methods.")]
-DatasetName = Annotated[str | None, typer.Argument(metavar="DATASET", help="See: clnr ls datasets.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Precision = Annotated[str, typer.Option(help="Of training: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")]
-Assign = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a hyper-parameter of the recipe.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="CLNR if not given; list: clnr ls methods.")]
+DatasetName = Annotated[str | None, typer.Argument(metavar="DATASET", help="toy if not given; list: clnr ls datasets.")]
+Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda.")]
+Precision = Annotated[
+    str, typer.Option(help="Training precision: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")
+]
+Assign = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe."
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 
 
 def _version(asked: bool) -> None:
@@ -79,7 +88,7 @@ def _version(asked: bool) -> None:
 def program(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
-    """Embeddings of the nodes of a graph, without labels."""
+    """Learn node embeddings of a graph without labels."""
 
 
 def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:

@@ -16,7 +16,7 @@ _EPOCHS = {"cpu": 5, "cuda": 50}
 
 @app.command()
 def bench(
-    seconds: Annotated[float, typer.Option(help="About how long to measure; the built-in graph is always measured.")] = 60,
+    seconds: Annotated[float, typer.Option(help="Approximate time in seconds; the toy graph is always measured.")] = 60,
     device: Device = "auto",
     precision: Precision = "auto",
     as_json: Json = False,

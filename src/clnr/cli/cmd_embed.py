@@ -13,48 +13,58 @@ from clnr.cli.app import Assign, Device, Json, Precision, Quiet, app, out, say, 
 
 @app.command()
 def embed(
-    edges: Annotated[str | None, typer.Option(help="Edges: a CSV, Parquet or JSON file, or a glob of them.")] = None,
+    edges: Annotated[str | None, typer.Option(help="Edge table: a CSV, Parquet or JSON file, or a quoted glob.")] = None,
     nodes: Annotated[
-        str | None, typer.Option(help="Nodes: likewise, one row per node; without it, features are structural.")
+        str | None, typer.Option(help="Node table, one row per node. Without it, features come from the structure.")
     ] = None,
-    edges_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --edges: one SELECT over files.")] = None,
-    nodes_query: Annotated[str | None, typer.Option(metavar="SQL", help="Instead of --nodes: one SELECT over files.")] = None,
-    folder: Annotated[Path | None, typer.Option("--out", help="Folder to write.")] = None,
+    edges_query: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Instead of --edges: one SELECT (DuckDB) over files.")
+    ] = None,
+    nodes_query: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Instead of --nodes: one SELECT (DuckDB) over files.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Output folder; needed unless --dry-run.")] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Folder of an earlier clnr embed: add the tables to its graph, train nothing.")
+        Path | None, typer.Option(help="Folder of an earlier clnr embed: add the tables to its graph, embed with its model.")
     ] = None,
     standalone: Annotated[
-        bool, typer.Option("--standalone", help="With --model: the tables are a graph of their own.")
+        bool, typer.Option("--standalone", help="With --model: embed the tables as a separate graph.")
     ] = False,
-    source: Annotated[str | None, typer.Option(help="Column of edge sources, unless it has a usual name.")] = None,
-    target: Annotated[str | None, typer.Option(help="Column of edge targets.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of edge weights.")] = None,
-    key: Annotated[str | None, typer.Option("--id", help="Column of node ids.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of classes: only to evaluate by, never a feature.")] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Column of node names, to show and search; it stays a feature if it is one.")
+    source: Annotated[
+        str | None, typer.Option(help="Column of edge sources; found by name, such as source or from, if not given.")
     ] = None,
-    time: Annotated[str | None, typer.Option("--time", help="Column of times, which is not a feature.")] = None,
-    directed: Annotated[bool, typer.Option("--directed", help="Edges have a direction.")] = False,
-    method: Annotated[str, typer.Option(help="See: clnr ls methods.")] = "CLNR",
+    target: Annotated[str | None, typer.Option(help="Column of edge targets; likewise.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of edge weights; likewise.")] = None,
+    key: Annotated[str | None, typer.Option("--id", help="Column of node ids; likewise.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column of class labels: to evaluate, and for supervised methods; never a feature.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Column of display names, for the report and search; features stay the same.")
+    ] = None,
+    time: Annotated[str | None, typer.Option("--time", help="Column of timestamps, left out of the features.")] = None,
+    directed: Annotated[bool, typer.Option("--directed", help="Treat edges as directed.")] = False,
+    method: Annotated[str, typer.Option(help="Method; list: clnr ls methods.")] = "CLNR",
     assign: Assign = None,
-    seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
-    hold_out: Annotated[float, typer.Option(help="Share of edges held out of training, to score by; 0 for none.")] = 0.05,
-    tune: Annotated[int, typer.Option("--tune", metavar="N", help="Try N recipes by validation first (Optuna).")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    hold_out: Annotated[float, typer.Option(help="Share of edges held out of training for the link score; 0 for none.")] = 0.05,
+    tune: Annotated[
+        int, typer.Option("--tune", metavar="N", help="Search N hyper-parameter settings first (Optuna, extra tune).")
+    ] = 0,
     checkpoint_every: Annotated[
-        int, typer.Option("--checkpoint-every", metavar="N", help="Save the state of training every N epochs.")
+        int, typer.Option("--checkpoint-every", metavar="N", help="Save the state of training every N epochs; 0 for never.")
     ] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint, if there is one.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a folder that clnr wrote.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr wrote it.")] = False,
     ignore_memory_check: Annotated[
-        bool, typer.Option("--ignore-memory-check", help="Train even if memory seems too small.")
+        bool, typer.Option("--ignore-memory-check", help="Train even if the estimate exceeds free memory.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show facts, choices, time and memory, and stop.")] = False,
     formats: Annotated[
-        list[str] | None, typer.Option("--format", help="Further formats beside Parquet: csv, npy, word2vec, pyg.")
+        list[str] | None, typer.Option("--format", help="Further output formats: csv, npy, word2vec, pyg.")
     ] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
-    memory: Annotated[str | None, typer.Option(help="Memory limit for reading tables, such as '4 GB'.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory limit of DuckDB while it reads tables, such as '4 GB'.")] = None,
     device: Device = "auto",
     precision: Precision = "auto",
     as_json: Json = False,
@@ -77,7 +87,7 @@ def embed(
     from clnr.training.checkpoint import checkpoint_path
 
     if not (edges or edges_query or (model and (nodes or nodes_query))):
-        raise ClnrError("name the table of edges: --edges FILE; see: clnr embed --help")
+        raise ClnrError("missing --edges FILE (or --edges-query); see: clnr embed --help")
     tables: dict[str, Any] = {
         "edges": edges,
         "nodes": nodes,
@@ -96,7 +106,7 @@ def embed(
     if model is not None and (assign or tune or checkpoint_every or resume or dry_run):
         raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --dry-run do not go with it")
     if folder is None and not dry_run:
-        raise ClnrError("name the folder to write: --out FOLDER; see: clnr embed --help")
+        raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     settings = pipeline.Settings(
         method=methods.find(method),
         engine=choose(device, precision),

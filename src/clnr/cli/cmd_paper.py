@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from clnr.cli.app import Device, Precision, Quiet, app, say, tell
-from clnr.cli.cmd_run import DataRoot, stoppable
+from clnr.cli.cmd_experiments import DataRoot, stoppable
 from clnr.errors import ClnrError, DataError, UnknownName
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ class TableInfo(NamedTuple):
     def check_labels(self, num_classes: int) -> None:
         """Labels that came from tables must all have a name; a graph from elsewhere may have any."""
         if self.feature_encoder is not None and num_classes > len(self.classes):
-            raise DataError(f"a node is of class {num_classes - 1}, and {TABLES} has {len(self.classes):,} classes")
+            raise DataError(f"a node has label {num_classes - 1}, but {TABLES} lists {len(self.classes):,} classes")
 
 
 def save_table_graph(table_graph: TableGraph, folder: Path) -> None:
@@ -138,7 +138,9 @@ def check_name_column(files: ArtifactFiles, column: str | None, schema: Any) -> 
     """The column of names, if there is one, must be in the node table once."""
     usable = [] if schema is None else [field.name for field in schema if can_name(field.type)]
     if column is not None and usable.count(column) != 1:
-        raise DataError(f"{files.folder / TABLES}: the column of names is '{column}', which {NODES} lacks")
+        raise DataError(
+            f"{files.folder / TABLES}: the column of names, '{column}', is not in {NODES}, is there twice, or has no texts"
+        )
 
 
 def load_arrays(path: Path, *names: str) -> dict[str, Array]:
@@ -153,7 +155,7 @@ def check_size(size: Array, ids: Array) -> tuple[int, int]:
     """The numbers of nodes and features that a graph file states, if there are as many nodes as ids."""
     nodes, width = (check_count(each) for each in size.tolist())
     if nodes != len(ids):
-        raise DataError(f"it has {nodes:,} nodes, and {VECTORS} has {len(ids):,}")
+        raise DataError(f"it has {nodes:,} nodes, but {VECTORS} has {len(ids):,}")
     return nodes, width
 
 
@@ -174,7 +176,7 @@ def _from_arrays(arrays: Mapping[str, Array], ids: Array) -> Graph:
     else:
         features = check_csr(arrays["x.values"], arrays["x.columns"], arrays["x.start"], (nodes, width))
     if features.shape != (nodes, width):
-        raise DataError("the features are not of the size that it states")
+        raise DataError("the features do not have the stated size")
     links = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
     target = np.repeat(np.arange(nodes), np.diff(links.indptr))
     weight, labels = arrays.get("edges.weight"), arrays.get("labels")

@@ -62,19 +62,19 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Args:
         method: A method, or its name; see ``clnr ls methods``.
-        dimension: Of the embedding; None for the recipe's.
-        epochs: Of training; None for the recipe's.
-        seed: Decides everything random.
+        dimension: Width of the embedding; None for the recipe's.
+        epochs: Number of training epochs; None for the recipe's.
+        seed: Of all randomness: held-out edges, initial weights, augmentations, samples.
         recipe: All hyper-parameters, or some by name. The others are those shipped for a data set that ``load`` returned, else
             chosen by the graph's size, density and features.
         hold_out: The share of edges that training does not see, to score by; 0 for none.
         device: ``auto``, ``cpu`` or ``cuda``.
-        precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
-        graph: If given, this is the graph, and ``fit`` and ``transform`` take ids of its nodes: so a pipeline can be
-            cross-validated over nodes.
+        precision: Training precision: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
+        graph: The graph. If given, ``fit`` and ``transform`` take ids of its nodes, so that a pipeline can be cross-validated
+            over nodes; every fold then sees all nodes and edges.
         tune: How many recipes to try by validation before training (Optuna); 0 for none. Hyper-parameters set by name, by
             ``dimension`` or by ``epochs`` are left alone.
-        checkpoint: A file that ``fit`` saves the state of training to; ``save`` removes it. None for none.
+        checkpoint: A file that ``fit`` saves the state of training to; ``save`` removes it. None: no checkpoint.
         checkpoint_every: Epochs between two saves.
         resume: Whether ``fit`` continues from the checkpoint, if there is one.
         evaluate: Whether ``fit`` evaluates the embedding by labels, if there are any: adds ``strict_accuracy`` and
@@ -88,7 +88,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         losses_: One per epoch.
         scores_: ``link_auc`` and ``link_average_precision`` of the held-out edges, ``effective_rank``, ``alignment`` and
             ``uniformity``, none of which needs labels; with ``evaluate``, accuracies of a linear probe.
-        warnings_: Odd things in the tables and in the training, and what was done about them, a line each.
+        warnings_: Warnings from reading the tables and from training, one string each.
         ingest_report_: Counts of what was found in the tables, if the graph was read from tables.
         n_features_in_: Features of a node.
     """

@@ -45,10 +45,12 @@ def _id_column(names: Array) -> pyarrow.Array:
     listed = names.tolist()
     for name in listed:
         if not has_lasting_text(name):
-            raise DataError(f"the id {name!r:.80} cannot be saved: its text is not the same in another process")
+            raise DataError(
+                f"the id {name!r:.80} cannot be saved: its text changes from process to process; use numbers or text as ids"
+            )
     texts = [text_of(name) for name in listed]
     if len(set(texts)) < len(texts):
-        raise DataError("ids of several types are saved as text, and two of them would become the same")
+        raise DataError("ids of mixed types are saved as text, and two of them have the same text; make them distinct")
     return pa.array(texts)
 
 
@@ -60,7 +62,7 @@ def read_vectors(path: Path) -> tuple[Array, Array]:
     table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
     vector = table["vector"].type
     if not pa.types.is_fixed_size_list(vector) or not pa.types.is_floating(vector.value_type):
-        raise DataError("its vectors are not lists of numbers of one length")
+        raise DataError("the column 'vector' must hold lists of numbers of one fixed length")
     parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in table["vector"].chunks]
     with np.errstate(over="ignore"):
         flat = np.concatenate([np.empty(0, np.float32), *parts], dtype=np.float32, casting="same_kind")
@@ -121,7 +123,7 @@ EXPORT_FORMATS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
 def check_formats(formats: Iterable[str], graph: Graph) -> None:
     """Fail before training if a format cannot hold a graph's ids."""
     if "word2vec" in formats and len({_word(name) for name in graph.node_ids.tolist()}) < graph.num_nodes:
-        raise DataError("the format word2vec has no blanks in ids, and with underscores instead two ids would be the same")
+        raise DataError("the format word2vec allows no blanks in ids, and with underscores instead two ids would be equal")
 
 
 def parse_formats(words: list[str]) -> list[str]:

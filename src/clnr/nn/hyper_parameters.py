@@ -117,7 +117,7 @@ def declared(parts: Iterable[type]) -> dict[str, HyperParameter]:
             if each is None:
                 continue
             if found.setdefault(field.name, each) != each:
-                names = f"{owner[field.name].__name__} and {part.__name__}"
+                names = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (owner[field.name], part))
                 raise MethodError(f"{names} declare {field.name} differently; share one declaration, or rename one of them")
             owner.setdefault(field.name, part)
             if each.second_view:

@@ -57,7 +57,7 @@ class ColumnEncoder:
             and (self.kind != "category" or len(self.values) == self.width)
         )
         if not right:
-            raise DataError(f"this is no feature encoder of a table: the numbers of column {self.column!r} are out of range")
+            raise DataError(f"not a valid saved feature encoder: the numbers of column {self.column!r} are out of range")
 
     @property
     def sparse(self) -> bool:

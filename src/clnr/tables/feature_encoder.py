@@ -48,9 +48,7 @@ class FeatureEncoder:
 
     def __post_init__(self) -> None:
         if self.column_encoders and self.structure is not None:
-            raise DataError(
-                "this is no feature encoder of a table: features come from columns or from structure, not from both"
-            )
+            raise DataError("not a valid feature encoder: features come from columns or from structure, not from both")
 
     @property
     def width(self) -> int:
@@ -113,16 +111,18 @@ class FeatureEncoder:
             given = json.loads(text)
             form = given["form"]
             if form not in (1, 2, FORMAT_VERSION):
-                raise DataError(f"a feature encoder of form {form!r} cannot be read; this clnr writes form {FORMAT_VERSION}")
+                raise DataError(
+                    f"a feature encoder of format {form!r} cannot be read; this clnr reads formats 1 to {FORMAT_VERSION}"
+                )
             columns = given["column_encoders"] if form == FORMAT_VERSION else map(_from_old, given["parts"])
             encoders = tuple(ColumnEncoder(**{**each, "values": tuple(each["values"])}) for each in columns)
             dropped = {str(column): str(reason) for column, reason in given["dropped"].items()}
             scaling = None if form == 1 else given["structure"]
             structure = None if scaling is None else StructuralFeatures(**{name: tuple(each) for name, each in scaling.items()})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(f"this is no feature encoder of a table: {error}") from None
+            raise DataError(f"not a valid saved feature encoder: {error}") from None
         if not encoders and structure is None:
-            raise DataError("this is no feature encoder of a table: it has no feature")
+            raise DataError("not a valid saved feature encoder: it has no features")
         return cls(encoders, dropped, structure)
 
 

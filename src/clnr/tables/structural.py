@@ -33,7 +33,7 @@ class StructuralFeatures:
         numbers = (*self.centre, *self.scale)
         right = len(self.centre) == len(self.scale) == DEGREES and all(isinstance(each, int | float) for each in numbers)
         if not (right and np.isfinite(numbers).all() and 0 not in self.scale):
-            raise DataError("this is no feature encoder of a table: the numbers of its structure are out of range")
+            raise DataError("not a valid saved feature encoder: the numbers of its structure are out of range")
 
     @property
     def width(self) -> int:

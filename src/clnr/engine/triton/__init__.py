@@ -12,8 +12,8 @@ from clnr.engine.triton.column_stats import (
 )
 from clnr.engine.triton.counter_rng import Dropped
 from clnr.engine.triton.csr_layout import Structure, prepare
-from clnr.engine.triton.elementwise import masked_weight, unit_rows
 from clnr.engine.triton.fused_ntxent import nt_xent
+from clnr.engine.triton.normalize_and_mask import masked_weight, unit_rows
 from clnr.engine.triton.spmm import drop_entries, multiply
 
 __all__ = [

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _STOPPED = "stopped; finished runs are in the run cache, and the same command without --rerun resumes"
 
 Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
-DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data, searched first.")]
-Rerun = Annotated[bool, typer.Option("--rerun", help="Run again what is in the run cache.")]
+DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data files, searched before the download cache.")]
+Rerun = Annotated[bool, typer.Option("--rerun", help="Ignore the run cache and run again.")]
 
 
 @app.command(name="run")
@@ -40,9 +40,9 @@ def run_command(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train METHOD on DATASET and evaluate it; by default CLNR on the built-in graph toy.
+    """Train METHOD on DATASET and evaluate it; by default CLNR on the built-in toy graph.
 
-    Without METHOD, raw features and the untrained encoder are evaluated beside CLNR.
+    Without METHOD, two baselines are evaluated as well, except with --json: raw features and an untrained encoder.
     """
     from clnr import methods
     from clnr.cli import console_tables
@@ -68,7 +68,7 @@ def run_command(
 def compare(
     dataset: DatasetName = None,
     names: Annotated[
-        str, typer.Option("--methods", help="Two or more, separated by commas; the first is compared with each other.")
+        str, typer.Option("--methods", help="Two or more, separated by commas; the first is tested against each of the others.")
     ] = "CLNR,GRACE,CCA-SSG",
     seeds: Seeds = 5,
     device: Device = "auto",
@@ -79,13 +79,13 @@ def compare(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare methods on DATASET with the same seeds and splits, by a paired test of the first against each other."""
+    """Compare methods on DATASET with the same seeds and splits, with a paired test of the first against each of the others."""
     from clnr import datasets, methods
     from clnr.cli import console_tables
     from clnr.methods.recipe import parse
 
     if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
-        raise ClnrError(f"'{dataset}' is a method; those go after --methods, the data set before it")
+        raise ClnrError(f"'{dataset}' is a method, not a data set; as in: clnr compare DATASET --methods A,B")
     name = datasets.find("toy" if dataset is None else dataset).name
     chosen = [methods.find(each) for each in names.replace(",", " ").split()]
     if len(chosen) < 2 or len({each.name for each in chosen}) < len(chosen):
@@ -94,7 +94,7 @@ def compare(
     for key in changes:
         without = [each.name for each in chosen if key not in each.keys]
         if len(without) == len(chosen):
-            raise RecipeError(f"none of {', '.join(without)} has a use for {key}")
+            raise RecipeError(f"{key} is not a hyper-parameter of {', '.join(without)}")
         if without and not quiet:
             say(f"{key} does not apply to {', '.join(without)}")
     lineup = []
@@ -124,7 +124,9 @@ def search(
     dataset: DatasetName = None,
     values: Annotated[
         list[str] | None,
-        typer.Option("--grid", metavar="KEY=A,B,C", help="Values to try; repeat it for all combinations."),
+        typer.Option(
+            "--grid", metavar="KEY=A,B,C", help="Values of one hyper-parameter; repeat it to search all combinations."
+        ),
     ] = None,
     seeds: Seeds = 3,
     device: Device = "auto",
@@ -155,7 +157,9 @@ def search(
     check_used(chosen, trials[0].changes)
     for key in trials[0].changes:
         if key in chosen.measuring:
-            raise RecipeError(f"training {chosen.name} has no use for {key}, which only measures the geometry")
+            raise RecipeError(
+                f"{key} cannot be searched for {chosen.name}: it affects only alignment and uniformity, not the training"
+            )
     engine = choose(device, precision)
     _positive(seeds)
     found: list[Trial] = []
