@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -113,7 +114,7 @@ class Method:
         views = (part for view in self.views for part in view)
         return (self.encoder, *views, *self.postprocess, *(() if self.objective is None else (self.objective,)))
 
-    @property
+    @functools.cached_property
     def keys(self) -> tuple[str, ...]:
         """The keys of a recipe that matter to this method, in a recipe's order."""
         found = self._training_keys | ({} if self.symmetric_views else declared(UNIFORM))
@@ -124,7 +125,7 @@ class Method:
             found |= declared([Probe])
         return tuple(in_order(found))
 
-    @property
+    @functools.cached_property
     def measuring(self) -> tuple[str, ...]:
         """Those of its keys that training does not read: they draw the views on which its geometry is measured."""
         measured = {} if self.symmetric_views else declared(UNIFORM)
