@@ -107,8 +107,8 @@ def _columns(result: EmbeddingResult, shown: Array) -> list[Column]:
     if graph.labels is not None:
         columns.append(_classes(graph.labels[shown], result.table_graph.classes))
     if table is not None:
-        temporary_name = [name for name in table.column_names if name != result.table_graph.ingest_report.names]
-        found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in temporary_name)
+        others = [name for name in table.column_names if name != result.table_graph.ingest_report.names]
+        found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in others)
         taken = {each.name for each in columns}
         more = [column for column in found if column is not None and column.name not in taken]
         columns += sorted(more, key=_rank)

@@ -81,8 +81,8 @@ class RunIndex:
         """Read the run cache again: another process may have added runs."""
         self._runs.clear()
         self._dates.clear()
-        plural = [(made, run) for made, run in self._run_cache.runs(*self._only) if self._run_filter.matches(run)]
-        for made, run in sorted(plural, key=lambda pair: _current(pair[1])):
+        matching = [(made, run) for made, run in self._run_cache.runs(*self._only) if self._run_filter.matches(run)]
+        for made, run in sorted(matching, key=lambda pair: _current(pair[1])):
             kind = _kind(run)
             if kind is not None:
                 self._runs[kind].append(run)
