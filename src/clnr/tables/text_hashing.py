@@ -1,6 +1,6 @@
-"""CRC-32 of many texts at once, and of the words in them.
+"""The words of many texts at once, and CRC-32 of texts and words.
 
-scikit-learn's ``HashingVectorizer`` is not used: it has another hash, so saved encoders would give other features, and it is
+scikit-learn's vectorizers are not used: they have another hash, so saved encoders would give other features, and they are
 several times slower on Arrow arrays.
 """
 
@@ -41,10 +41,20 @@ def text_buckets(texts: Any, width: int) -> Array:
 
 
 def word_buckets(texts: Any, width: int) -> tuple[Array, Array]:
-    """The index of the text and the bucket of each word, in the order of texts; for an Arrow array without nulls.
+    """The index of the text and the bucket of each word, in the order of texts; for an Arrow array without nulls."""
+    text, word, words = split_words(texts)
+    return text, text_buckets(words, width)[word]
 
-    Words are matches of Python's ``\\w+`` in the lower-cased text. ASCII words are found and hashed all at once; pieces with
-    other letters are left to Python, each distinct piece once.
+
+def split_words(texts: Any) -> tuple[Array, Array, Any]:
+    """The words of an Arrow array of texts without nulls.
+
+    Words are matches of Python's ``\\w+`` in the lower-cased text. ASCII words are found all at once; pieces with other letters
+    are left to Python, each distinct piece once.
+
+    Returns:
+        For each word, in the order of texts, the index of its text and its index in the last array; all distinct words, as an
+        Arrow array.
     """
     data, start = _bytes(texts)
     plain, rest = _ASCII_WORD[data], None
@@ -55,29 +65,44 @@ def word_buckets(texts: Any, width: int) -> tuple[Array, Array]:
         rest = first[other > 0], length[other > 0]
         plain[_spans(*rest)] = False
     first, length = _runs(plain, start)
-    found = _crc32(_LOWER[data], first, length) % width
+    found = _strings(_LOWER[data[plain]], length).dictionary_encode()
+    word, words = found.indices.to_numpy(), found.dictionary
     if rest is not None:
-        places, buckets = _by_python(data, *rest, width)
-        first, found = np.concatenate([first, places]), np.concatenate([found, buckets])
-        order = np.argsort(first, kind="stable")
-        first, found = first[order], found[order]
+        first, word, words = _with_pieces(first, word, words, *_by_python(data, *rest))
     counts = np.diff(np.searchsorted(first, start))
-    return np.repeat(np.arange(len(counts)), counts), found
+    return np.repeat(np.arange(len(counts)), counts), word, words
 
 
-def _by_python(data: Array, first: Array, length: Array, width: int) -> tuple[Array, Array]:
+def _with_pieces(first: Array, word: Array, words: Any, places: Array, more: Array, others: Any) -> tuple[Array, Array, Any]:
+    """The words of both, by where they start."""
     import pyarrow as pa
 
-    ends = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-    pieces = pa.Array.from_buffers(
-        pa.large_binary(), len(first), [None, pa.py_buffer(ends), pa.py_buffer(data[_spans(first, length)])]
-    ).dictionary_encode()
-    words = [_WORD.findall(piece.decode().lower()) for piece in pieces.dictionary.to_pylist()]
-    flat = np.array([zlib.crc32(word.encode()) % width for piece in words for word in piece], np.int64)
+    both = pa.concat_arrays([words, others]).dictionary_encode()
+    word = both.indices.to_numpy()[np.concatenate([word, len(words) + more])]
+    first = np.concatenate([first, places])
+    order = np.argsort(first, kind="stable")
+    return first[order], word[order], both.dictionary
+
+
+def _by_python(data: Array, first: Array, length: Array) -> tuple[Array, Array, Any]:
+    """Where the piece of each word starts, the index of the word in the last array, and the words."""
+    import pyarrow as pa
+
+    pieces = _strings(data[_spans(first, length)], length).dictionary_encode()
+    words = [_WORD.findall(piece.lower()) for piece in pieces.dictionary.to_pylist()]
     counts = np.array([len(piece) for piece in words], np.int64)
     starts = np.cumsum(counts) - counts
     which = pieces.indices.to_numpy()
-    return np.repeat(first, counts[which]), flat[_spans(starts[which], counts[which])]
+    flat = pa.array([word for piece in words for word in piece], pa.large_string())
+    return np.repeat(first, counts[which]), _spans(starts[which], counts[which]), flat
+
+
+def _strings(data: Array, length: Array) -> Any:
+    """An Arrow array of texts of some lengths, whose bytes stand one after the other."""
+    import pyarrow as pa
+
+    ends = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+    return pa.Array.from_buffers(pa.large_string(), len(length), [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def _bytes(texts: Any) -> tuple[Array, Array]:
