@@ -43,6 +43,23 @@ def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
         assert part in said
 
 
+def test_each_text_column_says_which_words_have_features(tmp_path, monkeypatch):
+    monkeypatch.setattr("clnr.tables.infer._WORDS", 3)
+    (tmp_path / "e.csv").write_text("source,target\n0,1\n")
+    rows = [f"{i},{i % 2},about word{i} and more,the {'ab'[i % 2]}{' b' * i},c{i}" for i in range(60)]
+    (tmp_path / "n.csv").write_text("\n".join(["id,odd,abstract,title,code", *rows]))
+    table_graph = read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
+    recipe, chosen = default_recipe(CLNR, table_graph.graph)
+    preflight = Preflight.of(table_graph, CLNR, recipe, chosen, cpu())
+    assert preflight.columns == (
+        "column 'abstract': 3 most frequent of 63 words, weighted by rarity, the others hashed into 1,024 features",
+        "column 'title': 3 words, weighted by rarity",
+        "column 'code': 60 values hashed into 256 features",
+    )
+    assert preflight.to_dict()["columns"] == list(preflight.columns)
+    assert all(f"- {line}" in preflight.lines for line in preflight.columns)
+
+
 def test_choices_that_a_user_has_changed_are_not_explained():
     table_graph = as_table_graph(tiny())
     recipe, chosen = default_recipe(CLNR, table_graph.graph)

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from clnr.tables import FeatureEncoder, StructuralFeatures
 from clnr.tables.column_encoders import ColumnEncoder
 from clnr.tables.source import describe, store
 from clnr.tables.sql import connect
+
+OLD = Path(__file__).parent / "old"
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -95,23 +98,47 @@ def test_few_categories_have_a_feature_each_and_an_unseen_one_none(db):
     assert dense(feature_encoder.transform(db, other)).tolist() == [[0, 0, 0], [1, 0, 0]]
 
 
-def test_many_categories_are_hashed(db):
+def test_many_categories_that_occur_once_are_hashed(db):
     feature_encoder, x = learned(db, values(*(f"code{i}" for i in range(200))))
-    assert (feature_encoder.column_encoders[0].kind, feature_encoder.width) == ("hashed", 256)
+    (encoder,) = feature_encoder.column_encoders
+    assert (encoder.kind, encoder.values, encoder.buckets, feature_encoder.width) == ("category", (), 256, 256)
+    assert encoder.summary == "200 values hashed into 256 features"
     assert (x.sum(1) == 1).all()
     assert 60 < (x.sum(0) > 0).sum() < 200
 
 
-def test_words_are_hashed_without_case_and_long_texts_weigh_as_short_ones(db):
+def test_many_categories_that_occur_twice_have_a_feature_each(db):
+    codes = [f"code{i:03}" for i in range(100)]
+    feature_encoder, x = learned(db, values(*codes, *codes[::-1]))
+    (encoder,) = feature_encoder.column_encoders
+    assert (encoder.values, encoder.buckets, encoder.summary) == (tuple(codes), 0, None)
+    assert np.array_equal(x, np.concatenate([np.eye(100), np.eye(100)[::-1]]))
+
+
+def test_only_the_most_frequent_of_very_many_categories_have_a_feature_each(db, monkeypatch):
+    monkeypatch.setattr("clnr.tables.infer._VALUES", 3)
+    monkeypatch.setattr("clnr.tables.infer._VALUE_BUCKETS", 7)
+    others = [f"x{i}" for i in range(60)]
+    feature_encoder, x = learned(db, values(*others, "é", "é", "b", "b", "c", "c", "a", "a", "a", "é", None))
+    (encoder,) = feature_encoder.column_encoders
+    assert encoder.values == ("a", "b", "é")
+    assert encoder.summary == "3 most frequent of 64 values, the others hashed into 7 features"
+    expected = np.array([slow(encoder, value) for value in (*others, "é", "b", "c", "a", None)])
+    assert np.array_equal(x[[*range(61), 62, 64, 66, 70]], expected)
+
+
+def test_words_have_no_case_and_long_texts_weigh_as_short_ones(db):
     texts = [f"graph number {i} of many more" for i in range(60)]
     feature_encoder, x = learned(db, values(*texts, "Graph, GRAPH!", None))
-    assert feature_encoder.column_encoders[0].kind == "text"
+    (encoder,) = feature_encoder.column_encoders
+    assert (encoder.kind, encoder.width, encoder.summary) == ("text", 65, "65 words, weighted by rarity")
     norms = np.linalg.norm(x[:, :-1], axis=1)
     assert np.allclose(norms[:-1], 1, atol=1e-6)
     # One word, whatever its case: it is among those of each text.
     (column,) = np.flatnonzero(x[60, :-1])
+    assert encoder.values[column] == "graph"
     assert (x[:60, column] > 0).all()
-    assert x[61].tolist() == [0] * 1024 + [1]
+    assert x[61].tolist() == [0] * 65 + [1]
 
 
 def test_vectors_are_scaled_by_one_number(db):
@@ -165,7 +192,7 @@ def test_an_encoding_is_the_same_after_a_file(db):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda given: given | {"form": 4},
+        lambda given: given | {"form": 5},
         lambda given: {"column_encoders": given["column_encoders"]},
         lambda given: given | {"column_encoders": [{"column": "x"}]},
         lambda given: given | {"column_encoders": [given["column_encoders"][0] | {"kind": "__import__"}]},
@@ -194,6 +221,42 @@ def test_what_is_no_encoding_is_refused(db, change):
         FeatureEncoder.from_json("{")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": ["a", "a"]},
+        {"values": ["a"]},
+        {"values": ["a", 7]},
+        {"values": ["a", "\ud800"]},
+        {"values": "ab"},
+        {"values": {"a": 1, "b": 2}},
+        {"values": None},
+        {"weights": [1.5] * 4},
+        {"weights": [1.5, 1.5, 1.5, 1.5, math.nan]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, math.inf]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, 10**400]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, 0]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, -1]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, "1"]},
+        {"weights": 7},
+        {"buckets": 2},
+        {"buckets": -3},
+        {"buckets": 3.0},
+        {"buckets": True},
+        {"distinct": -1},
+        {"distinct": "9"},
+        {"width": 6},
+    ],
+)
+def test_damaged_words_are_refused(change):
+    text = ColumnEncoder("x", "text", 5, values=("a", "b"), weights=(1.5,) * 5, buckets=3, distinct=9)
+    given = json.loads(FeatureEncoder((text,)).to_json())
+    assert FeatureEncoder.from_json(json.dumps(given)).column_encoders == (text,)
+    given["column_encoders"][0] |= change
+    with pytest.raises(DataError, match="not a valid saved feature encoder"):
+        FeatureEncoder.from_json(json.dumps(given))
+
+
 def test_encoders_of_a_damaged_old_form_are_refused(db):
     feature_encoder, _ = learned(db, values("1", "2"))
     columns = json.loads(feature_encoder.to_json())["column_encoders"]
@@ -202,19 +265,17 @@ def test_encoders_of_a_damaged_old_form_are_refused(db):
             FeatureEncoder.from_json(json.dumps({"form": 2, "parts": parts, "dropped": {}, "structure": None}))
 
 
-@pytest.mark.parametrize("form", [1, 2])
-def test_encoders_of_earlier_forms_still_load(db, form):
-    """Forms 1 and 2 have other names for some kinds; form 1 has no structure."""
-    sql = "SELECT i AS n, i % 2 = 0 AS b, DATE '2020-01-01' + i::INTEGER AS d, 'word other ' || i AS t FROM range(60) r(i)"
-    feature_encoder, x = learned(db, sql, "nbdt")
-    assert [encoder.kind for encoder in feature_encoder.column_encoders] == ["number", "bool", "datetime", "text"]
-    given = json.loads(feature_encoder.to_json())
-    old = {"bool": "flag", "datetime": "moment", "text": "words"}
-    parts = [each | {"kind": old.get(each["kind"], each["kind"])} for each in given["column_encoders"]]
-    written = {"form": form, "parts": parts, "dropped": {}} | ({} if form == 1 else {"structure": None})
-    read = FeatureEncoder.from_json(json.dumps(written))
-    assert read == feature_encoder
-    assert np.array_equal(dense(read.transform(db, kept(db, f"({sql})"))), x)
+@pytest.mark.parametrize("form", [1, 2, 3])
+def test_encoders_of_earlier_forms_encode_as_before(db, form):
+    """Each was written by a version of its time; the features are those of the last version that wrote form 3."""
+    feature_encoder = FeatureEncoder.from_json((OLD / f"encoder-{form}.json").read_text())
+    people = kept(db, f"read_parquet('{OLD / 'nodes.parquet'}')")
+    x = feature_encoder.transform(db, people)
+    assert np.array_equal(x.toarray(), sp.load_npz(OLD / f"features-{form}.npz").toarray())
+    said = [encoder.summary for encoder in feature_encoder.column_encoders if encoder.summary]
+    assert said == ["values hashed into 256 features", "words hashed into 1,024 features"]
+    again = FeatureEncoder.from_json(feature_encoder.to_json())
+    assert again == feature_encoder
 
 
 def test_an_encoding_of_structure_is_the_same_after_a_file():
@@ -251,7 +312,7 @@ def test_vectors_with_numbers_that_are_none(db):
     assert dropped.dropped == {"x": "a list of lists is no feature"}
 
 
-@pytest.mark.parametrize("kind", ["number", "datetime", "bool", "category", "hashed", "text", "vector"])
+@pytest.mark.parametrize("kind", ["number", "datetime", "bool", "category", "text", "vector"])
 @pytest.mark.parametrize(
     "sql",
     [
@@ -270,15 +331,19 @@ def test_vectors_with_numbers_that_are_none(db):
 )
 def test_tomorrow_a_column_may_be_of_any_type(db, kind, sql):
     people = kept(db, f"({sql})")
-    feature_encoder = FeatureEncoder(
-        (ColumnEncoder("x", kind, 2 if kind in ("vector", "category") else 1, True, values=("a", "b")),)
-    )
+    words = {"values": ("a", "b"), "buckets": 3} if kind in ("category", "text") else {}
+    width = 5 if words else 2 if kind == "vector" else 1
+    feature_encoder = FeatureEncoder((ColumnEncoder("x", kind, width, True, **words),))
     x = dense(feature_encoder.transform(db, people))
     assert x.shape == (0 if "false" in sql else 1, feature_encoder.width)
     assert np.isfinite(x).all()
 
 
 # -- against one row at a time ----------------------------------------------------------------------------------------------
+
+
+def feature_of(part, value):
+    return part.values.index(value) if value in part.values else len(part.values) + zlib.crc32(value.encode()) % part.buckets
 
 
 def slow(part, value):
@@ -293,19 +358,17 @@ def slow(part, value):
     elif part.kind == "vector":
         row = [x / part.scale if x is not None and math.isfinite(x) else 0.0 for x in value] if known else row
     elif known and part.kind == "category":
-        row = [float(each == value.strip()) for each in part.values]
-    elif known and part.kind == "hashed":
-        row[zlib.crc32(value.strip().encode()) % part.width] = 1.0
+        row[feature_of(part, value.strip())] = 1.0
     elif known:
-        found = {zlib.crc32(word.encode()) % part.width for word in re.findall(r"\w+", value.lower())}
-        for bucket in found:
-            row[bucket] = 1 / math.sqrt(len(found))
+        found = {feature_of(part, word) for word in re.findall(r"\w+", value.lower())}
+        for feature in found:
+            row[feature] = part.weights[feature] / math.sqrt(sum(part.weights[each] ** 2 for each in found))
     return row + [float(not known)] * part.missing
 
 
 @pytest.mark.parametrize("rows", [9, 64, 1 << 18])
 def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together(db, monkeypatch, rows):
-    monkeypatch.setattr("clnr.tables.feature_encoder._ROWS", rows)
+    monkeypatch.setattr("clnr.tables.chunks._ROWS", rows)
     rng = np.random.default_rng(0)
     words = ["Graph", "naïve", "ΟΔΟΣ", "of", "İ", "漢字", "x_1", "it's", "3.5", "A-B"]
 
@@ -316,14 +379,14 @@ def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together
         "number": some(lambda i: float(rng.choice([rng.normal(), math.inf, math.nan, 1e30]))),
         "bool": some(lambda i: str(rng.choice(["yes", "No", "T"]))),
         "category": some(lambda i: str(rng.choice(["red", " red ", "blü"]))),
-        "hashed": some(lambda i: f"kode{i}é" * (1 + i % 9)),
+        "code": some(lambda i: f"kode{i % 130}é" * (1 + i % 9)),
         "text": some(lambda i: " ".join(map(str, rng.choice(words, 1 + i % 9))) + f" {i}"),
         "vector": some(lambda i: [float(i), None if i % 3 else math.nan, 1.0]),
     }
     db.register("given", pa.table(given))
     people = kept(db, "given")
     feature_encoder = FeatureEncoder.fit(db, people, list(given))
-    assert [part.kind for part in feature_encoder.column_encoders] == list(given)
+    assert [part.kind for part in feature_encoder.column_encoders] == [name.replace("code", "category") for name in given]
     expected = [[x for part in feature_encoder.column_encoders for x in slow(part, given[part.column][i])] for i in range(200)]
     assert np.allclose(dense(feature_encoder.transform(db, people)), expected, atol=1e-6)
     numbers = FeatureEncoder(feature_encoder.column_encoders[:2])

@@ -37,6 +37,7 @@ class Preflight:
         cost: Estimated seconds and bytes of training.
         other_seconds: Estimated seconds of everything after training: evaluation by labels, neighbours and the map.
         free_memory: Free bytes on the device; None if that is not known.
+        columns: Which words of a text column, or of many categories, have features, a line for each such column.
     """
 
     facts: dict[str, str]
@@ -45,6 +46,7 @@ class Preflight:
     cost: Cost
     other_seconds: float
     free_memory: int | None
+    columns: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table_graph: TableGraph, method: Method, recipe: Recipe, chosen: list[Choice], engine: Engine) -> Preflight:
@@ -66,7 +68,8 @@ class Preflight:
             labelled = int((graph.labels >= 0).sum())
             after += evaluating(labelled, graph.num_classes, recipe.dimension, recipe.probe_steps, engine)
         free = memory.free_memory(engine.device)
-        return cls(graph_facts(graph), tuple(table_warnings(table_graph)), kept, cost, after, free)
+        columns = tuple(column_lines(table_graph))
+        return cls(graph_facts(graph), tuple(table_warnings(table_graph)), kept, cost, after, free, columns)
 
     @property
     def lines(self) -> list[str]:
@@ -74,7 +77,7 @@ class Preflight:
         seconds, memory = self.cost
         return [
             facts_line(self.facts),
-            *(f"- {line}" for line in self.warnings),
+            *(f"- {line}" for line in (*self.columns, *self.warnings)),
             *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
             f"rough estimate: {duration(seconds)} to train, {duration(self.other_seconds)} to evaluate and draw, "
             f"{memory / 2**30:.1f} GiB of memory",
@@ -87,6 +90,7 @@ class Preflight:
         """Plain values, as ``clnr embed --dry-run --json`` prints them."""
         return {
             "graph": self.facts,
+            "columns": list(self.columns),
             "warnings": list(self.warnings),
             "choices": [choice._asdict() for choice in self.choices],
             "train_seconds": self.cost.seconds,
@@ -157,6 +161,12 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if encoder is not None:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
     return [one_line(line) for line in (*lines, *report.remarks)]
+
+
+def column_lines(table_graph: TableGraph) -> list[str]:
+    """Which words of each text column have features, and likewise of columns with many categories."""
+    encoders = () if table_graph.feature_encoder is None else table_graph.feature_encoder.column_encoders
+    return [one_line(f"column '{encoder.column}': {encoder.summary}") for encoder in encoders if encoder.summary]
 
 
 def dangling_warning(report: IngestReport) -> str | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError, UnknownName
 from clnr.graph.csr import Array
+from clnr.support.humanize import plural
 from clnr.tables.source import Column
 from clnr.tables.sql import DATETIMES, NUMBERS, quoted, trimmed
-from clnr.tables.text_hashing import text_buckets, word_buckets
+from clnr.tables.text_hashing import split_words, text_buckets
 
 TRUE = ("true", "yes", "t", "y")
 FALSE = ("false", "no", "f", "n")
@@ -26,13 +27,15 @@ class ColumnEncoder:
 
     Attributes:
         column: Its name.
-        kind: ``number``, ``datetime``, ``bool``, ``category`` (one-hot), ``hashed`` (one-hot of a hash), ``text``
-            (hashed bag of words) or ``vector``.
+        kind: ``number``, ``datetime``, ``bool``, ``category`` (one-hot), ``text`` (bag of words) or ``vector``.
         width: Number of features.
         missing: Whether one more feature marks missing values; only if some were missing when it was inferred.
         centre: Subtracted from a number.
         scale: A number is then divided by it.
-        values: The values of a category, in the order of their features.
+        values: The values of a category or the words of a text that have a feature each, in the order of their features.
+        weights: Of each feature of a text; empty if all are alike.
+        buckets: Number of features, after these, into which other values or words are hashed; if 0, they have no feature.
+        distinct: Number of distinct values or words when it was inferred; 0 if that is not known.
     """
 
     column: str
@@ -41,7 +44,10 @@ class ColumnEncoder:
     missing: bool = False
     centre: float = 0.0
     scale: float = 1.0
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] = field(default=(), repr=False)
+    weights: tuple[float, ...] = field(default=(), repr=False)
+    buckets: int = 0
+    distinct: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in _ENCODE:
@@ -53,15 +59,42 @@ class ColumnEncoder:
             and isinstance(self.missing, bool)
             and finite(self.centre, self.scale)
             and self.scale != 0
+            and isinstance(self.values, tuple)
             and all(isinstance(value, str) for value in self.values)
-            and (self.kind != "category" or len(self.values) == self.width)
+            and type(self.buckets) is int
+            and self.buckets >= 0
+            and type(self.distinct) is int
+            and self.distinct >= 0
+            and (not self.sparse or len(self.values) + self.buckets == self.width)
+            and isinstance(self.weights, tuple)
+            and len(self.weights) in (0, self.width)
+            and finite(*self.weights)
+            and all(1 <= weight <= 100 for weight in self.weights)
         )
         if not right:
             raise DataError(f"not a valid saved feature encoder: the numbers of column {self.column!r} are out of range")
+        if len(set(self.values)) < len(self.values) or not _is_unicode(self.values):
+            raise DataError(
+                f"not a valid saved feature encoder: column {self.column!r} has a value twice, or one that is no text"
+            )
 
     @property
     def sparse(self) -> bool:
-        return self.kind in ("category", "hashed", "text")
+        return self.kind in ("category", "text")
+
+    @property
+    def summary(self) -> str | None:
+        """Which words or values have features; None if that needs no words: numbers, and categories with a feature each."""
+        if not self.sparse or (self.kind == "category" and not self.buckets):
+            return None
+        what = "word" if self.kind == "text" else "value"
+        weighted = ", weighted by rarity" if self.weights else ""
+        hashed = f"hashed into {plural(self.buckets, 'feature')}"
+        if not self.values:
+            return f"{plural(self.distinct, what) if self.distinct else what + 's'} {hashed}{weighted}"
+        if not self.buckets:
+            return f"{plural(len(self.values), what)}{weighted}"
+        return f"{len(self.values):,} most frequent of {plural(self.distinct, what)}{weighted}, the others {hashed}"
 
     def sql(self, column: Column | None) -> str:
         """What to select of a column; None is one that the table lacks."""
@@ -87,7 +120,15 @@ class ColumnEncoder:
 
 
 def finite(*numbers: Any) -> bool:
-    return all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+    return all(isinstance(number, int | float) and abs(number) <= sys.float_info.max for number in numbers)
+
+
+def _is_unicode(texts: tuple[str, ...]) -> bool:
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _SQL_TYPES = {"number": "DOUBLE", "datetime": "DOUBLE", "bool": "DOUBLE", "vector": "DOUBLE[]"}
@@ -112,27 +153,35 @@ def _bool(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
 
 
 def _category(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    index = pc.index_in(values, value_set=pa.array(encoder.values, values.type)).fill_null(-1).to_numpy(zero_copy_only=False)
-    return _one_hot(np.flatnonzero(index >= 0), index[index >= 0], len(values), encoder.width), _known(values)
-
-
-def _hashed(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
     known = _known(values)
-    return _one_hot(np.flatnonzero(known), text_buckets(values.drop_null(), encoder.width), len(values), encoder.width), known
+    feature = _feature_of(encoder, values.drop_null())
+    return _one_hot(np.flatnonzero(known)[feature >= 0], feature[feature >= 0], len(values), encoder.width), known
 
 
 def _text(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
     """A bag of words, each row of length 1, so that long text weighs as much as short."""
     known = _known(values)
-    text, bucket = word_buckets(values.drop_null(), encoder.width)
-    rows = _one_hot(np.flatnonzero(known)[text], bucket, len(values), encoder.width)
+    text, word, words = split_words(values.drop_null())
+    feature = _feature_of(encoder, words)[word]
+    some = feature >= 0
+    rows = _one_hot(np.flatnonzero(known)[text[some]], feature[some], len(values), encoder.width)
     rows.sum_duplicates()
-    counts = np.diff(rows.indptr)
-    rows.data = np.repeat(1 / np.sqrt(np.maximum(1, counts)), counts).astype(np.float32)
+    weights = np.array(encoder.weights or np.ones(encoder.width))[rows.indices]
+    row = np.repeat(np.arange(len(values)), np.diff(rows.indptr))
+    rows.data = (weights / np.sqrt(np.bincount(row, weights**2, len(values)))[row]).astype(np.float32)
     return rows, known
+
+
+def _feature_of(encoder: ColumnEncoder, texts: Any) -> Array:
+    """The index of the feature of each text of an Arrow array without nulls; -1 if it has none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    index = pc.index_in(texts, value_set=pa.array(encoder.values, texts.type)).fill_null(-1).to_numpy(zero_copy_only=False)
+    if encoder.buckets:
+        hashed = len(encoder.values) + text_buckets(texts, encoder.buckets)
+        return np.where(index < 0, hashed, index)
+    return index
 
 
 def _vector(encoder: ColumnEncoder, values: Any) -> tuple[Array, Array]:
@@ -168,7 +217,6 @@ _ENCODE: dict[str, Callable[[ColumnEncoder, Any], tuple[Any, Array]]] = {
     "datetime": _number,
     "bool": _bool,
     "category": _category,
-    "hashed": _hashed,
     "text": _text,
     "vector": _vector,
 }

@@ -12,22 +12,20 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
+from clnr.tables.chunks import fetch_chunks
 from clnr.tables.column_encoders import ColumnEncoder
 from clnr.tables.infer import infer_encoder
 from clnr.tables.source import Table
-from clnr.tables.sql import fetch_arrow, run
+from clnr.tables.sql import run
 from clnr.tables.structural import StructuralFeatures
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-FORMAT_VERSION = 3
-# Kinds of columns as formats 1 and 2 have them.
-_OLD_KINDS = {"moment": "datetime", "flag": "bool", "words": "text"}
-# At most so many rows, dense features and characters are encoded at once.
-_ROWS = 1 << 18
-_NUMBERS = 1 << 23
-_CHARACTERS = 1 << 25
+FORMAT_VERSION = 4
+# Kinds of columns as formats 1 to 3 have them, and those whose values are all hashed there.
+_OLD_KINDS = {"moment": "datetime", "flag": "bool", "words": "text", "hashed": "category"}
+_OLD_HASHED = ("hashed", "words", "text")
 
 
 @dataclass(frozen=True)
@@ -74,21 +72,19 @@ class FeatureEncoder:
         """
         selected = ", ".join(encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)
         texts = {encoder.column for encoder in self.column_encoders if encoder.sparse} & table.columns.keys()
-        lengths = (f"coalesce(sum(strlen(CAST({table.columns[name].sql} AS VARCHAR))), 0)" for name in texts)
-        characters = " + ".join(["0", *lengths])
-        ((count, size),) = run(db, f"SELECT count(*), {characters} FROM {table.sql}", table.name)
+        width = sum(encoder.width for encoder in self.column_encoders if not encoder.sparse)
+        ((count,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
         out: Any = [] if self.sparse else np.empty((count, self.width), np.float32)
-        wide = sum(encoder.width for encoder in self.column_encoders if not encoder.sparse)
-        step = max(1, min(_ROWS, _NUMBERS // max(1, wide), count * _CHARACTERS // max(1, int(size))))
-        for start in range(0, max(1, count), step):
-            rows = f"{table.sql} WHERE i >= {start} AND i < {start + step} ORDER BY i"
-            values = fetch_arrow(db, f"SELECT {selected} FROM {rows}", table.name)
+        start = 0
+        for values in fetch_chunks(db, table, selected, texts, width):
             pairs = zip(self.column_encoders, values, strict=True)
             blocks = [block for encoder, column in pairs for block in encoder.encode(column)]
             if self.sparse:
                 out.append(sp.hstack([sp.csr_array(block) for block in blocks], format="csr", dtype=np.float32))
             else:
-                np.concatenate(blocks, axis=1, out=out[start : start + step])
+                end = start + len(blocks[0])
+                np.concatenate(blocks, axis=1, out=out[start:end])
+                start = end
         return sp.vstack(out, format="csr", dtype=np.float32) if self.sparse else out
 
     def unknown(self, count: int) -> Array | sp.csr_array:
@@ -110,12 +106,12 @@ class FeatureEncoder:
         try:
             given = json.loads(text)
             form = given["form"]
-            if form not in (1, 2, FORMAT_VERSION):
+            if form not in range(1, FORMAT_VERSION + 1):
                 raise DataError(
                     f"a feature encoder of format {form!r} cannot be read; this clnr reads formats 1 to {FORMAT_VERSION}"
                 )
-            columns = given["column_encoders"] if form == FORMAT_VERSION else map(_from_old, given["parts"])
-            encoders = tuple(ColumnEncoder(**{**each, "values": tuple(each["values"])}) for each in columns)
+            columns = given["column_encoders" if form > 2 else "parts"]
+            encoders = tuple(_column_encoder(each if form == FORMAT_VERSION else _from_old(each)) for each in columns)
             dropped = {str(column): str(reason) for column, reason in given["dropped"].items()}
             scaling = None if form == 1 else given["structure"]
             structure = None if scaling is None else StructuralFeatures(**{name: tuple(each) for name, each in scaling.items()})
@@ -126,6 +122,12 @@ class FeatureEncoder:
         return cls(encoders, dropped, structure)
 
 
+def _column_encoder(column: dict[str, Any]) -> ColumnEncoder:
+    lists = {name: tuple(column[name]) for name in ("values", "weights") if isinstance(column[name], list)}
+    return ColumnEncoder(**{**column, **lists})
+
+
 def _from_old(column: dict[str, Any]) -> dict[str, Any]:
-    """A column encoder of format 1 or 2, with today's name of its kind."""
-    return column | {"kind": _OLD_KINDS.get(column["kind"], column["kind"])}
+    """A column encoder of format 1, 2 or 3, as today's format has it."""
+    buckets = column["width"] if column["kind"] in _OLD_HASHED else 0
+    return column | {"kind": _OLD_KINDS.get(column["kind"], column["kind"]), "weights": [], "buckets": buckets}

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING
 
 from clnr.errors import DataError
 from clnr.support.humanize import one_line
+from clnr.tables.chunks import fetch_chunks
 from clnr.tables.column_encoders import FALSE, TRUE, ColumnEncoder
 from clnr.tables.source import Table
 from clnr.tables.sql import DATETIMES, NUMBERS, looks_like_datetime, quoted, run, trimmed
+from clnr.tables.vocabulary import learn_vocabulary
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+# So many categories have a feature each; of more, those that occur twice, up to the second bound. The others are hashed.
 _FEW = 50
-_HASHED = 256
-_WORDS = 1024
+_VALUES = 4096
+_VALUE_BUCKETS = 256
+# The most words of a text column that have a feature each; only if there are more, the others are hashed.
+_WORDS = 1 << 14
+_WORD_BUCKETS = 1024
 
 
 def infer_encoder(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | str:
@@ -80,10 +86,33 @@ def _text(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | 
     if distinct <= _FEW:
         found = run(db, f"SELECT DISTINCT {text} AS v FROM {table.sql} WHERE {text} IS NOT NULL ORDER BY v", table.name)
         values = tuple(row[0] for row in found)
-        return ColumnEncoder(column, "category", len(values), missing, values=values)
-    if words >= 1:
-        return ColumnEncoder(column, "text", _WORDS, missing)
-    return ColumnEncoder(column, "hashed", _HASHED, missing)
+        return ColumnEncoder(column, "category", len(values), missing, values=values, distinct=distinct)
+    return (_words(db, table, column, missing) if words >= 1 else None) or _many(db, table, column, distinct, missing)
+
+
+def _words(db: DuckDBPyConnection, table: Table, column: str, missing: bool) -> ColumnEncoder | None:
+    """A bag of words; None if there are no words in the column."""
+    chunks = fetch_chunks(db, table, trimmed(table.columns[column].sql), [column])
+    words, weights, distinct = learn_vocabulary((texts for (texts,) in chunks), _WORDS, _WORD_BUCKETS)
+    buckets = len(weights) - len(words)
+    if not weights:
+        return None
+    return ColumnEncoder(
+        column, "text", len(weights), missing, values=words, weights=weights, buckets=buckets, distinct=distinct
+    )
+
+
+def _many(db: DuckDBPyConnection, table: Table, column: str, distinct: int, missing: bool) -> ColumnEncoder:
+    """The most frequent of many categories; of equally frequent ones, the first in order."""
+    found = run(
+        db,
+        f"SELECT {trimmed(table.columns[column].sql)} AS v FROM {table.sql} WHERE v IS NOT NULL GROUP BY v "
+        f"HAVING count(*) > 1 ORDER BY count(*) DESC, v LIMIT {_VALUES}",
+        table.name,
+    )
+    values = tuple(sorted(row[0] for row in found))
+    buckets = _VALUE_BUCKETS if distinct > len(values) else 0
+    return ColumnEncoder(column, "category", len(values) + buckets, missing, values=values, buckets=buckets, distinct=distinct)
 
 
 def _number(db: DuckDBPyConnection, table: Table, column: str, sql: str, kind: str) -> ColumnEncoder | str:
