@@ -32,7 +32,8 @@ _OLD_HASHED = ("hashed", "words", "text")
 class FeatureEncoder:
     """How nodes get their features: from the columns of their table, or from the structure of the graph.
 
-    A category that was unseen at ``fit`` has no feature; in a column that a table lacks, all values are missing.
+    A category or word that was unseen at ``fit`` has no feature, unless its column has buckets for others; in a column that a
+    table lacks, all values are missing.
 
     Attributes:
         column_encoders: One for each column that is used.

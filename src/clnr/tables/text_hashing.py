@@ -40,12 +40,6 @@ def text_buckets(texts: Any, width: int) -> Array:
     return _crc32(data, start[:-1], np.diff(start)) % width
 
 
-def word_buckets(texts: Any, width: int) -> tuple[Array, Array]:
-    """The index of the text and the bucket of each word, in the order of texts; for an Arrow array without nulls."""
-    text, word, words = split_words(texts)
-    return text, text_buckets(words, width)[word]
-
-
 def split_words(texts: Any) -> tuple[Array, Array, Any]:
     """The words of an Arrow array of texts without nulls.
 
