@@ -189,3 +189,13 @@ def test_no_texts_have_no_vocabulary():
     nothing = pa.array([], pa.string())
     assert learn_vocabulary([nothing], 10, 5) == ((), (), 0)
     assert learn_vocabulary([pa.array([None, "", "a"])], 10, 5) == (("a",), (pytest.approx(np.log(3 / 2) + 1),), 1)
+
+
+def test_of_equally_frequent_words_the_first_are_kept():
+    given = pa.array(["d c é b", "b c é d", "once a", "a twice a"])
+    assert learn_vocabulary([given], 3, 5).words == ("a", "b", "c")
+
+
+def test_a_bucket_is_in_all_texts_at_most():
+    words, weights, _ = learn_vocabulary([pa.array(["a b c d", "b a d c"])], 1, 1)
+    assert (words, weights) == (("a",), (1.0, 1.0))
