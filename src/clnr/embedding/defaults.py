@@ -13,6 +13,7 @@ _SMALL = 1_000
 _MIDDLE = 50_000
 _HUGE = 5_000_000
 _NARROW = 32
+_STRUCTURE = 256
 
 
 class Choice(NamedTuple):
@@ -52,6 +53,7 @@ def choices(graph: Graph) -> list[Choice]:
         Choice("epochs", epochs, enough),
         Choice("edge_drop", drop, sparse),
         Choice("feature_mask", mask, few),
+        *([Choice("structure", _STRUCTURE, f"few features ({graph.num_features}): edges say more")] if narrow else []),
     ]
 
 

@@ -55,9 +55,10 @@ class FittedModel:
                 f"{graph.name} has {graph.num_features:,} features per node, and this model takes {self.features:,}"
             )
         with enough_memory():
-            device_graph = engine.to_device(graph.without_labels())
+            model = self.method.build(self.recipe)
             parameters = {name: value.to(engine.device) for name, value in self.parameters.items()}
-            z = self.method.build(self.recipe).embed(parameters, engine.float32, View(device_graph))
+            device_graph = engine.to_device(model.prepare(parameters, graph.without_labels(), engine))
+            z = model.embed(parameters, engine.float32, View(device_graph))
         return z.cpu().numpy()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numbers
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from clnr.methods import Method
 from clnr.methods.model import Model
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
+from clnr.nn.layers import Parameters
 from clnr.nn.objectives import StepContext, Supervision
 from clnr.support import environment, memory
 from clnr.support.arguments import check_int, check_list, check_type
@@ -232,28 +234,38 @@ def _learn(
             own = recipe.but(dimension=classes)
         by_recipe.setdefault(own, {})[seed] = supervision
     seen = graph.without_labels()
-    device_graph = engine.to_device(seen)
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
     for own, supervisions in by_recipe.items():
         model = method.build(own)
+        inputs = model.fit_inputs(seen, engine)
+        prepared = model.prepare(inputs, seen, engine)
+        device_graph = engine.to_device(prepared)
         noise = own.edge_noise
         training_graphs = {
-            seed: engine.to_device(datasets.with_noise(seen, noise, seed)) if noise else device_graph for seed in supervisions
+            seed: engine.to_device(datasets.with_noise(prepared, noise, seed)) if noise else device_graph
+            for seed in supervisions
         }
         starts = [
             StepContext(engine, training_graphs[seed], seed, 0, own.epochs, supervision)
             for seed, supervision in supervisions.items()
         ]
         for seed, fitted in zip(supervisions, fit_all(model, own, starts, progress, checkpoint), strict=True):
-            learned[seed] = _embedded(model, engine, seed, own, device_graph, fitted)
+            learned[seed] = _embedded(model, engine, seed, own, device_graph, inputs, fitted)
     return [learned[seed] for seed in seeds]
 
 
 def _embedded(
-    model: Model, engine: Engine, seed: int, recipe: Recipe, device_graph: DeviceGraph, fitted: TrainingResult | TrainingError
+    model: Model,
+    engine: Engine,
+    seed: int,
+    recipe: Recipe,
+    device_graph: DeviceGraph,
+    inputs: Parameters,
+    fitted: TrainingResult | TrainingError,
 ) -> TrainedEmbedding | TrainingError:
     if isinstance(fitted, TrainingError):
         return fitted
+    fitted = replace(fitted, parameters=inputs | fitted.parameters)
     z = model.embed(fitted.parameters, engine.float32, View(device_graph))
     if not z.isfinite().all():
         return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")

@@ -12,11 +12,14 @@ from clnr import rng
 from clnr.augment.augmentations import Augmentation
 from clnr.engine import DeviceGraph, Engine, Operators, View
 from clnr.engine.dense import at_least_float32
+from clnr.graph import Graph
 from clnr.nn.encoders import Encoder
+from clnr.nn.inputs import Input
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.objectives import Objective, StepContext
 from clnr.nn.postprocess import Postprocess
+from clnr.nn.readout import Readout, ReadoutContext
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,30 @@ class Model:
     views: tuple[tuple[Augmentation, ...], ...]
     postprocess: tuple[Postprocess, ...]
     objective: Objective | None
+    inputs: tuple[Input, ...] = ()
+    readout: Readout | None = None
+
+    def fit_inputs(self, graph: Graph, engine: Engine) -> Parameters:
+        """What the inputs learn from the training graph."""
+        parameters: Parameters = {}
+        for place, part in self._inputs():
+            own = part.fit(graph, engine)
+            parameters |= add_prefix(place, own)
+            graph = part(own, graph, engine)
+        return parameters
+
+    def prepare(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+        """A graph with the features that the encoder is given. All other functions here take a graph that is prepared."""
+        for place, part in self._inputs():
+            graph = part(sub_dict(parameters, place), graph, engine)
+        return graph
+
+    def input_width(self, features: int) -> int:
+        """How many features a node of a prepared graph has."""
+        return functools.reduce(lambda width, part: part.width(width), self.inputs, features)
+
+    def _inputs(self) -> list[tuple[str, Input]]:
+        return [(f"input.{i}", part) for i, part in enumerate(self.inputs)]
 
     def init(self, inputs: int, seed: int) -> Parameters:
         """Fresh parameters, on torch's default device: the same numbers on every device."""
@@ -118,14 +145,25 @@ class Model:
     @torch.no_grad()
     def finalize(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Parameters:
         """After training: the parameters, completed with what embedding needs."""
-        eval_views = [engine.operators(view) for view in self.eval_views(View(device_graph))]
-        return parameters | add_prefix("encoder", self.encoder.finalize(sub_dict(parameters, "encoder"), eval_views))
+        view = View(device_graph)
+        eval_views = [engine.operators(view) for view in self.eval_views(view)]
+        parameters = parameters | add_prefix("encoder", self.encoder.finalize(sub_dict(parameters, "encoder"), eval_views))
+        if self.readout is None:
+            return parameters
+        return parameters | add_prefix("readout", self.readout.fit(self._context(parameters, engine.float32, view)))
 
     @torch.no_grad()
     def embed(self, parameters: Parameters, engine: Engine, view: View) -> Tensor:
-        """The embedding: the encoder's raw output, before postprocessing."""
+        """The embedding: what the read-out makes of the encoder's output; without one, that output before postprocessing."""
+        if self.readout is not None:
+            return self.readout(sub_dict(parameters, "readout"), self._context(parameters, engine, view))
         z = self.encoder.embed(sub_dict(parameters, "encoder"), [engine.operators(each) for each in self.eval_views(view)])
         return at_least_float32(z)
+
+    def _context(self, parameters: Parameters, engine: Engine, view: View) -> ReadoutContext:
+        eval_views = [engine.operators(each) for each in self.eval_views(view)]
+        outputs = self.encoder.outputs(sub_dict(parameters, "encoder"), eval_views)
+        return ReadoutContext(engine, view, [at_least_float32(each) for each in outputs])
 
     def _stages(self) -> list[tuple[str, Postprocess]]:
         return [(f"postprocess.{i}", part) for i, part in enumerate(self.postprocess)]

@@ -20,10 +20,25 @@ from clnr.augment.augmentations import (
 )
 from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.methods.settings import Probe, Training, in_order
-from clnr.nn.encoders import GAT, GCN, Backbone, Encoder, Features, GaussianGCN, MomentumEncoder, MultiViewEncoder, PReLUGCN
+from clnr.nn.encoders import (
+    GAT,
+    GCN,
+    Backbone,
+    BatchGCN,
+    Encoder,
+    Features,
+    GaussianGCN,
+    GCNAndMLP,
+    MomentumEncoder,
+    MultiViewEncoder,
+    NoEncoder,
+    PReLUGCN,
+)
 from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
+from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
+from clnr.nn.readout import Block, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Readout, Walks
 from clnr.support.arguments import check_choice, check_type
 
 if TYPE_CHECKING:
@@ -45,6 +60,8 @@ class Method:
         postprocess: Applied in order to each view's rows.
         objective: The loss; None where nothing is trained.
         parent: The method that this one varies, and whose recipe it inherits.
+        inputs: Applied in order to the features before anything else: learned once, without gradients.
+        readout: The blocks of columns that make the embedding; without any it is the encoder's output.
     """
 
     name: str
@@ -54,17 +71,22 @@ class Method:
     postprocess: tuple[type[Postprocess], ...] = ()
     objective: type[Objective] | None = None
     parent: Method | None = None
+    inputs: tuple[type[Input], ...] = (AddStructure,)
+    readout: tuple[type[Block], ...] = ()
 
     def __post_init__(self) -> None:
         if not (isinstance(self.views, tuple) and all(isinstance(view, tuple) for view in self.views)):
             raise MethodError(f"{self.name}: views are a tuple of one tuple of parts for each view, not {self.views!r}")
-        if not isinstance(self.postprocess, tuple):
-            raise MethodError(f"{self.name}: postprocess is a tuple of parts, not {self.postprocess!r}")
+        for place in ("postprocess", "inputs", "readout"):
+            if not isinstance(getattr(self, place), tuple):
+                raise MethodError(f"{self.name}: {place} is a tuple of parts, not {getattr(self, place)!r}")
         if not isinstance(self.parent, Method | None):
             raise MethodError(f"{self.name}: parent is a Method or None, not {self.parent!r}")
         self._check("encoder", Encoder, self.encoder)
         self._check("views", Augmentation, *(part for view in self.views for part in view))
         self._check("postprocess", Postprocess, *self.postprocess)
+        self._check("inputs", Input, *self.inputs)
+        self._check("readout", Block, *self.readout)
         if self.objective is not None:
             self._check("objective", Objective, self.objective)
         right = SOME if self.objective is None else self.objective.views
@@ -106,13 +128,17 @@ class Method:
             "views": [[part.__qualname__ for part in view] for view in self.views],
             "postprocess": [part.__qualname__ for part in self.postprocess],
             "objective": None if self.objective is None else self.objective.__qualname__,
+            "inputs": [part.__qualname__ for part in self.inputs],
+            "readout": [part.__qualname__ for part in self.readout],
         }
 
     @property
     def all_parts(self) -> tuple[type[Any], ...]:
         """The classes of all its parts, some maybe more than once."""
         views = (part for view in self.views for part in view)
-        return (self.encoder, *views, *self.postprocess, *(() if self.objective is None else (self.objective,)))
+        objective = () if self.objective is None else (self.objective,)
+        readout = (*self.readout, Readout) if self.readout else ()
+        return (*self.inputs, self.encoder, *views, *self.postprocess, *objective, *readout)
 
     @functools.cached_property
     def keys(self) -> tuple[str, ...]:
@@ -169,10 +195,17 @@ class Method:
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
             postprocess=tuple(_fill(part, recipe) for part in self.postprocess),
             objective=None if self.objective is None else _fill(self.objective, recipe),
+            inputs=tuple(_fill(part, recipe) for part in self.inputs),
+            readout=self._readout(recipe),
         )
 
+    def _readout(self, recipe: Recipe) -> Readout | None:
+        if not self.readout:
+            return None
+        return dataclasses.replace(_fill(Readout, recipe), blocks=tuple(_fill(part, recipe) for part in self.readout))
 
-PLACES = ("encoder", "views", "postprocess", "objective")
+
+PLACES = ("encoder", "views", "postprocess", "objective", "inputs", "readout")
 
 
 def _mistake(part: Any, kind: type) -> str | None:
@@ -254,9 +287,42 @@ SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "supervised graph attention", encoder
 UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained", objective=None)
 RAW = UNTRAINED.but("Raw", "the features themselves, no encoder", encoder=Features, views=(MASK, MASK), postprocess=())
 
+# Without training.
+SVD = Method("SVD", "an SVD of the features", NoEncoder, ((),), readout=(OwnFeatures,))
+SVD_PROPAGATED = SVD.but("SVD-propagated", "an SVD of the features propagated twice", readout=(PropagatedFeatures,))
+SVD_BOTH = SVD.but("SVD-both", "both SVDs side by side", readout=(OwnFeatures, PropagatedFeatures))
+SVD_HOPS = SVD.but("SVD-hops", "an SVD of the features, then propagated 0, 1 and 2 times", readout=(FeatureHops,))
+SVD_MIX = SVD_BOTH.but(
+    "SVD-mix",
+    "CLNR-mix without its encoders: SVDs of the features, propagated, and the structure",
+    inputs=(WeightFeatures, AddStructure),
+    readout=(FeatureHops, PropagatedFeatures, Walks),
+)
+SPECTRAL = Method("Spectral", "an SVD of the normalised adjacency matrix", Features, ((),), inputs=(Spectral,))
+FASTRP = SPECTRAL.but("FastRP", "random projections of powers of the transition matrix", inputs=(FastRP,))
+CLEORA = SPECTRAL.but("Cleora", "random vectors averaged over neighbours and normalised, again and again", inputs=(Cleora,))
+
+# CLNR with another read-out.
+CLNR_HOPS = CLNR.but("CLNR-hops", "CLNR, read out as its rows propagated 0, 1 and 2 times", readout=(Hops,))
+CLNR_MLP = CLNR_HOPS.but("CLNR-MLP", "an MLP contrasted by itself, propagated only in the read-out")
+CLNR_SKIP = CLNR_HOPS.but("CLNR-skip", "CLNR-hops beside the node's own features", readout=(Hops, OwnFeatures))
+CLNR_BN = CLNR_HOPS.but("CLNR-BN", "CLNR-hops with batch normalisation and PReLU in its GCN", encoder=BatchGCN)
+CLNR_MIX = CLNR_HOPS.but(
+    "CLNR-mix",
+    "a GCN and an MLP, each contrasted by itself, read out beside the features and the structure: for any graph",
+    encoder=GCNAndMLP,
+    inputs=(WeightFeatures, AddStructure),
+    readout=(Hops, OwnFeatures, PropagatedFeatures, Walks),
+)
+
+BASELINES = (SVD, SVD_PROPAGATED, SVD_BOTH, SVD_HOPS, SPECTRAL, FASTRP, CLEORA)
+"""What takes no training, to compare with."""
+
 METHODS = {
     method.name: method
     for method in (
+        *BASELINES,
+        *(SVD_MIX, CLNR_MIX, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN),
         *(RAW, UNTRAINED, GAE, VGAE, DGI, MVGRL, MVGRL_PLAIN, CCA_SSG, BGRL, GRACE, GRACE_ALL, GCA),
         *(CLNR, NCLNR, DCLNR, RCLNR, GCLNR, SUPERVISED_GCN, SUPERVISED_GAT),
     )

@@ -56,6 +56,10 @@ class Encoder(ABC):
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
         """The embedding, from the method's deterministic views, without duplicates."""
 
+    def outputs(self, parameters: Parameters, eval_views: list[Operators]) -> list[Tensor]:
+        """The embedding; of several encoders, each one's, for a read-out that scales them by themselves."""
+        return [self.embed(parameters, eval_views)]
+
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         """After training: the parameters, with what embedding needs of the unperturbed training graph, if anything."""
         return parameters
@@ -114,3 +118,20 @@ class Features(PlainEncoder):
 
     def width(self, inputs: int) -> int:
         return inputs
+
+
+@dataclass(frozen=True)
+class NoEncoder(PlainEncoder):
+    """Nothing: a read-out makes the embedding from features and edges alone."""
+
+    def init(self, inputs: int, key: rng.Key) -> Parameters:
+        return {}
+
+    def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
+        return operators.view.device_graph.edges.values.new_empty(operators.view.device_graph.graph.num_nodes, 0)
+
+    def outputs(self, parameters: Parameters, eval_views: list[Operators]) -> list[Tensor]:
+        return []
+
+    def width(self, inputs: int) -> int:
+        return 0

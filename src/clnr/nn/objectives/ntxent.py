@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -25,7 +26,7 @@ class NTXent(Objective):
     .. math:: -\frac{1}{2m} \sum_i \left[ \ell(u_i, v_i) + \ell(v_i, u_i) \right]
 
     Chen et al., "A simple framework for contrastive learning of visual representations" (2020). New nodes are sampled each
-    epoch; 0, or no fewer than the graph has, means all of them.
+    epoch; 0, or no fewer than the graph has, means all of them. The losses of several encoders are added up.
     """
 
     temperature: float = hyper_parameter(0.5, 1e-3, 1e3, "of NT-Xent", source="paper, hyper-parameters")
@@ -43,4 +44,6 @@ class NTXent(Objective):
         return rng.sample(step.seed, step.epoch, step.epochs, count, self.sampled_nodes, step.device_graph.device)
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
-        return step.engine.nt_xent(torch.cat(views), self.temperature)
+        # Of several encoders, each one's two views.
+        losses = [step.engine.nt_xent(torch.cat(views[i : i + 2]), self.temperature) for i in range(0, len(views), 2)]
+        return functools.reduce(torch.add, losses)

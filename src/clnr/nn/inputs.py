@@ -1,0 +1,202 @@
+"""What an encoder is given in place of the features: fitted once on the training graph, without gradients, and saved."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clnr import rng
+from clnr.errors import DataError
+from clnr.nn.encoders.encoder import DIMENSION
+from clnr.nn.hyper_parameters import hyper_parameter
+from clnr.nn.layers import Parameters
+from clnr.nn.low_rank import principal_directions
+from clnr.nn.structure import STEPS, neighbour_matrix, random_rows, walks
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+    import scipy.sparse as sp
+    import torch
+    from torch import Tensor
+
+    from clnr.engine import DeviceGraph, Engine, View, unit_rows
+    from clnr.graph import Graph
+    from clnr.tables.structural import id_words
+else:
+    np, sp, torch = lazy("numpy"), lazy("scipy.sparse"), lazy("torch")
+    View, unit_rows = (lazy("clnr.engine", name) for name in ("View", "unit_rows"))
+    id_words = lazy("clnr.tables.structural", "id_words")
+
+_BAG = 0.5
+
+
+class Input(ABC):
+    """A map of a graph to the same graph with other features."""
+
+    def width(self, features: int) -> int:
+        """How many features a node has afterwards."""
+        return features
+
+    def fit(self, graph: Graph, engine: Engine) -> Parameters:
+        """What is learned from the training graph; by default nothing."""
+        return {}
+
+    @abstractmethod
+    def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+        """The graph with its new features."""
+
+
+@dataclass(frozen=True)
+class WeightFeatures(Input):
+    r"""Features on a common scale, as learned from the training graph.
+
+    A bag (no number is negative, and more than half of them are zero): the root of each number, times the rarity of its column
+    :math:`\ln \frac{1 + n}{1 + d} + 1` where d of n nodes have it, and rows scaled to length 1. Other dense features: columns
+    to mean 0 and deviation 1. Sparse ones with negative numbers stay as they are.
+    """
+
+    def fit(self, graph: Graph, engine: Engine) -> Parameters:
+        x, count = graph.features, graph.num_nodes
+        values = x.data if sp.issparse(x) else x
+        filled = np.count_nonzero(values)
+        weight, centre = np.ones(graph.num_features, np.float32), np.zeros(graph.num_features, np.float32)
+        bag = filled <= _BAG * count * graph.num_features and not (len(values) and values.min() < 0)
+        if bag:
+            present = np.bincount(x.indices[x.data != 0], minlength=x.shape[1]) if sp.issparse(x) else (x != 0).sum(0)
+            weight = (np.log((1 + count) / (1 + present)) + 1).astype(np.float32)
+        elif not sp.issparse(x) and count:
+            centre, spread = x.mean(0, dtype=np.float64).astype(np.float32), x.std(0, dtype=np.float64)
+            weight = np.where(spread > 1e-6 * np.abs(centre), 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
+        made = {"weight": weight, "centre": centre, "bag": np.array(float(bag), np.float32)}
+        return {name: torch.tensor(value, device=engine.device) for name, value in made.items()}
+
+    def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+        weight, centre = (parameters[name].cpu().numpy() for name in ("weight", "centre"))
+        x = graph.features
+        if float(parameters["bag"]):
+            x = sp.csr_array(x, dtype=np.float32)
+            x = x.multiply(x > 0).tocsr().sqrt() @ sp.diags_array(weight)
+            length = np.sqrt(np.asarray(x.multiply(x).sum(1)).reshape(-1))
+            x = sp.csr_array(sp.diags_array(np.where(length > 0, 1 / np.where(length > 0, length, 1), 0)) @ x, dtype=np.float32)
+        elif sp.issparse(x):
+            x = sp.csr_array(x @ sp.diags_array(weight), dtype=np.float32)
+        else:
+            x = ((x - centre) * weight).astype(np.float32)
+        return dataclasses.replace(graph, features=x)
+
+
+@dataclass(frozen=True)
+class AddStructure(Input):
+    """Columns from edges alone beside the features: walks of 4, 8 and 16 steps, ``structure`` columns each."""
+
+    structure: int = hyper_parameter(
+        0, 0, 65536, "columns from edges alone beside the features, for each of 4, 8 and 16 steps; 0 for none"
+    )
+
+    def width(self, features: int) -> int:
+        return features + len(STEPS) * self.structure
+
+    def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+        if not self.structure:
+            return graph
+        columns = torch.cat(walks(engine, engine.to_device(graph), self.structure, STEPS), 1).cpu().numpy()
+        own = graph.features.toarray() if sp.issparse(graph.features) else graph.features
+        # The squares of a row add up to about 1 on either side.
+        parts = [own / max(1, own.shape[1]) ** 0.5, columns / len(STEPS) ** 0.5]
+        return dataclasses.replace(graph, features=np.concatenate(parts, 1).astype(np.float32))
+
+
+class StructureInput(Input):
+    """The features are not looked at: vectors from edges alone take their place."""
+
+    def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+        with torch.no_grad():
+            rows = self.rows(parameters, engine.float32, engine.to_device(graph))
+        return dataclasses.replace(graph, features=rows.cpu().numpy())
+
+    @abstractmethod
+    def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
+        """One row per node."""
+
+
+@dataclass(frozen=True)
+class Cleora(StructureInput):
+    """Random vectors averaged over neighbours and scaled to length 1, again and again (Rychalska et al., "Cleora", 2021)."""
+
+    dimension: int = DIMENSION.field()
+    walk_steps: int = hyper_parameter(8, 1, 1000, "steps of averaging over neighbours", source="ours, docs/choosing.md")
+
+    def width(self, features: int) -> int:
+        return self.dimension
+
+    def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
+        return walks(engine, device_graph, self.dimension, (self.walk_steps,))[0]
+
+
+@dataclass(frozen=True)
+class FastRP(StructureInput):
+    r"""A sum of random projections of the powers of :math:`D^{-1} A`, rows scaled to length 1 before they are added.
+
+    Random rows are scaled by a power of a node's degree (Chen et al., "Fast and accurate network embeddings via very sparse
+    random projection", 2019). As there, the first power does not count.
+    """
+
+    dimension: int = DIMENSION.field()
+    power: int = hyper_parameter(4, 2, 1000, "highest power of the transition matrix", source="FastRP's authors")
+    degree_power: float = hyper_parameter(-0.5, -2.0, 2.0, "of the scale of random rows", source="ours, docs/choosing.md")
+
+    def width(self, features: int) -> int:
+        return self.dimension
+
+    def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
+        matrix = neighbour_matrix(device_graph, -1.0, 0.0)
+        operators = engine.operators(View(device_graph, propagation_matrix=matrix))
+        # Row i of the unscaled matrix sums to the degree of node i.
+        ones = torch.ones(len(matrix.indptr) - 1, 1, device=engine.device)
+        plain = engine.operators(View(device_graph, propagation_matrix=neighbour_matrix(device_graph, 0.0, 0.0)))
+        rows = random_rows(device_graph, self.dimension) * plain.propagate(ones).clamp(min=1) ** self.degree_power
+        total = torch.zeros_like(rows)
+        for power in range(1, self.power + 1):
+            rows = operators.propagate(rows)
+            total += unit_rows(rows) * (power > 1)
+        return total
+
+
+@dataclass(frozen=True)
+class Spectral(StructureInput):
+    r"""The principal directions of :math:`D^{-1/2} A D^{-1/2}`, both directions of every edge, no self-loops.
+
+    What is saved is a row for each training node, found again by its id; an unseen node is the sum of its known neighbours'.
+    """
+
+    dimension: int = DIMENSION.field()
+
+    def width(self, features: int) -> int:
+        return self.dimension
+
+    def fit(self, graph: Graph, engine: Engine) -> Parameters:
+        device_graph = engine.to_device(graph)
+        matrix = neighbour_matrix(device_graph, -0.5, -0.5)
+
+        def apply(directions: Tensor) -> Tensor:
+            return engine.float32.operators(View(device_graph, propagation_matrix=matrix)).propagate(directions)
+
+        found = principal_directions(apply, graph.num_nodes, self.dimension, rng.key(0, "spectral"), engine.device)
+        rows = torch.zeros(graph.num_nodes, self.dimension, device=engine.device)
+        rows[:, : found.shape[1]] = found
+        return {"rows": rows, "ids": torch.tensor(id_words(graph.node_ids), device=engine.device)}
+
+    def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
+        known = {word: row for row, word in enumerate(parameters["ids"].tolist())}
+        place = torch.tensor([known.get(word, -1) for word in id_words(device_graph.graph.node_ids).tolist()])
+        if len(place) and (place < 0).all():
+            raise DataError(
+                f"{device_graph.graph.name} has none of the nodes that this model knows; it was fitted on their edges"
+            )
+        found = torch.zeros(len(place), self.dimension, device=engine.device)
+        found[place >= 0] = parameters["rows"][place[place >= 0].to(engine.device)]
+        matrix = neighbour_matrix(device_graph, -0.5, -0.5)
+        return engine.operators(View(device_graph, propagation_matrix=matrix)).propagate(found)

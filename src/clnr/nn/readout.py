@@ -1,0 +1,219 @@
+"""Read-out: which blocks of columns make the embedding, and how they are reduced to its dimension."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from clnr import rng
+from clnr.nn.encoders.encoder import DIMENSION
+from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
+from clnr.nn.layers import Parameters, add_prefix, sub_dict
+from clnr.nn.low_rank import orthonormal, principal_directions
+from clnr.nn.structure import STEPS, walks
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from clnr.engine import DeviceGraph, Engine, Operators, View
+else:
+    torch = lazy("torch")
+
+_ROWS = 1 << 13
+_REDUCED = HyperParameter(256, 1, 65536, "directions kept of the features, or of the propagated ones, in the read-out")
+
+
+class ReadoutContext(NamedTuple):
+    """What blocks are made from.
+
+    Attributes:
+        engine: Where to compute, in float32.
+        view: The graph, or a view of it.
+        encoded: The output of each encoder.
+    """
+
+    engine: Engine
+    view: View
+    encoded: Sequence[Tensor]
+
+    @property
+    def operators(self) -> Operators:
+        """The linear maps of the view."""
+        return self.engine.operators(self.view)
+
+    @property
+    def device_graph(self) -> DeviceGraph:
+        return self.view.device_graph
+
+
+class Block(ABC):
+    """Columns of the embedding before it is reduced.
+
+    Attributes:
+        size: The root mean square length of its rows beside the other blocks'.
+    """
+
+    size: ClassVar[float] = 1.0
+
+    def fit(self, context: ReadoutContext) -> Parameters:
+        """What is learned from the training graph; by default nothing."""
+        return {}
+
+    @abstractmethod
+    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
+        """Its matrices, each centred and scaled by itself."""
+
+
+def _hops(operators: Operators, rows: Tensor, count: int) -> list[Tensor]:
+    """Rows propagated 0, 1, ... and ``count`` times."""
+    found = [rows]
+    for _ in range(count):
+        found.append(operators.propagate(found[-1]))
+    return found
+
+
+@dataclass(frozen=True)
+class Hops(Block):
+    r"""The encoders' output, propagated 0, 1, ... and ``hops`` times: :math:`Z, \hat A Z, \hat A^2 Z, ...`"""
+
+    hops: int = hyper_parameter(2, 0, 64, "how often the encoder's output is propagated for the read-out", source="ours")
+
+    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
+        operators = context.operators
+        return [rows for encoded in context.encoded for rows in _hops(operators, encoded, self.hops)]
+
+
+class ReducedFeatures(Block):
+    """A linear map of the features, reduced to the principal directions of the training graph's."""
+
+    reduced: int
+
+    @abstractmethod
+    def map(self, operators: Operators, weight: Tensor) -> Tensor:
+        """The product of the map and a weight."""
+
+    def fit(self, context: ReadoutContext) -> Parameters:
+        def apply(directions: Tensor) -> Tensor:
+            return self.map(context.operators, directions)
+
+        width = context.device_graph.graph.num_features
+        key = rng.key(0, "reduced", type(self).__name__)
+        return {"directions": principal_directions(apply, width, self.reduced, key, context.engine.device)}
+
+    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
+        return [self.map(context.operators, parameters["directions"])]
+
+
+@dataclass(frozen=True)
+class OwnFeatures(ReducedFeatures):
+    """The node's own features X, reduced by an SVD."""
+
+    reduced: int = _REDUCED.field()
+
+    def map(self, operators: Operators, weight: Tensor) -> Tensor:
+        return operators.project(weight)
+
+
+@dataclass(frozen=True)
+class PropagatedFeatures(ReducedFeatures):
+    r"""The features after two steps of propagation, :math:`\hat A^2 X`, reduced by an SVD."""
+
+    reduced: int = _REDUCED.field()
+
+    def map(self, operators: Operators, weight: Tensor) -> Tensor:
+        return operators.propagate(operators.propagate(operators.project(weight)))
+
+
+@dataclass(frozen=True)
+class FeatureHops(OwnFeatures):
+    r"""The features reduced by an SVD, S, and then propagated: :math:`S, \hat A S, \hat A^2 S`."""
+
+    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
+        (own,) = super().__call__(parameters, context)
+        return _hops(context.operators, own, 2)
+
+
+@dataclass(frozen=True)
+class Walks(Block):
+    """Where walks of 4, 8 and 16 steps lead, from edges alone."""
+
+    size: ClassVar[float] = 0.7
+
+    walk_columns: int = hyper_parameter(
+        128, 1, 65536, "columns from edges alone, for each of 4, 8 and 16 steps, in the read-out"
+    )
+
+    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
+        return [torch.cat(walks(context.engine, context.device_graph, self.walk_columns, STEPS), 1)]
+
+
+@dataclass(frozen=True)
+class Readout:
+    """The embedding: blocks side by side, each centred and scaled, reduced to ``dimension`` principal components.
+
+    The components are then rotated by a fixed random rotation. It changes no distance and no angle, and gives all columns
+    about the same variance, so that standardising them, as many do first, does not inflate the least of the components.
+    """
+
+    blocks: tuple[Block, ...] = ()
+    dimension: int = DIMENSION.field()
+
+    def fit(self, context: ReadoutContext) -> Parameters:
+        """Everything that embedding needs, learned from the training graph."""
+        parameters: Parameters = {}
+        for place, block in self._places():
+            parameters |= add_prefix(place, block.fit(context))
+        made = self._made(parameters, context)
+        means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for _, matrix in made]
+        scales = [size / _length(matrix, mean) for (size, matrix), mean in zip(made, means, strict=True)]
+        mean = torch.cat(means)
+        scale = torch.cat([factor.expand(len(each)) for factor, each in zip(scales, means, strict=True)])
+        covariance = _covariance([matrix for _, matrix in made], mean, scale)
+        width, device = len(mean), context.engine.device
+        directions = principal_directions(
+            lambda weight: covariance @ weight, width, self.dimension, rng.key(0, "components"), device
+        )
+        count = directions.shape[1]
+        rotation = orthonormal(rng.normal(rng.key(0, "rotation"), count * count, device).reshape(count, count))
+        weight = scale[:, None] * (directions @ rotation)
+        return parameters | {"weight": weight, "bias": -(mean @ weight)}
+
+    def __call__(self, parameters: Parameters, context: ReadoutContext) -> Tensor:
+        """One row per node."""
+        weight, rows = parameters["weight"], parameters["bias"]
+        begin = 0
+        # Block by block, so that they need not all be in memory at once.
+        for _, matrix in self._made(parameters, context):
+            rows = rows + matrix @ weight[begin : begin + matrix.shape[1]]
+            begin += matrix.shape[1]
+        return rows
+
+    def _made(self, parameters: Parameters, context: ReadoutContext) -> list[tuple[float, Tensor]]:
+        return [
+            (block.size, matrix.to(torch.float32))
+            for place, block in self._places()
+            for matrix in block(sub_dict(parameters, place), context)
+        ]
+
+    def _places(self) -> list[tuple[str, Block]]:
+        return [(f"block.{index}", block) for index, block in enumerate(self.blocks)]
+
+
+def _length(matrix: Tensor, mean: Tensor) -> Tensor:
+    """The root mean square length of centred rows; infinite where they are all equal, up to rounding."""
+    square = (matrix - mean).square().sum() / max(1, len(matrix))
+    return torch.where(square > 1e-10 * mean.square().sum(), square, torch.inf).sqrt()
+
+
+def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor) -> Tensor:
+    """Of the columns side by side, centred and scaled; in blocks of rows, so that they are never all side by side."""
+    covariance = torch.zeros(len(mean), len(mean), device=mean.device)
+    count = len(matrices[0])
+    for begin in range(0, count, _ROWS):
+        rows = (torch.cat([matrix[begin : begin + _ROWS] for matrix in matrices], 1) - mean) * scale
+        covariance.addmm_(rows.T, rows, alpha=1 / count)
+    return covariance
