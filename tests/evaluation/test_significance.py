@@ -123,9 +123,7 @@ def test_the_error_of_two_aucs_is_that_of_the_bootstrap():
 def test_ties_count_half_in_the_error_of_two_aucs():
     random = np.random.default_rng(0)
     first, second = random.integers(0, 3, (2, 40)).astype(float)
-    above = [
-        np.array([[(a > b) + 0.5 * (a == b) for b in scores[20:]] for a in scores[:20]]) for scores in (first, second)
-    ]
+    above = [np.array([[(a > b) + 0.5 * (a == b) for b in scores[20:]] for a in scores[:20]]) for scores in (first, second)]
     difference = above[0] - above[1]
     variance = difference.mean(1).var(ddof=1) / 20 + difference.mean(0).var(ddof=1) / 20
     assert auc_error(first, second) == pytest.approx(np.sqrt(variance))

@@ -79,7 +79,9 @@ def logistic_probe(rows: Any, labels: Array, split: Split, seed: int) -> Logisti
     """
     from threadpoolctl import threadpool_limits
 
-    train, validation = (_drawn(nodes, seed, name) for nodes, name in ((split.train, "train"), (split.validation, "validation")))
+    train, validation = (
+        _drawn(nodes, seed, name) for nodes, name in ((split.train, "train"), (split.validation, "validation"))
+    )
     if len(np.unique(labels[train])) < 2:
         raise DataError("the training nodes are of one class")
     rows = sp.csr_array(rows) if sp.issparse(rows) else np.asarray(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clnr.methods.registry import (
     ADAPTIVE,
+    BASELINES,
     BGRL,
     CCA_SSG,
     CLNR,
@@ -34,6 +35,7 @@ from clnr.methods.registry import (
 
 __all__ = [
     "ADAPTIVE",
+    "BASELINES",
     "BGRL",
     "CCA_SSG",
     "CLNR",
