@@ -17,6 +17,8 @@ from clnr.methods import RAW, Method
 
 Scores = Mapping[str, float]
 
+MOST_EDGES = 20_000_000
+"""Baselines are not scored on a graph of more edges, both directions counted; nor are reasons looked for."""
 NOISE = 2.0
 """Two scores are equal if they differ by less than so many standard errors of the difference, on the same nodes or pairs."""
 NEAR_CHANCE = 0.55
@@ -131,10 +133,11 @@ def _sentence(
         against = measure.against(scores, baselines[rival])
         return f"{method.name} is better than the best without training, {called}: {against}"
     against = measure.against(baselines[rival], scores)
-    free = "" if method.objective is None else ", and no training"
-    advice = f"{free}; --method {rival} takes {'them' if raw else 'it'}"
+    free = "" if method.objective is None else f", and {'take' if raw else 'takes'} no training"
+    advice = f"{free}; --method {rival} would take {'them' if raw else 'it'}"
     if ahead == 0:
-        return f"{called} {'do' if raw else 'does'} as well as {method.name}, within noise: {against}{advice}"
+        noise = f"within {NOISE:g} standard errors"
+        return f"{called} {'do' if raw else 'does'} as well as {method.name}, {noise}: {against}{advice}"
     reason = measure.reason if raw else ""
     return f"{called} {'are' if raw else 'is'} better than {method.name}: {against}{advice}{reason}"
 
@@ -164,7 +167,7 @@ def score_warnings(graph: Graph, method: Method, scores: Scores, baselines: Mapp
 
 def _why_chance(graph: Graph, raw: Scores) -> str:
     """What may be the reason for a link AUC near chance; "" if nothing is known."""
-    if _is_bipartite(graph):
+    if graph.num_edges <= MOST_EDGES and _is_bipartite(graph):
         return "; the graph is bipartite, where linked nodes need not be alike"
     if raw.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         return f"; linked nodes are hardly more alike than others (raw features: {_LINKS.cell(raw)})"

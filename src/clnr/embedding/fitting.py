@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from clnr import evaluation, rng
-from clnr.embedding.baseline_comparison import score_warnings
+from clnr.embedding.baseline_comparison import MOST_EDGES, score_warnings
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.scoring import Scored, Scorer
 from clnr.engine import Engine, View
@@ -30,8 +30,8 @@ from clnr.training.loop import CheckpointCallback, ProgressCallback
 
 HOLD_OUT = 0.05
 """The default share of edges that are held out of training, to score by."""
-MOST_NODES, MOST_EDGES = 1_000_000, 20_000_000
-"""Baselines are not scored on a graph of more nodes, or of more edges (both directions counted)."""
+MOST_NODES = 1_000_000
+"""Baselines are not scored on a graph of more nodes."""
 _MEASURED_NODES = 2048
 _COLLAPSED_RANK = 1.5
 
@@ -184,8 +184,8 @@ def _score_baselines(
             else:
                 with enough_memory():
                     made = learn(each, seen, model.seed, _recipe_beside(each, model.method, recipe, graph), engine)
-                    whole = made.z.cpu().numpy() if seen is graph else _fitted(each, made, graph).embed(graph, engine)
-                    scored = scorer.score(made.z, whole)
+                    rows = None if scorer.labels is None else _fitted(each, made, graph).embed(graph, engine)
+                    scored = scorer.score(made.z, rows)
         except ClnrError as error:
             skipped.append(f"{each.name} was not scored: {error}")
         else:
