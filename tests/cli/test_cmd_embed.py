@@ -25,6 +25,8 @@ from clnr import NodeEmbedder, cli, read_tables
 from clnr.embedding import pipeline, preflight
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.artifact_files import OWNED_FILES
+from clnr.embedding.baseline_comparison import compare
+from clnr.methods import CLNR
 from clnr.methods.model import Model
 from clnr.support.atomic_io import reserve_folder
 from tests.cli.test_cli import assert_refused, entry_point, only_json
@@ -79,6 +81,34 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     assert "paper:79" in (files / "mine" / "report.html").read_text()
 
 
+def test_baselines_stand_beside_it_unless_told_otherwise(clnr, files):
+    ended = clnr(*EMBED, "--out", "mine", *SMALL, "--no-report")
+    assert ended.code == 0, ended.err
+    compared = compare(CLNR, (back := load_folder(files / "mine")).scores, back.baselines)
+    for said in ("raw features", "CLNR: this embedding", "strict accuracy %", compared.sentence):
+        assert ended.out.count(said) >= 1
+    assert ended.out.count(compared.sentence) == 1
+    told = only_json(clnr(*EMBED, "--out", "json", *SMALL, "--no-report", "--json", "--quiet"))
+    assert told["comparison"] == compared.sentence
+    assert told["baselines"]["Raw"] == pytest.approx(back.baselines["Raw"])
+    told = only_json(clnr(*EMBED, "--out", "none", *SMALL, "--no-report", "--no-baselines", "--json", "--quiet"))
+    assert (told["baselines"], told["comparison"]) == ({}, None)
+    assert "raw features" not in clnr(*EMBED, "--out", "plain", *SMALL, "--no-report", "--no-baselines").out
+
+
+def test_a_link_score_below_chance_is_a_warning(clnr, files):
+    """Nodes of two sides, each with the features of its side: linked nodes are unlike."""
+    pairs = [(f"a{i}", f"b{(i * k + k) % 40}") for i in range(40) for k in (1, 3, 7, 9)]
+    (files / "sides.csv").write_text("source,target\n" + "".join(f"{a},{b}\n" for a, b in pairs))
+    lines = "".join(f"{side}{i},{1.0 if side == 'a' else -1.0},{i % 7}\n" for side in "ab" for i in range(40))
+    (files / "side-nodes.csv").write_text("id,side,other\n" + lines)
+    words = ["embed", "--edges", "sides.csv", "--nodes", "side-nodes.csv", "--out", "mine", "--method", "Raw", *SMALL[-2:]]
+    ended = clnr(*words)
+    assert ended.code == 0, ended.err
+    assert re.search(r"- the link AUC of 0\.[0-4]\d* is below chance, 0\.5; the graph is bipartite", ended.out)
+    assert "below chance" in (files / "mine" / "report.html").read_text()
+
+
 def test_tables_may_be_queries(clnr, files):
     queries = ["--edges-query", "SELECT * FROM 'edges.csv'", "--nodes-query", "SELECT * FROM 'nodes.parquet' ORDER BY id DESC"]
     told = only_json(clnr("embed", *queries, "--dry-run", "--json"))
@@ -129,7 +159,7 @@ def test_it_is_what_python_gives(clnr, files):
     assert back.recipe_ == made.recipe_
     assert (back.embedding_ == made.embedding_).all()
     assert {name: back.scores_[name] for name in made.scores_} == pytest.approx(made.scores_)
-    assert back.scores_.keys() - made.scores_.keys() == {"strict_accuracy", "validation_accuracy"}
+    assert back.scores_.keys() - made.scores_.keys() == {"strict_accuracy", "validation_accuracy", "majority_accuracy"}
 
 
 def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):

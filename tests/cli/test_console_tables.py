@@ -12,6 +12,7 @@ from rich.console import Console
 
 from clnr.cli import console_tables
 from clnr.datasets import DATASETS
+from clnr.embedding.baseline_comparison import compare
 from clnr.experiments.comparison import Comparison
 from clnr.experiments.grid_search import Trial
 from clnr.experiments.results import Summary
@@ -257,3 +258,14 @@ def test_runs_of_an_older_recipe_or_an_unknown_method_are_listed(clnr):
     listed = clnr("runs").out
     assert "epochs=7, gone=1" in listed
     assert "mine" in listed
+
+
+def test_baselines_stand_above_the_embedding_in_80_columns():
+    scores = {"link_auc": 0.9, "strict_accuracy": 80.0, "validation_accuracy": 80.0}
+    lines = shown(console_tables.baselines(compare(CLNR, scores, {"Raw": scores, "A longer name": scores, "B": scores})))
+    assert [line[:40].rstrip() for line in lines[1:]] == [
+        "raw features",
+        "A longer name: the best of 2 without tra",
+        "CLNR: this embedding",
+    ]
+    assert all(line.endswith("0.900              80.0") for line in lines[1:])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -65,6 +66,22 @@ def test_every_method_comes_back_and_embeds_as_before(name, tmp_path):
     assert (back.model.embed(tiny(seed=5), cpu()) == result.model.embed(tiny(seed=5), cpu())).all()
     assert back.model.recipe == result.model.recipe
     assert (back.losses, back.scores, back.warnings) == (result.losses, pytest.approx(result.scores), result.warnings)
+
+
+def test_scores_of_baselines_come_back_and_older_folders_have_none(tmp_path):
+    result = dataclasses.replace(fitted(), baselines={"Raw": {"link_auc": 0.5, "link_auc_error": float("nan")}})
+    folder = unsealed(result, tmp_path)
+    back = load_folder(folder).baselines["Raw"]
+    assert back["link_auc"] == 0.5
+    assert np.isnan(back["link_auc_error"])
+    *epochs, last = (folder / METRICS).read_text().splitlines()
+    content = json.loads(last)
+    assert content.pop("baselines") == {"Raw": {"link_auc": 0.5, "link_auc_error": None}}
+    (folder / METRICS).write_text("\n".join([*epochs, json.dumps(content)]))
+    assert load_folder(folder).baselines == {}
+    (folder / METRICS).write_text("\n".join([*epochs, json.dumps(content | {"baselines": ["Raw"]})]))
+    with pytest.raises(DataError, match=r"metrics\.jsonl: it cannot be read"):
+        load_folder(folder)
 
 
 @pytest.mark.parametrize("how", [{}, {"sparse": True}, {"weighted": True}, {"undirected": False}])

@@ -18,6 +18,7 @@ import clnr
 from clnr import Graph, NodeEmbedder, Recipe
 from clnr.embedding import preflight
 from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName
+from clnr.methods import BASELINES
 from clnr.methods.model import Model
 from clnr.support.deprecation import RenamedWarning
 from tests.conftest import tiny
@@ -255,8 +256,11 @@ def test_what_will_not_fit_is_refused_unless_asked(monkeypatch):
 
 def test_it_is_evaluated_by_labels_only_if_asked():
     plain, judged = embedder().fit(tiny()), embedder(evaluate=True).fit(tiny())
-    assert judged.scores_.keys() - plain.scores_.keys() == {"strict_accuracy", "validation_accuracy"}
+    assert judged.scores_.keys() - plain.scores_.keys() == {"strict_accuracy", "validation_accuracy", "majority_accuracy"}
     assert {name: judged.scores_[name] for name in plain.scores_} == plain.scores_
+    assert plain.baselines_ == {}
+    assert {"Raw"} < judged.baselines_.keys() <= {"Raw", *(method.name for method in BASELINES)}
+    assert all(scores.keys() >= {"link_auc", "strict_accuracy"} for scores in judged.baselines_.values())
 
 
 def test_warnings_are_listed():

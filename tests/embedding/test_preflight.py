@@ -68,6 +68,13 @@ def test_choices_that_a_user_has_changed_are_not_explained():
     assert "edge_drop" in {choice.key for choice in preflight.choices}
 
 
+def test_every_probe_takes_its_time():
+    table_graph, recipe = as_table_graph(tiny(1000)), Recipe()
+    none, one, three = (Preflight.of(table_graph, CLNR, recipe, [], cpu(), count).other_seconds for count in (0, 1, 3))
+    assert 0 < none < one
+    assert three - none == pytest.approx(3 * (one - none))
+
+
 def test_what_will_not_fit_is_refused():
     Preflight({}, (), (), Cost(1.0, 1e9), 0.0, None).check_memory()
     Preflight({}, (), (), Cost(1.0, 1e9), 0.0, 2 * 10**9).check_memory()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from clnr.embedding.fitting import fit_graph
 from clnr.embedding.report_data import format_scores, report_data
 from clnr.engine import cpu
 from clnr.graph import Graph
-from clnr.methods import METHODS
+from clnr.methods import METHODS, RAW, UNTRAINED
 from clnr.methods.recipe import Recipe
 from clnr.report import render_html
 from tests.conftest import tiny
@@ -40,6 +41,20 @@ def test_it_tells_of_graph_scores_and_recipe():
 def test_every_score_has_a_name():
     scores = fitted().scores
     assert len(format_scores(scores)) == len(scores)
+
+
+def test_baselines_stand_beside_it_above_the_sections():
+    assert report_data(fitted(), "mine").comparison is None
+    result = fit_graph(as_table_graph(tiny()), METHODS["CLNR"], SMALL, 0, cpu(), baselines=(RAW, UNTRAINED))
+    made = report_data(result, "mine")
+    assert [row[0] for row in made.comparison.rows] == ["raw features", "Untrained", "CLNR: this embedding"]
+    assert made.comparison.rows[-1][1] == f"{result.scores['link_auc']:.3f}"
+    html = render_html(made)
+    assert html.index(escape(made.comparison.note)) < html.index("The graph")
+
+
+def test_the_papers_probe_is_not_told_of():
+    assert not any(key.startswith("probe") for _, facts in report_data(fitted(), "mine").sections for key, _ in facts)
 
 
 def test_neighbours_are_those_of_the_graph_both_ways():

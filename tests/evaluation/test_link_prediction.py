@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from clnr.engine import unit_rows
-from clnr.evaluation import LinkSplit, hold_out, link_scores
+from clnr.evaluation import LinkSplit, hold_out, link_cosines, link_prediction, link_scores
 from clnr.graph import Graph
 from tests.conftest import tiny
 
@@ -81,3 +82,12 @@ def test_an_embedding_that_knows_the_edges_scores_one():
     graph = Graph.from_edges(source, target, np.eye(count), undirected=True)
     rows = unit_rows(torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(count // 2, 1))
     assert link_scores(rows, hold_out(graph, 0.3, 0)) == {"auc": 1.0, "average_precision": 1.0}
+
+
+@pytest.mark.parametrize("block", [3, 1 << 16])
+def test_sparse_rows_have_the_same_cosines(block, monkeypatch):
+    monkeypatch.setattr(link_prediction, "_BLOCK", block)
+    graph = tiny(sparse=True)
+    held = hold_out(graph, 0.3, 0)
+    dense = unit_rows(torch.tensor(graph.features.toarray()))
+    np.testing.assert_allclose(link_cosines(sp.csr_array(dense.numpy()), held), link_cosines(dense, held), atol=1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clnr.evaluation import holm, wilcoxon
+from clnr.evaluation import accuracy_error, auc_error, holm, wilcoxon
 
 
 def by_all_signs(differences):
@@ -93,3 +93,37 @@ def test_holm_by_definition():
         for level in (0.0305, 0.0505, 0.1005, 0.2005, 0.5005):
             assert {i for i, value in enumerate(corrected) if value <= level} == rejected(values, level)
         assert all(before <= after <= 1 for before, after in zip(values, corrected, strict=True))
+
+
+def test_the_error_of_two_accuracies_is_that_of_mcnemar():
+    random = np.random.default_rng(0)
+    first, second = random.random(500) < 0.8, random.random(500) < 0.7
+    only_first, only_second = (first & ~second).sum(), (second & ~first).sum()
+    variance = only_first + only_second - (only_first - only_second) ** 2 / 500
+    assert accuracy_error(first, second) == pytest.approx(100 * np.sqrt(variance / 499 / 500))
+    assert accuracy_error(first, first) == 0
+    assert np.isnan(accuracy_error(first[:1], second[:1]))
+
+
+def test_the_error_of_two_aucs_is_that_of_the_bootstrap():
+    random = np.random.default_rng(0)
+    shared = np.r_[random.normal(1, 1, 300), random.normal(0, 1, 300)]
+    first, second = (shared + random.normal(0, noise, 600) for noise in (0.3, 1))
+
+    def auc(scores):
+        return (scores[:300, None] > scores[None, 300:]).mean()
+
+    drawn = [np.r_[random.integers(0, 300, 300), random.integers(300, 600, 300)] for _ in range(1500)]
+    spread = np.std([auc(first[some]) - auc(second[some]) for some in drawn])
+    assert auc_error(first, second) == pytest.approx(spread, rel=0.1)
+    assert auc_error(first, np.exp(first)) == 0
+    assert np.isnan(auc_error(first[:2], second[:2]))
+
+
+def test_ties_count_half_in_the_error_of_two_aucs():
+    random = np.random.default_rng(0)
+    first, second = random.integers(0, 3, (2, 40)).astype(float)
+    above = [np.array([[(a > b) + 0.5 * (a == b) for b in scores[20:]] for a in scores[:20]]) for scores in (first, second)]
+    difference = above[0] - above[1]
+    variance = difference.mean(1).var(ddof=1) / 20 + difference.mean(0).var(ddof=1) / 20
+    assert auc_error(first, second) == pytest.approx(np.sqrt(variance))

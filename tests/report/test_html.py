@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from clnr.errors import DataError
-from clnr.report import Column, Curve, render_html
+from clnr.report import Column, ComparisonTable, Curve, render_html
 from tests.report.made import HOSTILE, bare, large, report_data
 
 
@@ -75,6 +75,16 @@ def test_the_same_data_gives_the_same_text():
     assert render_html(report_data()) == render_html(report_data())
 
 
+def test_a_comparison_is_a_table_with_headings_and_a_sentence():
+    table = ComparisonTable("Beside", ("", "AUC", "%"), [("raw", "0.5", "-"), ("ours", "0.6", "71.0")], "ours is better")
+    text = render_html(report_data(comparison=table))
+    assert text.count('<th scope="col"') == 3
+    assert '<tr><th scope="row" dir="auto">ours</th><td dir="auto">0.6</td><td dir="auto">71.0</td></tr>' in text
+    assert '<p class="note" dir="auto">ours is better</p>' in text
+    with pytest.raises(DataError, match=r"rows of the comparison must be of one length, not \[2, 3\]"):
+        render_html(report_data(comparison=replace(table, rows=[("raw", "0.5")])))
+
+
 def test_what_strangers_wrote_stays_text():
     title = "".join(HOSTILE[:6]) + "& <b>"
     data = bare(
@@ -86,6 +96,7 @@ def test_what_strangers_wrote_stays_text():
         ids=HOSTILE,
         names=HOSTILE[::-1],
         columns=[Column(HOSTILE[0], np.arange(len(HOSTILE), dtype=np.int32), HOSTILE)],
+        comparison=ComparisonTable(HOSTILE[0], HOSTILE, [HOSTILE], HOSTILE[1]),
     )
     text = render_html(data)
     text.encode("utf-8")

@@ -48,6 +48,9 @@ def embed(
     assign: Assign = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     hold_out: Annotated[float, typer.Option(help="Share of edges held out of training for the link score; 0 for none.")] = 0.05,
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="Score raw features and training-free methods beside it.")
+    ] = True,
     tune: Annotated[
         int, typer.Option("--tune", metavar="N", help="Search N hyper-parameter settings first (Optuna, extra tune).")
     ] = 0,
@@ -113,6 +116,7 @@ def embed(
         recipe=parse(assign or []),
         seed=seed,
         hold_out=hold_out,
+        baselines=baselines,
         tune=tune,
         checkpoint=None if folder is None else checkpoint_path(folder),
         checkpoint_every=checkpoint_every,
@@ -148,6 +152,8 @@ def _say_stopped(checkpoint: Path | None) -> None:
 
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
+    from clnr.cli import console_tables
+    from clnr.embedding.baseline_comparison import compare
     from clnr.embedding.preflight import graph_facts, table_warnings
     from clnr.embedding.report_data import format_scores
     from clnr.experiments.results import without_nan
@@ -155,6 +161,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     from clnr.support.humanize import duration, plural
 
     graph, dimension = result.table_graph.graph, int(result.z.shape[1])
+    compared = compare(result.model.method, result.scores, result.baselines)
     files = sorted(path.name for path in folder.iterdir())
     if as_json:
         content = {
@@ -164,6 +171,8 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
             "dimension": dimension,
             "seconds": round(seconds, 3),
             "scores" if trained else "scores_of_training": result.scores,
+            "baselines": result.baselines,
+            "comparison": None if compared is None else compared.sentence,
             "warnings": [*table_warnings(result.table_graph), *result.warnings],
             "files": files,
         }
@@ -174,6 +183,10 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     for description, value in format_scores(result.scores):
         table.add_row(description, value)
     out.print(table)
+    if compared is not None:
+        out.print(console_tables.baselines(compared))
+        out.print(compared.sentence)
     for warning in result.warnings:
-        out.print(f"- {warning}", style="dim")
+        if compared is None or warning != compared.sentence:
+            out.print(f"- {warning}", style="yellow")
     out.print(", ".join(files), style="dim")

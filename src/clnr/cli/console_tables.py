@@ -14,6 +14,7 @@ from clnr.support.console import Table
 
 if TYPE_CHECKING:
     from clnr.bench import BenchmarkResult
+    from clnr.embedding.baseline_comparison import BaselineComparison
     from clnr.experiments.comparison import Comparison
     from clnr.experiments.grid_search import Trial
 
@@ -175,6 +176,14 @@ def _table(*words: str, numbers: tuple[str, ...] = ()) -> Table:
         table.add_column(name, vertical="top", no_wrap=name in ("method", "name", "key", "made (UTC)", "data set"))
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def baselines(compared: BaselineComparison) -> Table:
+    """Raw features, the best training-free baseline and this embedding, a row each."""
+    table = _table(*compared.headings[:1], numbers=compared.headings[1:])
+    for row in compared.rows:
+        table.add_row(*row)
     return table
 
 

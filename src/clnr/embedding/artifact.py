@@ -201,13 +201,21 @@ def _featureless(model: FittedModel, nodes: int) -> Graph:
 def _metrics_jsonl(result: EmbeddingResult) -> str:
     lines: list[dict[str, Any]] = [{"epoch": i, "loss": loss} for i, loss in enumerate(result.losses, 1)]
     last = {"scores": without_nan(result.scores), "remarks": result.warnings}
+    if result.baselines:
+        last["baselines"] = without_nan(result.baselines)
     return "".join(json.dumps(line) + "\n" for line in [*lines, last])
 
 
-def _load_metrics(files: ArtifactFiles) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...]]:
-    """Losses, scores and warnings."""
+def _load_metrics(
+    files: ArtifactFiles,
+) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]:
+    """Losses, scores, warnings, and the scores of baselines, which older folders do not have."""
     with files.reading(METRICS) as path:
         *epochs, last = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         losses = tuple(float(each["loss"]) for each in epochs)
-        scores = {str(name): nan if value is None else float(value) for name, value in last["scores"].items()}
-        return losses, scores, tuple(str(each) for each in last["remarks"])
+        baselines = {str(name): _scores(scores) for name, scores in last.get("baselines", {}).items()}
+        return losses, _scores(last["scores"]), tuple(str(each) for each in last["remarks"]), baselines
+
+
+def _scores(content: dict[str, Any]) -> dict[str, float]:
+    return {str(name): nan if value is None else float(value) for name, value in content.items()}

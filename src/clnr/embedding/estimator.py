@@ -77,8 +77,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         checkpoint: A file that ``fit`` saves the state of training to; ``save`` removes it. None: no checkpoint.
         checkpoint_every: Epochs between two saves.
         resume: Whether ``fit`` continues from the checkpoint, if there is one.
-        evaluate: Whether ``fit`` evaluates the embedding by labels, if there are any: adds ``strict_accuracy`` and
-            ``validation_accuracy`` to the scores.
+        evaluate: Whether ``fit`` evaluates the embedding by labels, if there are any, which adds ``strict_accuracy``,
+            ``validation_accuracy`` and ``majority_accuracy`` to the scores; and scores training-free baselines beside it.
         ignore_memory_check: Whether to train even if memory seems too small.
 
     Attributes:
@@ -88,6 +88,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         losses_: One per epoch.
         scores_: ``link_auc`` and ``link_average_precision`` of the held-out edges, ``effective_rank``, ``alignment`` and
             ``uniformity``, none of which needs labels; with ``evaluate``, accuracies of a linear probe.
+        baselines_: With ``evaluate``, the scores of raw features and of methods that take no training, by name.
         warnings_: Warnings from reading the tables and from training, one string each.
         ingest_report_: Counts of what was found in the tables, if the graph was read from tables.
         n_features_in_: Features of a node.
@@ -165,6 +166,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             checkpoint_every=self.checkpoint_every,
             resume=self.resume,
             evaluate=self.evaluate,
+            baselines=self.evaluate,
             ignore_memory_check=self.ignore_memory_check,
         )
 
@@ -272,6 +274,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.recipe_ = result.model.recipe
         self.losses_ = result.losses
         self.scores_ = result.scores
+        self.baselines_ = result.baselines
         self.warnings_ = (*table_warnings(result.table_graph), *result.warnings)
         self.ingest_report_ = result.table_graph.ingest_report
         self.n_features_in_ = result.model.features

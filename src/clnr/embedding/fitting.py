@@ -1,22 +1,26 @@
-"""Training on a user's graph, and scores that need no labels."""
+"""Training on a user's graph, its scores, and those of baselines beside it."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from clnr import datasets, evaluation, rng
-from clnr.engine import Engine, View, unit_rows
-from clnr.errors import DataError
-from clnr.evaluation import LinkSplit, Task, geometry, link_scores, predictions, probes
+from clnr import evaluation, rng
+from clnr.embedding.baseline_comparison import MOST_EDGES, score_warnings
+from clnr.embedding.defaults import default_recipe
+from clnr.embedding.scoring import Scored, Scorer
+from clnr.engine import Engine, View
+from clnr.errors import ClnrError, DataError
+from clnr.evaluation import geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
 from clnr.experiments.run import learn
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
-from clnr.methods import Method
+from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.support.memory import enough_memory
@@ -26,6 +30,8 @@ from clnr.training.loop import CheckpointCallback, ProgressCallback
 
 HOLD_OUT = 0.05
 """The default share of edges that are held out of training, to score by."""
+MOST_NODES = 1_000_000
+"""Baselines are not scored on a graph of more nodes."""
 _MEASURED_NODES = 2048
 _COLLAPSED_RANK = 1.5
 
@@ -73,6 +79,8 @@ class EmbeddingResult:
         losses: One per epoch.
         scores: Values by name.
         warnings: What a reader of the scores should know, a line each.
+        baselines: Scores of methods that take no training, by name, scored on the same edges and nodes. Beside each stands the
+            standard error of its difference from this embedding's: ``link_auc_error``, ``strict_accuracy_error``.
     """
 
     model: FittedModel
@@ -81,6 +89,7 @@ class EmbeddingResult:
     losses: tuple[float, ...]
     scores: dict[str, float]
     warnings: tuple[str, ...] = ()
+    baselines: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 def fit_graph(
@@ -94,6 +103,7 @@ def fit_graph(
     progress: ProgressCallback | None = None,
     checkpoint: CheckpointCallback | None = None,
     evaluate: bool = True,
+    baselines: Collection[Method] = (),
 ) -> EmbeddingResult:
     """Train on a graph without some of its edges, score by those edges, and embed the whole graph.
 
@@ -107,6 +117,7 @@ def fit_graph(
         progress: Called with the number of epochs done and the latest loss.
         checkpoint: Saves the state of training, and resumes from it.
         evaluate: Whether to evaluate the embedding by labels, if there are any.
+        baselines: Methods without an objective to score beside it.
     """
     graph, warnings = table_graph.graph, []
     split = evaluation.hold_out(graph, hold_out, seed) if hold_out else None
@@ -114,23 +125,80 @@ def fit_graph(
         warnings.append("too few edges, or too few pairs without an edge, to hold some out: no link scores")
     seen = graph if split is None else training_graph(table_graph, split.graph)
     trained = learn(method, seen, seed, recipe, engine, progress, checkpoint)
-    model = FittedModel(
+    model = _fitted(method, trained, graph)
+    z = trained.z.cpu().numpy() if split is None else model.embed(graph, engine)
+    try:
+        scorer = Scorer.of(graph, split, seed, evaluate)
+    except DataError as error:
+        warnings.append(f"no accuracy was measured: {error}")
+        scorer = Scorer.of(graph, split, seed, by_labels=False)
+    own = scorer.score(trained.z, z, logits=method.supervised)
+    scores = own.scores | scorer.reference() | _geometry_scores(method, engine, trained)
+    if split is not None:
+        scores["links_held_out"] = float(split.positives.shape[1])
+    if scores["effective_rank"] < _COLLAPSED_RANK and z.shape[1] > 1:
+        warnings.append("the embedding has collapsed: it uses hardly more than one dimension, so nodes are hardly told apart")
+    beside, skipped = _score_baselines(graph, seen, baselines, model, recipe, engine, scorer, own)
+    warnings += [*own.warnings, *score_warnings(graph, method, scores, beside), *skipped]
+    return EmbeddingResult(model, table_graph, z, tuple(trained.fitted.losses.tolist()), scores, tuple(warnings), beside)
+
+
+def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph) -> FittedModel:
+    return FittedModel(
         method=method,
-        seed=seed,
+        seed=trained.seed,
         recipe=trained.recipe,
         parameters={name: value.detach().cpu() for name, value in trained.fitted.parameters.items()},
         features=graph.num_features,
     )
-    z = trained.z.cpu().numpy() if split is None else model.embed(graph, engine)
-    scores = _unsupervised_scores(method, engine, trained, split)
-    if scores["effective_rank"] < _COLLAPSED_RANK and z.shape[1] > 1:
-        warnings.append("the embedding has collapsed: it uses hardly more than one dimension, so nodes are hardly told apart")
-    if evaluate and graph.labels is not None:
+
+
+def _score_baselines(
+    graph: Graph,
+    seen: Graph,
+    baselines: Collection[Method],
+    model: FittedModel,
+    recipe: Recipe,
+    engine: Engine,
+    scorer: Scorer,
+    own: Scored,
+) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """Scores of raw features and of each baseline, at the width of a recipe; and what was left out, a line each."""
+    if not (baselines and scorer.scores_anything):
+        return {}, []
+    if graph.num_nodes > MOST_NODES or graph.num_edges > MOST_EDGES:
+        return {}, [f"baselines were not scored: the graph has more than {MOST_NODES:,} nodes or {MOST_EDGES:,} edges"]
+    found: dict[str, dict[str, float]] = {}
+    skipped = []
+    for each in dict.fromkeys((RAW, *baselines)):
+        if each == model.method:
+            continue
         try:
-            scores |= _label_scores(method, graph, trained.recipe, seed, torch.tensor(z, device=engine.device))
-        except DataError as error:
-            warnings.append(f"no accuracy was measured: {error}")
-    return EmbeddingResult(model, table_graph, z, tuple(trained.fitted.losses.tolist()), scores, tuple(warnings))
+            if each == RAW:
+                # As they are: sparse features stay sparse.
+                quick = scorer.is_quick(graph.features)
+                if not quick:
+                    skipped.append(
+                        f"the accuracy of raw features was not measured: {graph.num_features:,} columns take too long"
+                    )
+                scored = scorer.score(seen.features, graph.features if quick else None)
+            else:
+                with enough_memory():
+                    made = learn(each, seen, model.seed, _recipe_beside(each, model.method, recipe, graph), engine)
+                    rows = None if scorer.labels is None else _fitted(each, made, graph).embed(graph, engine)
+                    scored = scorer.score(made.z, rows)
+        except ClnrError as error:
+            skipped.append(f"{each.name} was not scored: {error}")
+        else:
+            found[each.name] = scored.scores | scored.errors(own)
+    return found, skipped
+
+
+def _recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph) -> Recipe:
+    """A baseline's recipe for a graph, as wide as that of a method."""
+    own, _ = default_recipe(baseline, graph)
+    same_width = "dimension" in baseline.keys and "dimension" in method.keys
+    return own.but(dimension=recipe.dimension) if same_width else own
 
 
 def embed_with(earlier: EmbeddingResult, table_graph: TableGraph, engine: Engine) -> EmbeddingResult:
@@ -151,31 +219,11 @@ def training_graph(table_graph: TableGraph, seen: Graph) -> Graph:
     )
 
 
-def _unsupervised_scores(
-    method: Method, engine: Engine, trained: TrainedEmbedding, split: LinkSplit | None
-) -> dict[str, float]:
-    """Scores that need no labels, measured on the graph without the held-out edges."""
-    scores: dict[str, float] = {}
-    if split is not None:
-        scores |= {f"link_{name}": value for name, value in link_scores(unit_rows(trained.z), split).items()}
-        scores["links_held_out"] = float(split.positives.shape[1])
+def _geometry_scores(method: Method, engine: Engine, trained: TrainedEmbedding) -> dict[str, float]:
+    """Alignment, uniformity and effective rank, on the graph without the held-out edges."""
     count = trained.z.shape[0]
     if method.objective is None:
-        return scores | {"effective_rank": geometry.effective_rank(trained.z)}
+        return {"effective_rank": geometry.effective_rank(trained.z)}
     some = rng.permute(rng.key(trained.seed, "measured"), torch.arange(min(count, _MEASURED_NODES)), count).numpy()
     empty = np.empty(0, np.int64)
-    return scores | geometry_metrics(method, engine.float32, trained, Split(empty, np.sort(some), empty))
-
-
-def _label_scores(method: Method, graph: Graph, recipe: Recipe, seed: int, z: torch.Tensor) -> dict[str, float]:
-    """Accuracy by the strict protocol: the test set is read once."""
-    split = datasets.split_of(graph, seed)
-    labels = torch.tensor(graph.labels, device=z.device)
-    if len(torch.unique(labels[torch.tensor(split.train)])) < 2:
-        raise DataError("the training nodes are of one class")
-    if method.supervised:
-        accuracy = predictions(z, labels, split)
-    else:
-        task = Task(z, split, recipe.probe_learning_rate, recipe.probe_weight_decay)
-        (accuracy,) = probes([task], labels, recipe.probe_steps)
-    return {"strict_accuracy": accuracy.strict, "validation_accuracy": accuracy.validation}
+    return geometry_metrics(method, engine.float32, trained, Split(empty, np.sort(some), empty))

@@ -53,6 +53,7 @@ class Settings:
         checkpoint_every: Epochs between two saves; 0 to save none.
         resume: Whether to continue from the checkpoint, if there is one.
         evaluate: Whether to evaluate the embedding by labels, if there are any.
+        baselines: Whether to score raw features and training-free methods beside it, alike.
         ignore_memory_check: Whether to train even if memory seems too small.
     """
 
@@ -67,6 +68,7 @@ class Settings:
     checkpoint_every: int = 0
     resume: bool = False
     evaluate: bool = True
+    baselines: bool = True
     ignore_memory_check: bool = False
 
     def __post_init__(self) -> None:
@@ -76,7 +78,7 @@ class Settings:
         for name in ("tune", "checkpoint_every"):
             if check_int(name, getattr(self, name)) < 0:
                 raise RecipeError(f"{name} must be 0 or more (--{name.replace('_', '-')}), not {getattr(self, name)}")
-        for name in ("resume", "evaluate", "ignore_memory_check"):
+        for name in ("resume", "evaluate", "baselines", "ignore_memory_check"):
             check_type(name, getattr(self, name), bool | np.bool_, "True or False")
         if self.resume and self.checkpoint is None:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
@@ -112,7 +114,8 @@ def plan(table_graph: TableGraph, settings: Settings) -> tuple[Recipe, Preflight
         raise _labels_missing(settings.method)
     check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(table_graph.graph)
-    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine)
+    judged = settings.evaluate * (1 + len(methods.BASELINES) * settings.baselines)
+    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged)
 
 
 def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult:
@@ -153,6 +156,7 @@ def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight:
             progress=progress,
             checkpoint=checkpoint,
             evaluate=settings.evaluate,
+            baselines=methods.BASELINES if settings.baselines else (),
         )
 
 

@@ -13,6 +13,7 @@ from clnr.embedding.defaults import Choice
 from clnr.embedding.projection import steps_of
 from clnr.engine import Engine
 from clnr.errors import OutOfMemory
+from clnr.evaluation.logistic_regression import MOST_NODES
 from clnr.experiments.cost import Cost, Size, evaluating, mapping, training
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -49,7 +50,15 @@ class Preflight:
     columns: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table_graph: TableGraph, method: Method, recipe: Recipe, chosen: list[Choice], engine: Engine) -> Preflight:
+    def of(
+        cls,
+        table_graph: TableGraph,
+        method: Method,
+        recipe: Recipe,
+        chosen: list[Choice],
+        engine: Engine,
+        evaluated: int = 1,
+    ) -> Preflight:
         """The preflight of training a method on a graph.
 
         Args:
@@ -58,6 +67,7 @@ class Preflight:
             recipe: Its hyper-parameters.
             chosen: The choices of the default recipe; those that the recipe has changed are left out.
             engine: Where it is to be trained.
+            evaluated: How many embeddings are to be evaluated by labels, if there are any: this one, and baselines.
         """
         kept = tuple(choice for choice in chosen if getattr(recipe, choice.key) == choice.value)
         graph = table_graph.graph
@@ -65,8 +75,9 @@ class Preflight:
         shown = min(graph.num_nodes, MOST)
         after = mapping(shown, recipe.dimension, steps_of(shown))
         if graph.labels is not None:
-            labelled = int((graph.labels >= 0).sum())
-            after += evaluating(labelled, graph.num_classes, recipe.dimension, recipe.probe_steps, engine)
+            train = int((graph.labels >= 0).sum()) // 10 if graph.split is None else len(graph.split.train)
+            fitted = min(train, MOST_NODES)
+            after += evaluated * evaluating(fitted, graph.num_classes, recipe.dimension)
         free = memory.free_memory(engine.device)
         columns = tuple(column_lines(table_graph))
         return cls(graph_facts(graph), tuple(table_warnings(table_graph)), kept, cost, after, free, columns)

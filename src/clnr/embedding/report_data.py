@@ -8,13 +8,16 @@ import numpy as np
 import torch
 
 from clnr import rng
+from clnr.embedding.baseline_comparison import compare
 from clnr.embedding.fitting import EmbeddingResult
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.preflight import MOST, degrees_of, graph_facts, table_warnings
 from clnr.embedding.projection import layout
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.report import Column, Curve, ReportData, render_html
+from clnr.methods.settings import Probe
+from clnr.nn.hyper_parameters import declared
+from clnr.report import Column, ComparisonTable, Curve, ReportData, render_html
 from clnr.support.environment import versions
 from clnr.tables.node_names import can_name
 
@@ -30,7 +33,8 @@ _SCORES = {
     "alignment": "alignment: distance of two views of a node (lower is better)",
     "uniformity": "uniformity on the sphere (lower is better)",
     "strict_accuracy": "accuracy of a linear probe, %, test nodes read once (strict)",
-    "validation_accuracy": "its validation accuracy, %, by which its step was chosen",
+    "validation_accuracy": "its validation accuracy, %, by which it was chosen",
+    "majority_accuracy": "accuracy of always guessing the commonest class, %",
 }
 
 
@@ -57,7 +61,8 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
         *graph_facts(graph).items(),
         *([("names", f"column {result.table_graph.ingest_report.names}")] if any(names) else []),
     ]
-    recipe = {key: getattr(model.recipe, key) for key in model.method.keys}
+    # The probe that judges a user's graph has no hyper-parameters.
+    recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     made = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
     notes = [*table_warnings(result.table_graph), *result.warnings]
     if len(shown) < graph.num_nodes:
@@ -80,7 +85,13 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
         start=start,
         links=links,
         names=names if any(names) else (),
+        comparison=_comparison(result),
     )
+
+
+def _comparison(result: EmbeddingResult) -> ComparisonTable | None:
+    found = compare(result.model.method, result.scores, result.baselines)
+    return None if found is None else ComparisonTable("Beside baselines", found.headings, found.rows, found.sentence)
 
 
 def _shown(count: int) -> Array:

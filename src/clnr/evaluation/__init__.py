@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from clnr.evaluation.clustering import clusters
 from clnr.evaluation.linear_probe import Probe, Task, predictions, probe, probes
-from clnr.evaluation.link_prediction import LinkSplit, hold_out, link_scores
-from clnr.evaluation.significance import holm, wilcoxon
+from clnr.evaluation.link_prediction import LinkSplit, hold_out, link_cosines, link_scores, score_cosines
+from clnr.evaluation.logistic_regression import LogisticProbe, logistic_probe, majority_accuracy
+from clnr.evaluation.significance import accuracy_error, auc_error, holm, wilcoxon
 
 __all__ = [
     "LinkSplit",
+    "LogisticProbe",
     "Probe",
     "Task",
+    "accuracy_error",
+    "auc_error",
     "clusters",
     "hold_out",
     "holm",
+    "link_cosines",
     "link_scores",
+    "logistic_probe",
+    "majority_accuracy",
     "predictions",
     "probe",
     "probes",
+    "score_cosines",
     "wilcoxon",
 ]

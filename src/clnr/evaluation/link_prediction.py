@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -64,16 +65,28 @@ def link_scores(rows: Tensor, held: LinkSplit) -> dict[str, float]:
         rows: Unit rows of an embedding that was trained and computed without the held-out edges.
         held: The pairs.
     """
+    return score_cosines(link_cosines(rows, held))
+
+
+def link_cosines(rows: Any, held: LinkSplit) -> Array:
+    """The cosine similarity of each held-out pair, then of each non-edge, of unit rows: a tensor or a sparse matrix."""
+    return np.concatenate([_cosines(rows, pairs) for pairs in (held.positives, held.negatives)])
+
+
+def score_cosines(cosines: Array) -> dict[str, float]:
+    """The scores of what ``link_cosines`` returns."""
     from sklearn import metrics
 
-    score = np.concatenate([_cosines(rows, pairs) for pairs in (held.positives, held.negatives)])
-    truth = np.repeat([1, 0], [held.positives.shape[1], held.negatives.shape[1]])
+    truth = np.repeat([1, 0], len(cosines) // 2)
     return {
-        "auc": float(metrics.roc_auc_score(truth, score)),
-        "average_precision": float(metrics.average_precision_score(truth, score)),
+        "auc": float(metrics.roc_auc_score(truth, cosines)),
+        "average_precision": float(metrics.average_precision_score(truth, cosines)),
     }
 
 
-def _cosines(rows: Tensor, pairs: Array) -> Array:
+def _cosines(rows: Any, pairs: Array) -> Array:
+    if sp.issparse(rows):
+        blocks = np.array_split(pairs, -(-pairs.shape[1] // _BLOCK), axis=1)
+        return np.concatenate([np.asarray(rows[a].multiply(rows[b]).sum(1), np.float64).ravel() for a, b in blocks])
     blocks = torch.tensor(pairs, device=rows.device).split(_BLOCK, 1)
     return torch.cat([(rows[a] * rows[b]).sum(1) for a, b in blocks]).double().cpu().numpy()

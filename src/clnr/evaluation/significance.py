@@ -1,10 +1,12 @@
-"""Significance tests on paired results, of the same seeds and splits."""
+"""Significance of paired results: tests over the same seeds and splits, standard errors over the same nodes and pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+
+from clnr.graph.csr import Array
 
 
 def wilcoxon(differences: Sequence[float]) -> float:
@@ -44,3 +46,36 @@ def holm(values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(values) - rank) * values[index]))
         corrected[index] = largest
     return corrected
+
+
+def accuracy_error(first: Array, second: Array) -> float:
+    """The standard error of the difference of two accuracies, in points, from which of the same nodes each had right.
+
+    NaN for less than two nodes.
+    """
+    return 100 * _mean_error(first.astype(np.float64) - second)
+
+
+def auc_error(first: Array, second: Array) -> float:
+    """The standard error of the difference of two areas under the ROC curve (DeLong et al., 1988).
+
+    Args:
+        first: Scores of positives, then of as many negatives.
+        second: Other scores of the same.
+    """
+    positive, negative = (a - b for a, b in zip(_placements(first), _placements(second), strict=True))
+    return float(np.hypot(_mean_error(positive), _mean_error(negative)))
+
+
+def _mean_error(values: Array) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def _placements(scores: Array) -> tuple[Array, Array]:
+    """For each positive the share of negatives below it, for each negative the share of positives above it; ties are half."""
+    from scipy.stats import rankdata
+
+    count = len(scores) // 2
+    ranks, own = rankdata(scores), np.concatenate([rankdata(scores[:count]), rankdata(scores[count:])])
+    below = (ranks - own) / count
+    return below[:count], 1 - below[count:]

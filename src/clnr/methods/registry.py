@@ -328,6 +328,8 @@ METHODS = {
     )
 }
 
+BASELINES = (RAW, UNTRAINED)
+
 
 def find(name: str) -> Method:
     """A method by name, in any case."""

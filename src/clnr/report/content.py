@@ -41,6 +41,23 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class ComparisonTable:
+    """A small table whose rows are compared with each other.
+
+    Attributes:
+        name: The heading.
+        headings: Of the columns; the first is that of the rows' names.
+        rows: A name and values each.
+        note: One sentence below it.
+    """
+
+    name: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str
+
+
+@dataclass(frozen=True)
 class ReportData:
     """All that the page shows; nodes are those on the map, known by their places among them.
 
@@ -57,6 +74,7 @@ class ReportData:
         start: Where each node's neighbours in the graph begin among ``links``, of n + 1 numbers.
         links: Neighbours in the graph.
         names: What each node is called beside its id, "" where it has no name; empty where no node has one.
+        comparison: Shown above the sections; None for none.
     """
 
     title: str
@@ -71,6 +89,7 @@ class ReportData:
     start: Array
     links: Array
     names: Sequence[str] = ()
+    comparison: ComparisonTable | None = None
 
 
 def check(data: ReportData) -> None:
@@ -85,6 +104,9 @@ def check(data: ReportData) -> None:
     _require(data.start.shape == (count + 1,), f"start must be {count + 1} long, not of shape {data.start.shape}")
     rising = data.start[0] == 0 and data.start[-1] == len(data.links) and bool((np.diff(data.start) >= 0).all())
     _require(rising, f"start must rise from 0 to {len(data.links)}, the number of links")
+    if data.comparison is not None:
+        widths = {len(row) for row in (data.comparison.headings, *data.comparison.rows)}
+        _require(len(widths) == 1, f"rows of the comparison must be of one length, not {sorted(widths)}")
     _within(data.near, -1, count, "near")
     _within(data.links, 0, count, "links")
     for column in data.columns:

@@ -14,7 +14,7 @@ from string import Template
 
 import numpy as np
 
-from clnr.report.content import Array, Curve, ReportData, check
+from clnr.report.content import Array, ComparisonTable, Curve, ReportData, check
 
 _LONG = 40
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")
@@ -42,7 +42,7 @@ def render_html(data: ReportData) -> str:
         script=script,
         title=_text(data.title),
         remarks="\n".join(f'<li dir="auto">{_text(note)}</li>' for note in data.notes),
-        sections="\n".join(_section(name, facts) for name, facts in data.sections),
+        sections="\n".join([*_comparison(data.comparison), *(_section(name, facts) for name, facts in data.sections)]),
         data="\n".join(_data(data)),
     )
 
@@ -58,6 +58,17 @@ def _digest(text: str) -> str:
 def _section(name: str, facts: Sequence[tuple[str, str]]) -> str:
     rows = "".join(f"<tr>{_key(key)}{_value(value)}</tr>" for key, value in facts)
     return f'<section class="card"><h2 dir="auto">{_text(name)}</h2><table>{rows}</table></section>'
+
+
+def _comparison(table: ComparisonTable | None) -> Iterator[str]:
+    if table is None:
+        return
+    headings = "".join(f'<th scope="col" dir="auto">{_text(each)}</th>' for each in table.headings)
+    rows = "".join(f"<tr>{_key(name)}{''.join(_value(each) for each in values)}</tr>" for name, *values in table.rows)
+    yield (
+        f'<section class="card"><h2 dir="auto">{_text(table.name)}</h2>'
+        f'<table class="compared"><tr>{headings}</tr>{rows}</table><p class="note" dir="auto">{_text(table.note)}</p></section>'
+    )
 
 
 def _key(text: str) -> str:

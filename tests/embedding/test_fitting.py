@@ -1,0 +1,130 @@
+"""Scores of an embedding and of the baselines beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import Recipe, evaluation
+from clnr.datasets import split_of
+from clnr.embedding import fitting
+from clnr.embedding.convert import as_table_graph
+from clnr.embedding.fitting import fit_graph
+from clnr.embedding.scoring import Scorer
+from clnr.engine import cpu, unit_rows
+from clnr.errors import TrainingError
+from clnr.evaluation import accuracy_error, auc_error, link_cosines, link_scores, logistic_probe, predictions
+from clnr.methods import CLNR, RAW, SUPERVISED_GCN, UNTRAINED
+from tests.conftest import tiny
+
+SMALL = Recipe(hidden=16, dimension=8, epochs=3)
+BESIDE = (RAW, UNTRAINED)
+GRAPH = tiny(120, 400)
+
+
+def fitted(graph=GRAPH, method=CLNR, **more):
+    return fit_graph(as_table_graph(graph), method, SMALL, 0, cpu(), **{"baselines": BESIDE, **more})
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
+    graph = tiny(120, 400, sparse=sparse)
+    result = fitted(graph)
+    dense = torch.tensor(graph.features.toarray() if sparse else graph.features)
+    held, split = evaluation.hold_out(graph, 0.05, 0), split_of(graph, 0)
+    links, probe = link_scores(unit_rows(dense), held), logistic_probe(graph.features, graph.labels, split, 0)
+    raw = result.baselines["Raw"]
+    assert raw["link_auc"] == pytest.approx(links["auc"])
+    assert (raw["strict_accuracy"], raw["validation_accuracy"]) == (probe.strict, probe.validation)
+    own = logistic_probe(result.z, graph.labels, split, 0)
+    assert result.scores["strict_accuracy"] == own.strict
+    assert raw["strict_accuracy_error"] == pytest.approx(accuracy_error(own.correct, probe.correct))
+
+
+def test_a_baseline_has_the_scores_that_it_has_as_a_method():
+    beside = fitted().baselines["Untrained"]
+    alone = fit_graph(as_table_graph(GRAPH), UNTRAINED, fitting.default_recipe(UNTRAINED, GRAPH)[0].but(dimension=8), 0, cpu())
+    for name in ("link_auc", "link_average_precision", "strict_accuracy", "validation_accuracy"):
+        assert beside[name] == alone.scores[name]
+
+
+def test_errors_are_those_of_the_differences():
+    held = evaluation.hold_out(GRAPH, 0.2, 0)
+    random = torch.Generator().manual_seed(0)
+    rows = [torch.randn(120, 5, generator=random) for _ in range(2)]
+    scorer = Scorer.of(GRAPH, held, 0, by_labels=False)
+    first, second = (scorer.score(each, None) for each in rows)
+    assert first.errors(second) == {"link_auc_error": auc_error(*(link_cosines(unit_rows(each), held) for each in rows))}
+
+
+def test_nothing_is_scored_beside_it_unless_asked_or_without_anything_to_score_by():
+    assert fitted(baselines=()).baselines == {}
+    assert fitted(hold_out=0, evaluate=False).baselines == {}
+    assert fitted(hold_out=0).baselines["Raw"].keys() == {"strict_accuracy", "validation_accuracy", "strict_accuracy_error"}
+    links = {"link_auc", "link_average_precision", "link_auc_error"}
+    assert fitted(evaluate=False).baselines["Untrained"].keys() == links
+
+
+def test_a_method_is_not_its_own_baseline():
+    assert fitted(method=UNTRAINED).baselines.keys() == {"Raw"}
+    assert fitted(method=RAW).baselines.keys() == {"Untrained"}
+
+
+def test_a_classifier_needs_no_probe():
+    result = fitted(method=SUPERVISED_GCN)
+    right = predictions(torch.tensor(result.z), torch.tensor(GRAPH.labels), split_of(GRAPH, 0))
+    assert result.scores["strict_accuracy"] == pytest.approx(right.strict)
+    assert result.scores["validation_accuracy"] == pytest.approx(right.validation)
+    assert result.baselines.keys() == {"Raw", "Untrained"}
+
+
+@pytest.mark.parametrize("bound", ["MOST_NODES", "MOST_EDGES"])
+def test_on_a_huge_graph_baselines_are_left_out_and_that_is_said(bound, monkeypatch):
+    monkeypatch.setattr(fitting, bound, 50)
+    result = fitted()
+    assert result.baselines == {}
+    assert any(line.startswith("baselines were not scored: the graph has more than ") for line in result.warnings)
+
+
+def test_a_baseline_that_fails_does_not_lose_the_embedding(monkeypatch):
+    learn = fitting.learn
+
+    def failing(method, *rest):
+        if method == UNTRAINED:
+            raise TrainingError("it does not work here")
+        return learn(method, *rest)
+
+    monkeypatch.setattr(fitting, "learn", failing)
+    result = fitted()
+    assert result.baselines.keys() == {"Raw"}
+    assert "Untrained was not scored: it does not work here" in result.warnings
+
+
+def test_the_accuracy_of_features_that_are_too_wide_is_left_out(monkeypatch):
+    monkeypatch.setattr(Scorer, "is_quick", lambda self, rows: False)
+    result = fitted()
+    assert "strict_accuracy" not in result.baselines["Raw"]
+    assert "strict_accuracy" in result.baselines["Untrained"]
+    assert "the accuracy of raw features was not measured: 12 columns take too long" in result.warnings
+
+
+def test_what_a_probe_takes_is_counted():
+    scorer = Scorer.of(GRAPH, None, 0, by_labels=True)
+    count = len(split_of(GRAPH, 0).train) * 3
+    assert scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count)))
+    assert not scorer.is_quick(np.broadcast_to(np.float32(0), (120, int(5e8) // count + 1)))
+
+
+def test_labels_of_one_class_are_no_score():
+    result = fitted(dataclasses.replace(GRAPH, labels=np.zeros(120, np.int64)))
+    assert "strict_accuracy" not in result.scores
+    assert "majority_accuracy" not in result.scores
+    assert any(line == "no accuracy was measured: the training nodes are of one class" for line in result.warnings)
+
+
+def test_a_probe_that_has_not_converged_is_a_warning(monkeypatch):
+    monkeypatch.setattr(evaluation.logistic_regression, "MOST_ITERATIONS", 1)
+    assert any(line.startswith("the linear probe has not converged") for line in fitted(baselines=()).warnings)
