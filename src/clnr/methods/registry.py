@@ -328,8 +328,6 @@ METHODS = {
     )
 }
 
-BASELINES = (RAW, UNTRAINED)
-
 
 def find(name: str) -> Method:
     """A method by name, in any case."""
