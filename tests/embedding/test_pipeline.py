@@ -36,7 +36,7 @@ def settings(**changes):
 
 def test_tables_become_a_folder_that_is_what_the_estimator_gives(tables, tmp_path):
     result = embed_tables(tables, tmp_path / "out", settings(seed=4), formats=["npy"])
-    made = NodeEmbedder(recipe=SMALL, seed=4, device="cpu", evaluate=True).fit(read_tables(**tables))
+    made = NodeEmbedder("CLNR", recipe=SMALL, seed=4, device="cpu", evaluate=True).fit(read_tables(**tables))
     assert (result.z == made.embedding_).all()
     assert result.scores == made.scores_
     assert (load_folder(tmp_path / "out").z == made.embedding_).all()
@@ -71,7 +71,7 @@ def test_hyper_parameters_set_by_name_are_not_tuned(tables):
     graph = read_tables(**tables).graph
     recipe, choices = settings(changes={"epochs": 7}).recipe_for(graph)
     assert (recipe.epochs, recipe.hidden) == (7, 16)
-    assert {choice.key for choice in choices} == {"dimension", "hidden", "epochs", "edge_drop", "feature_mask"}
+    assert {choice.key for choice in choices} == {"dimension", "hidden", "epochs", "edge_drop", "feature_mask", "structure"}
     whole = settings(recipe=recipe)
     assert whole.recipe_for(graph) == (recipe, [])
     assert not whole.fixed
@@ -95,10 +95,20 @@ def test_wrong_settings_are_refused(change, message):
 def test_the_command_line_has_the_same_names_and_defaults():
     """Its options are written out there, so that its help needs no import of the library."""
     options = {name: each.default for name, each in inspect.signature(cmd_embed.embed).parameters.items()}
-    assert options["method"] == CLNR.name
     assert options["hold_out"] == HOLD_OUT
     parameters = inspect.signature(NodeEmbedder.__init__).parameters
-    shared = {"method", "seed", "hold_out", "tune", "checkpoint_every", "resume", "ignore_memory_check", "device", "precision"}
+    shared = {
+        "method",
+        "effort",
+        "seed",
+        "hold_out",
+        "tune",
+        "checkpoint_every",
+        "resume",
+        "ignore_memory_check",
+        "device",
+        "precision",
+    }
     assert shared <= options.keys() & parameters.keys()
     differing = {name for name in shared if options[name] != parameters[name].default}
     assert differing == {"checkpoint_every"}  # Without checkpoint=FILE none is written; the command line has no such option.

@@ -191,7 +191,8 @@ class Spectral(StructureInput):
 
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
         known = {word: row for row, word in enumerate(parameters["ids"].tolist())}
-        place = torch.tensor([known.get(word, -1) for word in id_words(device_graph.graph.node_ids).tolist()])
+        words = id_words(device_graph.graph.node_ids).tolist()
+        place = torch.tensor([known.get(word, -1) for word in words], dtype=torch.int64)
         if len(place) and (place < 0).all():
             raise DataError(
                 f"{device_graph.graph.name} has none of the nodes that this model knows; it was fitted on their edges"
