@@ -100,7 +100,7 @@ class ReducedFeatures(Block):
         def apply(directions: Tensor) -> Tensor:
             return self.map(context.operators, directions)
 
-        width = context.device_graph.graph.num_features
+        width = context.device_graph.features.shape[1]
         key = rng.key(0, "reduced", type(self).__name__)
         return {"directions": principal_directions(apply, width, self.reduced, key, context.engine.device)}
 
