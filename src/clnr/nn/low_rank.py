@@ -16,6 +16,7 @@ else:
 
 _EXTRA = 16
 _ITERATIONS = 4
+_SHIFT = 1e-12
 
 
 def principal_directions(
@@ -23,7 +24,7 @@ def principal_directions(
 ) -> Tensor:
     """The right singular vectors of the largest singular values of a linear map, as orthonormal columns.
 
-    ``apply(directions())`` are then the left ones times their singular values. Found by subspace iteration from random
+    ``apply(directions)`` are then the left ones times their singular values. Found by subspace iteration from random
     directions (Halko, Martinsson and Tropp, 2011); the transpose of the map is its gradient. The sign of each column is such
     that its largest number is positive.
 
@@ -61,13 +62,15 @@ def _squared(apply: Callable[[Tensor], Tensor], directions: Tensor) -> Tensor:
 def orthonormal(columns: Tensor) -> Tensor:
     """Orthonormal columns that span the same space.
 
-    By Cholesky factors of their inner products, twice, in float64: many times faster than Householder's reflections, which
-    torch does column by column on some machines. Columns that depend on others become random small ones, then orthonormal.
+    By Cholesky factors of their inner products, three times, in float64: many times faster than Householder's reflections,
+    which torch does column by column on some machines. What is added to the diagonal keeps the factors defined where columns
+    depend on each other (Fukaya et al., "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices",
+    2020); such columns become small, or noise.
     """
+    wide = columns.double()
     for _ in range(3):
-        wide = columns.double()
         products = wide.T @ wide
-        floor = 1e-14 * products.diagonal().mean().clamp(min=1e-300)
-        factor = torch.linalg.cholesky(products + floor * torch.eye(len(products), dtype=wide.dtype, device=wide.device))
-        columns = torch.linalg.solve_triangular(factor.mT, wide, upper=True, left=False).to(columns.dtype)
-    return columns
+        shift = _SHIFT * products.diagonal().sum().clamp(min=1e-280)
+        factor = torch.linalg.cholesky(products + shift * torch.eye(len(products), dtype=wide.dtype, device=wide.device))
+        wide = torch.linalg.solve_triangular(factor.mT, wide, upper=True, left=False)
+    return wide.to(columns.dtype)
