@@ -65,7 +65,7 @@ def test_a_deficient_rank_is_no_trouble(rank, rows, columns, count):
     np.testing.assert_allclose(images @ images.T, matrix @ matrix.T, atol=1e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
+@pytest.mark.parametrize("scale", [1e-25, 1e-12, 1e-6, 1e6, 1e12, 1e30])
 def test_scale_does_not_matter(scale):
     matrix = spectrum(40, 30, 0.5 ** np.arange(8))
     np.testing.assert_allclose(directions_of(matrix * scale, 3), directions_of(matrix, 3), atol=1e-3)

@@ -43,7 +43,7 @@ def principal_directions(
         directions = orthonormal(rng.normal(key, width * some, device).reshape(width, some))
         for _ in range(_ITERATIONS):
             directions = orthonormal(_squared(apply, directions))
-        images = apply(directions).to(torch.float32)
+        images = _scaled(apply(directions).to(torch.float32))
         _, mixing = torch.linalg.eigh((images.T @ images).double())
         found = directions @ mixing.flip(1)[:, :count].to(directions.dtype)
         largest = found.gather(0, found.abs().argmax(0, keepdim=True))
@@ -51,12 +51,17 @@ def principal_directions(
 
 
 def _squared(apply: Callable[[Tensor], Tensor], directions: Tensor) -> Tensor:
-    """The product of the map's transpose, the map, and some directions."""
+    """The product of the map's transpose, the map, and some directions, up to a factor."""
     with torch.enable_grad():
         given = directions.clone().requires_grad_()
         images = apply(given)
-        (back,) = torch.autograd.grad(images, given, images.detach())
+        (back,) = torch.autograd.grad(images, given, _scaled(images.detach()))
     return back.to(torch.float32)
+
+
+def _scaled(rows: Tensor) -> Tensor:
+    """Rows of which no number is larger than 1, so that their products do not overflow."""
+    return rows / rows.abs().amax().clamp(min=1e-30) if rows.numel() else rows
 
 
 def orthonormal(columns: Tensor) -> Tensor:
