@@ -15,6 +15,19 @@ CPU = torch.device("cpu")
 
 # Of each method on the built-in graph with seed 7: initial weights, the views of epoch 5, and the nodes in its loss.
 FROZEN = {
+    "SVD": ("e3b0c44298fc1c14", "c749d147143da042", ""),
+    "SVD-propagated": ("e3b0c44298fc1c14", "c2f1e508f35f6e6b", ""),
+    "SVD-both": ("e3b0c44298fc1c14", "c2f1e508f35f6e6b", ""),
+    "SVD-hops": ("e3b0c44298fc1c14", "c2f1e508f35f6e6b", ""),
+    "Spectral": ("e3b0c44298fc1c14", "c749d147143da042", ""),
+    "FastRP": ("e3b0c44298fc1c14", "c749d147143da042", ""),
+    "Cleora": ("e3b0c44298fc1c14", "c749d147143da042", ""),
+    "SVD-mix": ("e3b0c44298fc1c14", "c2f1e508f35f6e6b", ""),
+    "CLNR-mix": ("f1b72428e26ea380", "efb0439987df7356", "db5b1dd05c4e988f"),
+    "CLNR-hops": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
+    "CLNR-MLP": ("5f7875d5ba917dce", "5ba7ef0449a5f3d8", "db5b1dd05c4e988f"),
+    "CLNR-skip": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
+    "CLNR-BN": ("a6e6d78b24a6edba", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
     "Raw": ("e3b0c44298fc1c14", "c749d147143da042", ""),
     "Untrained": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", ""),
     "GAE": ("5fa96e8da72427f0", "e3b0c44298fc1c14", ""),

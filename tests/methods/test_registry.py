@@ -18,7 +18,7 @@ from clnr.engine.cuda import KernelEngine
 from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.experiments.run import run, supervision_of
 from clnr.graph import Graph, Split
-from clnr.methods import CLNR, GRACE, METHODS, RAW, UNIFORM, UNTRAINED, Architecture, find
+from clnr.methods import BASELINES, CLNR, GRACE, METHODS, RAW, SVD_MIX, UNIFORM, UNTRAINED, Architecture, find
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse, recipe_keys
 from clnr.nn.encoders import MomentumEncoder
@@ -38,6 +38,15 @@ ODD = {
     "features all zero": Graph.from_edges([0], [1], np.zeros((20, 3)), undirected=True, labels=np.arange(20) % 2),
     "weighted and directed": tiny(weighted=True, undirected=False),
     "sparse features": tiny(sparse=True),
+}
+
+# How many columns come from how many features, where those may be fewer than the recipe's 8.
+WIDEST = {
+    "Raw": lambda features: features,
+    "SVD": lambda features: min(8, features),
+    "SVD-propagated": lambda features: min(8, features),
+    "SVD-both": lambda features: min(8, 2 * features),
+    "SVD-hops": lambda features: min(8, 3 * features),
 }
 
 # The paper's table of architectures, typed from its print: target, MI estimator, head, asymmetric, negative samples.
@@ -72,7 +81,8 @@ def lesson_in(method, graph):
 
 
 def trained(method, graph, recipe=SMALL, seed=0):
-    model, device_graph = method.build(recipe), ENGINE.to_device(graph)
+    model = method.build(recipe)
+    device_graph = ENGINE.to_device(model.prepare(model.fit_inputs(graph, ENGINE), graph, ENGINE))
     fitted = fit(model, ENGINE, device_graph, recipe, seed, supervision=lesson_in(method, graph))
     return fitted, model.embed(fitted.parameters, ENGINE, View(device_graph))
 
@@ -106,13 +116,13 @@ class TestEveryMethod:
     def test_another_seed_is_another_run(self, method, encoder):
         recipe = SMALL.but(encoder=encoder, epochs=3)
         differ = not torch.equal(trained(method, tiny(), recipe, seed=0)[1], trained(method, tiny(), recipe, seed=1)[1])
-        assert differ is (method is not RAW)
+        assert differ is (method not in (RAW, SVD_MIX, *BASELINES))
 
     @pytest.mark.parametrize("name", ODD)
     def test_it_survives_odd_graphs(self, method, encoder, name):
         graph = ODD[name]
         fitted, z = trained(method, graph, SMALL.but(encoder=encoder, epochs=3))
-        assert z.shape == (graph.num_nodes, graph.num_features if method is RAW else 8)
+        assert z.shape == (graph.num_nodes, WIDEST.get(method.name, lambda _: 8)(graph.num_features))
         assert z.isfinite().all()
         assert fitted.losses.isfinite().all()
 
@@ -223,6 +233,13 @@ dropout = 0.5
 probe_steps = 4
 probe_learning_rate = 0.02
 probe_weight_decay = 0.3
+structure = 3
+walk_steps = 3
+power = 3
+degree_power = 0.5
+hops = 1
+reduced = 4
+walk_columns = 5
 """)
 
 
@@ -280,7 +297,8 @@ def test_every_key_of_a_recipe_has_a_say_in_some_method():
 def test_every_field_of_a_part_is_declared():
     for method in METHODS.values():
         for part in method.all_parts:
-            assert {field.name for field in dataclasses.fields(part)} <= set(declared([part]))
+            # The blocks of a read-out are the method's own choice.
+            assert {field.name for field in dataclasses.fields(part)} - {"blocks"} <= set(declared([part]))
 
 
 def test_the_whole_documentation_of_a_key_is_with_its_part():
@@ -312,7 +330,8 @@ def test_but_changes_what_it_names_and_remembers_its_parent():
 def test_twins_are_two_views_drawn_alike():
     symmetric_views = {method.name for method in METHODS.values() if method.symmetric_views}
     pairs = {"CLNR", "nCLNR", "dCLNR", "rCLNR", "GCLNR", "GRACE", "GRACE-all", "GCA", "CCA-SSG", "BGRL"}
-    assert symmetric_views - {"Raw", "Untrained"} == pairs
+    pairs |= {"CLNR-hops", "CLNR-MLP", "CLNR-skip", "CLNR-BN", "CLNR-mix"}
+    assert symmetric_views - {"Raw", "Untrained", "SVD-mix", *(method.name for method in BASELINES)} == pairs
     assert {method.name for method in METHODS.values() if method.supervised} == {"GCN", "GAT"}
 
 
@@ -566,7 +585,7 @@ def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
 
 
 # Between them they have every part, but for a diffusion's.
-QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT")
+QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT", "CLNR-mix", "Spectral")
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul")
@@ -585,7 +604,8 @@ def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
     supervision = supervision_of(graph, 0, device)[0] if method.supervised else None
     losses = []
     for engine in (Reference(device), KernelEngine(device), KernelEngine(device, torch.bfloat16)):
-        model, device_graph = method.build(recipe), engine.to_device(graph)
+        model = method.build(recipe)
+        device_graph = engine.to_device(model.prepare(model.fit_inputs(graph, engine), graph, engine))
         fitted = fit(model, engine, device_graph, recipe, 0, supervision=supervision)
         losses.append(fitted.losses)
         for each in (engine, engine.float32):
@@ -620,7 +640,7 @@ def drawn(method, recipe):
 def test_plain_linear_layers_begin_as_torchs_and_convolutions_with_zero_biases(method):
     """As each method's authors have it: heads and predictors are plain layers, and so is an MLP in place of a GCN."""
     heads = {"GRACE": "postprocess", "GRACE-all": "postprocess", "GCA": "postprocess", "GCLNR": "postprocess"}
-    heads |= {"MVGRL": "postprocess", "BGRL": "objective"}
+    heads |= {"MVGRL": "postprocess", "BGRL": "objective", "CLNR-mix": "encoder"}
     expected = {heads[method.name]} if method.name in heads else set()
     assert drawn(method, SMALL) == expected
     assert drawn(method, SMALL.but(encoder="mlp")) == expected | ({"encoder"} if "encoder" in method.keys else set())

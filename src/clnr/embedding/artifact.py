@@ -39,7 +39,7 @@ from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
-from clnr.nn.layers import Parameters, misfit
+from clnr.nn.layers import misfit
 from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
 from clnr.support.environment import versions
 from clnr.tables import TableGraph
@@ -48,6 +48,7 @@ from clnr.tables.node_names import can_name
 from clnr.tables.source import Column, Table
 
 _REFERENCE = Reference(torch.device("cpu"))
+_META = Reference(torch.device("meta"))
 
 
 def save_folder(result: EmbeddingResult, folder: Path) -> None:
@@ -169,25 +170,19 @@ def _load_model(files: ArtifactFiles) -> FittedModel:
 def _check_parameters(fitted: FittedModel) -> None:
     """Names and shapes must be those of the method with this recipe, found on the meta device without allocating them."""
     model, parameters = fitted.method.build(fitted.recipe), fitted.parameters
+    width = model.input_width(fitted.features)
+    # An input may have learned a row for each node of a training graph whose size is not known.
+    nodes = max((len(value) for name, value in parameters.items() if name.startswith("input.") and value.ndim), default=0)
+    one = _META.to_device(Graph.from_edges([], [], np.zeros((1, 0), np.float32)))
     with torch.device("meta"):
-        fresh = model.init(model.input_width(fitted.features), 0)
-    one = _featureless(fitted, 1)
-    inputs = model.fit_inputs(one, _REFERENCE)
-    wrong = misfit(fresh, {name: value for name, value in parameters.items() if name in fresh})
-    if wrong is None:
-        device_graph = _REFERENCE.to_device(model.prepare(inputs, one, _REFERENCE))
-        final = model.finalize({name: parameters[name] for name in fresh}, _REFERENCE, device_graph)
-        wrong = misfit(_of_one_row(inputs | final), _of_one_row(parameters))
+        inputs, fresh = model.empty_inputs(fitted.features, nodes), model.init(width, 0)
+        final = model.finalize(fresh, _META, dataclasses.replace(one, features=torch.empty(1, width)))
+    wrong = misfit(inputs | final, parameters)
     if wrong is not None:
         raise DataError(f"it does not fit {RECIPE}: {wrong}")
     for name, value in parameters.items():
         if not value.isfinite().all():
             raise DataError(f"'{name}' has a number that is not finite")
-
-
-def _of_one_row(parameters: Parameters) -> Parameters:
-    """The parameters, those of inputs cut to one row: an input may have learned a row for each training node."""
-    return {name: value[:1] if name.startswith("input.") and value.ndim else value for name, value in parameters.items()}
 
 
 def _featureless(model: FittedModel, nodes: int) -> Graph:

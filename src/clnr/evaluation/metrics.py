@@ -92,14 +92,12 @@ def fresh_views(
     """Rows of some nodes in two views unseen in training, on which the geometry is measured.
 
     As the objective sees them if the method has symmetric views; else embeddings of two views with CLNR's augmentations at
-    the rates of the recipe.
+    the rates of the recipe. Where nothing is trained but there is a read-out, embeddings of its own views.
     """
     model = method.build(recipe)
-    if method.symmetric_views:
-        return model.project(parameters, engine, model.augment(device_graph, seed, "measure", 0), nodes)[:2]
-    views = (
-        method.but(method.name, method.summary, views=(UNIFORM, UNIFORM), objective=None)
-        .build(recipe)
-        .augment(device_graph, seed, "measure", 0)
-    )
+    own = method.symmetric_views
+    drawn = method if own else method.but(method.name, method.summary, views=(UNIFORM, UNIFORM), objective=None)
+    views = drawn.build(recipe).augment(device_graph, seed, "measure", 0)
+    if own and (method.objective is not None or not method.readout):
+        return model.project(parameters, engine, views, nodes)[:2]
     return [model.embed(parameters, engine, view)[nodes] for view in views]

@@ -240,7 +240,7 @@ def _learn(
         inputs = model.fit_inputs(seen, engine)
         prepared = model.prepare(inputs, seen, engine)
         device_graph = engine.to_device(prepared)
-        noise = own.edge_noise
+        noise = own.edge_noise if method.objective else 0
         training_graphs = {
             seed: engine.to_device(datasets.with_noise(prepared, noise, seed)) if noise else device_graph
             for seed in supervisions

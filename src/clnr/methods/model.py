@@ -42,6 +42,14 @@ class Model:
             graph = part(own, graph, engine)
         return parameters
 
+    def empty_inputs(self, features: int, nodes: int) -> Parameters:
+        """Parameters of the shapes that ``fit_inputs`` learns, on torch's default device."""
+        parameters: Parameters = {}
+        for place, part in self._inputs():
+            parameters |= add_prefix(place, part.empty(features, nodes))
+            features = part.width(features)
+        return parameters
+
     def prepare(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         """A graph with the features that the encoder is given. All other functions here take a graph that is prepared."""
         for place, part in self._inputs():

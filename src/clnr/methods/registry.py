@@ -288,17 +288,19 @@ UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained"
 RAW = UNTRAINED.but("Raw", "the features themselves, no encoder", encoder=Features, views=(MASK, MASK), postprocess=())
 
 # Without training.
-SVD = Method("SVD", "an SVD of the features", NoEncoder, ((),), readout=(OwnFeatures,))
-SVD_PROPAGATED = SVD.but("SVD-propagated", "an SVD of the features propagated twice", readout=(PropagatedFeatures,))
-SVD_BOTH = SVD.but("SVD-both", "both SVDs side by side", readout=(OwnFeatures, PropagatedFeatures))
-SVD_HOPS = SVD.but("SVD-hops", "an SVD of the features, then propagated 0, 1 and 2 times", readout=(FeatureHops,))
+SVD = RAW.but("SVD", "an SVD of the features", encoder=NoEncoder, readout=(OwnFeatures,))
+SVD_PROPAGATED = SVD.but(
+    "SVD-propagated", "an SVD of the features propagated twice", views=(UNIFORM, UNIFORM), readout=(PropagatedFeatures,)
+)
+SVD_BOTH = SVD_PROPAGATED.but("SVD-both", "both SVDs side by side", readout=(OwnFeatures, PropagatedFeatures))
+SVD_HOPS = SVD_PROPAGATED.but("SVD-hops", "an SVD of the features, then propagated 0, 1 and 2 times", readout=(FeatureHops,))
 SVD_MIX = SVD_BOTH.but(
     "SVD-mix",
     "CLNR-mix without its encoders: SVDs of the features, propagated, and the structure",
     inputs=(WeightFeatures, AddStructure),
     readout=(FeatureHops, PropagatedFeatures, Walks),
 )
-SPECTRAL = Method("Spectral", "an SVD of the normalised adjacency matrix", Features, ((),), inputs=(Spectral,))
+SPECTRAL = RAW.but("Spectral", "an SVD of the normalised adjacency matrix", inputs=(Spectral,))
 FASTRP = SPECTRAL.but("FastRP", "random projections of powers of the transition matrix", inputs=(FastRP,))
 CLEORA = SPECTRAL.but("Cleora", "random vectors averaged over neighbours and normalised, again and again", inputs=(Cleora,))
 

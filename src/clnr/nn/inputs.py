@@ -44,6 +44,10 @@ class Input(ABC):
         """What is learned from the training graph; by default nothing."""
         return {}
 
+    def empty(self, features: int, nodes: int) -> Parameters:
+        """Parameters of the shapes that ``fit`` learns from so many features and nodes, on torch's default device."""
+        return {}
+
     @abstractmethod
     def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         """The graph with its new features."""
@@ -63,7 +67,7 @@ class WeightFeatures(Input):
         values = x.data if sp.issparse(x) else x
         filled = np.count_nonzero(values)
         weight, centre = np.ones(graph.num_features, np.float32), np.zeros(graph.num_features, np.float32)
-        bag = filled <= _BAG * count * graph.num_features and not (len(values) and values.min() < 0)
+        bag = filled <= _BAG * count * graph.num_features and not (values.size and values.min() < 0)
         if bag:
             present = np.bincount(x.indices[x.data != 0], minlength=x.shape[1]) if sp.issparse(x) else (x != 0).sum(0)
             weight = (np.log((1 + count) / (1 + present)) + 1).astype(np.float32)
@@ -73,6 +77,9 @@ class WeightFeatures(Input):
         made = {"weight": weight, "centre": centre, "bag": np.array(float(bag), np.float32)}
         return {name: torch.tensor(value, device=engine.device) for name, value in made.items()}
 
+    def empty(self, features: int, nodes: int) -> Parameters:
+        return {"weight": torch.empty(features), "centre": torch.empty(features), "bag": torch.empty(())}
+
     def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         weight, centre = (parameters[name].cpu().numpy() for name in ("weight", "centre"))
         x = graph.features
@@ -81,10 +88,10 @@ class WeightFeatures(Input):
             x = x.multiply(x > 0).tocsr().sqrt() @ sp.diags_array(weight)
             length = np.sqrt(np.asarray(x.multiply(x).sum(1)).reshape(-1))
             x = sp.csr_array(sp.diags_array(np.where(length > 0, 1 / np.where(length > 0, length, 1), 0)) @ x, dtype=np.float32)
-        elif sp.issparse(x):
+        elif sp.issparse(x) and not centre.any():
             x = sp.csr_array(x @ sp.diags_array(weight), dtype=np.float32)
         else:
-            x = ((x - centre) * weight).astype(np.float32)
+            x = (((x.toarray() if sp.issparse(x) else x) - centre) * weight).astype(np.float32)
         return dataclasses.replace(graph, features=x)
 
 
@@ -188,6 +195,9 @@ class Spectral(StructureInput):
         rows = torch.zeros(graph.num_nodes, self.dimension, device=engine.device)
         rows[:, : found.shape[1]] = found
         return {"rows": rows, "ids": torch.tensor(id_words(graph.node_ids), device=engine.device)}
+
+    def empty(self, features: int, nodes: int) -> Parameters:
+        return {"rows": torch.empty(nodes, self.dimension), "ids": torch.empty(nodes, dtype=torch.int64)}
 
     def rows(self, parameters: Parameters, engine: Engine, device_graph: DeviceGraph) -> Tensor:
         known = {word: row for row, word in enumerate(parameters["ids"].tolist())}

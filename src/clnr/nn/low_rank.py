@@ -16,7 +16,7 @@ else:
 
 _EXTRA = 16
 _ITERATIONS = 4
-_FLOOR = 1e-12
+_SHIFT = 1e-12
 
 
 def principal_directions(
@@ -24,7 +24,7 @@ def principal_directions(
 ) -> Tensor:
     """The right singular vectors of the largest singular values of a linear map, as orthonormal columns.
 
-    ``apply(directions())`` are then the left ones times their singular values. Found by subspace iteration from random
+    ``apply(directions)`` are then the left ones times their singular values. Found by subspace iteration from random
     directions (Halko, Martinsson and Tropp, 2011); the transpose of the map is its gradient. The sign of each column is such
     that its largest number is positive.
 
@@ -43,7 +43,7 @@ def principal_directions(
         directions = orthonormal(rng.normal(key, width * some, device).reshape(width, some))
         for _ in range(_ITERATIONS):
             directions = orthonormal(_squared(apply, directions))
-        images = apply(directions).to(torch.float32)
+        images = _scaled(apply(directions).to(torch.float32))
         _, mixing = torch.linalg.eigh((images.T @ images).double())
         found = directions @ mixing.flip(1)[:, :count].to(directions.dtype)
         largest = found.gather(0, found.abs().argmax(0, keepdim=True))
@@ -51,22 +51,28 @@ def principal_directions(
 
 
 def _squared(apply: Callable[[Tensor], Tensor], directions: Tensor) -> Tensor:
-    """The product of the map's transpose, the map, and some directions."""
+    """The product of the map's transpose, the map, and some directions, up to a factor."""
     with torch.enable_grad():
         given = directions.clone().requires_grad_()
         images = apply(given)
-        (back,) = torch.autograd.grad(images, given, images.detach())
+        (back,) = torch.autograd.grad(images, given, _scaled(images.detach()))
     return back.to(torch.float32)
+
+
+def _scaled(rows: Tensor) -> Tensor:
+    """Rows of which no number is larger than 1, so that their products do not overflow."""
+    return rows / rows.abs().amax().clamp(min=1e-30) if rows.numel() else rows
 
 
 def orthonormal(columns: Tensor) -> Tensor:
     """Orthonormal columns that span the same space.
 
     By Cholesky factors of their inner products, in float64 and more than once: many times faster on some machines than
-    Householder's reflections. What rounding leaves of a column that depends on others is taken for a column like any other.
+    Householder's reflections. What is added to the diagonal keeps the factors defined where columns depend on each other
+    (Fukaya et al., "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices", 2020).
     """
     wide = columns.double()
-    one = _FLOOR * torch.eye(columns.shape[1], dtype=wide.dtype, device=wide.device)
+    one = _SHIFT * torch.eye(columns.shape[1], dtype=wide.dtype, device=wide.device)
     for _ in range(3):
         wide = wide / wide.norm(dim=0).clamp(min=1e-300)
         wide = torch.linalg.solve_triangular(torch.linalg.cholesky(wide.T @ wide + one).mT, wide, upper=True, left=False)

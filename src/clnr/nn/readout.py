@@ -100,7 +100,7 @@ class ReducedFeatures(Block):
         def apply(directions: Tensor) -> Tensor:
             return self.map(context.operators, directions)
 
-        width = context.device_graph.graph.num_features
+        width = context.device_graph.features.shape[1]
         key = rng.key(0, "reduced", type(self).__name__)
         return {"directions": principal_directions(apply, width, self.reduced, key, context.engine.device)}
 
@@ -205,8 +205,9 @@ class Readout:
 
 def _length(matrix: Tensor, mean: Tensor) -> Tensor:
     """The root mean square length of centred rows; infinite where they are all equal, up to rounding."""
-    square = (matrix - mean).square().sum() / max(1, len(matrix))
-    return torch.where(square > 1e-10 * mean.square().sum(), square, torch.inf).sqrt()
+    length, offset = (torch.linalg.vector_norm(each, dtype=torch.float64) for each in (matrix - mean, mean))
+    length = length / max(1, len(matrix)) ** 0.5
+    return torch.where(length > 1e-5 * offset, length, torch.inf).to(torch.float32)
 
 
 def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from clnr import rng
-from clnr.nn.encoders import Features
+from clnr.nn.encoders import Features, NoEncoder
 from tests.conftest import tiny
 from tests.nn.encoders.exact import operators
 from tests.oracles import dense
@@ -30,3 +30,12 @@ def test_a_plain_encoder_does_the_same_with_every_view_and_needs_nothing_else():
     assert encoder.finalize(parameters, [one]) is parameters
     encoder.update_ema(parameters, 0, 2)
     assert parameters == {}
+
+
+def test_no_encoder_gives_nothing():
+    seen = operators(tiny())
+    encoder = NoEncoder()
+    assert encoder.init(12, rng.key(0)) == {}
+    assert encoder.width(12) == 0
+    assert encoder.outputs({}, [seen]) == []
+    assert encoder({}, seen).shape == encoder.embed({}, [seen]).shape == (40, 0)

@@ -55,3 +55,10 @@ def test_one_node_has_no_negatives():
 
 def test_gradient():
     assert differentiable(NTXent(0.5, 0), rows(2, 5, 3))
+
+
+def test_of_several_encoders_each_ones_views_are_contrasted_by_themselves():
+    a, b = rows(2, 20, 6, seed=1), rows(2, 20, 6, seed=2)
+    both = oracles.nt_xent(*a, 0.5) + oracles.nt_xent(*b, 0.5)
+    assert loss([*a, *b]) == pytest.approx(both)
+    assert loss([a[0], b[0], a[1], b[1]]) != pytest.approx(both)

@@ -1,0 +1,244 @@
+"""Rows that fit inputs or a read-out: against NumPy, on unseen nodes, on tiny graphs, by every engine."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from clnr.embedding.fitting import FittedModel
+from clnr.engine import Reference, View, cpu
+from clnr.engine.cuda import KernelEngine
+from clnr.errors import DataError
+from clnr.experiments.run import learn
+from clnr.graph import Graph
+from clnr.methods import BASELINES, CLNR, METHODS
+from clnr.methods.recipe import Recipe
+from clnr.nn.inputs import AddStructure, WeightFeatures
+from tests import oracles
+from tests.conftest import tiny
+
+CPU = torch.device("cpu")
+REFERENCE = Reference(CPU)
+FREE = [method.name for method in BASELINES] + ["SVD-mix"]
+TRAINED = ["CLNR-hops", "CLNR-MLP", "CLNR-skip", "CLNR-BN", "CLNR-mix"]
+ROWS = pytest.mark.parametrize("name", FREE + TRAINED)
+SMALL = Recipe(hidden=8, dimension=6, epochs=2, reduced=20, walk_columns=4, structure=0, walk_steps=2)
+MLP = {"CLNR-MLP": {"encoder": "mlp"}}
+
+
+def fitted(name, graph, engine=None, **changes):
+    """A model fitted on a graph, and the graph's own vectors."""
+    method, recipe = METHODS[name], SMALL.but(**MLP.get(name, {}) | changes)
+    learned = learn(method, graph, 0, recipe, engine or cpu())
+    parameters = {key: value.cpu() for key, value in learned.fitted.parameters.items()}
+    return FittedModel(method, 0, recipe, parameters, graph.num_features), learned.z.cpu().numpy()
+
+
+def gram(rows):
+    centred = rows - rows.mean(0)
+    return centred @ centred.T
+
+
+# -- what each SVD row is ---------------------------------------------------------------------------------------------------
+
+
+def low_rank_graph():
+    """Features, and features propagated, whose first four singular values stand out."""
+    random = np.random.default_rng(0)
+    source, target, _ = tiny(50, 120).edges()
+    x = random.standard_normal((50, 4)) * [9, 7, 5, 4] @ random.standard_normal((4, 30))
+    return Graph.from_edges(source, target, x + 0.01 * random.standard_normal((50, 30)))
+
+
+def reduced(matrix, count=4):
+    _, _, v = np.linalg.svd(matrix)
+    return v[:count].T
+
+
+def side_by_side(*blocks):
+    """Centred blocks, each of root mean square row length 1."""
+    blocks = [block - block.mean(0) for block in blocks]
+    return np.concatenate([block / np.sqrt((block**2).sum() / len(block)) for block in blocks], 1)
+
+
+@pytest.mark.parametrize("name", ["SVD", "SVD-propagated", "SVD-both", "SVD-hops"])
+def test_svd_rows_are_numpys_svd(name):
+    graph = low_rank_graph()
+    x, a = oracles.dense(graph.features), oracles.propagation(graph)
+    own, far = x @ reduced(x), a @ a @ x @ reduced(a @ a @ x)
+    blocks = {
+        "SVD": [own],
+        "SVD-propagated": [far],
+        "SVD-both": [own, far],
+        "SVD-hops": [own, a @ own, a @ a @ own],
+    }[name]
+    _, z = fitted(name, graph, dimension=99, reduced=4)
+    assert z.shape == (50, 4 * len(blocks))
+    whole = side_by_side(*blocks)
+    np.testing.assert_allclose(gram(z), gram(whole), atol=5e-3)
+    # Fewer dimensions: the best ones.
+    _, narrow = fitted(name, graph, dimension=3, reduced=4)
+    variances = np.linalg.svd(whole)[1][:3]
+    np.testing.assert_allclose(np.linalg.svd(narrow - narrow.mean(0))[1], variances, rtol=5e-3)
+
+
+# -- unseen nodes -----------------------------------------------------------------------------------------------------------
+
+
+def chain(count, features=7, extra=0):
+    """A path with random features; and ``extra`` nodes, known only to its last and to each other."""
+    x = np.random.default_rng(0).random((count + 5, features))[: count + extra]
+    return Graph.from_edges(np.arange(count + extra - 1), np.arange(1, count + extra), x, undirected=True)
+
+
+@ROWS
+def test_unseen_nodes_are_embedded_and_known_ones_far_away_stay(name):
+    known, more = chain(30), chain(30, extra=3)
+    model, z = fitted(name, known, walk_steps=3)
+    again = model.embed(known, cpu())
+    np.testing.assert_allclose(again, z, atol=1e-4)
+    after = model.embed(more, cpu())
+    assert after.shape == (33, z.shape[1])
+    assert np.isfinite(after).all()
+    assert after[30:].any()
+    # Walks have up to 16 steps, a GCN two and a read-out two more.
+    near = 17 if "mix" in name else 5
+    np.testing.assert_allclose(after[: 30 - near], z[: 30 - near], atol=2e-4)
+    assert np.abs(after[29] - z[29]).max() > 1e-3 or name == "SVD"
+
+
+def test_spectral_refuses_a_graph_that_it_does_not_know():
+    model, z = fitted("Spectral", chain(30))
+    order = np.arange(30)[::-1].copy()
+    turned = dataclasses.replace(chain(30), ids=order)
+    np.testing.assert_allclose(model.embed(turned, cpu()), z[order], atol=1e-4)
+    stranger = dataclasses.replace(chain(30), ids=np.array([f"x{i}" for i in range(30)]))
+    with pytest.raises(DataError, match="has none of the nodes that this model knows"):
+        model.embed(stranger, cpu())
+
+
+@pytest.mark.parametrize("name", ["FastRP", "Cleora"])
+def test_what_learns_nothing_embeds_nodes_that_it_has_never_seen(name):
+    model, _ = fitted(name, chain(30))
+    assert model.parameters == {}
+    other = dataclasses.replace(chain(20), ids=np.array([f"x{i}" for i in range(20)]))
+    _, alone = fitted(name, other)
+    np.testing.assert_allclose(model.embed(other, cpu()), alone, atol=1e-6)
+
+
+# -- tiny graphs ------------------------------------------------------------------------------------------------------------
+
+TINY = {
+    "one node": Graph.from_edges([], [], np.array([[1.0, 0.0, 2.0]])),
+    "two nodes": Graph.from_edges([0], [1], np.eye(2), undirected=True),
+    "a self-loop": Graph.from_edges([0, 0], [0, 1], np.eye(2)),
+    "no edges": Graph.from_edges([], [], np.random.default_rng(0).random((9, 3))),
+    "one feature": tiny(features=1),
+    "constant features": dataclasses.replace(tiny(), features=np.full((40, 5), 3.25, np.float32)),
+    "zeros": dataclasses.replace(tiny(), features=np.zeros((40, 5), np.float32)),
+    "sparse zeros": dataclasses.replace(tiny(), features=sp.csr_array((40, 5), dtype=np.float32)),
+    "a feature of one node": dataclasses.replace(
+        tiny(), features=np.eye(40, 300, dtype=np.float32)[:, :300] * (np.arange(300) == 3)
+    ),
+    "more features than nodes": Graph.from_edges([0, 1], [1, 2], np.random.default_rng(1).random((4, 700)), undirected=True),
+}
+
+
+@pytest.mark.parametrize("structure", [0, 2])
+@pytest.mark.parametrize("graph", TINY.values(), ids=TINY)
+@ROWS
+def test_tiny_graphs_have_finite_vectors(name, graph, structure):
+    model, z = fitted(name, graph, structure=structure, reduced=256, dimension=128)
+    assert z.shape[0] == graph.num_nodes
+    assert np.isfinite(z).all()
+    assert z.shape[1] <= 128
+    nothing = Graph.from_edges([], [], np.zeros((0, graph.num_features)))
+    assert model.embed(nothing, REFERENCE).shape == (0, z.shape[1])
+    assert model.embed(nothing, cpu()).shape == (0, z.shape[1])
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_huge_and_tiny_numbers_have_finite_vectors(name):
+    weighted = Graph.from_edges([0, 1], [1, 2], np.eye(3), weight=[1e30, 1e-30], undirected=True)
+    for graph in (weighted, *(dataclasses.replace(tiny(), features=tiny().features * np.float32(f)) for f in (1e-25, 1e30))):
+        _, z = fitted(name, graph)
+        assert np.isfinite(z).all()
+        assert z.any()
+
+
+# -- engines ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"sparse": True}, {"weighted": True, "undirected": False}], ids=["plain", "sparse", "directed"]
+)
+@ROWS
+def test_engines_agree_with_the_reference(name, how):
+    """With what one of them has learned, and with what each has learned by itself."""
+    graph = tiny(**how)
+    model, _ = fitted(name, graph, REFERENCE)
+    right = model.embed(graph, REFERENCE)
+    np.testing.assert_allclose(model.embed(graph, cpu()), right, rtol=1e-3, atol=1e-4)
+    if METHODS[name].objective is None:
+        _, z = fitted(name, graph, cpu(), dimension=99)
+        _, expected = fitted(name, graph, REFERENCE, dimension=99)
+        np.testing.assert_allclose(gram(z), gram(expected), atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["SVD-hops", "Spectral", "FastRP", "CLNR-skip"])
+def test_kernels_agree_with_the_reference(name):
+    pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    graph = tiny(20, 40, sparse=True)
+    model, _ = fitted(name, graph, REFERENCE, epochs=0)
+    np.testing.assert_allclose(model.embed(graph, KernelEngine(device)), model.embed(graph, REFERENCE), rtol=1e-3, atol=1e-4)
+
+
+@ROWS
+def test_it_repeats_bit_for_bit(name):
+    (_, first), (_, second) = fitted(name, tiny()), fitted(name, tiny())
+    assert (first == second).all()
+
+
+# -- inputs -----------------------------------------------------------------------------------------------------------------
+
+
+def test_inputs_follow_one_another():
+    graph = tiny()
+    model = METHODS["CLNR-mix"].build(SMALL.but(structure=2))
+    parameters = model.fit_inputs(graph, REFERENCE)
+    weighted = WeightFeatures()(WeightFeatures().fit(graph, REFERENCE), graph, REFERENCE)
+    expected = AddStructure(2)({}, weighted, REFERENCE)
+    prepared = model.prepare(parameters, graph, REFERENCE)
+    np.testing.assert_array_equal(oracles.dense(prepared.features), oracles.dense(expected.features))
+    assert prepared.num_features == model.input_width(12) == 12 + 3 * 2
+    assert set(parameters) == {"input.0.weight", "input.0.centre", "input.0.bag"}
+    assert {name: value.shape for name, value in model.empty_inputs(12, 40).items()} == {
+        name: value.shape for name, value in parameters.items()
+    }
+
+
+def test_structure_is_a_key_of_every_method_with_features():
+    plain, _ = fitted("CLNR-hops", tiny())
+    rich, z = fitted("CLNR-hops", tiny(), structure=3)
+    assert plain.parameters["encoder.0.weight"].shape[0] == 12
+    assert rich.parameters["encoder.0.weight"].shape[0] == 12 + 9
+    assert z.shape == (40, 6)
+    assert "structure" in CLNR.keys
+    assert "structure" not in METHODS["Spectral"].keys
+
+
+def test_a_read_out_does_not_change_the_training():
+    """CLNR-hops learns what CLNR learns, bit for bit."""
+    hops, _ = fitted("CLNR-hops", tiny())
+    plain, z = fitted("CLNR", tiny())
+    assert all(torch.equal(hops.parameters[name], value) for name, value in plain.parameters.items())
+    a = oracles.propagation(tiny())
+    model = METHODS["CLNR-hops"].build(SMALL.but(dimension=99))
+    final = model.finalize(plain.parameters, REFERENCE, REFERENCE.to_device(tiny()))
+    found = model.embed(final, REFERENCE, View(REFERENCE.to_device(tiny()))).numpy()
+    np.testing.assert_allclose(gram(found), gram(side_by_side(z, a @ z, a @ a @ z)), atol=1e-3)

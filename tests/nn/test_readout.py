@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+
+from clnr.engine import Reference, View, cpu
+from clnr.graph import Graph
+from clnr.nn.readout import (
+    Block,
+    FeatureHops,
+    Hops,
+    OwnFeatures,
+    PropagatedFeatures,
+    Readout,
+    ReadoutContext,
+    Walks,
+)
+from clnr.nn.structure import STEPS, random_rows
+from tests import oracles
+from tests.conftest import tiny
+from tests.nn.dense_graphs import GRAPHS, transition, unit
+
+REFERENCE = Reference(torch.device("cpu"))
+ENGINES = pytest.mark.parametrize("engine", [REFERENCE, cpu()], ids=["reference", "cpu"])
+
+
+def context(graph, *encoded, engine=REFERENCE):
+    rows = [torch.tensor(each, dtype=torch.float32) for each in encoded]
+    return ReadoutContext(engine, View(engine.to_device(graph)), rows)
+
+
+def blocks(part, graph, *encoded, engine=REFERENCE, other=None):
+    """The matrices of a block, fitted on a graph, of this graph or another."""
+    parameters = part.fit(context(graph, *encoded, engine=engine))
+    return [each.numpy() for each in part(parameters, context(other or graph, *encoded, engine=engine))]
+
+
+def gram(rows):
+    return rows @ rows.T
+
+
+def centred(rows):
+    return rows - rows.mean(0)
+
+
+# -- blocks -----------------------------------------------------------------------------------------------------------------
+
+
+@ENGINES
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("hops", [0, 1, 3])
+def test_hops_propagate_each_encoders_output(name, hops, engine):
+    graph = GRAPHS[name]
+    z = np.random.default_rng(0).standard_normal((2, graph.num_nodes, 4))
+    a = oracles.propagation(graph)
+    expected = [np.linalg.matrix_power(a, k) @ each for each in z for k in range(hops + 1)]
+    found = blocks(Hops(hops), graph, *z, engine=engine)
+    assert len(found) == len(expected) == 2 * (hops + 1)
+    for each, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(each, right, atol=1e-5)
+
+
+@ENGINES
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("part", "steps"), [(OwnFeatures, [0]), (PropagatedFeatures, [2]), (FeatureHops, [0, 1, 2])])
+def test_as_many_directions_as_features_lose_nothing(name, part, steps, engine):
+    graph = GRAPHS[name]
+    x, a = oracles.dense(graph.features), oracles.propagation(graph)
+    found = blocks(part(99), graph, engine=engine)
+    assert len(found) == len(steps)
+    for each, step in zip(found, steps, strict=True):
+        np.testing.assert_allclose(gram(each), gram(np.linalg.matrix_power(a, step) @ x), atol=1e-4)
+
+
+def planted(nodes=50, features=30, rank=4, seed=0):
+    """Features whose first singular values stand out."""
+    random = np.random.default_rng(seed)
+    graph = tiny(nodes, 120, seed=seed)
+    x = random.standard_normal((nodes, rank)) * [9, 7, 5, 4] @ random.standard_normal((rank, features))
+    x += 0.3 * random.standard_normal((nodes, features))
+    source, target, _ = graph.edges()
+    return Graph.from_edges(source, target, x)
+
+
+@pytest.mark.parametrize(("part", "steps"), [(OwnFeatures, [0]), (PropagatedFeatures, [2]), (FeatureHops, [0, 1, 2])])
+def test_features_are_reduced_by_numpys_svd(part, steps):
+    graph = planted()
+    x, a = oracles.dense(graph.features), oracles.propagation(graph)
+    base = a @ a @ x if part is PropagatedFeatures else x
+    _, _, v = np.linalg.svd(base)
+    reduced = x @ v[:4].T @ v[:4]
+    for each, step in zip(blocks(part(4), graph), steps, strict=True):
+        right = gram(np.linalg.matrix_power(a, step) @ reduced)
+        np.testing.assert_allclose(gram(each), right, atol=2e-3 * np.abs(right).max())
+
+
+@pytest.mark.parametrize("part", [OwnFeatures, PropagatedFeatures])
+def test_another_graph_is_reduced_along_the_same_directions(part):
+    graph, other = planted(), planted(seed=1)
+    parameters = part(4).fit(context(graph))
+    (found,) = part(4)(parameters, context(other))
+    x, a = oracles.dense(other.features), oracles.propagation(other)
+    base = a @ a @ x if part is PropagatedFeatures else x
+    np.testing.assert_allclose(found.numpy(), base @ parameters["directions"].numpy(), rtol=1e-3, atol=1e-3)
+
+
+@ENGINES
+def test_walks_are_side_by_side(engine):
+    graph = tiny()
+    (found,) = blocks(Walks(5), graph, engine=engine)
+    rows, expected = random_rows(engine.to_device(graph), 5).double().numpy(), []
+    for step in range(1, max(STEPS) + 1):
+        rows = unit(transition(graph) @ rows)
+        expected += [rows] if step in STEPS else []
+    np.testing.assert_allclose(found, np.concatenate(expected, 1), atol=1e-4)
+
+
+# -- the read-out -----------------------------------------------------------------------------------------------------------
+
+
+def embedded(readout, graph, *encoded, engine=REFERENCE):
+    seen = context(graph, *encoded, engine=engine)
+    parameters = readout.fit(seen)
+    return parameters, readout(parameters, seen).numpy()
+
+
+def standing(*sized):
+    """Blocks centred, their rows scaled to a root mean square length, side by side."""
+    return np.concatenate([size * centred(rows) / np.sqrt((centred(rows) ** 2).sum() / len(rows)) for size, rows in sized], 1)
+
+
+def test_reduced_as_by_scikit_learns_pca():
+    graph = tiny(200, 500)
+    random = np.random.default_rng(0)
+    z = random.standard_normal((200, 10)) * 0.7 ** np.arange(10) @ random.standard_normal((10, 10)) + 5
+    _, found = embedded(Readout((Hops(1),), 4), graph, z)
+    a = oracles.propagation(graph)
+    whole = standing((1.0, z), (1.0, a @ z))
+    pca = PCA(4).fit(whole)
+    assert found.shape == (200, 4)
+    np.testing.assert_allclose(found.mean(0), 0, atol=1e-4)
+    variance = np.linalg.eigvalsh(np.cov(found.T))[::-1]
+    np.testing.assert_allclose(variance, pca.explained_variance_, rtol=2e-3)
+    np.testing.assert_allclose(gram(found), gram(pca.transform(whole)), atol=5e-3)
+
+
+def test_columns_have_about_the_same_variance():
+    random = np.random.default_rng(0)
+    z = random.standard_normal((500, 64)) * 0.9 ** np.arange(64)
+    _, found = embedded(Readout((Hops(0),), 64), tiny(500, 900), z)
+    components = PCA(64).fit(z).explained_variance_
+    assert components.max() / components.min() > 1e4
+    assert found.var(0).max() / found.var(0).min() < 12
+
+
+def test_with_room_for_all_columns_no_distance_changes():
+    graph = tiny()
+    z = np.random.default_rng(1).normal([1, 2, 3], 1, (40, 3))
+    _, found = embedded(Readout((Hops(2), OwnFeatures(99)), 99), graph, z)
+    a, x = oracles.propagation(graph), oracles.dense(graph.features)
+    whole = standing((1.0, z), (1.0, a @ z), (1.0, a @ a @ z), (1.0, x))
+    assert found.shape == (40, 3 * 3 + 12)
+    np.testing.assert_allclose(gram(found), gram(whole), atol=2e-4)
+
+
+def test_each_block_has_its_size():
+    graph = tiny()
+    random = np.random.default_rng(2)
+    small, large = random.standard_normal((40, 3)) * 1e-3, random.standard_normal((40, 5)) * 1e4 + 1e4
+    _, found = embedded(Readout((Hops(0),), 99), graph, small, large)
+    # One for each encoder's output, whatever its scale.
+    np.testing.assert_allclose((found**2).sum() / 40, 2, rtol=1e-3)
+    _, alone = embedded(Readout((Walks(4),), 99), graph)
+    np.testing.assert_allclose((alone**2).sum() / 40, 0.7**2, rtol=1e-3)
+    _, both = embedded(Readout((Hops(0), Walks(4)), 99), graph, small)
+    np.testing.assert_allclose((both**2).sum() / 40, 1 + 0.7**2, rtol=1e-3)
+
+
+def test_another_graph_is_centred_and_scaled_as_the_first():
+    graph, other = tiny(), tiny(seed=5)
+    random = np.random.default_rng(3)
+    z, y = random.standard_normal((2, 40, 3)) + 2
+    readout = Readout((Hops(0),), 3)
+    parameters, _ = embedded(readout, graph, z)
+    found = readout(parameters, context(other, y)).numpy()
+    scale = np.sqrt((centred(z) ** 2).sum() / 40)
+    np.testing.assert_allclose(gram(found), gram((y - z.mean(0)) / scale), atol=1e-4)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1234.5])
+def test_a_block_without_differences_is_left_out(value):
+    graph = tiny()
+    z = np.random.default_rng(4).standard_normal((40, 3))
+    _, found = embedded(Readout((Hops(0),), 9), graph, z, np.full((40, 2), value))
+    _, alone = embedded(Readout((Hops(0),), 9), graph, z)
+    np.testing.assert_allclose(gram(found), gram(alone), atol=1e-4)
+    _, nothing = embedded(Readout((Hops(0),), 9), graph, np.full((40, 2), value))
+    assert nothing.shape == (40, 2)
+    np.testing.assert_allclose(nothing, 0, atol=1e-5)
+
+
+@ENGINES
+@pytest.mark.parametrize("name", GRAPHS)
+def test_any_graph_has_a_read_out(name, engine):
+    graph = GRAPHS[name]
+    z = np.random.default_rng(5).standard_normal((graph.num_nodes, 4))
+    readout = Readout((Hops(1), OwnFeatures(5), PropagatedFeatures(5), FeatureHops(2), Walks(3)), 7)
+    parameters, found = embedded(readout, graph, z, engine=engine)
+    assert found.shape == (graph.num_nodes, 7)
+    assert np.isfinite(found).all()
+    assert all(value.isfinite().all() for value in parameters.values())
+
+
+def test_many_rows_are_summed_in_parts(monkeypatch):
+    graph = tiny(200, 500)
+    z = np.random.default_rng(6).standard_normal((200, 6))
+    _, whole = embedded(Readout((Hops(1),), 12), graph, z)
+    monkeypatch.setattr("clnr.nn.readout._ROWS", 7)
+    _, parts = embedded(Readout((Hops(1),), 12), graph, z)
+    np.testing.assert_allclose(gram(parts), gram(whole), atol=1e-4)
+
+
+def test_it_repeats_bit_for_bit():
+    graph = tiny()
+    readout = Readout((OwnFeatures(8), Walks(3)), 6)
+    assert (embedded(readout, graph)[1] == embedded(readout, graph)[1]).all()
+
+
+def test_a_block_must_make_something():
+    with pytest.raises(TypeError, match="abstract"):
+        Block()

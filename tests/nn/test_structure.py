@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.engine import Reference, cpu
+from clnr.graph import Graph
+from clnr.nn.structure import STEPS, neighbour_matrix, random_rows, walks
+from tests.conftest import tiny
+from tests.nn.dense_graphs import GRAPHS, neighbours, power, transition, unit
+
+REFERENCE = Reference(torch.device("cpu"))
+
+
+def dense(matrix):
+    out = np.zeros(matrix.shape)
+    out[matrix.rows.numpy(), matrix.columns.numpy()] = matrix.values.numpy()
+    return out
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("left", "right"), [(-1.0, 0.0), (-0.5, -0.5), (0.0, 0.0), (0.5, -1.0)])
+def test_the_matrix_of_neighbours(name, left, right):
+    graph = GRAPHS[name]
+    a = neighbours(graph)
+    degree = a.sum(1)
+    expected = power(degree, left)[:, None] * a * power(degree, right)
+    np.testing.assert_allclose(dense(neighbour_matrix(REFERENCE.to_device(graph), left, right)), expected, rtol=1e-5)
+
+
+def test_each_power_is_made_once():
+    device_graph = REFERENCE.to_device(tiny())
+    assert neighbour_matrix(device_graph, -1.0, 0.0) is neighbour_matrix(device_graph, -1.0, 0.0)
+    assert neighbour_matrix(device_graph, -0.5, -0.5) is not neighbour_matrix(device_graph, -1.0, 0.0)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 128])
+def test_random_rows_follow_from_ids_alone(width):
+    ids = np.array(["a", "b", "c", "d"])
+    rows = random_rows(REFERENCE.to_device(Graph.from_edges([0], [1], np.ones((4, 1)), ids=ids)), width).numpy()
+    assert rows.shape == (4, width)
+    order = [2, 0]
+    others = random_rows(REFERENCE.to_device(Graph.from_edges([], [], np.ones((2, 3)), ids=ids[order])), width).numpy()
+    assert (others == rows[order]).all()
+    assert len(np.unique(rows[:, 0])) == 4
+
+
+def test_random_rows_are_normal_and_independent():
+    rows = random_rows(REFERENCE.to_device(Graph.from_edges([], [], np.ones((4000, 1)))), 32).numpy() * 128**0.5
+    assert np.abs(rows.mean(0)).max() < 0.08
+    correlation = np.corrcoef(rows.T)
+    assert np.abs(correlation - np.eye(32)).max() < 0.08
+    np.testing.assert_allclose((rows**4).mean(), 3, atol=0.1)
+
+
+@pytest.mark.parametrize("engine", [REFERENCE, cpu()], ids=["reference", "cpu"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_walks_average_over_neighbours_again_and_again(name, engine):
+    graph = GRAPHS[name]
+    device_graph = engine.to_device(graph)
+    rows, step_matrix = random_rows(device_graph, 6).double().numpy(), transition(graph)
+    found = walks(engine, device_graph, 6, (1, 3, 4))
+    assert len(found) == 3
+    for step in range(1, 5):
+        rows = unit(step_matrix @ rows)
+        if step in (1, 3, 4):
+            np.testing.assert_allclose(found[(1, 3, 4).index(step)].numpy(), rows, atol=2e-5)
+
+
+def test_a_walk_is_as_long_as_it_is_alone():
+    device_graph = REFERENCE.to_device(tiny())
+    together = walks(REFERENCE, device_graph, 5, STEPS)
+    for steps, rows in zip(STEPS, together, strict=True):
+        (alone,) = walks(REFERENCE, device_graph, 5, (steps,))
+        assert torch.equal(rows, alone)
+
+
+def test_nodes_in_other_components_change_nothing():
+    graph = tiny()
+    source, target, _ = graph.edges()
+    # Two nodes that only know each other, and one alone.
+    more = Graph.from_edges([*source, 40, 41], [*target, 41, 40], np.ones((43, 1)))
+    before = walks(REFERENCE, REFERENCE.to_device(graph), 5, (4,))[0]
+    after = walks(REFERENCE, REFERENCE.to_device(more), 5, (4,))[0]
+    torch.testing.assert_close(after[:40], before)
+    assert not after[42].any()
