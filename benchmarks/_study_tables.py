@@ -14,6 +14,7 @@ from clnr.methods import BASELINES, METHODS, RAW, SVD, SVD_PROPAGATED
 
 WIDEST = 120
 CHANCE = "chance"
+NODE2VEC = "node2vec"
 FREE = tuple(method.name for method in BASELINES)
 MEASURES = {
     "validation": ("accuracy on validation nodes", 1),
@@ -91,7 +92,7 @@ def tables(records: Sequence[Record], ours: str) -> str:
         raise UnknownName("method among the results", ours, results.methods)
     width = f"{results.dimension} dimensions"
     parts = [
-        f"## Accuracy, {width}\n\nOn test nodes, in percent: mean and deviation of {results.seeds()} seeds.",
+        f"## Accuracy, {width}\n\nOn test nodes, in percent: mean and deviation; {results.seeds()} seeds.",
         grid(results, results.methods, lambda graph, method: _spread(results.values(graph, method, "test"))),
         f"## {ours} and the best baseline\n\nThe best of {len(FREE)} without training, by test accuracy; points.",
         against_best(results, ours),
@@ -168,7 +169,7 @@ def _summaries(columns: Sequence[Sequence[float]], before: int) -> list[list[str
 def correlations(results: Results, ours: str) -> str:
     """For each measure, over graphs: the mean rank correlation, and what choosing by it loses."""
     rows = [["", "all", *KINDS, "lowest", "highest", "points lost"]]
-    methods = [method for method in results.methods if method != RAW.name]
+    methods = [method for method in results.methods if method not in (RAW.name, NODE2VEC)]
     for measure, (name, sign) in MEASURES.items():
         found: dict[str, float] = {}
         lost = []
@@ -215,8 +216,8 @@ def homophily(results: Results) -> str:
 
 def uses(results: Results, ours: str) -> list[str]:
     """Links, clusters and nearest neighbours, on the graphs that node2vec was run on, if any."""
-    walked = [graph for graph in results.graphs if results.values(graph, "node2vec", "test")]
-    names = dict.fromkeys((ours, "node2vec", "CLNR", *FREE, RAW.name, CHANCE))
+    walked = [graph for graph in results.graphs if results.values(graph, NODE2VEC, "test")]
+    names = dict.fromkeys((ours, NODE2VEC, "CLNR", *FREE, RAW.name, CHANCE))
     made = []
     for measure, (title, scale, digits) in USES.items():
 

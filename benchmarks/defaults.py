@@ -16,13 +16,14 @@ NAME:bipartite  nodes in two random halves, edges only between them
 
 Changes can be combined, as in cora:bipartite:structure. Each method has its recipe for an unknown graph. A seed draws a split
 of 10 % training, 10 % validation and 80 % test nodes, and decides training. One logistic regression evaluates all; test nodes
-are read once, in the end. Link AUC is that of an embedding made without a tenth of the edges. Methods are trained here one
-after another, and scored in other processes. Each result is a line of the log, and what is there is not done again.
+are read once, in the end. Link AUC is that of an embedding made without a tenth of the edges. Methods are trained here, all
+seeds at once on a GPU, and scored in other processes. Each result is a line of the log, and what is there is not done again.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import multiprocessing
@@ -38,7 +39,7 @@ import torch
 from benchmarks import _study_graphs as graphs
 from benchmarks import command, positive
 from benchmarks._study_scores import Facts, link_auc, one_thread, scores
-from benchmarks._study_tables import label, tables
+from benchmarks._study_tables import NODE2VEC, label, tables
 from clnr import methods
 from clnr.datasets.splits import random_split
 from clnr.embedding.defaults import default_recipe
@@ -46,10 +47,10 @@ from clnr.embedding.fitting import training_graph
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError
 from clnr.evaluation import LinkSplit, hold_out
-from clnr.experiments.run import learn
+from clnr.experiments.run import learn_all
 from clnr.graph import Graph, Split
 from clnr.methods import Method
-from clnr.methods.recipe import parse
+from clnr.methods.recipe import Recipe, parse
 from clnr.support import environment
 
 WITHOUT_SEED = (*methods.BASELINES, methods.SVD_MIX)
@@ -58,7 +59,6 @@ METHODS = (
     *WITHOUT_SEED,
     *(methods.CLNR, methods.CLNR_HOPS, methods.CLNR_MLP, methods.CLNR_SKIP, methods.CLNR_MIX),
 )
-NODE2VEC = "node2vec"
 HELD_OUT = 0.1
 STEPS = 1000
 
@@ -74,12 +74,12 @@ class Job(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A graph with one seed."""
+    """A graph with one seed: its split, the edges held out, and the graph without them."""
 
     graph: Graph
     facts: Facts
-    split: Split
     seed: int
+    split: Split
     held: LinkSplit | None
     seen: Graph
 
@@ -89,62 +89,75 @@ def key(record: Record) -> tuple[Any, ...]:
     return record["graph"], label(record), record["dimension"], record["seed"]
 
 
+def missing(graph: str, asked: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[tuple[Method | None, list[Record]]]:
+    """The results on one graph that are not done yet, by method and dimension; None for node2vec."""
+    settings = parse(asked.set)
+    for dimension in asked.dimensions:
+        for method in (*asked.methods, *([None] if asked.node2vec else [])):
+            common = {
+                "graph": graph,
+                "method": NODE2VEC if method is None else method.name,
+                "set": {name: value for name, value in settings.items() if method and name in method.keys},
+                "dimension": None if method == methods.RAW else dimension,
+            }
+            records = [common | {"seed": seed} for seed in range(asked.seeds)]
+            found = [record for record in records if key(record) not in done]
+            # Raw features are the same for all dimensions.
+            done.update(map(key, found))
+            if found:
+                yield method, found
+
+
 def jobs(name: str, asked: argparse.Namespace, engine: Engine, done: set[tuple[Any, ...]]) -> Iterator[Job]:
-    """What is to be done on one graph; each is trained when it is asked for."""
+    """What is to be done on one graph; each method is trained when it is asked for, all its seeds at once."""
+    wanted = list(missing(name, asked, done))
+    if not wanted:
+        return
     table_graph = graphs.load(name)
-    graph, facts = table_graph.graph, None
-    settings, rows_of = parse(asked.set), {}
-    for seed in range(asked.seeds):
-        wanted = []
-        for dimension in asked.dimensions:
-            for method in asked.methods:
-                own = {name: value for name, value in settings.items() if name in method.keys}
-                record = describe(graph, method.name, None if method == methods.RAW else dimension, seed) | {"set": own}
-                wanted.append((method, record))
-            if asked.node2vec:
-                wanted.append((None, describe(graph, NODE2VEC, dimension, seed)))
-        wanted = list({key(record): (method, record) for method, record in wanted if key(record) not in done}.values())
-        if not wanted:
-            continue
-        facts = facts or Facts.of(graph)
+    graph, facts = table_graph.graph, Facts.of(table_graph.graph)
+    sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features, "classes": graph.num_classes}
+
+    @functools.cache
+    def trial(seed: int) -> Trial:
         held = hold_out(graph, HELD_OUT, seed) if seed < (asked.link_seeds or asked.seeds) else None
         seen = graph if held is None else training_graph(table_graph, held.graph)
-        trial = Trial(graph, facts, random_split(graph, seed), seed, held, seen)
-        for method, record in wanted:
-            if method is None:
-                yield Job(record, walk, (trial, record["dimension"], asked.node2vec))
-                continue
-            try:
-                rows, seconds = rows_of.get(key(record)[:3]) or embed(method, graph, record, engine)
-                if method in WITHOUT_SEED:
-                    rows_of[key(record)[:3]] = rows, seconds
-                record |= {"seconds": seconds, "link_auc": held and link_auc(embed(method, seen, record, engine)[0], held)}
-            except ClnrError as error:
-                print(f"{name}, {label(record)}, seed {seed}: {error}", flush=True)
-                continue
-            yield Job(record, scores, (facts, rows, trial.split, seed))
+        return Trial(graph, facts, seed, random_split(graph, seed), held, seen)
+
+    for method, records in wanted:
+        if method is None:
+            for record in records:
+                yield Job(record | sizes, walk, (trial(record["seed"]), record["dimension"], asked.node2vec))
+            continue
+        width = {} if method == methods.RAW else {"dimension": records[0]["dimension"]}
+        try:
+            recipe = default_recipe(method, graph)[0].but(**width, **records[0]["set"])
+            rows, seconds = embed(method, graph, [record["seed"] for record in records], recipe, engine)
+            for record, of_seed in zip(records, rows, strict=True):
+                _, _, seed, split, held, seen = trial(record["seed"])
+                auc = None if held is None else link_auc(embed(method, seen, [seed], recipe, engine)[0][0], held)
+                yield Job(record | sizes | {"seconds": seconds, "link_auc": auc}, scores, (facts, of_seed, split, seed))
+        except ClnrError as error:
+            print(f"{name}, {label(records[0])}: {error}", flush=True)
 
 
-def describe(graph: Graph, method: str, dimension: int | None, seed: int) -> Record:
-    sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features, "classes": graph.num_classes}
-    return {"graph": graph.name, "method": method, "set": {}, "dimension": dimension, "seed": seed} | sizes
-
-
-def embed(method: Method, graph: Graph, record: Record, engine: Engine) -> tuple[Any, float]:
-    """The rows of a method, and in how many seconds they were made."""
+def embed(method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine: Engine) -> tuple[list[Any], float]:
+    """The rows of a method for each seed, and in how many seconds each was made."""
     if method == methods.RAW:
-        return graph.features, 0.0
-    recipe = default_recipe(method, graph)[0].but(dimension=record["dimension"], **record["set"])
-    began = time.perf_counter()
-    rows = learn(method, graph, record["seed"], recipe, engine).z.cpu().numpy()
-    return rows, time.perf_counter() - began
+        return [graph.features for _ in seeds], 0.0
+    began, alone = time.perf_counter(), seeds[:1] if method in WITHOUT_SEED else seeds
+    rows = []
+    for made in learn_all(method, graph, alone, recipe, engine):
+        if isinstance(made, ClnrError):
+            raise made
+        rows.append(made.z.cpu().numpy())
+    return rows * (len(seeds) // len(rows)), (time.perf_counter() - began) / len(alone)
 
 
 def walk(trial: Trial, dimension: int, steps: int) -> Record:
     """Scores of node2vec after so many steps of its optimiser; a process of its own embeds and scores."""
     from benchmarks.baselines import BATCH, node2vec
 
-    graph, facts, split, seed, held, seen = trial
+    graph, facts, seed, split, held, seen = trial
     epochs, began = math.ceil(steps * BATCH / graph.num_nodes), time.perf_counter()
     rows = node2vec(graph, seed, dimension, epochs).numpy()
     seconds = time.perf_counter() - began
@@ -158,6 +171,7 @@ def run(asked: argparse.Namespace, pool: Executor) -> None:
     stop = math.inf if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     waiting: dict[Future[Record], Record] = {}
     print(f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}, {asked.workers} workers")
+    print(f"{'graph':22}{'method':22}{'width':>6}{'seed':>4}{'valid %':>8}{'test %':>8}{'AUC':>8}{'seconds':>8}{'scored':>8}")
     for name in asked.names:
         try:
             for job in jobs(name, asked, engine, done):
@@ -175,18 +189,22 @@ def run(asked: argparse.Namespace, pool: Executor) -> None:
 
 
 def collect(waiting: dict[Future[Record], Record], most: int, log: Path | None) -> None:
-    """Write results as they come, until so many at most are waited for."""
-    while len(waiting) > most:
-        finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
+    """Write the results that are there, and wait for more until so many at most are still to come."""
+    finished = {each for each in waiting if each.done()}
+    while finished or len(waiting) > most:
         for each in finished:
-            record = waiting.pop(each) | each.result()
-            print(f"{record['graph']:22}{label(record):22}{record['dimension'] or '':>6}{record['seed']:>4}", end="")
-            auc = "" if record["link_auc"] is None else f"{record['link_auc']:.3f}"
-            times = f"{record['seconds']:>8.1f}{record['score_seconds']:>8.1f}"
-            print(f"{record['validation']:>8.1f}{record['test']:>8.1f}{auc:>8}{times}", flush=True)
-            if log:
-                with log.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+            write(waiting.pop(each) | each.result(), log)
+        finished = wait(waiting, None if len(waiting) > most else 0, FIRST_COMPLETED).done
+
+
+def write(record: Record, log: Path | None) -> None:
+    auc = "" if record["link_auc"] is None else f"{record['link_auc']:.3f}"
+    name = f"{record['graph']:22}{label(record):22}{record['dimension'] or '':>6}{record['seed']:>4}"
+    times = f"{record['seconds']:>8.1f}{record['score_seconds']:>8.1f}"
+    print(f"{name}{record['validation']:>8.1f}{record['test']:>8.1f}{auc:>8}{times}", flush=True)
+    if log:
+        with log.open("a") as file:
+            file.write(json.dumps(record) + "\n")
 
 
 def read(log: Path | None) -> list[Record]:
