@@ -32,7 +32,7 @@ Record = dict[str, Any]
 
 def label(record: Record) -> str:
     """What a result's row is called: the method, and what was set."""
-    return " ".join([record["method"], *(f"{name}={value}" for name, value in record["set"].items())])
+    return " ".join([record["method"], *(f"{name}={value}" for name, value in sorted(record["set"].items()))])
 
 
 class Results:

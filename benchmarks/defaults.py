@@ -171,7 +171,7 @@ def run(asked: argparse.Namespace, pool: Executor) -> None:
     stop = math.inf if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     waiting: dict[Future[Record], Record] = {}
     print(f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}, {asked.workers} workers")
-    print(f"{'graph':22}{'method':22}{'width':>6}{'seed':>4}{'valid %':>8}{'test %':>8}{'AUC':>8}{'seconds':>8}{'scored':>8}")
+    print(f"{'graph':24}{'method':24}{'width':>6}{'seed':>6}{'valid %':>8}{'test %':>8}{'AUC':>8}{'seconds':>8}{'scored':>8}")
     for name in asked.names:
         try:
             for job in jobs(name, asked, engine, done):
@@ -199,7 +199,7 @@ def collect(waiting: dict[Future[Record], Record], most: int, log: Path | None) 
 
 def write(record: Record, log: Path | None) -> None:
     auc = "" if record["link_auc"] is None else f"{record['link_auc']:.3f}"
-    name = f"{record['graph']:22}{label(record):22}{record['dimension'] or '':>6}{record['seed']:>4}"
+    name = f"{record['graph']:24}{label(record):24}{record['dimension'] or '':>6}{record['seed']:>6}"
     times = f"{record['seconds']:>8.1f}{record['score_seconds']:>8.1f}"
     print(f"{name}{record['validation']:>8.1f}{record['test']:>8.1f}{auc:>8}{times}", flush=True)
     if log:
