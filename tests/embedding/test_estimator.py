@@ -27,8 +27,8 @@ from tests.support.test_arguments import WRONG
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
 
-def embedder(**changes):
-    return NodeEmbedder(recipe=SMALL, device="cpu", **changes)
+def embedder(method="CLNR", **changes):
+    return NodeEmbedder(method, recipe=SMALL, device="cpu", **changes)
 
 
 def named(graph, prefix="n"):
@@ -110,7 +110,7 @@ def test_without_features_they_come_from_structure(form):
     graph = networkx.karate_club_graph()
     given = graph if form == "networkx" else networkx.to_scipy_sparse_array(graph)
     made = embedder().fit(given)
-    assert made.n_features_in_ == 132
+    assert made.n_features_in_ == 4
     np.testing.assert_array_equal(made.transform(given), made.embedding_)
 
 
@@ -235,10 +235,10 @@ def test_what_is_wrong_is_said_when_it_is_fitted(changes, kind):
 
 
 def test_a_plan_says_what_fit_will_do(monkeypatch):
-    made = NodeEmbedder(epochs=7, device="cpu")
+    made = NodeEmbedder("CLNR", epochs=7, device="cpu")
     plan = made.plan(tiny())
     assert plan.facts["nodes"] == "40"
-    assert {choice.key for choice in plan.choices} == {"dimension", "hidden", "edge_drop", "feature_mask"}
+    assert {choice.key for choice in plan.choices} == {"dimension", "hidden", "edge_drop", "feature_mask", "structure"}
     assert str(plan).splitlines()[0].startswith("nodes: 40; edges: ")
     assert json.loads(json.dumps(plan.to_dict()))["memory_bytes"] == plan.cost.memory
     assert not hasattr(made, "embedding_")

@@ -38,13 +38,16 @@ def test_columns_are_those_of_the_definition_with_isolated_nodes_anywhere(pairs,
     found = StructuralFeatures.fit(columns).features(columns, np.arange(count))
     spread = expected.std(0)
     expected = (expected - expected.mean(0)) / np.where(spread > 0, spread, 1)
-    assert found.shape == (count, 4 + RANDOM)
-    assert np.allclose(found[:, :4], expected, atol=1e-5)
+    assert found.shape == (count, 4)
+    assert np.allclose(found, expected, atol=1e-5)
+    # As earlier versions saved them.
+    old = StructuralFeatures(*(tuple(each) for each in (columns.mean(0).tolist(), [1.0] * 4)))
+    assert old.features(columns, np.arange(count)).shape == (count, old.width) == (count, 4 + RANDOM)
 
 
 def marked(ids):
     columns = degree_features(np.empty(0, np.int64), np.empty(0, np.int64), len(ids))
-    return StructuralFeatures.fit(columns).features(columns, ids)[:, 4:] * math.sqrt(RANDOM)
+    return StructuralFeatures((0.0,) * 4, (1.0,) * 4).features(columns, ids)[:, 4:] * math.sqrt(RANDOM)
 
 
 def test_marks_are_normal_numbers_that_follow_from_the_id():

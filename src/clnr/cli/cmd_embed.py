@@ -44,7 +44,13 @@ def embed(
     ] = None,
     time: Annotated[str | None, typer.Option("--time", help="Column of timestamps, left out of the features.")] = None,
     directed: Annotated[bool, typer.Option("--directed", help="Treat edges as directed.")] = False,
-    method: Annotated[str, typer.Option(help="Method; list: clnr ls methods.")] = "CLNR",
+    effort: Annotated[
+        str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Method, instead of the effort's (list: clnr ls methods); auto: the standard one or what beats it."),
+    ] = None,
     assign: Assign = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     hold_out: Annotated[float, typer.Option(help="Share of edges held out of training for the link score; 0 for none.")] = 0.05,
@@ -79,7 +85,6 @@ def embed(
     """
     from time import perf_counter
 
-    from clnr import methods
     from clnr.embedding import pipeline
     from clnr.embedding.export import parse_formats
     from clnr.engine import choose
@@ -106,12 +111,13 @@ def embed(
         "directed": directed or None,
         "memory": memory,
     }
-    if model is not None and (assign or tune or checkpoint_every or resume or dry_run):
-        raise ClnrError("--model trains nothing: --set, --tune, --checkpoint-every, --resume and --dry-run do not go with it")
+    if model is not None and (assign or tune or checkpoint_every or resume or dry_run or method or effort):
+        which = "--method, --effort, --set, --tune, --checkpoint-every, --resume and --dry-run"
+        raise ClnrError(f"--model trains nothing: {which} do not go with it")
     if folder is None and not dry_run:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     settings = pipeline.Settings(
-        method=methods.find(method),
+        **pipeline.choose_method(method, effort),
         engine=choose(device, precision),
         recipe=parse(assign or []),
         seed=seed,

@@ -1,11 +1,11 @@
-"""The default recipe for a graph of the user's own."""
+"""The default method and recipe for a graph of the user's own."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clnr.graph import Graph
-from clnr.methods import Method
+from clnr.methods import CLNR_MIX, SVD_MIX, Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
 
@@ -14,6 +14,23 @@ _MIDDLE = 50_000
 _HUGE = 5_000_000
 _NARROW = 32
 _STRUCTURE = 256
+
+
+class Effort(NamedTuple):
+    """How much time to spend: a method, and what it changes in that method's recipe."""
+
+    method: Method
+    changes: dict[str, Any]
+
+
+EFFORTS = {
+    "quick": Effort(SVD_MIX, {}),
+    "standard": Effort(CLNR_MIX, {}),
+    "best": Effort(CLNR_MIX, {"hidden": 512, "epochs": 200}),
+}
+STANDARD = "standard"
+AUTO = "auto"
+"""In place of a method's name: the standard one, or a baseline that proves better."""
 
 
 class Choice(NamedTuple):

@@ -22,7 +22,6 @@ from clnr.embedding.preflight import Preflight, dangling_warning, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.engine import choose
 from clnr.errors import ClnrError
-from clnr.experiments.run import method_of
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
@@ -61,7 +60,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     'ring.html'
 
     Args:
-        method: A method, or its name; see ``clnr ls methods``.
+        method: A method, or its name (see ``clnr ls methods``); ``auto`` for the standard one or a baseline that is better by
+            labels of validation nodes or, without labels, by held-out edges. None for that of the effort.
+        effort: How much time to spend: ``quick`` (no training), ``standard`` or ``best``; None for ``standard``.
         dimension: Width of the embedding; None for the recipe's.
         epochs: Number of training epochs; None for the recipe's.
         seed: Of all randomness: held-out edges, initial weights, augmentations, samples.
@@ -96,8 +97,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def __init__(
         self,
-        method: Method | str = "CLNR",
+        method: Method | str | None = None,
         *,
+        effort: str | None = None,
         dimension: int | None = None,
         epochs: int | None = None,
         seed: int = 0,
@@ -114,6 +116,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ignore_memory_check: bool = False,
     ):
         self.method = method
+        self.effort = effort
         self.dimension = dimension
         self.epochs = epochs
         self.seed = seed
@@ -155,7 +158,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _settings(self) -> pipeline.Settings:
         shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
         return pipeline.Settings(
-            method=method_of(self.method),
+            **pipeline.choose_method(self.method, self.effort),
             engine=choose(self.device, self.precision),
             recipe=self.recipe,
             changes={name: value for name, value in shortcuts.items() if value is not None},

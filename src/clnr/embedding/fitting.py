@@ -184,7 +184,7 @@ def _score_baselines(
                 scored = scorer.score(seen.features, graph.features if quick else None)
             else:
                 with enough_memory():
-                    made = learn(each, seen, model.seed, _recipe_beside(each, model.method, recipe, graph), engine)
+                    made = learn(each, seen, model.seed, recipe_beside(each, model.method, recipe, graph), engine)
                     rows = None if scorer.labels is None else _fitted(each, made, graph).embed(graph, engine)
                     scored = scorer.score(made.z, rows)
         except ClnrError as error:
@@ -194,7 +194,7 @@ def _score_baselines(
     return found, skipped
 
 
-def _recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph) -> Recipe:
+def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph) -> Recipe:
     """A baseline's recipe for a graph, as wide as that of a method."""
     own, _ = default_recipe(baseline, graph)
     same_width = "dimension" in baseline.keys and "dimension" in method.keys

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import numbers
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +16,21 @@ import numpy as np
 from clnr import methods
 from clnr.embedding.artifact import differences, load_folder, name_nodes, save_folder, save_names
 from clnr.embedding.artifact_files import OWNED_FILES, RECIPE, REPORT
-from clnr.embedding.defaults import Choice, default_recipe
+from clnr.embedding.defaults import AUTO, EFFORTS, STANDARD, Choice, default_recipe
 from clnr.embedding.export import EXPORT_FORMATS, check_formats
-from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult, embed_with, fit_graph
+from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult, embed_with, fit_graph, recipe_beside
 from clnr.embedding.preflight import Preflight, facts_line, graph_facts, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.embedding.tuning import tune
 from clnr.engine import Engine
 from clnr.errors import DataError, RecipeError
-from clnr.experiments.run import check_seed
+from clnr.experiments.run import check_seed, method_of
 from clnr.experiments.runner import first_use
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support import environment
-from clnr.support.arguments import check_int, check_type
+from clnr.support.arguments import check_choice, check_int, check_type
 from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, write_atomic
 from clnr.support.humanize import plural
 from clnr.support.progress import Bar
@@ -46,12 +48,15 @@ class Settings:
         engine: Where to compute.
         recipe: All hyper-parameters, or some by name; the others are chosen for the graph.
         changes: Hyper-parameters that are set in any case; tuning leaves them alone, as it does those of a partial recipe.
+        effort: Hyper-parameters that an effort sets, unless a recipe or a change does.
         seed: Decides everything random.
         hold_out: The share of edges that training does not see, to score by; 0 for none.
         tune: How many recipes to try before training (Optuna); 0 for none.
         checkpoint: The file that the state of training is saved to; None for none.
         checkpoint_every: Epochs between two saves; 0 to save none.
         resume: Whether to continue from the checkpoint, if there is one.
+        auto: Whether to take a baseline instead of the method where it has a better score by labels of validation nodes or,
+            without labels, by held-out edges.
         evaluate: Whether to evaluate the embedding by labels, if there are any.
         baselines: Whether to score raw features and training-free methods beside it, alike.
         ignore_memory_check: Whether to train even if memory seems too small.
@@ -61,12 +66,14 @@ class Settings:
     engine: Engine
     recipe: Recipe | Mapping[str, Any] | None = None
     changes: Mapping[str, Any] | None = None
+    effort: Mapping[str, Any] | None = None
     seed: int = 0
     hold_out: float = HOLD_OUT
     tune: int = 0
     checkpoint: Path | None = None
     checkpoint_every: int = 0
     resume: bool = False
+    auto: bool = False
     evaluate: bool = True
     baselines: bool = True
     ignore_memory_check: bool = False
@@ -78,7 +85,7 @@ class Settings:
         for name in ("tune", "checkpoint_every"):
             if check_int(name, getattr(self, name)) < 0:
                 raise RecipeError(f"{name} must be 0 or more (--{name.replace('_', '-')}), not {getattr(self, name)}")
-        for name in ("resume", "evaluate", "baselines", "ignore_memory_check"):
+        for name in ("resume", "auto", "evaluate", "baselines", "ignore_memory_check"):
             check_type(name, getattr(self, name), bool | np.bool_, "True or False")
         if self.resume and self.checkpoint is None:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
@@ -91,18 +98,42 @@ class Settings:
         return self._set_by_name.keys()
 
     @property
+    def compared(self) -> tuple[Method, ...]:
+        """The baselines that are scored beside the embedding."""
+        return methods.BASELINES if self.auto else methods.QUICK_BASELINES if self.baselines else ()
+
+    @property
     def uses_checkpoint(self) -> bool:
         """Whether the state of training is to be saved or resumed from."""
         return self.checkpoint is not None and bool(self.checkpoint_every or self.resume)
 
     def recipe_for(self, graph: Graph) -> tuple[Recipe, list[Choice]]:
         """The recipe for a graph before tuning, and the choices in it that follow from the graph."""
-        recipe, choices = (self.recipe, []) if isinstance(self.recipe, Recipe) else default_recipe(self.method, graph)
-        return recipe.but(**self._set_by_name), choices
+        if isinstance(self.recipe, Recipe):
+            return self.recipe.but(**self._set_by_name), []
+        recipe, choices = default_recipe(self.method, graph)
+        return recipe.but(**{**(self.effort or {}), **self._set_by_name}), choices
 
     @property
     def _set_by_name(self) -> dict[str, Any]:
         return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}
+
+
+def choose_method(method: Method | str | None, effort: str | None = None) -> dict[str, Any]:
+    """The settings that a method's name, ``auto`` or an effort stand for: by keyword of ``Settings``.
+
+    Args:
+        method: A method, its name, or ``auto``; None for that of the effort.
+        effort: How much time to spend; None for ``standard``.
+    """
+    if effort is not None:
+        check_choice("effort", effort, EFFORTS)
+    if method is None or method == AUTO:
+        chosen = EFFORTS[effort or STANDARD]
+        return {"method": chosen.method, "effort": chosen.changes, "auto": method == AUTO}
+    if effort is not None:
+        raise RecipeError(f"effort chooses the method, and so does method={method_of(method).name!r}: give one of them")
+    return {"method": method_of(method)}
 
 
 # -- training ---------------------------------------------------------------------------------------------------------------
@@ -114,7 +145,7 @@ def plan(table_graph: TableGraph, settings: Settings) -> tuple[Recipe, Preflight
         raise _labels_missing(settings.method)
     check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(table_graph.graph)
-    judged = settings.evaluate * (1 + len(methods.BASELINES) * settings.baselines)
+    judged = settings.evaluate * (1 + len(settings.compared))
     return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged)
 
 
@@ -146,7 +177,7 @@ def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight:
         path = checkpoint.path
         log(f"resuming from {path}" if path.is_file() else f"there is no checkpoint {path}: training starts from scratch")
     with _shown(settings, recipe, table_graph.graph, bar) as progress:
-        return fit_graph(
+        result = fit_graph(
             table_graph,
             method,
             recipe,
@@ -156,8 +187,36 @@ def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight:
             progress=progress,
             checkpoint=checkpoint,
             evaluate=settings.evaluate,
-            baselines=methods.BASELINES if settings.baselines else (),
+            baselines=settings.compared,
         )
+    return _winner(result, settings, log) if settings.auto else result
+
+
+def _winner(result: EmbeddingResult, settings: Settings, log: Callable[[str], None]) -> EmbeddingResult:
+    """The result itself, or that of the baseline with the best score by validation nodes or, without labels, by edges."""
+    measure = "validation_accuracy" if "validation_accuracy" in result.scores else "link_auc"
+    own = result.scores.get(measure, nan)
+    found = {result.model.method.name: own} | {
+        name: scores[measure] for name, scores in result.baselines.items() if measure in scores
+    }
+    best = max(found, key=found.__getitem__)
+    if isnan(found[best]) or best == result.model.method.name:
+        return result
+    log(f"{best} has the better {measure.replace('_', ' ')}, {found[best]:.4g} against {own:.4g}: it is taken")
+    method = methods.find(best)
+    recipe = recipe_beside(method, settings.method, result.model.recipe, result.table_graph.graph)
+    taken = fit_graph(
+        result.table_graph,
+        method,
+        recipe,
+        settings.seed,
+        settings.engine,
+        hold_out=settings.hold_out,
+        evaluate=settings.evaluate,
+        baselines=[each for each in settings.compared if each != method],
+    )
+    scored = {name: value for name, value in result.scores.items() if name.startswith(("link_a", "strict", "validation"))}
+    return dataclasses.replace(taken, baselines=taken.baselines | {result.model.method.name: scored})
 
 
 @contextlib.contextmanager
@@ -325,8 +384,11 @@ def _is_finished(
 ) -> bool:
     """Whether a folder already holds what is asked for; if it holds something else, it must be free to overwrite."""
     earlier = load_folder(folder)
-    # A tuned recipe is not known beforehand.
-    differs = differences(earlier, table_graph, settings.method, None if settings.tune else recipe, settings.seed)
+    # A tuned recipe is not known beforehand, nor which method wins.
+    known = recipe if not (settings.tune or settings.auto) else None
+    one_of = (settings.method, *settings.compared) if settings.auto else (settings.method,)
+    method = earlier.model.method if earlier.model.method in one_of else settings.method
+    differs = differences(earlier, table_graph, method, known, settings.seed)
     if names is not None and table_graph.ingest_report.names != earlier.table_graph.ingest_report.names:
         differs.append(f"its names are those of another column, which clnr report {folder} --name {names} changes")
     if differs and not force:

@@ -67,7 +67,7 @@ def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceG
     )
     edges = to_sparse_matrix(with_loops, device)
     x = graph.features
-    if sp.issparse(x) and x.nnz > dense_above * max(1, x.shape[0] * x.shape[1]):
+    if sp.issparse(x) and (dense_above < 0 or x.nnz > dense_above * x.shape[0] * x.shape[1]):
         x = x.toarray()
     features = to_sparse_matrix(x, device) if sp.issparse(x) else torch.tensor(x, device=device)
     return DeviceGraph(graph, edges, features)

@@ -319,6 +319,8 @@ CLNR_MIX = CLNR_HOPS.but(
 
 BASELINES = (SVD, SVD_PROPAGATED, SVD_BOTH, SVD_HOPS, SPECTRAL, FASTRP, CLEORA)
 """What takes no training, to compare with."""
+QUICK_BASELINES = (SVD_PROPAGATED, SVD_BOTH, CLEORA)
+"""Scored beside every embedding: mostly the best where neighbours are alike, where they are not, and without features."""
 
 METHODS = {
     method.name: method

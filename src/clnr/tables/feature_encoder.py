@@ -115,7 +115,7 @@ class FeatureEncoder:
             encoders = tuple(_column_encoder(each if form == FORMAT_VERSION else _from_old(each)) for each in columns)
             dropped = {str(column): str(reason) for column, reason in given["dropped"].items()}
             scaling = None if form == 1 else given["structure"]
-            structure = None if scaling is None else StructuralFeatures(**{name: tuple(each) for name, each in scaling.items()})
+            structure = None if scaling is None else _structure(scaling)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"not a valid saved feature encoder: {error}") from None
         if not encoders and structure is None:
@@ -126,6 +126,10 @@ class FeatureEncoder:
 def _column_encoder(column: dict[str, Any]) -> ColumnEncoder:
     lists = {name: tuple(column[name]) for name in ("values", "weights") if isinstance(column[name], list)}
     return ColumnEncoder(**{**column, **lists})
+
+
+def _structure(saved: dict[str, Any]) -> StructuralFeatures:
+    return StructuralFeatures(**saved | {name: tuple(saved[name]) for name in ("centre", "scale")})
 
 
 def _from_old(column: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Features for graphs without any: degrees of a node and its neighbours, and random numbers from its id."""
+"""Features for graphs without any: degrees of a node and its neighbours, and random numbers that follow from an id."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from clnr.graph.csr import Array
 DEGREES = 4
 RANDOM = 128
 _ROWS = 1 << 13
+_MOST_RANDOM = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,23 @@ class StructuralFeatures:
     Attributes:
         centre: Subtracted from each.
         scale: Each is then divided by it.
+        random: How many random numbers follow, an even number; earlier versions took 128.
     """
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
+    random: int = RANDOM
 
     def __post_init__(self) -> None:
         numbers = (*self.centre, *self.scale)
         right = len(self.centre) == len(self.scale) == DEGREES and all(isinstance(each, int | float) for each in numbers)
+        right = right and type(self.random) is int and 0 <= self.random <= _MOST_RANDOM and self.random % 2 == 0
         if not (right and np.isfinite(numbers).all() and 0 not in self.scale):
             raise DataError("not a valid saved feature encoder: the numbers of its structure are out of range")
 
     @property
     def width(self) -> int:
-        return DEGREES + RANDOM
+        return DEGREES + self.random
 
     @classmethod
     def fit(cls, columns: Array) -> StructuralFeatures:
@@ -45,18 +49,14 @@ class StructuralFeatures:
         spread = columns.std(0, dtype=np.float64)
         # Less than this is rounding error, as in a ring, where all degrees are equal.
         scale = np.where(spread > 1e-6, spread, 1)
-        return cls(tuple(columns.mean(0, dtype=np.float64).tolist()), tuple(scale.tolist()))
+        return cls(tuple(columns.mean(0, dtype=np.float64).tolist()), tuple(scale.tolist()), random=0)
 
     def features(self, columns: Array, ids: Array) -> Array:
-        """One row per node: its degree features, scaled, and 128 normal random numbers that follow from its id.
-
-        Degrees alone cannot tell one neighbourhood from another; sums of neighbours' random features can. An unseen node has
-        random features too.
-        """
+        """One row per node: its degree features, scaled, and normal random numbers that follow from its id, if any."""
         out = np.empty((len(columns), self.width), np.float32)
         out[:, :DEGREES] = (columns - np.array(self.centre)) / np.array(self.scale)
         for first in range(0, len(ids), _ROWS):
-            out[first : first + _ROWS, DEGREES:] = random_features(ids[first : first + _ROWS])
+            out[first : first + _ROWS, DEGREES:] = random_features(ids[first : first + _ROWS], self.random)
         return out
 
 
