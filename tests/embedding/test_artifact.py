@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -29,6 +30,8 @@ from tests.conftest import tiny
 
 OLD = Path(__file__).parent / "old"
 SMALL = {"hidden": 16, "dimension": 8, "epochs": 3, "probe_steps": 20, "head_width": 0}
+
+FITTED_ROWS = [method.name for method in METHODS.values() if method.readout or method.inputs != METHODS["CLNR"].inputs]
 
 
 def fitted(method="CLNR", table_graph=None, **changes):
@@ -66,6 +69,77 @@ def test_every_method_comes_back_and_embeds_as_before(name, tmp_path):
     assert (back.model.embed(tiny(seed=5), cpu()) == result.model.embed(tiny(seed=5), cpu())).all()
     assert back.model.recipe == result.model.recipe
     assert (back.losses, back.scores, back.warnings) == (result.losses, pytest.approx(result.scores), result.warnings)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Graph.from_edges([], [], np.ones((1, 3))),
+        Graph.from_edges([0], [1], np.zeros((2, 1)), undirected=True),
+        Graph.from_edges([0, 1], [1, 2], np.eye(4, 60), undirected=True),
+    ],
+    ids=["one node", "one feature", "few nodes"],
+)
+@pytest.mark.parametrize("structure", [0, 2])
+@pytest.mark.parametrize("name", FITTED_ROWS)
+def test_rows_that_fit_inputs_or_a_read_out_come_back_whatever_their_width(name, structure, graph, tmp_path):
+    result = fitted(name, as_table_graph(graph), structure=structure, dimension=40, walk_columns=3)
+    back = load_folder(saved(result, tmp_path))
+    assert np.isfinite(back.z).all()
+    assert (back.z == result.z).all()
+    assert (back.model.embed(graph, cpu()) == result.model.embed(graph, cpu())).all()
+
+
+def cut(name, rows):
+    return lambda arrays: arrays.__setitem__(name, arrays[name][:rows].copy())
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "said"),
+    [
+        ("Spectral", cut("input.0.rows", 5), "'input.0.rows' is of another shape or type"),
+        ("Spectral", cut("input.0.ids", 5), "'input.0.ids' is of another shape or type"),
+        ("Spectral", lambda arrays: arrays.pop("input.0.ids"), "'input.0.ids' is not there"),
+        ("Spectral", lambda arrays: arrays["input.0.rows"].__setitem__(0, np.nan), "'input.0.rows' has a number that is not"),
+        ("SVD-mix", cut("input.0.weight", 5), "'input.0.weight' is of another shape or type"),
+        (
+            "SVD-mix",
+            lambda arrays: arrays["input.0.centre"].__setitem__(0, np.inf),
+            "'input.0.centre' has a number that is not",
+        ),
+        ("SVD-mix", cut("readout.block.0.directions", 5), "'readout.block.0.directions' is of another shape or type"),
+        ("SVD", cut("readout.weight", 5), "'readout.weight' is of another shape or type"),
+        ("SVD", lambda arrays: arrays.pop("readout.bias"), "'readout.bias' is not there"),
+        (
+            "SVD",
+            lambda arrays: arrays.__setitem__("input.0.rows", np.ones((3, 3), np.float32)),
+            "'input.0.rows' is not of this",
+        ),
+        ("CLNR-mix", cut("encoder.mlp.0.mean", 5), "'encoder.mlp.0.mean' is of another shape or type"),
+        ("Cleora", lambda arrays: arrays.__setitem__("extra", np.ones(3, np.float32)), "'extra' is not of this model"),
+    ],
+)
+def test_damaged_inputs_and_read_outs_are_refused(method, change, said, tmp_path):
+    folder = unsealed(fitted(method), tmp_path)
+    edited(folder, MODEL, change)
+    with pytest.raises(DataError, match=f"model.safetensors: .*{said}"):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize("name", ["SVD", "SVD-mix", "CLNR-mix", "Spectral", "Cleora"])
+def test_numbers_of_any_size_in_a_recipe_take_neither_time_nor_memory(name, tmp_path):
+    folder = unsealed(fitted(name, structure=1), tmp_path)
+    text = (folder / RECIPE).read_text()
+    for old, new in (
+        ("features = 12", f"features = {10**9}"),
+        ("reduced = 256", "reduced = 65536"),
+        ("n = 8\n", "n = 65536\n"),
+    ):
+        assert old in text
+        (folder / RECIPE).write_text(text.replace(old, new))
+        # Some fit any number of them.
+        with contextlib.suppress(DataError):
+            load_folder(folder)
 
 
 def test_scores_of_baselines_come_back_and_older_folders_have_none(tmp_path):

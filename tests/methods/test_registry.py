@@ -23,8 +23,10 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse, recipe_keys
 from clnr.nn.encoders import MomentumEncoder
 from clnr.nn.hyper_parameters import declared, hyper_parameter
+from clnr.nn.inputs import Cleora, StructureInput, WeightFeatures
 from clnr.nn.objectives import Objective, StepContext, Supervision
 from clnr.nn.postprocess import Head, Postprocess, Standardize
+from clnr.nn.readout import Hops, Readout
 from clnr.training.loop import fit
 from tests.conftest import tiny
 
@@ -311,6 +313,20 @@ def test_the_whole_documentation_of_a_key_is_with_its_part():
 # -- declarations ----------------------------------------------------------------------------------------------------------
 
 
+def test_places_that_a_row_does_not_name_are_its_parents():
+    mix = METHODS["CLNR-mix"]
+    assert mix.parts()["inputs"] == ["WeightFeatures", "AddStructure"]
+    assert mix.parts()["readout"] == ["Hops", "OwnFeatures", "PropagatedFeatures", "Walks"]
+    plain = mix.but("plain", "its encoders alone", readout=())
+    assert plain.inputs == mix.inputs
+    assert plain.build(SMALL).readout is None
+    assert [type(block).__name__ for block in mix.build(SMALL).readout.blocks] == mix.parts()["readout"]
+    assert mix.build(SMALL.but(hops=1, dimension=7)).readout.dimension == 7
+    assert mix.build(SMALL.but(hops=1)).readout.blocks[0].hops == 1
+    assert set(mix.keys) > {"hops", "reduced", "walk_columns", "structure", "dimension"}
+    assert all(method.objective is None and not method.supervised for method in BASELINES)
+
+
 def test_untrained_is_clnr_before_its_first_epoch():
     _, untrained = trained(UNTRAINED, tiny())
     _, start = trained(CLNR, tiny(), SMALL.but(epochs=0))
@@ -526,7 +542,16 @@ class Unfinished(Postprocess):
         ({"views": UNIFORM}, "New: views are a tuple of one tuple of parts for each view"),
         ({"views": (UNIFORM, (Standardize,))}, "New, views: Standardize is no subclass of Augmentation"),
         ({"encoder": None}, "New, encoder: None is not a class"),
-        ({"head": Bare}, "unknown place of a method 'head'; .*known: encoder, views, postprocess, objective"),
+        ({"inputs": (Standardize,)}, "New, inputs: Standardize is no subclass of Input"),
+        ({"inputs": (WeightFeatures(),)}, r"New, inputs: WeightFeatures\(\) is not a class; give the Input itself"),
+        ({"inputs": Cleora}, "New: inputs is a tuple of parts, not .*Cleora"),
+        ({"inputs": (StructureInput,)}, "New, inputs: StructureInput does not define rows"),
+        ({"readout": (WeightFeatures,)}, "New, readout: WeightFeatures is no subclass of Block"),
+        ({"readout": (Readout,)}, "New, readout: Readout is no subclass of Block"),
+        ({"readout": Hops}, "New: readout is a tuple of parts, not .*Hops"),
+        ({"readout": (Hops(),)}, r"New, readout: Hops\(hops=2\) is not a class; give the Block itself"),
+        ({"postprocess": (Hops,)}, "New, postprocess: Hops is no subclass of Postprocess"),
+        ({"head": Bare}, "unknown place of a method 'head'; .*known: encoder, views, postprocess, objective, inputs, readout"),
     ],
     ids=lambda value: "" if isinstance(value, str) else str(value),
 )
@@ -584,8 +609,8 @@ def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
     assert seen == [9, 9, 80, 80]
 
 
-# Between them they have every part, but for a diffusion's.
-QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT", "CLNR-mix", "Spectral")
+# Between them they have every part of the paper's methods, but for a diffusion's.
+QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT", "Spectral")
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul")
@@ -600,7 +625,9 @@ def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     monkeypatch.setattr(KernelEngine, "dense_above", 1.0)
     graph = tiny(sparse=True)
-    recipe = Recipe(hidden=16, dimension=3, epochs=1, sampled_nodes=10, dropout=0.2, heads=2)
+    recipe = Recipe(
+        hidden=16, dimension=3, epochs=1, sampled_nodes=10, dropout=0.2, heads=2, reduced=4, walk_columns=2, walk_steps=2
+    )
     supervision = supervision_of(graph, 0, device)[0] if method.supervised else None
     losses = []
     for engine in (Reference(device), KernelEngine(device), KernelEngine(device, torch.bfloat16)):

@@ -71,6 +71,13 @@ def test_scale_does_not_matter(scale):
     np.testing.assert_allclose(directions_of(matrix * scale, 3), directions_of(matrix, 3), atol=1e-3)
 
 
+def test_many_equal_columns_are_no_trouble():
+    """As many as the widest read-outs ask for: rounding errors grow with their number."""
+    for columns in (np.ones((2000, 1500)), np.eye(2000, 1500)[:, :1] * np.ones(1500)):
+        found = orthonormal(torch.tensor(columns, dtype=torch.float32))
+        assert found.isfinite().all()
+
+
 @pytest.mark.parametrize("which", ["one entry", "one row", "one column", "few words, each in one row", "powers of ten"])
 def test_exact_dependencies_of_columns(which):
     """Products without any rounding error to hide that they are singular."""

@@ -72,8 +72,10 @@ def orthonormal(columns: Tensor) -> Tensor:
     (Fukaya et al., "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices", 2020).
     """
     wide = columns.double()
-    one = _SHIFT * torch.eye(columns.shape[1], dtype=wide.dtype, device=wide.device)
+    count = columns.shape[1]
+    # Rounding errors of the products, and of their factors, grow with the number of columns.
+    shift = count * _SHIFT * torch.eye(count, dtype=wide.dtype, device=wide.device)
     for _ in range(3):
         wide = wide / wide.norm(dim=0).clamp(min=1e-300)
-        wide = torch.linalg.solve_triangular(torch.linalg.cholesky(wide.T @ wide + one).mT, wide, upper=True, left=False)
+        wide = torch.linalg.solve_triangular(torch.linalg.cholesky(wide.T @ wide + shift).mT, wide, upper=True, left=False)
     return wide.to(columns.dtype)
