@@ -248,8 +248,10 @@ def _learn(
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
     for own, supervisions in by_recipe.items():
         model = method.build(own)
+        began = time.perf_counter()
         inputs = model.fit_inputs(seen, engine)
         prepared = model.prepare(inputs, seen, engine)
+        spent = (time.perf_counter() - began) / len(supervisions)
         device_graph = engine.to_device(prepared)
         noise = own.edge_noise if method.objective else 0
         training_graphs = {
@@ -261,7 +263,7 @@ def _learn(
             for seed, supervision in supervisions.items()
         ]
         for seed, fitted in zip(supervisions, fit_all(model, own, starts, progress, checkpoint), strict=True):
-            learned[seed] = _embedded(model, engine, seed, own, device_graph, inputs, fitted)
+            learned[seed] = _embedded(model, engine, seed, own, device_graph, inputs, spent, fitted)
     return [learned[seed] for seed in seeds]
 
 
@@ -272,11 +274,12 @@ def _embedded(
     recipe: Recipe,
     device_graph: DeviceGraph,
     inputs: Parameters,
+    spent: float,
     fitted: TrainingResult | TrainingError,
 ) -> TrainedEmbedding | TrainingError:
     if isinstance(fitted, TrainingError):
         return fitted
-    fitted = replace(fitted, parameters=inputs | fitted.parameters)
+    fitted = replace(fitted, parameters=inputs | fitted.parameters, seconds=fitted.seconds + spent)
     z = model.embed(fitted.parameters, engine.float32, View(device_graph))
     if not z.isfinite().all():
         return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")

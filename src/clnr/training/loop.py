@@ -48,7 +48,7 @@ class TrainingResult:
     Attributes:
         parameters: Ready to embed with.
         losses: One per epoch, on the CPU.
-        seconds: Of the whole training; with several in parallel, the share of this one.
+        seconds: Of the whole training, the read-out included; with several in parallel, the share of this one.
         epoch_ms: Median of an epoch after warm-up, likewise; None if there was none.
         parallel_seeds: How many seeds were trained in parallel.
     """
@@ -127,18 +127,19 @@ def fit_all(
                 if checkpoint is not None and epochs % checkpoint.every == 0:
                     checkpoint.save(epochs, train_states[0].state)
     history = buffer.close()
-    share = len(starts)
-    seconds, epoch_ms = (time.perf_counter() - began) / share, buffer.epoch_ms()
-    done: list[TrainingResult | TrainingError] = []
+    share, epoch_ms = len(starts), buffer.epoch_ms()
+    done: list[tuple[Parameters, Tensor] | TrainingError] = []
     for start, train_state, (losses, criteria) in zip(starts, train_states, history, strict=True):
         losses = losses[: ended(criteria, recipe.patience)]
         failure = _failure(losses, recipe)
-        if failure is None:
-            settled = model.finalize(train_state.final, engine, start.device_graph)
-            done.append(TrainingResult(settled, losses, seconds, None if epoch_ms is None else epoch_ms / share, share))
-        else:
-            done.append(failure)
-    return done
+        done.append(failure or (model.finalize(train_state.final, engine, start.device_graph), losses))
+    seconds = (time.perf_counter() - began) / share
+    return [
+        each
+        if isinstance(each, TrainingError)
+        else TrainingResult(*each, seconds, None if epoch_ms is None else epoch_ms / share, share)
+        for each in done
+    ]
 
 
 def _train(
