@@ -1,21 +1,20 @@
-"""CLNR against baselines: node2vec, an SVD of propagated features, and the raw features.
+"""The default method against baselines: node2vec, what takes no training, and the raw features.
 
     python -m benchmarks.baselines cora citeseer --seeds 5
-    python -m benchmarks.baselines photo --trained-seeds 3 --node2vec-epochs 15
+    python -m benchmarks.baselines photo --methods CLNR-mix SVD-propagated node2vec --node2vec-epochs 15
 
-Every method gets the same graph, without the name of a known data set, and is evaluated by the same strict probe and by link
-prediction on held-out edges (cosine similarity of edges against non-edges). The methods take turns, one seed per turn, each in
-a process of its own, whose memory is measured. Times are CPU times over all threads for embedding the whole graph, without
-imports and reading, so that other load on the machine changes them little.
+Every method gets the same graph, which no recipe is known for, and the same width, and is evaluated by the same logistic
+regression and by link prediction on held-out edges (cosine similarity of edges against non-edges). The methods take turns, one
+seed per turn, each in a process of its own, whose memory is measured. Times are CPU times over all threads for embedding the
+whole graph, without imports and reading, so that other load on the machine changes them little.
 
-clnr      the default recipe for an unknown graph
-node2vec  PyG's ``Node2Vec`` with p = q = 1 and the hyper-parameters of PyG's example: 128 dimensions, walks of 20 nodes,
+Methods are those of ``clnr ls methods``, with the recipe for an unknown graph, and:
+
+node2vec  PyG's ``Node2Vec`` with p = q = 1 and the hyper-parameters of PyG's example but for the width: walks of 20 nodes,
           windows of 10, 10 walks per node, 1 negative, SparseAdam, batches of 128 nodes. PyG takes its walks from pyg-lib,
           which is not a dependency; here they are drawn in plain torch. Its loss copies 280,000 rows per batch; a compiled
           loop here computes the same loss and gradient several times faster, and its time and memory are printed.
           ``--pyg-loss`` uses PyG's own loss.
-svd       256 dimensions of the features after two steps of symmetrically normalised propagation with self-loops
-raw       the raw features
 """
 
 from __future__ import annotations
@@ -26,33 +25,35 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 import scipy
-import scipy.sparse as sp
 import sklearn
 import torch
 import torch_geometric
-from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch_geometric.nn import Node2Vec
 
 from benchmarks import command, positive
-from clnr import CLNR, datasets
+from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
 from clnr.engine import choose, unit_rows
-from clnr.evaluation import hold_out, link_scores, probe
+from clnr.evaluation import hold_out, link_scores, logistic_probe
 from clnr.experiments.run import learn
 from clnr.graph import Graph
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe
 from clnr.support import environment, memory
 
-DIMENSION = 256
-STEPS = 2
+NODE2VEC = "node2vec"
+BATCH = 128
+METHODS = (NODE2VEC, *(name for name, method in methods.METHODS.items() if not method.supervised))
+DEFAULTS = (methods.CLNR_MIX.name, NODE2VEC, *(method.name for method in methods.BASELINES), methods.RAW.name)
 
 
 def uniform_walks(rowptr: Tensor, col: Tensor, start: Tensor, length: int, p: float = 1.0, q: float = 1.0) -> Tensor:
@@ -105,7 +106,7 @@ def descend(z: Any, walks: Any, context: int, near: bool, eps: float, gradient: 
 class Walker(Node2Vec):
     """PyG's node2vec on a graph, with the walks of this file and, optionally, PyG's own loss."""
 
-    def __init__(self, graph: Graph, pyg_loss: bool = False):
+    def __init__(self, graph: Graph, dimension: int = 128, pyg_loss: bool = False):
         # PyG's __init__ requires pyg-lib, so its fields are set here.
         torch.nn.Module.__init__(self)
         self.random_walk_fn = uniform_walks
@@ -113,7 +114,7 @@ class Walker(Node2Vec):
         self.rowptr, self.col = (torch.from_numpy(part.astype(np.int64)) for part in graph.outgoing[:2])
         self.EPS = 1e-15
         # PyG counts the steps of a walk, not its nodes.
-        self.embedding_dim, self.walk_length, self.context_size = 128, 20 - 1, 10
+        self.embedding_dim, self.walk_length, self.context_size = dimension, 20 - 1, 10
         self.walks_per_node, self.num_negative_samples, self.p, self.q = 10, 1, 1.0, 1.0
         self.embedding = torch.nn.Embedding(self.num_nodes, self.embedding_dim, sparse=True)
         self.pyg_loss = pyg_loss
@@ -144,69 +145,48 @@ class Walker(Node2Vec):
         return loss
 
 
-def by_node2vec(graph: Graph, seed: int, asked: argparse.Namespace) -> Tensor:
+def node2vec(graph: Graph, seed: int, dimension: int, epochs: int, pyg_loss: bool = False) -> Tensor:
+    """Its embedding of a graph."""
     torch.manual_seed(seed)
-    model = Walker(graph, asked.pyg_loss)
+    model = Walker(graph, dimension, pyg_loss)
     optimiser = torch.optim.SparseAdam(list(model.parameters()), lr=0.01)
-    loader = model.loader(batch_size=128, shuffle=True)
-    for _ in range(asked.node2vec_epochs):
+    loader = model.loader(batch_size=BATCH, shuffle=True)
+    for _ in range(epochs):
         for walks, anywhere in loader:
             model.learn(walks, anywhere)
             optimiser.step()
     return model().detach()
 
 
-def by_clnr(graph: Graph, seed: int, asked: argparse.Namespace) -> Tensor:
-    recipe, _ = default_recipe(CLNR, graph)
-    return learn(CLNR, graph, seed, recipe, choose("cpu")).z
+def recipe_at(method: Method, graph: Graph, dimension: int) -> Recipe:
+    """A method's recipe for an unknown graph, with another width."""
+    recipe, _ = default_recipe(method, graph)
+    return recipe.but(dimension=dimension) if "dimension" in method.keys else recipe
 
 
-def propagated(graph: Graph) -> np.ndarray:
-    """The features after two products with the symmetrically normalised adjacency matrix with self-loops."""
-    a = sp.csr_array(graph.to_scipy() + sp.eye_array(graph.num_nodes, dtype=np.float32))
-    root = sp.diags_array(1 / np.sqrt(np.asarray(a.sum(1)).reshape(-1)))
-    a, x = sp.csr_array(root @ a @ root, dtype=np.float32), graph.features
-    # Hardly sparse any more after one step.
-    x = x.toarray() if sp.issparse(x) else x
-    for _ in range(STEPS):
-        x = a @ x
-    return x
-
-
-def by_svd(graph: Graph, seed: int, asked: argparse.Namespace) -> Tensor:
-    x = propagated(graph)
-    left, values, _ = randomized_svd(x, min(DIMENSION, *x.shape), random_state=seed)
-    return torch.from_numpy((left * values).astype(np.float32))
-
-
-def by_raw(graph: Graph, seed: int, asked: argparse.Namespace) -> Tensor:
-    x = graph.features
-    return torch.from_numpy(x.toarray() if sp.issparse(x) else x.copy())
-
-
-METHODS: dict[str, Callable[[Graph, int, argparse.Namespace], Tensor]] = {
-    "clnr": by_clnr,
-    "node2vec": by_node2vec,
-    "svd": by_svd,
-    "raw": by_raw,
-}
-TRAINED = ("clnr", "node2vec")
+def embed(who: str, graph: Graph, seed: int, asked: argparse.Namespace) -> Tensor:
+    """The rows that a method gives a graph."""
+    if who == NODE2VEC:
+        return node2vec(graph, seed, asked.dimension, asked.node2vec_epochs, asked.pyg_loss)
+    method = methods.find(who)
+    if method == methods.RAW:
+        return torch.tensor(graph.features.toarray() if graph.sparse else graph.features)
+    return learn(method, graph, seed, recipe_at(method, graph, asked.dimension), choose("cpu")).z
 
 
 def run_one(who: str, name: str, seed: int, asked: argparse.Namespace) -> dict[str, float]:
     """In this process, one method with one seed."""
-    graph = datasets.load(name).named("graph")
+    graph = replace(datasets.load(name), dataset=None)
     seen = graph.without_labels()
     meter, began = memory.MemoryMeter(torch.device("cpu")), time.process_time()
-    z = METHODS[who](seen, seed, asked)
+    z = embed(who, seen, seed, asked)
     found = {"seconds": time.process_time() - began, "bytes": meter.peak(), "dimension": z.shape[1]}
     if not asked.links_only:
-        recipe, _ = default_recipe(CLNR, graph)
-        numbers = recipe.probe_steps, recipe.probe_learning_rate, recipe.probe_weight_decay
-        found["strict"] = probe(z, torch.tensor(graph.labels), datasets.split_of(graph, seed), *numbers).strict
+        assert graph.labels is not None
+        found["strict"] = logistic_probe(z.numpy(), graph.labels, datasets.split_of(graph, seed), seed).strict
     held = hold_out(seen, asked.share, seed)
     assert held is not None
-    of_links = link_scores(unit_rows(METHODS[who](held.graph, seed, asked)), held)
+    of_links = link_scores(unit_rows(embed(who, held.graph, seed, asked)), held)
     return found | {"auc": of_links["auc"]}
 
 
@@ -214,11 +194,16 @@ def in_subprocess(who: str, name: str, seed: int, asked: argparse.Namespace, *mo
     """The same in a process of its own."""
     words = [name, "--one", who, "--seed", str(seed), "--share", str(asked.share), *more]
     words += ["--node2vec-epochs", str(asked.node2vec_epochs), "--threads", str(asked.threads)]
+    words += ["--dimension", str(asked.dimension)]
     words += ["--pyg-loss"] if asked.pyg_loss else []
     done = subprocess.run([sys.executable, "-m", "benchmarks.baselines", *words], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def trained(who: str) -> bool:
+    return who == NODE2VEC or methods.find(who).objective is not None
 
 
 def compare(name: str, asked: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
@@ -227,10 +212,10 @@ def compare(name: str, asked: argparse.Namespace) -> dict[str, list[dict[str, fl
     made: dict[str, list[dict[str, float]]] = {who: [] for who in asked.methods}
     for seed in range(asked.seeds):
         for who in asked.methods:
-            if who in TRAINED and seed >= (asked.trained_seeds or asked.seeds):
+            if trained(who) and seed >= (asked.trained_seeds or asked.seeds):
                 continue
             # Raw features and a published split are the same for every seed.
-            known = made[who][:1] if who == "raw" and fixed else []
+            known = made[who][:1] if who == methods.RAW.name and fixed else []
             own = in_subprocess(who, name, seed, asked, *(["--links-only"] if known else []))
             made[who].append(own | {"strict": own.get("strict", known[0]["strict"] if known else 0.0), "seed": seed})
             if asked.log:
@@ -243,22 +228,23 @@ def mean(values: list[float], digits: int) -> str:
     return f"{statistics.fmean(values):.{digits}f}±{statistics.pstdev(values):.{digits}f}"
 
 
-def line(who: str, made: list[dict[str, float]], ours: list[dict[str, float]]) -> str:
+def line(who: str, made: list[dict[str, float]], first: list[dict[str, float]]) -> str:
     of: dict[str, list[Any]] = {key: [each[key] for each in made] for key in ("strict", "auc", "seconds", "bytes", "dimension")}
     middle = statistics.median(of["seconds"])
     seconds = f"{middle:.1f} ({min(of['seconds']):.1f}-{max(of['seconds']):.1f})"
-    ratio = f"{middle / statistics.median(each['seconds'] for each in ours):.2f}" if ours else "-"
+    ratio = f"{middle / statistics.median(each['seconds'] for each in first):.2f}"
     sizes = f"{of['dimension'][0]:>7}{len(made):>7}"
     scores = f"{mean(of['strict'], 2):>14}{mean(of['auc'], 3):>14}"
-    return f"{'':4}{who:10}{sizes}{scores}{seconds:>24}{ratio:>10}{max(of['bytes']) / 2**20:>8.0f}"
+    return f"{'':4}{who:16}{sizes}{scores}{seconds:>24}{ratio:>10}{max(of['bytes']) / 2**20:>8.0f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", metavar="NAME", help="data sets with labels")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=DEFAULTS, metavar="METHOD")
+    parser.add_argument("--dimension", type=positive, default=256)
     parser.add_argument("--seeds", type=positive, default=5)
-    parser.add_argument("--trained-seeds", type=positive, help=f"seeds of {' and '.join(TRAINED)}, if fewer")
+    parser.add_argument("--trained-seeds", type=positive, help="seeds of methods that are trained, if fewer")
     parser.add_argument("--node2vec-epochs", type=positive, default=100)
     parser.add_argument("--pyg-loss", action="store_true", help="node2vec's loss as PyG computes it")
     parser.add_argument("--threads", type=positive, default=torch.get_num_threads(), help="of every method")
@@ -277,13 +263,13 @@ def main() -> None:
     versions = ", ".join(f"{name} {module.__version__}" for name, module in modules.items())
     print(f"{environment.describe(torch.device('cpu'))}, {versions}")
     print(f"seeds 0 to {asked.seeds - 1}, node2vec {asked.node2vec_epochs} epochs, {asked.share:.0%} of the edges held out")
-    heads = f"{'':14}{'width':>7}{'seeds':>7}{'strict %':>14}{'link AUC':>14}"
-    print(f"{heads}{'CPU seconds':>24}{'to clnr':>10}{'MiB':>8}")
+    heads = f"{'':20}{'width':>7}{'seeds':>7}{'strict %':>14}{'link AUC':>14}"
+    print(f"{heads}{'CPU seconds':>24}{'to first':>10}{'MiB':>8}")
     for name in asked.names:
         made = compare(name, asked)
         print(name)
         for who, rows in made.items():
-            print(line(who, rows, made.get("clnr", [])), flush=True)
+            print(line(who, rows, made[asked.methods[0]]), flush=True)
 
 
 if __name__ == "__main__":

@@ -285,7 +285,9 @@ SUPERVISED_GCN = NCLNR.but(
 )
 SUPERVISED_GAT = SUPERVISED_GCN.but("GAT", "supervised graph attention", encoder=GAT)
 UNTRAINED = CLNR.but("Untrained", "CLNR's encoder as initialised, never trained", objective=None)
-RAW = UNTRAINED.but("Raw", "the features themselves, no encoder", encoder=Features, views=(MASK, MASK), postprocess=())
+RAW = UNTRAINED.but(
+    "Raw", "the features themselves, no encoder", encoder=Features, views=(MASK, MASK), postprocess=(), inputs=()
+)
 
 # Without training.
 SVD = RAW.but("SVD", "an SVD of the features", encoder=NoEncoder, readout=(OwnFeatures,))

@@ -16,7 +16,7 @@ else:
 
 _EXTRA = 16
 _ITERATIONS = 4
-_FLOOR = 1e-12
+_SHIFT = 1e-12
 
 
 def principal_directions(
@@ -68,13 +68,14 @@ def orthonormal(columns: Tensor) -> Tensor:
     """Orthonormal columns that span the same space.
 
     By Cholesky factors of their inner products, in float64 and more than once: many times faster on some machines than
-    Householder's reflections. What rounding leaves of a column that depends on others is taken for a column like any other.
+    Householder's reflections. What is added to the diagonal keeps the factors defined where columns depend on each other
+    (Fukaya et al., "Shifted Cholesky QR for computing the QR factorization of ill-conditioned matrices", 2020).
     """
     wide = columns.double()
     count = columns.shape[1]
     # Rounding errors of the products, and of their factors, grow with the number of columns.
-    floor = count * _FLOOR * torch.eye(count, dtype=wide.dtype, device=wide.device)
+    shift = count * _SHIFT * torch.eye(count, dtype=wide.dtype, device=wide.device)
     for _ in range(3):
         wide = wide / wide.norm(dim=0).clamp(min=1e-300)
-        wide = torch.linalg.solve_triangular(torch.linalg.cholesky(wide.T @ wide + floor).mT, wide, upper=True, left=False)
+        wide = torch.linalg.solve_triangular(torch.linalg.cholesky(wide.T @ wide + shift).mT, wide, upper=True, left=False)
     return wide.to(columns.dtype)

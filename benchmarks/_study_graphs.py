@@ -1,0 +1,146 @@
+"""The graphs of the study of defaults: real ones that no recipe is known for, and others made from them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.extmath import randomized_svd
+
+from clnr import datasets
+from clnr.datasets import formats
+from clnr.datasets.download import roots
+from clnr.errors import DataError, UnknownName
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph
+from clnr.tables.structural import degree_features
+
+FILES = {
+    "dblp": "CitationFull/dblp/raw/dblp.npz",
+    "github": "MUSAE/GitHub/raw/musae_github.npz",
+    "arxiv2023": "ArXiv2023/raw/arxiv_2023.npz",
+}
+COLUMNS = 8
+STRUCTURE = "structure"
+
+
+def load(name: str) -> TableGraph:
+    """A graph by its name in the study: ``cora``, or with changes as in ``cora:few``, ``cora:h=0.25``, ``cora:structure``.
+
+    No recipe is known for it, and it has no published split.
+    """
+    real, *changes = name.split(":")
+    graph = dataclasses.replace(_real(real), name=name, dataset=None, split=None)
+    for change in changes:
+        if change.startswith("h="):
+            graph = rewired(graph, _share(name, change))
+        elif change in CHANGES:
+            graph = CHANGES[change](graph)
+        elif change != STRUCTURE:
+            raise UnknownName("change of a graph", change, [*CHANGES, STRUCTURE, "h=0.25"])
+    # After all others: it follows from the edges.
+    return without_features(graph) if STRUCTURE in changes else TableGraph(graph, None)
+
+
+def _real(name: str) -> Graph:
+    if name not in FILES:
+        return datasets.load(name)
+    folders = roots(None)
+    for folder in folders:
+        if (folder / FILES[name]).is_file():
+            return formats.read(formats.npz, [folder / FILES[name]])
+    looked = ", ".join(str(folder) for folder in folders)
+    raise DataError(f"{name} needs {FILES[name]}, which is in none of: {looked}; set CLNR_DATA to a folder that has it")
+
+
+def _share(name: str, change: str) -> float:
+    try:
+        share = float(change.removeprefix("h="))
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise DataError(f"{name}: the share of edges within a class is a number from 0 to 1, as in h=0.25, not '{change}'")
+    return share
+
+
+def without_features(graph: Graph) -> TableGraph:
+    """The graph as a table of edges alone would give it."""
+    source, target, _ = graph.edges()
+    columns = degree_features(source, target, graph.num_nodes)
+    structure = StructuralFeatures.fit(columns)
+    features = structure.features(columns, graph.node_ids)
+    return TableGraph(dataclasses.replace(graph, features=features), FeatureEncoder(structure=structure))
+
+
+def few(graph: Graph) -> Graph:
+    """Eight numeric columns: the first principal directions of the features, each with as much noise as signal."""
+    left, _, _ = randomized_svd(graph.features, COLUMNS, random_state=0)
+    noise = np.random.default_rng(0).standard_normal(left.shape)
+    return dataclasses.replace(graph, features=(left / left.std(0) + noise).astype(np.float32))
+
+
+def rewired(graph: Graph, share: float) -> Graph:
+    """Edges drawn anew: a share of them within a class, the others anywhere.
+
+    Every node keeps its degree, but for loops and double edges, which are dropped.
+    """
+    assert graph.labels is not None
+    generator = np.random.default_rng(0)
+    ends = generator.permutation(np.concatenate(_pairs(graph)))
+    count = round(share * len(ends))
+    within = ends[:count][np.argsort(graph.labels[ends[:count]], kind="stable")]
+    _, sizes = np.unique(graph.labels[within], return_counts=True)
+    # The last end of a class with an odd number of them has no partner there.
+    alone = np.cumsum(sizes)[sizes % 2 == 1] - 1
+    anywhere = generator.permutation(np.concatenate([within[alone], ends[count:]]))
+    pairs = np.concatenate([np.delete(within, alone).reshape(-1, 2), anywhere.reshape(-1, 2)])
+    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], 1), axis=0)
+    return _with_edges(graph, pairs[:, 0], pairs[:, 1], undirected=True)
+
+
+def directed(graph: Graph) -> Graph:
+    """Every edge keeps one direction, drawn at random."""
+    source, target = _pairs(graph)
+    turned = np.random.default_rng(0).random(len(source)) < 0.5
+    return _with_edges(graph, np.where(turned, target, source), np.where(turned, source, target))
+
+
+def weighted(graph: Graph) -> Graph:
+    """Weights drawn from an exponential distribution of mean 1, and as many random edges of mean weight 0.2 among them."""
+    source, target = _pairs(graph)
+    generator, count = np.random.default_rng(0), len(source)
+    others = generator.integers(graph.num_nodes, size=(2, count))
+    weight = np.concatenate([generator.exponential(1.0, count), generator.exponential(0.2, count)])
+    both = np.concatenate([source, others[0]]), np.concatenate([target, others[1]])
+    distinct = both[0] != both[1]
+    return _with_edges(graph, both[0][distinct], both[1][distinct], weight=weight[distinct], undirected=True)
+
+
+def bipartite(graph: Graph) -> Graph:
+    """Nodes are dealt into two halves at random, and edges within a half are dropped."""
+    source, target = _pairs(graph)
+    half = np.random.default_rng(0).permutation(graph.num_nodes) % 2
+    across = half[source] != half[target]
+    return _with_edges(graph, source[across], target[across], undirected=True)
+
+
+CHANGES: dict[str, Callable[[Graph], Graph]] = {
+    "few": few,
+    "directed": directed,
+    "weighted": weighted,
+    "bipartite": bipartite,
+}
+
+
+def _pairs(graph: Graph) -> tuple[Array, Array]:
+    """Both ends of each undirected edge, once."""
+    source, target, _ = graph.edges()
+    once = source < target
+    return source[once], target[once]
+
+
+def _with_edges(graph: Graph, source: Array, target: Array, **more: Any) -> Graph:
+    return Graph.from_edges(source, target, graph.features, labels=graph.labels, name=graph.name, **more)

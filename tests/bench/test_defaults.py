@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from benchmarks import _study_graphs as graphs
+from benchmarks import defaults
+from benchmarks._study_scores import Facts, clustering_nmi, link_auc, neighbour_r2, purity, scores
+from benchmarks._study_tables import Results, correlations, label, markdown, tables
+from scipy.sparse.csgraph import connected_components
+from sklearn.metrics import roc_auc_score
+
+from clnr import datasets, read_tables
+from clnr.datasets.splits import random_split
+from clnr.errors import DataError, UnknownName
+from clnr.evaluation import hold_out
+from clnr.graph import Graph
+from tests.conftest import tiny
+
+
+def small():
+    return tiny(300, 900, sparse=True)
+
+
+def degrees(graph):
+    return np.diff(graph.outgoing.indptr)
+
+
+def homophily(graph):
+    source, target, _ = graph.edges()
+    return (graph.labels[source] == graph.labels[target]).mean()
+
+
+# -- Graphs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["", ":few", ":h=0.5", ":structure", ":directed", ":weighted", ":bipartite"])
+def test_graphs_have_no_recipe_and_no_split_and_are_the_same_each_time(change):
+    graph = graphs.load(f"toy{change}").graph
+    toy = datasets.load("toy")
+    assert graph.dataset is None
+    assert graph.split is None
+    assert graph.name == f"toy{change}"
+    assert np.array_equal(graph.labels, toy.labels)
+    assert graph.digest == graphs.load(f"toy{change}").graph.digest
+    assert graph.directed == (change == ":directed")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_rewired_edges_are_within_a_class_as_often_as_asked_and_keep_degrees(share):
+    toy = datasets.load("toy")
+    graph = graphs.load(f"toy:h={share}").graph
+    by_chance = np.bincount(toy.labels, degrees(toy)) / degrees(toy).sum()
+    assert homophily(graph) == pytest.approx(share + (1 - share) * (by_chance**2).sum(), abs=0.02)
+    lost = degrees(toy) - degrees(graph)
+    assert (lost >= 0).all()
+    assert lost.sum() < 0.1 * degrees(toy).sum()
+    source, target, _ = graph.edges()
+    assert (source != target).all()
+    assert (graph.features != toy.features).nnz == 0
+
+
+def test_without_features_is_what_a_table_of_edges_gives():
+    source, target, _ = graphs.load("toy").graph.edges()
+    named, (source, target) = np.unique([source, target], return_inverse=True)
+    table_graph = graphs.without_features(Graph.from_edges(source, target, np.ones((len(named), 1)), ids=named))
+    read = read_tables(pa.table({"source": named[source], "target": named[target]}), directed=True)
+    assert np.array_equal(np.sort(read.graph.ids), named)
+    assert table_graph.graph.features == pytest.approx(read.graph.features[np.argsort(read.graph.ids)], abs=1e-6)
+    assert table_graph.feature_encoder.structure == read.feature_encoder.structure
+
+
+def test_structure_comes_after_the_other_changes():
+    one, other = (graphs.load(f"toy:{changes}").graph for changes in ("structure:bipartite", "bipartite:structure"))
+    assert one.digest == other.digest
+    assert np.corrcoef(one.features[:, 0], np.log1p(degrees(one)))[0, 1] == pytest.approx(1)
+
+
+def test_directed_keeps_each_edge_once():
+    toy = datasets.load("toy")
+    a = graphs.load("toy:directed").graph.to_scipy()
+    assert a.multiply(a.T).nnz == 0
+    assert ((a + a.T) != toy.to_scipy()).nnz == 0
+
+
+def test_weights_tell_real_edges_from_random_ones():
+    toy, graph = datasets.load("toy").to_scipy(), graphs.load("toy:weighted").graph.to_scipy()
+    assert abs(graph - graph.T).max() == 0
+    real = graph.multiply(toy).tocsr()
+    assert real.nnz == toy.nnz
+    assert real.data.mean() == pytest.approx(1, abs=0.05)
+    others = (graph - real).tocsr()
+    others.eliminate_zeros()
+    assert others.nnz == pytest.approx(toy.nnz, rel=0.02)
+    assert others.data.mean() == pytest.approx(0.2, abs=0.02)
+
+
+def test_bipartite_has_two_halves():
+    a = graphs.load("toy:bipartite").graph.to_scipy()
+    doubled = sp.block_array([[None, a], [a, None]], format="csr")
+    assert connected_components(doubled)[0] == 2 * connected_components(a)[0]
+    assert a.nnz == pytest.approx(datasets.load("toy").num_edges / 2, rel=0.05)
+
+
+def test_few_columns_have_as_much_noise_as_signal():
+    x = graphs.load("toy:few").graph.features
+    assert x.shape == (2400, 8)
+    assert x.std(0) == pytest.approx(np.full(8, 2**0.5), rel=0.1)
+
+
+def test_mistakes_are_said(tmp_path, monkeypatch):
+    with pytest.raises(UnknownName, match="unknown change of a graph 'wieghted'; did you mean 'weighted'"):
+        graphs.load("toy:wieghted")
+    with pytest.raises(DataError, match="toy:h=2: the share of edges within a class is a number from 0 to 1"):
+        graphs.load("toy:h=2")
+    monkeypatch.setenv("CLNR_DATA", str(tmp_path))
+    monkeypatch.setenv("CLNR_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(DataError, match=r"dblp needs CitationFull/dblp/raw/dblp.npz, which is in none of: .*set CLNR_DATA"):
+        graphs.load("dblp")
+
+
+# -- Scores ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_purity_is_that_of_a_loop(sparse):
+    rows = np.random.default_rng(0).random((60, 5))
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    labels = np.arange(60) % 3
+    shares = []
+    for node in range(60):
+        order = sorted((other for other in range(60) if other != node), key=lambda other: -(unit[node] @ unit[other]))
+        shares.append(np.mean([labels[other] == labels[node] for other in order[:10]]))
+    given = sp.csr_array(unit) if sparse else unit
+    assert purity(given, labels, np.random.default_rng(0)) == pytest.approx(np.mean(shares))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_clusters_that_are_the_classes_have_full_information(sparse):
+    labels = np.arange(60) % 3
+    rows = np.eye(3)[labels] + 0.01 * np.random.default_rng(0).random((60, 3))
+    wide = sp.csr_array(rows)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    assert clustering_nmi(wide if sparse else rows, labels, 0) == pytest.approx(1)
+
+
+def test_features_are_predicted_from_neighbours_only_where_these_know_them():
+    ring = np.arange(400)
+    angle = 2 * np.pi * ring / 400
+    smooth = np.stack([np.cos(angle), np.sin(angle)], 1)
+    noise = np.random.default_rng(0).standard_normal((400, 2))
+    for features, low, high in ((smooth, 0.99, 1.0), (noise, -0.2, 0.1)):
+        graph = Graph.from_edges(ring, (ring + 1) % 400, features, undirected=True, labels=ring % 2)
+        facts = Facts.of(graph)
+        assert low <= neighbour_r2(facts, facts.reduced, np.random.default_rng(0)) <= high
+
+
+def test_neighbours_are_averaged_in_both_directions():
+    graph = Graph.from_edges([0, 1], [1, 2], np.eye(3), labels=[0, 1, 0])
+    assert Facts.of(graph).neighbours.toarray() == pytest.approx(np.array([[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_link_auc_is_that_of_cosines(sparse):
+    graph = tiny(sparse=sparse)
+    held = hold_out(graph, 0.2, 0)
+    x = tiny().features.astype(np.float64)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True).clip(1e-9)
+    pairs = np.concatenate([held.positives, held.negatives], 1)
+    truth = np.repeat([1, 0], held.positives.shape[1])
+    assert link_auc(graph.features, held) == pytest.approx(roc_auc_score(truth, (unit[pairs[0]] * unit[pairs[1]]).sum(1)))
+
+
+def test_scores_of_raw_and_dense_rows_agree_where_they_must():
+    graph = small()
+    facts, split = Facts.of(graph), random_split(graph, 0)
+    dense, sparse = scores(facts, graph.features.toarray(), split, 0), scores(facts, graph.features, split, 0)
+    assert dense.keys() == sparse.keys()
+    for name in ("effective_rank", "alignment", "uniformity", "purity_chance"):
+        assert dense[name] == pytest.approx(sparse[name], rel=1e-4)
+    assert all(value is None or np.isfinite(value) for value in dense.values())
+
+
+# -- The command -------------------------------------------------------------------------------------------------------
+
+
+def call(monkeypatch, *words):
+    monkeypatch.setattr(datasets, "load", lambda name: small())
+    monkeypatch.setattr(defaults, "ProcessPoolExecutor", lambda count, **_: ThreadPoolExecutor(count))
+    monkeypatch.setattr(sys, "argv", ["defaults", *map(str, words)])
+    defaults.main()
+
+
+def test_results_are_logged_once_and_go_into_tables(tmp_path, monkeypatch, capsys):
+    log, table = tmp_path / "log.jsonl", tmp_path / "table.md"
+    words = ["toy", "--methods", "Raw", "SVD", "CLNR", "--dimensions", 8, 16, "--link-seeds", 1, "--workers", 1]
+    words += ["--set", "epochs=2", "hidden=8", "--device", "cpu", "--log", log]
+    call(monkeypatch, *words, "--seeds", 1)
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    found = {(label(each), each["dimension"]) for each in records}
+    ours = "CLNR epochs=2 hidden=8"
+    assert found == {("Raw", None), ("SVD", 8), ("SVD", 16), (ours, 8), (ours, 16)}
+    assert all(0 < each["link_auc"] < 1 and 0 < each["test"] <= 100 for each in records)
+    call(monkeypatch, *words, "--seeds", 2)
+    again = [json.loads(line) for line in log.read_text().splitlines()]
+    assert again[: len(records)] == records
+    assert [each["seed"] for each in again] == [0] * 5 + [1] * 5
+    assert all(each["link_auc"] is None for each in again[5:])
+    call(monkeypatch, "--log", log, "--table", table, "--ours", ours)
+    text = table.read_text()
+    assert f"| {ours} |" in text
+    assert max(len(line.encode()) for line in text.splitlines()) <= 120
+    assert "time is up" not in capsys.readouterr().out
+
+
+def test_a_graph_that_is_not_there_leaves_the_others_to_be_done(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CLNR_DATA", str(tmp_path))
+    monkeypatch.setenv("CLNR_CACHE", str(tmp_path / "cache"))
+    log = tmp_path / "log.jsonl"
+    call(monkeypatch, "dblp", "toy", "--methods", "Raw", "--seeds", 1, "--workers", 1, "--device", "cpu", "--log", log)
+    assert "dblp: dblp needs" in capsys.readouterr().out
+    assert len(log.read_text().splitlines()) == 1
+
+
+def test_after_its_time_nothing_more_is_trained(tmp_path, monkeypatch, capsys):
+    log = tmp_path / "log.jsonl"
+    words = ["toy", "--methods", "Raw", "--seeds", 5, "--workers", 1, "--device", "cpu", "--log", log]
+    call(monkeypatch, *words, "--minutes", 0)
+    assert "time is up" in capsys.readouterr().out
+    assert len(log.read_text().splitlines()) == 1
+
+
+def test_nothing_to_do_is_a_mistake(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        call(monkeypatch)
+    assert "name some graphs, or --table" in capsys.readouterr().err
+
+
+# -- Tables ------------------------------------------------------------------------------------------------------------
+
+
+def result(graph, method, test, seed=0, dimension=256, **more):
+    return {"graph": graph, "method": method, "set": {}, "dimension": dimension, "seed": seed, "test": test} | more
+
+
+RESULTS = [
+    result("a", "SVD", 70.0),
+    result("a", "SVD", 72.0, seed=1),
+    result("a", "Cleora", 60.0),
+    result("a", "CLNR-mix", 74.0),
+    result("b:structure", "SVD", 50.0),
+    result("b:structure", "Cleora", 58.0),
+    result("b:structure", "CLNR-mix", 57.0),
+    result("b:structure", "Raw", 99.0, dimension=None),
+    result("a", "SVD", 1.0, dimension=128),
+    result("a", "CLNR-mix", 4.0, dimension=128),
+]
+
+
+def test_differences_are_from_the_best_baseline_of_each_graph_and_width():
+    text = tables(RESULTS, "CLNR-mix")
+    assert "| a | SVD | 71.0 | 74.0 | +3.0 |" in text
+    assert "| b:structure | Cleora | 58.0 | 57.0 | -1.0 |" in text
+    assert "| mean |  |  |  | +1.0 |\n| worst |  |  |  | -1.0 |" in text
+    assert "| a | 4.0 | +3.0 | 74.0 | +3.0 |\n| b:structure |  |  | 57.0 | -1.0 |\n| mean |  | +3.0 |  | +3.0 |" in text
+    assert "| SVD | 71.0±1.0 |" in text
+    with pytest.raises(UnknownName, match="unknown method among the results 'CLNR'"):
+        tables(RESULTS, "CLNR")
+
+
+def test_measures_are_ranked_against_accuracy():
+    made = [
+        result("a", method, test, link_auc=auc, alignment=distance)
+        for method, test, auc, distance in (("SVD", 1.0, 0.6, 3.0), ("Cleora", 2.0, 0.9, 2.0), ("CLNR-mix", 4.0, 0.8, 1.0))
+    ]
+    lines = correlations(Results(made, 256), "CLNR-mix").splitlines()
+    assert "| AUC of held-out edges | +0.50 | +0.50 |  |  | +0.50 | +0.50 | 2.0 |" in lines
+    assert "| alignment of linked nodes | -1.00 | -1.00 |  |  | -1.00 | -1.00 | 0.0 |" in lines
+    assert "| always CLNR-mix |  |  |  |  |  |  | 0.0 |" in lines
+
+
+def test_wide_tables_become_several():
+    heads = [f"graph {place:02}" for place in range(30)]
+    text = markdown([["", *heads], ["SVD", *["71.0±1.0"] * 30]])
+    made = [part.splitlines() for part in text.split("\n\n")]
+    assert [head.strip() for part in made for head in part[0].strip("|").split("|")[1:]] == heads
+    assert all(len(line.encode()) <= 120 for part in made for line in part)
+    assert all(part[2].startswith("| SVD | ") for part in made)
+    assert len(made) < 5
