@@ -191,7 +191,8 @@ def test_options_that_the_text_names_exist(page):
     from clnr.cli import app
 
     commands = get_command(app).commands.values()
-    known = {option for command in commands for parameter in command.params for option in parameter.opts} | ELSEWHERE
+    parameters = [parameter for command in commands for parameter in command.params]
+    known = {option for each in parameters for option in (*each.opts, *each.secondary_opts)} | ELSEWHERE
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     inline = [word for code in re.findall(r"`([^`\n]+)`", text) if "benchmarks." not in code for word in code.split()]
     assert {word for word in inline if re.fullmatch(r"--[a-z-]+", word)} <= known

@@ -77,7 +77,7 @@ def test_svd_rows_are_numpys_svd(name):
         "SVD-hops": [own, a @ own, a @ a @ own],
     }[name]
     _, z = fitted(name, graph, dimension=99, reduced=4)
-    assert z.shape == (50, 4 * len(blocks))
+    assert z.shape == (50, graph.num_features * len(blocks))
     whole = side_by_side(*blocks)
     np.testing.assert_allclose(gram(z), gram(whole), atol=5e-3)
     # Fewer dimensions: the best ones.
@@ -212,11 +212,11 @@ def test_inputs_follow_one_another():
     model = METHODS["CLNR-mix"].build(SMALL.but(structure=2))
     parameters = model.fit_inputs(graph, REFERENCE)
     weighted = WeightFeatures()(WeightFeatures().fit(graph, REFERENCE), graph, REFERENCE)
-    expected = AddStructure(2)({}, weighted, REFERENCE)
+    expected = AddStructure(2)(AddStructure(2).fit(weighted, REFERENCE), weighted, REFERENCE)
     prepared = model.prepare(parameters, graph, REFERENCE)
     np.testing.assert_array_equal(oracles.dense(prepared.features), oracles.dense(expected.features))
     assert prepared.num_features == model.input_width(12) == 12 + 3 * 2
-    assert set(parameters) == {"input.0.weight", "input.0.centre", "input.0.bag"}
+    assert set(parameters) == {"input.0.weight", "input.0.centre", "input.0.bag", "input.1.length"}
     assert {name: value.shape for name, value in model.empty_inputs(12, 40).items()} == {
         name: value.shape for name, value in parameters.items()
     }

@@ -97,7 +97,10 @@ class WeightFeatures(Input):
 
 @dataclass(frozen=True)
 class AddStructure(Input):
-    """Columns from edges alone beside the features: walks of 4, 8 and 16 steps, ``structure`` columns each."""
+    """Columns from edges alone beside the features: walks of 4, 8 and 16 steps, ``structure`` columns each.
+
+    Features are divided by the root mean square length of the training nodes' rows; the walks' columns have length 1.
+    """
 
     structure: int = hyper_parameter(
         0, 0, 65536, "columns from edges alone beside the features, for each of 4, 8 and 16 steps; 0 for none"
@@ -106,13 +109,22 @@ class AddStructure(Input):
     def width(self, features: int) -> int:
         return features + len(STEPS) * self.structure
 
+    def fit(self, graph: Graph, engine: Engine) -> Parameters:
+        if not self.structure:
+            return {}
+        x = graph.features
+        square = np.square((x.data if sp.issparse(x) else x).astype(np.float64)).sum() / max(1, graph.num_nodes)
+        return {"length": torch.tensor(square**0.5 or 1.0, dtype=torch.float32, device=engine.device)}
+
+    def empty(self, features: int, nodes: int) -> Parameters:
+        return {"length": torch.empty(())} if self.structure else {}
+
     def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         if not self.structure:
             return graph
         columns = torch.cat(walks(engine, engine.to_device(graph), self.structure, STEPS), 1).cpu().numpy()
         own = graph.features.toarray() if sp.issparse(graph.features) else graph.features
-        # The squares of a row add up to about 1 on either side.
-        parts = [own / max(1, own.shape[1]) ** 0.5, columns / len(STEPS) ** 0.5]
+        parts = [own / float(parameters["length"]), columns / len(STEPS) ** 0.5]
         return dataclasses.replace(graph, features=np.concatenate(parts, 1).astype(np.float32))
 
 

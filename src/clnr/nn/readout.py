@@ -24,7 +24,9 @@ else:
     torch = lazy("torch")
 
 _ROWS = 1 << 13
-_REDUCED = HyperParameter(256, 1, 65536, "directions kept of the features, or of the propagated ones, in the read-out")
+_REDUCED = HyperParameter(
+    256, 1, 65536, "directions kept of the features, or of the propagated ones, in the read-out; at least the dimension"
+)
 
 
 class ReadoutContext(NamedTuple):
@@ -91,6 +93,7 @@ class ReducedFeatures(Block):
     """A linear map of the features, reduced to the principal directions of the training graph's."""
 
     reduced: int
+    dimension: int
 
     @abstractmethod
     def map(self, operators: Operators, weight: Tensor) -> Tensor:
@@ -102,7 +105,8 @@ class ReducedFeatures(Block):
 
         width = context.device_graph.features.shape[1]
         key = rng.key(0, "reduced", type(self).__name__)
-        return {"directions": principal_directions(apply, width, self.reduced, key, context.engine.device)}
+        count = max(self.reduced, self.dimension)
+        return {"directions": principal_directions(apply, width, count, key, context.engine.device)}
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
         return [self.map(context.operators, parameters["directions"])]
@@ -113,6 +117,7 @@ class OwnFeatures(ReducedFeatures):
     """The node's own features X, reduced by an SVD."""
 
     reduced: int = _REDUCED.field()
+    dimension: int = DIMENSION.field()
 
     def map(self, operators: Operators, weight: Tensor) -> Tensor:
         return operators.project(weight)
@@ -123,6 +128,7 @@ class PropagatedFeatures(ReducedFeatures):
     r"""The features after two steps of propagation, :math:`\hat A^2 X`, reduced by an SVD."""
 
     reduced: int = _REDUCED.field()
+    dimension: int = DIMENSION.field()
 
     def map(self, operators: Operators, weight: Tensor) -> Tensor:
         return operators.propagate(operators.propagate(operators.project(weight)))
