@@ -103,7 +103,8 @@ def test_a_run_cache_of_before_opens_under_todays_names(tmp_path):
     cache.prepare()
     assert len(cache.runs()) == 3
     assert all(re.fullmatch("[0-9a-f]{16}", run.versions["code"]) for run in runs)
-    assert {tuple(run.recipe) for run in runs} == {tuple(recipe_keys())}
+    # Later keys are missing, and none has an old name.
+    assert all(set(run.recipe) < recipe_keys().keys() for run in runs)
 
 
 def test_runs_of_before_are_listed_without_a_warning(clnr):

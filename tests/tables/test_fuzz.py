@@ -283,7 +283,7 @@ def test_any_table_is_the_graph_that_the_rules_give_or_refused(tmp_path_factory,
     features = graph.features.toarray() if graph.sparse else graph.features
     assert np.isfinite(features).all()
     if x is None:
-        assert features.shape == (len(ids), 132)
+        assert features.shape == (len(ids), 4)
     else:
         assert features.shape == x.shape
         assert np.allclose(features, x, atol=1e-5)

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from clnr.tables.structural import RANDOM, StructuralFeatures, degree_features
+from clnr.graph.id_vectors import RANDOM
+from clnr.tables.structural import StructuralFeatures, degree_features
 
 
 def slow(pairs, count):
@@ -43,29 +44,6 @@ def test_columns_are_those_of_the_definition_with_isolated_nodes_anywhere(pairs,
     # As earlier versions saved them.
     old = StructuralFeatures(*(tuple(each) for each in (columns.mean(0).tolist(), [1.0] * 4)))
     assert old.features(columns, np.arange(count)).shape == (count, old.width) == (count, 4 + RANDOM)
-
-
-def marked(ids):
-    columns = degree_features(np.empty(0, np.int64), np.empty(0, np.int64), len(ids))
-    return StructuralFeatures((0.0,) * 4, (1.0,) * 4).features(columns, ids)[:, 4:] * math.sqrt(RANDOM)
-
-
-def test_marks_are_normal_numbers_that_follow_from_the_id():
-    marks = marked(np.array([f"node {i}" for i in range(500)], object))
-    assert abs(marks.mean()) < 0.02
-    assert abs(marks.std() - 1) < 0.02
-    assert abs((marks**3).mean()) < 0.05
-    assert abs((marks**4).mean() - 3) < 0.15
-    # No two columns, and no two nodes, say the same.
-    assert abs(np.corrcoef(marks.T) - np.eye(RANDOM)).max() < 0.3
-    assert abs(np.corrcoef(marks) - np.eye(500)).max() < 0.6
-    again = marked(np.array(["node 7", "other"], object))
-    assert np.array_equal(again[0], marks[7])
-    assert len(np.unique(marks, axis=0)) == 500
-
-
-def test_an_id_has_its_mark_whether_it_is_a_number_or_a_text():
-    assert np.array_equal(marked(np.array([7, -1])), marked(np.array(["7", "-1"], object)))
 
 
 def test_a_later_graph_is_scaled_as_the_first():

@@ -128,9 +128,10 @@ def choose_method(method: Method | str | None, effort: str | None = None) -> dic
     """
     if effort is not None:
         check_choice("effort", effort, EFFORTS)
-    if method is None or method == AUTO:
+    auto = isinstance(method, str) and method == AUTO
+    if method is None or auto:
         chosen = EFFORTS[effort or STANDARD]
-        return {"method": chosen.method, "effort": chosen.changes, "auto": method == AUTO}
+        return {"method": chosen.method, "effort": chosen.changes, "auto": auto}
     if effort is not None:
         raise RecipeError(f"effort chooses the method, and so does method={method_of(method).name!r}: give one of them")
     return {"method": method_of(method)}

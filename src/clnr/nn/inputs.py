@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from clnr.engine import DeviceGraph, Engine, View, unit_rows
     from clnr.graph import Graph
-    from clnr.tables.structural import id_words
+    from clnr.graph.id_vectors import id_words
 else:
     np, sp, torch = lazy("numpy"), lazy("scipy.sparse"), lazy("torch")
     View, unit_rows = (lazy("clnr.engine", name) for name in ("View", "unit_rows"))
-    id_words = lazy("clnr.tables.structural", "id_words")
+    id_words = lazy("clnr.graph.id_vectors", "id_words")
 
 _BAG = 0.5
 

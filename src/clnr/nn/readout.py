@@ -24,9 +24,7 @@ else:
     torch = lazy("torch")
 
 _ROWS = 1 << 13
-_REDUCED = HyperParameter(
-    256, 1, 65536, "directions kept of the features, or of the propagated ones, in the read-out; at least the dimension"
-)
+_REDUCED = HyperParameter(256, 1, 65536, "directions kept of features in the read-out, never below dimension")
 
 
 class ReadoutContext(NamedTuple):

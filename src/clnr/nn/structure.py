@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from clnr.engine import DeviceGraph, Engine, SparseMatrix, View, to_sparse_matrix, unit_rows
     from clnr.graph.csr import Array
-    from clnr.tables.structural import random_features
+    from clnr.graph.id_vectors import random_features
 else:
     np, sp, torch = lazy("numpy"), lazy("scipy.sparse"), lazy("torch")
     SparseMatrix, View, to_sparse_matrix, unit_rows = (
         lazy("clnr.engine", name) for name in ("SparseMatrix", "View", "to_sparse_matrix", "unit_rows")
     )
-    random_features = lazy("clnr.tables.structural", "random_features")
+    random_features = lazy("clnr.graph.id_vectors", "random_features")
 
 STEPS = (4, 8, 16)
 """After so many steps of a walk: near neighbours, the neighbourhood, the region."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import ndtri
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
+from clnr.graph.id_vectors import RANDOM, random_features
 
 DEGREES = 4
-RANDOM = 128
 _ROWS = 1 << 13
 _MOST_RANDOM = 1 << 16
 
@@ -77,26 +75,3 @@ def degree_features(source: Array, target: Array, count: int) -> Array:
         columns.append(values)
     columns[1] /= np.maximum(1, counts)
     return np.stack(columns, 1)
-
-
-def random_features(ids: Array, width: int = RANDOM) -> Array:
-    """Normal random numbers that follow from each id alone, an even number of them; with 128, a row is about 1 long.
-
-    Each is one of 65,536 equally likely quantiles, chosen by 16 bits of a hash.
-    """
-    from clnr import rng  # It imports torch, which takes seconds.
-
-    words = id_words(ids).view(np.uint32).reshape(-1, 2)
-    column = np.arange(width // 2, dtype=np.uint32)
-    drawn: Array = rng.draw(rng.key(0, "mark"), words[:, :1], words[:, 1:] + column)
-    return np.concatenate([_QUANTILES[drawn >> 16], _QUANTILES[drawn & 0xFFFF]], 1)
-
-
-def id_words(ids: Array) -> Array:
-    """A 64-bit hash of each id."""
-    texts = (str(each).encode(errors="surrogatepass") for each in ids.tolist())
-    digests = b"".join([hashlib.blake2b(text, digest_size=8).digest() for text in texts])
-    return np.frombuffer(digests, "<i8").astype(np.int64)
-
-
-_QUANTILES = (ndtri((np.arange(1 << 16) + 0.5) / (1 << 16)) / np.sqrt(RANDOM)).astype(np.float32)
