@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from clnr.methods import CLNR, GRACE, METHODS
+from clnr.methods import BASELINES, CLNR, GRACE, METHODS
 from clnr.methods.presets import preset
 from clnr.paper import published, result_tables
 from clnr.paper.result_set import ResultSet
@@ -78,7 +78,9 @@ def test_every_method_is_in_the_table_of_accuracies_and_the_papers_are_apart():
     groups = [[row[0].text for row in group if row[0].text] for group in table.groups]
     assert groups[0] == ["GAE", "DGI", "MVGRL", "CCA-SSG", "BGRL", "GRACE", "CLNR"]
     assert groups[1] == ["GCN", "GAT"]
-    assert sorted(name for group in groups for name in group) == sorted(METHODS)
+    # But for those that came after it.
+    ours = {method.name for method in METHODS.values() if method.readout or method in BASELINES}
+    assert sorted(name for group in groups for name in group) == sorted(METHODS.keys() - ours)
 
 
 def test_the_best_of_the_self_supervised_is_bold():
