@@ -12,10 +12,10 @@ from clnr import NodeEmbedder
 from clnr.cli import cmd_embed
 from clnr.embedding import pipeline
 from clnr.embedding.artifact import load_folder
-from clnr.embedding.defaults import EFFORTS
+from clnr.embedding.defaults import EFFORTS, choose_method
 from clnr.embedding.export import EXPORT_FORMATS
 from clnr.embedding.fitting import HOLD_OUT
-from clnr.embedding.pipeline import Settings, choose_method, embed_tables
+from clnr.embedding.pipeline import Settings, embed_tables
 from clnr.engine import cpu
 from clnr.errors import DataError, RecipeError, UnknownName
 from clnr.methods import CLNR, CLNR_MIX, METHODS, SVD_MIX

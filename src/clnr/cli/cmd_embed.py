@@ -86,6 +86,7 @@ def embed(
     from time import perf_counter
 
     from clnr.embedding import pipeline
+    from clnr.embedding.defaults import choose_method
     from clnr.embedding.export import parse_formats
     from clnr.engine import choose
     from clnr.errors import ClnrError
@@ -117,7 +118,7 @@ def embed(
     if folder is None and not dry_run:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     settings = pipeline.Settings(
-        **pipeline.choose_method(method, effort),
+        **choose_method(method, effort),
         engine=choose(device, precision),
         recipe=parse(assign or []),
         seed=seed,

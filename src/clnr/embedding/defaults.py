@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from clnr.errors import RecipeError
+from clnr.experiments.run import method_of
 from clnr.graph import Graph
 from clnr.methods import CLNR_MIX, SVD_MIX, Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
+from clnr.support.arguments import check_choice
 
 _SMALL = 1_000
 _MIDDLE = 50_000
@@ -31,6 +34,24 @@ EFFORTS = {
 STANDARD = "standard"
 AUTO = "auto"
 """In place of a method's name: the standard one, or a baseline that proves better."""
+
+
+def choose_method(method: Method | str | None, effort: str | None = None) -> dict[str, Any]:
+    """The settings that a method's name, ``auto`` or an effort stand for: by keyword of ``pipeline.Settings``.
+
+    Args:
+        method: A method, its name, or ``auto``; None for that of the effort.
+        effort: How much time to spend; None for ``standard``.
+    """
+    if effort is not None:
+        check_choice("effort", effort, EFFORTS)
+    auto = isinstance(method, str) and method == AUTO
+    if method is None or auto:
+        chosen = EFFORTS[effort or STANDARD]
+        return {"method": chosen.method, "effort": chosen.changes, "auto": auto}
+    if effort is not None:
+        raise RecipeError(f"effort chooses the method, and so does method={method_of(method).name!r}: give one of them")
+    return {"method": method_of(method)}
 
 
 class Choice(NamedTuple):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from clnr.embedding import pipeline
 from clnr.embedding.artifact import load_folder, name_nodes
 from clnr.embedding.convert import as_table_graph
+from clnr.embedding.defaults import choose_method
 from clnr.embedding.export import parse_formats
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
 from clnr.embedding.neighbors import NeighborSearch
@@ -158,7 +159,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _settings(self) -> pipeline.Settings:
         shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
         return pipeline.Settings(
-            **pipeline.choose_method(self.method, self.effort),
+            **choose_method(self.method, self.effort),
             engine=choose(self.device, self.precision),
             recipe=self.recipe,
             changes={name: value for name, value in shortcuts.items() if value is not None},

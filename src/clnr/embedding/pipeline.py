@@ -16,7 +16,7 @@ import numpy as np
 from clnr import methods
 from clnr.embedding.artifact import differences, load_folder, name_nodes, save_folder, save_names
 from clnr.embedding.artifact_files import OWNED_FILES, RECIPE, REPORT
-from clnr.embedding.defaults import AUTO, EFFORTS, STANDARD, Choice, default_recipe
+from clnr.embedding.defaults import Choice, default_recipe
 from clnr.embedding.export import EXPORT_FORMATS, check_formats
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult, embed_with, fit_graph, recipe_beside
 from clnr.embedding.preflight import Preflight, facts_line, graph_facts, table_warnings
@@ -24,13 +24,13 @@ from clnr.embedding.report_data import report_html
 from clnr.embedding.tuning import tune
 from clnr.engine import Engine
 from clnr.errors import DataError, RecipeError
-from clnr.experiments.run import check_seed, method_of
+from clnr.experiments.run import check_seed
 from clnr.experiments.runner import first_use
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support import environment
-from clnr.support.arguments import check_choice, check_int, check_type
+from clnr.support.arguments import check_int, check_type
 from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, write_atomic
 from clnr.support.humanize import plural
 from clnr.support.progress import Bar
@@ -117,24 +117,6 @@ class Settings:
     @property
     def _set_by_name(self) -> dict[str, Any]:
         return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}
-
-
-def choose_method(method: Method | str | None, effort: str | None = None) -> dict[str, Any]:
-    """The settings that a method's name, ``auto`` or an effort stand for: by keyword of ``Settings``.
-
-    Args:
-        method: A method, its name, or ``auto``; None for that of the effort.
-        effort: How much time to spend; None for ``standard``.
-    """
-    if effort is not None:
-        check_choice("effort", effort, EFFORTS)
-    auto = isinstance(method, str) and method == AUTO
-    if method is None or auto:
-        chosen = EFFORTS[effort or STANDARD]
-        return {"method": chosen.method, "effort": chosen.changes, "auto": auto}
-    if effort is not None:
-        raise RecipeError(f"effort chooses the method, and so does method={method_of(method).name!r}: give one of them")
-    return {"method": method_of(method)}
 
 
 # -- training ---------------------------------------------------------------------------------------------------------------

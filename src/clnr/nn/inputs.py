@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from clnr.engine import DeviceGraph, Engine, View, unit_rows
     from clnr.graph import Graph
     from clnr.graph.id_vectors import id_words
+    from clnr.graph.rarity import idf
 else:
     np, sp, torch = lazy("numpy"), lazy("scipy.sparse"), lazy("torch")
     View, unit_rows = (lazy("clnr.engine", name) for name in ("View", "unit_rows"))
     id_words = lazy("clnr.graph.id_vectors", "id_words")
+    idf = lazy("clnr.graph.rarity", "idf")
 
 _BAG = 0.5
 
@@ -70,7 +72,7 @@ class WeightFeatures(Input):
         bag = filled <= _BAG * count * graph.num_features and not (values.size and values.min() < 0)
         if bag:
             present = np.bincount(x.indices[x.data != 0], minlength=x.shape[1]) if sp.issparse(x) else (x != 0).sum(0)
-            weight = (np.log((1 + count) / (1 + present)) + 1).astype(np.float32)
+            weight = idf(present, count).astype(np.float32)
         elif not sp.issparse(x) and count:
             centre, spread = x.mean(0, dtype=np.float64).astype(np.float32), x.std(0, dtype=np.float64)
             weight = np.where(spread > 1e-6 * np.abs(centre), 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
@@ -165,7 +167,7 @@ class FastRP(StructureInput):
 
     dimension: int = DIMENSION.field()
     power: int = hyper_parameter(4, 2, 1000, "highest power of the transition matrix", source="FastRP's authors")
-    degree_power: float = hyper_parameter(-0.5, -2.0, 2.0, "of the scale of random rows", source="ours, docs/choosing.md")
+    degree_power: float = hyper_parameter(-0.5, -2.0, 2.0, "of the scale of random rows")
 
     def width(self, features: int) -> int:
         return self.dimension

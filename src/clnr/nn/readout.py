@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -171,7 +171,7 @@ class Readout:
         parameters: Parameters = {}
         for place, block in self._places():
             parameters |= add_prefix(place, block.fit(context))
-        made = self._made(parameters, context)
+        made = list(self._made(parameters, context))
         means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for _, matrix in made]
         scales = [size / _length(matrix, mean) for (size, matrix), mean in zip(made, means, strict=True)]
         mean = torch.cat(means)
@@ -196,12 +196,10 @@ class Readout:
             begin += matrix.shape[1]
         return rows
 
-    def _made(self, parameters: Parameters, context: ReadoutContext) -> list[tuple[float, Tensor]]:
-        return [
-            (block.size, matrix.to(torch.float32))
-            for place, block in self._places()
-            for matrix in block(sub_dict(parameters, place), context)
-        ]
+    def _made(self, parameters: Parameters, context: ReadoutContext) -> Iterator[tuple[float, Tensor]]:
+        for place, block in self._places():
+            for matrix in block(sub_dict(parameters, place), context):
+                yield block.size, matrix.to(torch.float32)
 
     def _places(self) -> list[tuple[str, Block]]:
         return [(f"block.{index}", block) for index, block in enumerate(self.blocks)]

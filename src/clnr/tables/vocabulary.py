@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.graph.csr import Array
+from clnr.graph.rarity import idf
 from clnr.tables.text_hashing import split_words, text_buckets
 
 
@@ -56,11 +57,6 @@ def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int) -> Vocabul
     order = pc.sort_indices(found).to_numpy()
     weights = idf(np.concatenate([counts[kept][order], others]), texts)
     return Vocabulary(tuple(found.take(pa.array(order)).to_pylist()), tuple(weights.tolist()), len(words))
-
-
-def idf(counts: Array, texts: int) -> Array:
-    """ln((1 + texts) / (1 + texts with the word)) + 1, as scikit-learn's ``TfidfTransformer(smooth_idf=True)`` has it."""
-    return np.log((1 + texts) / (1 + counts)) + 1
 
 
 def _document_frequencies(chunks: Iterable[Any]) -> tuple[Any, Array, int]:
