@@ -171,6 +171,14 @@ class Operators(ABC):
     def __init__(self, view: View):
         self.view = view
 
+    def within(self, hops: int) -> Operators:
+        """The maps between the rows of nodes within so many hops of the wanted ones and of those within one hop fewer.
+
+        ``features`` and ``project`` then give the rows of nodes within ``hops``; ``propagate`` and ``convolve`` take these and
+        give those of nodes within ``hops - 1``. Where all nodes are wanted, this is the same at any distance.
+        """
+        return self
+
     def dropout(self, h: Tensor, place: str) -> Tensor:
         """Activations after the view's dropout, drawn anew at each named place."""
         return h if self.view.dropout is None else self.view.dropout(h, place)
@@ -210,6 +218,42 @@ class Operators(ABC):
         """A_hat h W + b, in the cheaper order, or A_hat relu(h) W + b; without ``h``, A_hat X W + b."""
 
 
+class SelectedOperators(Operators):
+    """All rows are computed, and those of the wanted nodes are selected: what other operators ``within`` hops must equal.
+
+    Args:
+        whole: The maps of all nodes.
+        nodes: The wanted ones.
+        hops: How far from these the input is.
+    """
+
+    def __init__(self, whole: Operators, nodes: Tensor, hops: int = 0):
+        super().__init__(whole.view)
+        self._whole, self._nodes, self._hops, self.dense = whole, nodes, hops, whole.dense
+
+    def within(self, hops: int) -> Operators:
+        return SelectedOperators(self._whole, self._nodes, hops)
+
+    def _input(self, rows: Tensor) -> Tensor:
+        return rows.index_select(0, self._nodes) if self._hops == 0 else rows
+
+    def _output(self, rows: Tensor) -> Tensor:
+        return rows.index_select(0, self._nodes) if self._hops == 1 else rows
+
+    @property
+    def features(self) -> Tensor:
+        return self._input(self._whole.features)
+
+    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return self._input(self._whole.project(weight, bias))
+
+    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
+        return self._output(self._whole.propagate(h, relu))
+
+    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
+        return self._output(self._whole.convolve(weight, bias, h, relu))
+
+
 class Engine(ABC):
     """The hot operations on one device. All engines compute the same function as the reference.
 
@@ -239,12 +283,20 @@ class Engine(ABC):
     def operators(self, view: View, streams: Streams | None = None) -> Operators:
         """The view's linear maps; those of views in the same ``streams`` share products."""
 
+    def sampled_operators(self, view: View, nodes: Tensor, streams: Streams | None = None) -> Operators:
+        """The view's linear maps where only the rows of some distinct nodes are wanted: see ``Operators.within``.
+
+        By default all rows are computed, and those of other nodes are left out at the end.
+        """
+        return SelectedOperators(self.operators(view, streams), nodes)
+
     def map_views(
         self,
         function: Callable[[Operators, dict[str, Tensor], int], Result],
         views: Sequence[View],
         parameters: Mapping[str, Tensor],
         nodes: Tensor | None = None,
+        sampled: bool = False,
     ) -> list[Result]:
         """``function(operators, parameters, index)`` of each view, side by side where that is faster.
 
@@ -253,6 +305,7 @@ class Engine(ABC):
             views: Views of one graph.
             parameters: Tensors that all views read, and that get gradients from all of them.
             nodes: Another tensor that all views read.
+            sampled: Whether only the rows of these nodes are wanted.
         """
         streams = self.streams(views[0].device_graph, len(views))
         # Each view's gradients arrive in its own stream. Through aliases made here they are added up in this one.
@@ -265,7 +318,10 @@ class Engine(ABC):
             operators = []
             for index, view in enumerate(views):
                 with streams.stream(index):
-                    operators.append(self.operators(view, streams))
+                    if sampled and nodes is not None:
+                        operators.append(self.sampled_operators(view, nodes, streams))
+                    else:
+                        operators.append(self.operators(view, streams))
         with streams:
             results = []
             for index, each in enumerate(operators):

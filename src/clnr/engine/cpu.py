@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.base import Drop, Engine, Mask, View, unit_rows
+from clnr.engine.base import Drop, Engine, Mask, Operators, View, unit_rows
 from clnr.engine.sparse_matrix import SparseMatrix
+from clnr.engine.streams import Streams
 from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
 from clnr.graph.csr import Array
 
@@ -57,6 +58,12 @@ class CSRArrays(NamedTuple):
     indptr: Array
     columns: Array
     values: Array
+
+    def scaled(self, sums: Array) -> CSRArrays:
+        """Each entry over the roots of the sums of its row and of its column."""
+        kernels, values = numba_kernels(), np.empty_like(self.values)
+        kernels.shared(self.indptr, kernels.scale_entries, *self, 1 / np.sqrt(sums), values)
+        return self._replace(values=values)
 
     def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
         """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero."""
@@ -134,15 +141,20 @@ class CompiledEngine(SparseEngine):
     dense_above = _DENSE_ABOVE
 
     def propagation(self, view: View) -> Matrix:
-        links = view.propagation
-        rule = _DropRule(view.drop, links)
-        counts, sums = rule.count(False)
-        scale = 1 / np.sqrt(sums) if view.propagation_matrix is None else np.ones(len(sums), np.float32)
+        rule = DropRule(view)
+        counts, sums = rule.count(rule.all_rows)
 
         def build(transposed: bool) -> CSRArrays:
-            return rule.fill(transposed, rule.count(True)[0] if transposed else counts, scale)
+            there = DropRule(view, transposed)
+            kept = there.fill(there.all_rows, there.count(there.all_rows)[0] if transposed else counts)
+            return kept.scaled(sums) if view.propagation_matrix is None else kept
 
-        return CompiledMatrix(build, links.shape)
+        return CompiledMatrix(build, view.propagation.shape)
+
+    def sampled_operators(self, view: View, nodes: Tensor, streams: Streams | None = None) -> Operators:
+        from clnr.engine.frontier import Frontier, FrontierOperators
+
+        return FrontierOperators(view, self, Frontier(view, nodes.numpy()))
 
     def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
@@ -163,40 +175,45 @@ def _structure(x: SparseMatrix, transposed: bool) -> tuple[Array, Array]:
     return indptr.numpy(), columns.numpy()
 
 
-class _DropRule:
-    """Which entries a view keeps, as the compiled loops take it."""
+class DropRule:
+    """Which entries of its matrix, or of the transpose, a view keeps, as the compiled loops take it."""
 
-    def __init__(self, drop: Drop | None, links: SparseMatrix):
-        self._links = links
-        self._drop = drop
-        self._rates = 0.0 if drop is None else drop.rate
+    def __init__(self, view: View, transposed: bool = False):
+        links, drop = view.propagation, view.drop
+        values = links.transposed_values if transposed else links.values
+        self._entries = (*_structure(links, transposed), values.numpy())
+        self._rule = _rule(drop, links, transposed)
 
-    def _arguments(self, transposed: bool) -> tuple[Any, ...]:
-        a, b, _ = rng.Key(0, 0) if self._drop is None else rng.settled(self._drop.key)
-        each = isinstance(self._rates, Tensor)
-        thresholds = torch.as_tensor(rng.threshold(self._rates)).reshape(-1)
-        thresholds = thresholds[self._links.order] if each and transposed else thresholds
-        pairs = self._drop is not None and self._drop.pairs
-        return np.uint32(int(a)), np.uint32(int(b)), thresholds.numpy().astype(np.uint64), int(each), pairs, transposed
+    @property
+    def all_rows(self) -> Array:
+        return np.arange(len(self._entries[0]) - 1)
 
-    def _entries(self, transposed: bool) -> tuple[Array, Array, Array]:
-        values = self._links.transposed_values if transposed else self._links.values
-        return *_structure(self._links, transposed), values.numpy()
+    def _load(self, rows: Array) -> Array:
+        """How many entries the rows before each of these have, and all of them."""
+        indptr = self._entries[0]
+        return np.concatenate([[0], np.cumsum(indptr[rows + 1] - indptr[rows])])
 
-    def count(self, transposed: bool) -> tuple[Array, Array]:
-        """How many entries of each row are kept, and the sum of their values."""
-        entries, kernels = self._entries(transposed), numba_kernels()
-        rows = len(entries[0]) - 1
-        counts, sums = np.empty(rows, np.int64), np.empty(rows, np.float32)
-        kernels.shared(entries[0], kernels.count_kept, *entries, self._arguments(transposed), counts, sums)
+    def count(self, rows: Array) -> tuple[Array, Array]:
+        """How many entries of each of these rows are kept, and the sum of their values."""
+        kernels, counts, sums = numba_kernels(), np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
+        kernels.shared(self._load(rows), kernels.count_kept, *self._entries, self._rule, rows, counts, sums)
         return counts, sums
 
-    def fill(self, transposed: bool, counts: Array, scale: Array) -> CSRArrays:
-        """The kept entries, scaled by row and by column."""
-        entries, kernels = self._entries(transposed), numba_kernels()
-        kept = _allocated(counts)
-        kernels.shared(entries[0], kernels.fill_kept, *entries, self._arguments(transposed), scale, scale, *kept)
+    def fill(self, rows: Array, counts: Array) -> CSRArrays:
+        """The kept entries of these rows, so many of each."""
+        kernels, kept = numba_kernels(), _allocated(counts)
+        kernels.shared(self._load(rows), kernels.fill_kept, *self._entries, self._rule, rows, *kept)
         return kept
+
+
+def _rule(drop: Drop | None, links: SparseMatrix, transposed: bool) -> tuple[Any, ...]:
+    rate = 0.0 if drop is None else drop.rate
+    a, b, _ = rng.Key(0, 0) if drop is None else rng.settled(drop.key)
+    each = isinstance(rate, Tensor)
+    thresholds = torch.as_tensor(rng.threshold(rate)).reshape(-1)
+    thresholds = thresholds[links.order] if each and transposed else thresholds
+    pairs = drop is not None and drop.pairs
+    return np.uint32(int(a)), np.uint32(int(b)), thresholds.numpy().astype(np.uint64), int(each), pairs, transposed
 
 
 def _allocated(counts: Array) -> CSRArrays:

@@ -44,30 +44,51 @@ def _kept(row, column, a, b, threshold, pairs, transposed):
 
 
 @_compiled()
-def count_kept(indptr, columns, values, rule, counts, sums, low, high):
-    """How many entries of each row are kept, and the sum of their values."""
+def count_kept(indptr, columns, values, rule, rows, counts, sums, low, high):
+    """How many entries of each of these rows are kept, and the sum of their values."""
     a, b, thresholds, each, pairs, transposed = rule
-    for i in range(low, high):
-        count, total = 0, np.float32(0)
+    for k in range(low, high):
+        i, count, total = rows[k], 0, np.float32(0)
         for e in range(indptr[i], indptr[i + 1]):
             if _kept(i, columns[e], a, b, thresholds[e * each], pairs, transposed):
                 count += 1
                 total += values[e]
-        counts[i] = count
-        sums[i] = total
+        counts[k] = count
+        sums[k] = total
 
 
 @_compiled()
-def fill_kept(indptr, columns, values, rule, left, right, begin, to, weights, low, high):
-    """Write the kept entries of each row, from ``begin`` on: columns, and values scaled by row and by column."""
+def fill_kept(indptr, columns, values, rule, rows, begin, to, weights, low, high):
+    """Write the kept entries of each of these rows, from ``begin`` on: columns and values."""
     a, b, thresholds, each, pairs, transposed = rule
-    for i in range(low, high):
-        n = begin[i]
+    for k in range(low, high):
+        i, n = rows[k], begin[k]
         for e in range(indptr[i], indptr[i + 1]):
             if _kept(i, columns[e], a, b, thresholds[e * each], pairs, transposed):
                 to[n] = columns[e]
-                weights[n] = left[i] * values[e] * right[columns[e]]
+                weights[n] = values[e]
                 n += 1
+
+
+@_compiled()
+def scale_entries(indptr, columns, values, scale, to, low, high):
+    """Entries times the scale of their row and of their column."""
+    for i in range(low, high):
+        for e in range(indptr[i], indptr[i + 1]):
+            to[e] = scale[i] * values[e] * scale[columns[e]]
+
+
+@_compiled()
+def number_columns(columns, place, nodes, count):
+    """Replace nodes by their places in a list of ``count`` nodes, to which those without a place (-1) are added."""
+    for e in range(len(columns)):
+        node = columns[e]
+        if place[node] < 0:
+            place[node] = count
+            nodes[count] = node
+            count += 1
+        columns[e] = place[node]
+    return count
 
 
 @_compiled()

@@ -75,26 +75,22 @@ class _FusedProduct(torch.autograd.Function):
         return of_h, ctx.matrix.dense.column_sums(g) if ctx.needs_input_grad[1] else None, None, None
 
 
-class SparseOperators(Operators):
-    """Sparse products for propagation and, where features are sparse, for the first layer."""
+class MatrixOperators(Operators):
+    """Products with a sparse matrix for propagation and, where features are sparse, with another for the first layer."""
 
-    def __init__(self, view: View, engine: SparseEngine, streams: Streams | None):
+    def __init__(self, view: View, engine: SparseEngine):
         super().__init__(view)
         self._engine, self.dense = engine, engine.dense
-        self._streams = Streams() if streams is None else streams
-        self._adjacency = engine.propagation(view)
-        self._x = self._features()
 
-    def _features(self) -> Tensor | Features:
+    @property
+    @abstractmethod
+    def _x(self) -> Tensor | Features:
         """X, masked where it is sparse or elements are masked; a mask of dense columns is applied to the weight instead."""
-        device_graph, mask, x = self.view.device_graph, self.view.mask, self.view.device_graph.features
-        if not isinstance(x, Tensor):
-            return self._engine.features(x, mask)
-        x = self._engine.all_features(device_graph, x)
-        if mask is None or not mask.elements:
-            return x
-        rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
-        return x * mask.of_elements(rows[:, None], columns).to(x.dtype)
+
+    @property
+    @abstractmethod
+    def _adjacency(self) -> Matrix:
+        """What to propagate by."""
 
     @property
     def features(self) -> Tensor:
@@ -105,12 +101,6 @@ class SparseOperators(Operators):
         return self._permuted(x if mask is None or mask.elements else x * mask.of_columns(x.shape[1], x.device))
 
     def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        if self.view.mask is not None or self.view.node_permutation is not None:
-            return self._projected(weight, bias)
-        # Views with all features share this product, and their gradients are added up before it is differentiated.
-        return self._streams.once(IdentityKey(weight, bias), lambda: self._projected(weight, bias))
-
-    def _projected(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         if isinstance(self._x, Features):
             return self._permuted(self._x(weight, bias=bias).to(self._engine.dtype))
         weight = self._masked(weight)
@@ -122,20 +112,62 @@ class SparseOperators(Operators):
         return self._engine.weight(weight, None if mask is None or mask.elements else mask, first=True)
 
     def _permuted(self, rows: Tensor) -> Tensor:
-        return rows if self.view.node_permutation is None else rows.index_select(0, self.view.node_permutation)
+        """Rows in the order of the view's nodes."""
+        return rows
 
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
         return self._adjacency(h, relu)
 
+    def _propagates_first(self, weight: Tensor) -> bool:
+        """Whether A_hat h is cheaper to multiply by a weight than h is, before it is propagated."""
+        return weight.shape[0] <= weight.shape[1]
+
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
-        narrow = weight.shape[0] <= weight.shape[1]
-        if h is None and narrow and isinstance(self._x, Tensor):
+        first = self._propagates_first(weight)
+        if h is None and first and isinstance(self._x, Tensor):
             return self.dense.linear(self.propagate(self._permuted(self._x)), self._masked(weight), bias)
         if h is None:
             return self._adjacency(self.project(weight), bias=bias)
-        if narrow:
+        if first:
             return self.dense.linear(self.propagate(h, relu), self._engine.weight(weight), bias)
         return self._adjacency((h.relu() if relu else h) @ self._engine.weight(weight), bias=bias)
+
+
+class SparseOperators(MatrixOperators):
+    """The maps of all nodes. Views of the same features share what they are multiplied by, and nodes may be permuted."""
+
+    def __init__(self, view: View, engine: SparseEngine, streams: Streams | None):
+        super().__init__(view, engine)
+        self._streams = Streams() if streams is None else streams
+        self._matrices = self._features(), engine.propagation(view)
+
+    @property
+    def _x(self) -> Tensor | Features:
+        return self._matrices[0]
+
+    @property
+    def _adjacency(self) -> Matrix:
+        return self._matrices[1]
+
+    def _features(self) -> Tensor | Features:
+        device_graph, mask, x = self.view.device_graph, self.view.mask, self.view.device_graph.features
+        if not isinstance(x, Tensor):
+            return self._engine.features(x, mask)
+        x = self._engine.all_features(device_graph, x)
+        if mask is None or not mask.elements:
+            return x
+        rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
+        return x * mask.of_elements(rows[:, None], columns).to(x.dtype)
+
+    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        if self.view.mask is not None or self.view.node_permutation is not None:
+            return super().project(weight, bias)
+        # Views with all features share this product, and their gradients are added up before it is differentiated.
+        product = super().project
+        return self._streams.once(IdentityKey(weight, bias), lambda: product(weight, bias))
+
+    def _permuted(self, rows: Tensor) -> Tensor:
+        return rows if self.view.node_permutation is None else rows.index_select(0, self.view.node_permutation)
 
 
 class _Product(torch.autograd.Function):

@@ -101,12 +101,13 @@ class Model:
 
     def project(self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None) -> list[Tensor]:
         """The views' rows as the objective sees them: of all nodes, or of some."""
+        sampled = self.objective is not None and self.objective.sampled_moments
 
         def encode(operators: Operators, shared: Parameters, index: int) -> list[Tensor]:
             encoded = self.encoder.rows(sub_dict(shared, "encoder"), operators, index)
-            return [self._postprocessed(shared, rows, nodes) for rows in encoded]
+            return [self._postprocessed(shared, rows, None if sampled else nodes) for rows in encoded]
 
-        per_view = engine.map_views(encode, views, parameters, nodes)
+        per_view = engine.map_views(encode, views, parameters, nodes, sampled)
         return [rows for of_all_views in zip(*per_view, strict=True) for rows in of_all_views]
 
     def _postprocessed(self, parameters: Parameters, rows: LazyLinear, nodes: Tensor | None) -> Tensor:

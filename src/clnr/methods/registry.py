@@ -18,7 +18,7 @@ from clnr.augment.augmentations import (
     MaskFeatures,
     ShuffleNodes,
 )
-from clnr.errors import ClnrError, MethodError, UnknownName
+from clnr.errors import ClnrError, MethodError, RecipeError, UnknownName
 from clnr.methods.settings import Probe, Training, in_order
 from clnr.nn.encoders import (
     GAT,
@@ -171,6 +171,13 @@ class Method:
         """Whether it learns from labels."""
         return self.objective is not None and self.objective.supervised
 
+    @property
+    def whole_part(self) -> type[Any] | None:
+        """A part that needs the rows of all nodes in each step of training, and not only those in the loss, if there is one."""
+        if not self.encoder.samples:
+            return self.encoder
+        return next((part for part in self.postprocess if part.columns and not part.of_moments), None)
+
     def architecture(self) -> Architecture | None:
         """Its row of the paper's table of architectures; None where nothing is trained."""
         objective = self.objective
@@ -190,11 +197,14 @@ class Method:
         from clnr.methods.recipe import Recipe
 
         check_type("recipe", recipe, Recipe, "a Recipe")
+        objective = None if self.objective is None else _fill(self.objective, recipe)
+        if objective is not None and objective.sampled_moments and self.whole_part:
+            raise RecipeError(f"{self.name}: {self.whole_part.__name__} needs the rows of all nodes, so moments must be 'all'")
         return Model(
             encoder=_fill(self.encoder, recipe),
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
             postprocess=tuple(_fill(part, recipe) for part in self.postprocess),
-            objective=None if self.objective is None else _fill(self.objective, recipe),
+            objective=objective,
             inputs=tuple(_fill(part, recipe) for part in self.inputs),
             readout=self._readout(recipe),
         )

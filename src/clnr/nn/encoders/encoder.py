@@ -31,6 +31,8 @@ class Encoder(ABC):
 
     asymmetric: ClassVar[bool] = False
     """Whether the two sides that are compared come from different weights, or only one of them learns."""
+    samples: ClassVar[bool] = False
+    """Whether it asks operators ``within`` how many hops it needs rows, so that some nodes' rows need not cost all of them."""
 
     @abstractmethod
     def init(self, inputs: int, key: rng.Key) -> Parameters:
@@ -89,7 +91,7 @@ class PlainEncoder(Encoder):
 class BatchNormEncoder(PlainEncoder):
     """A plain encoder with batch normalisation.
 
-    While training, a batch is all nodes of the view. To embed, the statistics are those of the whole unperturbed training
+    While training, a batch is all nodes of the view, or those that a sampled step needs at this layer. To embed, the statistics are those of the whole unperturbed training
     graph, which ``finalize`` computes once and keeps beside the weights.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
@@ -24,7 +24,8 @@ def _convolutions(parameters: Parameters, operators: Operators, layers: int, aft
     r"""Layers :math:`H' = \hat A H W + b` with ``after`` each of them (Kipf and Welling, 2017)."""
     h: Tensor | None = None
     for layer in range(layers):
-        h = after(operators.convolve(parameters[f"{layer}.weight"], parameters[f"{layer}.bias"], h), layer)
+        maps = operators.within(layers - layer)
+        h = after(maps.convolve(parameters[f"{layer}.weight"], parameters[f"{layer}.bias"], h), layer)
     assert h is not None
     return h
 
@@ -37,6 +38,8 @@ class GCN(PlainEncoder):
     hidden: int = HIDDEN.field()
     dimension: int = DIMENSION.field()
 
+    samples: ClassVar[bool] = True
+
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         return convolution_layers([inputs, *[self.hidden] * (self.layers - 1), self.dimension], key)
 
@@ -46,10 +49,11 @@ class GCN(PlainEncoder):
     def lazy(self, parameters: Parameters, operators: Operators) -> LazyLinear:
         h: Tensor | None = None
         for layer in range(self.layers):
+            maps = operators.within(self.layers - layer)
             weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
             if layer == self.layers - 1 and h is not None and weight.shape[0] <= weight.shape[1]:
-                return LazyLinear(operators.propagate(h, relu=True), weight, bias, operators.dense)
-            h = operators.convolve(weight, bias, h, relu=True)
+                return LazyLinear(maps.propagate(h, relu=True), weight, bias, operators.dense)
+            h = maps.convolve(weight, bias, h, relu=True)
             if layer < self.layers - 1:
                 # Dropout before ReLU equals dropout after it.
                 h = operators.dropout(h, f"layer {layer}")
@@ -67,6 +71,8 @@ class PReLUGCN(PlainEncoder):
     layers: int = LAYERS.field()
     hidden: int = HIDDEN.field()
     dimension: int = DIMENSION.field()
+
+    samples: ClassVar[bool] = True
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         return GCN(self.layers, self.hidden, self.dimension).init(inputs, key) | prelu_weights(self.layers)
@@ -88,6 +94,8 @@ class BatchGCN(BatchNormEncoder):
     layers: int = LAYERS.field()
     hidden: int = HIDDEN.field()
     dimension: int = DIMENSION.field()
+
+    samples: ClassVar[bool] = True
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         plain = PReLUGCN(self.layers, self.hidden, self.dimension).init(inputs, key)
@@ -113,6 +121,8 @@ class GaussianGCN(PlainEncoder):
     layers: int = LAYERS.field()
     hidden: int = HIDDEN.field()
     dimension: int = DIMENSION.field()
+
+    samples: ClassVar[bool] = True
 
     @property
     def _both(self) -> GCN:

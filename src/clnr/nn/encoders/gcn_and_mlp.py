@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.encoders.encoder import HIDDEN, Encoder
@@ -30,6 +30,8 @@ class GCNAndMLP(Encoder):
     """
 
     hidden: int = HIDDEN.field()
+
+    samples: ClassVar[bool] = True
 
     @property
     def _gcn(self) -> GCN:

@@ -29,6 +29,8 @@ class MLP(BatchNormEncoder):
     hidden: int = HIDDEN.field()
     dimension: int = DIMENSION.field()
 
+    samples: ClassVar[bool] = True
+
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         between = [self.hidden] * (self.layers - 1)
         return linear_layers([inputs, *between, self.dimension], key) | norms(between)
@@ -43,7 +45,7 @@ class MLP(BatchNormEncoder):
         return self._lazy(parameters, operators, None)
 
     def _lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> LazyLinear:
-        h = operators.project(parameters["0.weight"], parameters["0.bias"])
+        h = operators.within(0).project(parameters["0.weight"], parameters["0.bias"])
         for layer in range(1, self.layers):
             h = batch_norm(parameters, layer - 1, h, statistics).relu_()
             weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
@@ -67,6 +69,7 @@ class Backbone(PlainEncoder):
     hidden: int = HIDDEN.field()
     dimension: int = DIMENSION.field()
 
+    samples: ClassVar[bool] = True
     _KINDS: ClassVar[dict[str, Any]] = {"gcn": GCN, "mlp": MLP}
 
     @property

@@ -34,9 +34,20 @@ class NTXent(Objective):
         1024, 0, 2**31 - 1, "nodes in the loss, drawn afresh each epoch; 0 for all", source="paper, table 2"
     )
 
+    moments: str = hyper_parameter(
+        "all",
+        choices=("all", "sampled"),
+        meaning="columns are standardised over all nodes, or over those in the loss, which costs less",
+        source="paper, equation 1",
+    )
+
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
     views: ClassVar[range] = range(2, 3)
+
+    @property
+    def sampled_moments(self) -> bool:
+        return self.moments == "sampled"
 
     def nodes(self, count: int, step: StepContext) -> Tensor | None:
         if not 0 < self.sampled_nodes < count:

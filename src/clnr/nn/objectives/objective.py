@@ -62,6 +62,11 @@ class Objective(ABC):
     supervised: ClassVar[bool] = False
     views: ClassVar[range] = SOME
 
+    @property
+    def sampled_moments(self) -> bool:
+        """Whether postprocessing takes the columns' moments over ``nodes`` alone, so that no other rows are needed."""
+        return False
+
     def init(self, width: int, key: rng.Key) -> Parameters:
         """Initial parameters for rows of this width; by default none."""
         return {}

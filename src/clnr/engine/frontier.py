@@ -1,0 +1,153 @@
+"""Sampled steps on a CPU: the rows of some nodes, computed from those that their edges reach and from no others."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from clnr.engine.base import Operators, View
+from clnr.engine.cpu import CompiledMatrix, CSRArrays, DropRule, MaskedColumns, numba_kernels
+from clnr.engine.sparse_matrix import SparseMatrix
+from clnr.engine.torch_sparse import Features, Matrix, MatrixOperators
+from clnr.graph.csr import Array
+
+if TYPE_CHECKING:
+    from clnr.engine.cpu import CompiledEngine
+
+# To add one number of a row that an edge points to takes about as long as so many steps of a dense product.
+_GATHER = 8
+
+
+class Frontier:
+    """The nodes within some hops of the wanted ones, against the direction of the edges that a view keeps.
+
+    Nodes are in the order of their distance, so that those within fewer hops, and their rows of the matrix, come first.
+    A node's degree is that in the whole view: it follows from the node's own edges.
+
+    Args:
+        view: The view.
+        wanted: Distinct nodes.
+    """
+
+    def __init__(self, view: View, wanted: Array):
+        self._view, self._rule = view, DropRule(view)
+        self._nodes, self._sizes = wanted, [len(wanted)]
+        self._counts, self._sums = np.empty(0, np.int64), np.empty(0, np.float32)
+        self._entries = CSRArrays(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+        self._matrix: CSRArrays | None = None
+
+    def nodes(self, hops: int) -> Array:
+        """The nodes within so many hops."""
+        while len(self._sizes) <= hops:
+            self._step()
+        return self._nodes[: self._sizes[hops]]
+
+    def matrix(self, hops: int) -> CSRArrays:
+        """What propagates from the nodes within so many hops to those within one hop fewer."""
+        self.nodes(hops)
+        if self._matrix is None:
+            self._count()
+            normalised = self._view.propagation_matrix is None
+            self._matrix = self._entries.scaled(self._sums) if normalised else self._entries
+        rows = self._sizes[hops - 1]
+        indptr = self._matrix.indptr[: rows + 1]
+        return CSRArrays(indptr, self._matrix.columns[: indptr[-1]], self._matrix.values[: indptr[-1]])
+
+    def _step(self) -> None:
+        """One hop further."""
+        self._count()
+        indptr, columns, values = self._entries
+        rows = slice(len(indptr) - 1, None)
+        further = self._rule.fill(self._nodes[rows], self._counts[rows])
+        links = self._view.propagation
+        place = links.once("place", lambda: np.full(links.shape[1], -1, np.int32))
+        place[self._nodes] = np.arange(len(self._nodes))
+        found = np.concatenate([self._nodes, np.empty(len(further.columns), np.int64)])
+        count = numba_kernels().number_columns(further.columns, place, found, len(self._nodes))
+        self._nodes = found[:count]
+        place[self._nodes] = -1
+        self._sizes.append(count)
+        self._entries = CSRArrays(
+            np.concatenate([indptr, indptr[-1] + further.indptr[1:]]),
+            np.concatenate([columns, further.columns]),
+            np.concatenate([values, further.values]),
+        )
+        self._matrix = None
+
+    def _count(self) -> None:
+        """The kept entries and the degree of each node that is there now."""
+        counts, sums = self._rule.count(self._nodes[len(self._counts) :])
+        self._counts, self._sums = np.concatenate([self._counts, counts]), np.concatenate([self._sums, sums])
+
+
+class FrontierOperators(MatrixOperators):
+    """The maps between the rows of the nodes within ``hops`` of the wanted ones and those within one hop fewer."""
+
+    def __init__(self, view: View, engine: CompiledEngine, frontier: Frontier, hops: int = 0):
+        super().__init__(view, engine)
+        self._compiled, self._frontier, self._hops = engine, frontier, hops
+
+    def within(self, hops: int) -> Operators:
+        return FrontierOperators(self.view, self._compiled, self._frontier, hops)
+
+    @cached_property
+    def _block(self) -> CSRArrays:
+        return self._frontier.matrix(self._hops)
+
+    @cached_property
+    def _adjacency(self) -> Matrix:
+        shape = len(self._block.indptr) - 1, len(self._frontier.nodes(self._hops))
+        return _compiled(self._block, shape)
+
+    @cached_property
+    def _x(self) -> Tensor | Features:
+        view, nodes = self.view, torch.from_numpy(self._frontier.nodes(self._hops))
+        mask, x = view.mask, view.device_graph.features
+        if view.node_permutation is not None:
+            nodes = view.node_permutation[nodes]
+        if isinstance(x, SparseMatrix):
+            return self._sparse_rows(x, nodes)
+        rows = self._compiled.all_features(view.device_graph, x).index_select(0, nodes)
+        if mask is None or not mask.elements:
+            return rows
+        return rows * mask.of_elements(nodes[:, None], torch.arange(rows.shape[1])).to(rows.dtype)
+
+    def _sparse_rows(self, x: SparseMatrix, nodes: Tensor) -> Features:
+        mask = self.view.mask
+        whole = x.once("scipy", lambda: _to_scipy(x))
+        rows = whole[nodes.numpy()]
+        if mask is not None and mask.elements:
+            of_rows = nodes.repeat_interleave(torch.from_numpy(np.diff(rows.indptr).astype(np.int64)))
+            rows.data *= mask.of_elements(of_rows, torch.from_numpy(rows.indices.astype(np.int64))).numpy()
+        matrix = _compiled(CSRArrays(rows.indptr.astype(np.int64), rows.indices, rows.data), rows.shape)
+        if mask is None or mask.elements:
+            return matrix
+        return MaskedColumns(matrix, mask.of_columns(x.shape[1], x.values.device).float())
+
+    def _propagates_first(self, weight: Tensor) -> bool:
+        inputs, outputs = weight.shape
+        fewer = len(self._frontier.nodes(self._hops)) - len(self._frontier.nodes(self._hops - 1))
+        return _GATHER * len(self._block.columns) * (inputs - outputs) <= fewer * inputs * outputs
+
+
+def _to_scipy(x: SparseMatrix) -> sp.csr_array:
+    parts = x.values.numpy(), x.columns.numpy().astype(np.int32), x.indptr.numpy()
+    return sp.csr_array(parts, shape=x.shape)
+
+
+def _compiled(arrays: CSRArrays, shape: tuple[int, int]) -> CompiledMatrix:
+    """A matrix as it is; its transpose is made when a gradient needs it."""
+
+    def build(transposed: bool) -> CSRArrays:
+        if not transposed:
+            return arrays
+        indptr, columns, values = arrays
+        turned = sp.csr_array((values, columns, indptr), shape=shape).tocsc()
+        return CSRArrays(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
+
+    return CompiledMatrix(build, shape)
