@@ -128,6 +128,9 @@ def search(
             "--grid", metavar="KEY=A,B,C", help="Values of one hyper-parameter; repeat it to search all combinations."
         ),
     ] = None,
+    count: Annotated[
+        int | None, typer.Option("--trials", metavar="N", help="Try only so many combinations, drawn at random.")
+    ] = None,
     seeds: Seeds = 3,
     device: Device = "auto",
     precision: Precision = "auto",
@@ -147,13 +150,13 @@ def search(
 
     from clnr.datasets.download import download
     from clnr.engine import choose
-    from clnr.experiments.grid_search import Trial, best_first, grid, try_all
+    from clnr.experiments.grid_search import Trial, best_first, grid, some_of, try_all
     from clnr.experiments.run_cache import RunCache
     from clnr.experiments.runner import Runner
     from clnr.support import environment
     from clnr.support.progress import progress_bar
 
-    trials = [Trial(changes, recipe.but(**changes)) for changes in grid(values or [])]
+    trials = [Trial(changes, recipe.but(**changes)) for changes in some_of(grid(values or []), count)]
     check_used(chosen, trials[0].changes)
     for key in trials[0].changes:
         if key in chosen.measuring:

@@ -16,6 +16,7 @@ _SMALL = 1_000
 _MIDDLE = 50_000
 _HUGE = 5_000_000
 _NARROW = 32
+_SAMPLED = 1_024
 _STRUCTURE = 256
 
 
@@ -58,7 +59,7 @@ class Choice(NamedTuple):
     """A hyper-parameter chosen for a graph, and why."""
 
     key: str
-    value: int | float
+    value: int | float | str
     reason: str
 
 
@@ -79,6 +80,7 @@ def choices(graph: Graph) -> list[Choice]:
         drop, sparse = 0.2, f"sparse graph: {degree:.1f} edges per node, of which some must stay"
     else:
         drop, sparse = 0.5, f"{degree:.1f} edges per node are enough to drop half"
+    sampled = nodes > _SAMPLED
     narrow = graph.num_features < _NARROW
     mask, few = (
         (0.1, f"few features ({graph.num_features})")
@@ -91,6 +93,11 @@ def choices(graph: Graph) -> list[Choice]:
         Choice("epochs", epochs, enough),
         Choice("edge_drop", drop, sparse),
         Choice("feature_mask", mask, few),
+        *(
+            [Choice("moments", "sampled", f"a step then computes what {_SAMPLED:,} of the {nodes:,} nodes need")]
+            if sampled
+            else []
+        ),
         *([Choice("structure", _STRUCTURE, f"few features ({graph.num_features}): edges say more")] if narrow else []),
     ]
 
@@ -109,4 +116,6 @@ def default_recipe(method: Method, graph: Graph) -> tuple[Recipe, list[Choice]]:
         for choice in choices(graph)
         if choice.key in method.keys and sources[choice.key] == recipe_keys()[choice.key].source
     ]
+    if method.whole_part is not None:
+        free = [choice for choice in free if choice.key != "moments"]
     return recipe.but(**{choice.key: choice.value for choice in free}), free

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,15 @@ def grid(values: list[str]) -> list[dict[str, Any]]:
     return [{name: value for each in combination for name, value in each.items()} for combination in itertools.product(*axes)]
 
 
+def some_of(combinations: list[dict[str, Any]], count: int | None) -> list[dict[str, Any]]:
+    """So many of the combinations, drawn at random, always the same ones; all of them where None."""
+    if count is None:
+        return combinations
+    if count < 1:
+        raise RecipeError(f"--trials must be at least 1, not {count}")
+    return random.Random(0).sample(combinations, min(count, len(combinations)))
+
+
 def hide_test_labels(graph: Graph, seed: int) -> Graph:
     """The graph with the split of a seed and no test labels: validation nodes take the place of test nodes."""
     if graph.labels is None:
@@ -73,13 +83,13 @@ def hide_test_labels(graph: Graph, seed: int) -> Graph:
 
 
 def try_all(runner: Runner, method: Method, graph: Graph, trials: list[Trial]) -> Iterator[Trial]:
-    """Run every trial on every seed; each is yielded when it is finished."""
+    """Run every trial on every seed, those with the same split in parallel; each is yielded when it is finished."""
+    seeds = list(range(runner.seeds))
+    groups = [seeds] if graph.split is not None else [[seed] for seed in seeds]
+    hidden = [(hide_test_labels(graph, group[0]), group) for group in groups]
     for trial in trials:
         try:
-            runs = [
-                runner.run(method, hide_test_labels(graph, seed), seed, trial.recipe, str(trial))
-                for seed in range(runner.seeds)
-            ]
+            runs = [run for seen, group in hidden for run in runner.make(method, seen, group, trial.recipe, str(trial))]
             yield dataclasses.replace(trial, runs=tuple(runs))
         except TrainingError as error:
             yield dataclasses.replace(trial, failure=str(error))

@@ -52,7 +52,7 @@ class Runner:
         missing = [seed for seed in keys if seed not in made]
         failure: RunCacheError | None = None
         for begin in range(0, len(missing), self.engine.parallel_seeds):
-            for run in self._make(method, graph, missing[begin : begin + self.engine.parallel_seeds], recipe):
+            for run in self.make(method, graph, missing[begin : begin + self.engine.parallel_seeds], recipe):
                 made[run.seed] = run
                 try:
                     self.run_cache.add(keys[run.seed], run, self.rerun)
@@ -60,13 +60,8 @@ class Runner:
                     failure = error
         return Summary.of(list(made.values())), failure
 
-    def run(self, method: Method, graph: Graph, seed: int, recipe: Recipe, note: str = "") -> Run:
-        """One run with a progress bar, not added to the run cache."""
-        (made,) = self._make(method, graph, [seed], recipe, note)
-        return made
-
-    def _make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, note: str = "") -> Iterator[Run]:
-        """Make runs now, in parallel as far as the engine allows."""
+    def make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, note: str = "") -> Iterator[Run]:
+        """Make runs now, in parallel as far as the engine allows, and do not add them to the run cache."""
         epochs = recipe.epochs if method.objective else 0
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
         what = [f"{method.name} on {graph.name}", *([note] if note else []), which]

@@ -64,16 +64,21 @@ class WeightFeatures(Input):
     to mean 0 and deviation 1. Sparse ones with negative numbers stay as they are.
     """
 
+    feature_weights: str = hyper_parameter(
+        "rarity", choices=("rarity", "none"), meaning="features weighed by rarity or standardised, or as they are"
+    )
+
     def fit(self, graph: Graph, engine: Engine) -> Parameters:
         x, count = graph.features, graph.num_nodes
         values = x.data if sp.issparse(x) else x
         filled = np.count_nonzero(values)
         weight, centre = np.ones(graph.num_features, np.float32), np.zeros(graph.num_features, np.float32)
-        bag = filled <= _BAG * count * graph.num_features and not (values.size and values.min() < 0)
+        weigh = self.feature_weights != "none"
+        bag = weigh and filled <= _BAG * count * graph.num_features and not (values.size and values.min() < 0)
         if bag:
             present = np.bincount(x.indices[x.data != 0], minlength=x.shape[1]) if sp.issparse(x) else (x != 0).sum(0)
             weight = idf(present, count).astype(np.float32)
-        elif not sp.issparse(x) and count:
+        elif weigh and not sp.issparse(x) and count:
             centre, spread = x.mean(0, dtype=np.float64).astype(np.float32), x.std(0, dtype=np.float64)
             weight = np.where(spread > 1e-6 * np.abs(centre), 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
         made = {"weight": weight, "centre": centre, "bag": np.array(float(bag), np.float32)}

@@ -160,7 +160,8 @@ class Readout:
     """The embedding: blocks side by side, each centred and scaled, reduced to ``dimension`` principal components.
 
     The components are then rotated by a fixed random rotation. It changes no distance and no angle, and gives all columns
-    about the same variance, so that standardising them, as many do first, does not inflate the least of the components.
+    about the same variance, so that standardising them, as many do first, does not inflate the least of the components. That
+    variance is 1 on average, as in standardised columns.
     """
 
     blocks: tuple[Block, ...] = ()
@@ -182,8 +183,10 @@ class Readout:
             lambda weight: covariance @ weight, width, self.dimension, rng.key(0, "components"), device
         )
         count = directions.shape[1]
+        total = ((covariance @ directions) * directions).sum()
+        size = torch.where(total > 0, count / total, 1).sqrt()
         rotation = orthonormal(rng.normal(rng.key(0, "rotation"), count * count, device).reshape(count, count))
-        weight = scale[:, None] * (directions @ rotation)
+        weight = size * scale[:, None] * (directions @ rotation)
         return parameters | {"weight": weight, "bias": -(mean @ weight)}
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
-from clnr.nn.encoders.gcn import GCN
+from clnr.nn.encoders.gcn import GCN, BatchGCN
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters, batch_norm, linear_layers, norms
 from clnr.support.lazy import lazy
@@ -61,8 +61,8 @@ class Backbone(PlainEncoder):
 
     encoder: str = hyper_parameter(
         "gcn",
-        choices=("gcn", "mlp"),
-        meaning="graph convolutions, or a perceptron that ignores edges",
+        choices=("gcn", "mlp", "gcn-bn"),
+        meaning="graph convolutions, a perceptron without edges, or BGRL's convolutions with batch norm",
         source="paper, section 3",
     )
     layers: int = LAYERS.field()
@@ -70,10 +70,10 @@ class Backbone(PlainEncoder):
     dimension: int = DIMENSION.field()
 
     samples: ClassVar[bool] = True
-    _KINDS: ClassVar[dict[str, Any]] = {"gcn": GCN, "mlp": MLP}
+    _KINDS: ClassVar[dict[str, Any]] = {"gcn": GCN, "mlp": MLP, "gcn-bn": BatchGCN}
 
     @property
-    def _chosen(self) -> GCN | MLP:
+    def _chosen(self) -> PlainEncoder:
         return self._KINDS[self.encoder](self.layers, self.hidden, self.dimension)
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
