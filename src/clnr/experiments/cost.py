@@ -39,14 +39,19 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     views = max(2, len(method.views))
     width = max(recipe.hidden, recipe.dimension)
     sampled = min(size.nodes, recipe.sampled_nodes or size.nodes)
-    moved = 3 * views * recipe.layers * (size.edges + size.nodes) * width * _NUMBER
+    links = 1 + size.edges / max(1, size.nodes)
+    # The rows that each layer computes: of all nodes, or of those that the sampled ones reach by their edges.
+    wanted = sampled if recipe.moments == "sampled" else size.nodes
+    rows = [min(size.nodes, wanted * links**hops) for hops in range(recipe.layers)]
+    moved = 3 * views * sum(rows) * links * width * _NUMBER
     inner = min(size.features, width) + width * (recipe.layers - 1)
-    multiplied = 6 * views * (size.nodes * width * inner + sampled**2 * width)
+    multiplied = 6 * views * (rows[-1] * width * inner + sampled**2 * width)
     epochs = recipe.epochs if method.objective else 0
     # With early stopping a training ends long before the last epoch.
     epochs = min(epochs, 20 * recipe.patience) if recipe.patience else epochs
-    rows = _NUMBER * size.nodes * 4 * views * recipe.layers * width
-    return Cost(epochs * (moved / bandwidth + multiplied / speed + launch), _BASE + size.bytes + _EDGE * size.edges + rows)
+    # The embedding of all nodes takes the memory of one layer of a full step.
+    held = _NUMBER * 4 * views * max(size.nodes, sum(rows)) * width
+    return Cost(epochs * (moved / bandwidth + multiplied / speed + launch), _BASE + size.bytes + _EDGE * size.edges + held)
 
 
 def evaluating(nodes: int, classes: int, width: int) -> float:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from clnr.engine import DeviceGraph, Engine, Operators, View
+    from clnr.engine import DeviceGraph, Engine, Operators, View, unit_rows
 else:
     torch = lazy("torch")
+    unit_rows = lazy("clnr.engine", "unit_rows")
 
 _ROWS = 1 << 13
 _REDUCED = HyperParameter(256, 1, 65536, "directions kept of features in the read-out, never below dimension")
@@ -82,9 +83,13 @@ class Hops(Block):
 
     hops: int = hyper_parameter(2, 0, 64, "how often the encoder's output is propagated for the read-out", source="ours")
 
+    hop_rows: str = hyper_parameter(
+        "plain", choices=("plain", "unit"), meaning="the encoder's rows as they are, or scaled to length 1", source="ours"
+    )
+
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        operators = context.operators
-        return [rows for encoded in context.encoded for rows in _hops(operators, encoded, self.hops)]
+        scaled = unit_rows if self.hop_rows == "unit" else lambda rows: rows
+        return [rows for encoded in context.encoded for rows in _hops(context.operators, scaled(encoded), self.hops)]
 
 
 class ReducedFeatures(Block):
