@@ -35,7 +35,7 @@ from clnr.nn.encoders import (
     PReLUGCN,
 )
 from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
-from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
+from clnr.nn.inputs import SIGN, AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.nn.readout import Block, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Readout, Walks
@@ -329,6 +329,16 @@ CLNR_MIX = CLNR_HOPS.but(
     readout=(Hops, OwnFeatures, PropagatedFeatures, Walks),
 )
 
+# CLNR with other features, or other views.
+CLNR_SIGN = CLNR.but(
+    "CLNR-SIGN",
+    "an MLP contrasted on features that were propagated first",
+    views=(MASK, MASK),
+    inputs=(AddStructure, SIGN),
+)
+
+VARIANTS = (CLNR_MIX, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN, CLNR_SIGN)
+"""Rows that train as CLNR and that the paper does not have."""
 BASELINES = (SVD, SVD_PROPAGATED, SVD_BOTH, SVD_HOPS, SPECTRAL, FASTRP, CLEORA)
 """What takes no training, to compare with."""
 QUICK_BASELINES = (SVD_PROPAGATED, SVD_BOTH, CLEORA)
@@ -337,7 +347,7 @@ QUICK_BASELINES = (SVD_PROPAGATED, SVD_BOTH, CLEORA)
 METHODS = {
     method.name: method
     for method in (
-        *(CLNR_MIX, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN),
+        *VARIANTS,
         *(RAW, UNTRAINED, GAE, VGAE, DGI, MVGRL, MVGRL_PLAIN, CCA_SSG, BGRL, GRACE, GRACE_ALL, GCA),
         *(CLNR, NCLNR, DCLNR, RCLNR, GCLNR, SUPERVISED_GCN, SUPERVISED_GAT),
         *(SVD_MIX, *BASELINES),
