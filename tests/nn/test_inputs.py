@@ -94,7 +94,9 @@ def test_odd_features_have_finite_weights(x):
     assert (np.linalg.norm(found, axis=1) <= np.sqrt(max(1, x.shape[1])) * 2.5).all()
 
 
-@pytest.mark.parametrize("part", [WeightFeatures(), SIGN(4), SIGN(99), Spectral(4), Cleora(4), FastRP(4), AddStructure(2), AddStructure(0)])
+@pytest.mark.parametrize(
+    "part", [WeightFeatures(), SIGN(4), SIGN(99), Spectral(4), Cleora(4), FastRP(4), AddStructure(2), AddStructure(0)]
+)
 @pytest.mark.parametrize("name", ["undirected", "sparse features", "no nodes"])
 def test_declared_shapes_are_those_of_what_is_learned(part, name):
     graph = GRAPHS[name]

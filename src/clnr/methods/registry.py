@@ -15,6 +15,7 @@ from clnr.augment.augmentations import (
     Diffuse,
     DropEdges,
     EncoderDropout,
+    HalfHop,
     MaskFeatures,
     ShuffleNodes,
 )
@@ -266,6 +267,7 @@ UNIFORM = (DropEdges, MaskFeatures)
 MASK = (MaskFeatures,)
 ADAPTIVE = (AdaptiveDropEdges, AdaptiveMaskFeatures)
 SHUFFLE = (ShuffleNodes,)
+SLOW = (HalfHop, *UNIFORM)
 
 CLNR = Method("CLNR", "contrast nodes of two views, columns standardised", Backbone, (UNIFORM, UNIFORM), (Standardize,), NTXent)
 NCLNR = CLNR.but("nCLNR", "CLNR without postprocessing", postprocess=())
@@ -336,8 +338,9 @@ CLNR_SIGN = CLNR.but(
     views=(MASK, MASK),
     inputs=(AddStructure, SIGN),
 )
+CLNR_HALFHOP = CLNR.but("CLNR-HalfHop", "CLNR with slow nodes on some edges of its views", views=(SLOW, SLOW))
 
-VARIANTS = (CLNR_MIX, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN, CLNR_SIGN)
+VARIANTS = (CLNR_MIX, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN, CLNR_SIGN, CLNR_HALFHOP)
 """Rows that train as CLNR and that the paper does not have."""
 BASELINES = (SVD, SVD_PROPAGATED, SVD_BOTH, SVD_HOPS, SPECTRAL, FASTRP, CLEORA)
 """What takes no training, to compare with."""

@@ -45,6 +45,7 @@ _ORDER = (
     *("momentum", "ppr_alpha", "diffusion_error", "diffusion_scale", "heads", "output_heads", "dropout"),
     *("probe_steps", "probe_learning_rate", "probe_weight_decay"),
     *("structure", "walk_steps", "power", "degree_power", "hops", "reduced", "walk_columns", "moments"),
+    *("components", "half_hop", "half_hop_2", "half_hop_alpha"),
 )
 
 
