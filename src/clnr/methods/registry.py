@@ -334,9 +334,10 @@ CLNR_MIX = CLNR_HOPS.but(
 # CLNR with other features, or other views.
 CLNR_SIGN = CLNR.but(
     "CLNR-SIGN",
-    "an MLP contrasted on features that were propagated first",
+    "an MLP contrasted on features that were propagated first, read out as CLNR-hops",
     views=(MASK, MASK),
     inputs=(AddStructure, SIGN),
+    readout=(Hops,),
 )
 CLNR_HALFHOP = CLNR.but("CLNR-HalfHop", "CLNR with slow nodes on some edges of its views", views=(SLOW, SLOW))
 
