@@ -24,10 +24,10 @@ from tests.conftest import tiny
 CPU = torch.device("cpu")
 REFERENCE = Reference(CPU)
 FREE = [method.name for method in BASELINES] + ["SVD-mix"]
-TRAINED = ["CLNR-hops", "CLNR-MLP", "CLNR-skip", "CLNR-BN", "CLNR-mix"]
+TRAINED = ["CLNR-hops", "CLNR-MLP", "CLNR-skip", "CLNR-BN", "CLNR-SIGN", "CLNR-HalfHop", "CLNR-mix"]
 ROWS = pytest.mark.parametrize("name", FREE + TRAINED)
 SMALL = Recipe(hidden=8, dimension=6, epochs=2, reduced=20, walk_columns=4, structure=0, walk_steps=2)
-MLP = {"CLNR-MLP": {"encoder": "mlp"}}
+MLP = {name: {"encoder": "mlp"} for name in ("CLNR-MLP", "CLNR-SIGN")}
 
 
 def fitted(name, graph, engine=None, **changes):

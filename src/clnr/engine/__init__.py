@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from clnr.engine.base import DeviceGraph, Drop, Dropout, Engine, Mask, Operators, View, unit_rows
+from clnr.engine.base import DeviceGraph, Drop, Dropout, Engine, Mask, Operators, SlowNodes, View, unit_rows
 from clnr.engine.cpu import cpu
 from clnr.engine.cuda import gpu
 from clnr.engine.dense import Dense
@@ -28,6 +28,7 @@ __all__ = [
     "Mask",
     "Operators",
     "Reference",
+    "SlowNodes",
     "SparseMatrix",
     "View",
     "capture",

@@ -17,13 +17,13 @@ def attend(
     edges: SparseMatrix, keep: Tensor | None, h: Tensor, source: Tensor, target: Tensor, dropout: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """``Operators.attend``, where ``keep`` is the mask of kept edges and ``dropout`` that of the attention weights."""
-    score = torch.nn.functional.leaky_relu(_at_source(source, edges) + _at_target(target, edges), 0.2)
+    score = torch.nn.functional.leaky_relu(at_source(source, edges) + at_target(target, edges), 0.2)
     if keep is not None:
         score = score.masked_fill(~keep[:, None], -torch.inf)
     # The softmax does not depend on what is subtracted, so the maximum needs no gradient.
     top = torch.segment_reduce(score.detach(), "max", offsets=edges.indptr, unsafe=True)
     share = (score - top[edges.rows]).exp()
-    share = share / _at_target(_collect(share, edges), edges)
+    share = share / at_target(collect(share, edges), edges)
     return _Mix.apply(dropout(share), h, edges)
 
 
@@ -89,13 +89,16 @@ def _sums(values: Tensor, indptr: Tensor) -> Tensor:
     return torch.segment_reduce(values.contiguous(), "sum", offsets=indptr, unsafe=True)
 
 
-def _at_target(rows: Tensor, edges: SparseMatrix) -> Tensor:
+def at_target(rows: Tensor, edges: SparseMatrix) -> Tensor:
+    """Each edge's target's row."""
     return _Spread.apply(rows, edges.rows, edges.indptr, None)
 
 
-def _at_source(rows: Tensor, edges: SparseMatrix) -> Tensor:
+def at_source(rows: Tensor, edges: SparseMatrix) -> Tensor:
+    """Each edge's source's row."""
     return _Spread.apply(rows, edges.columns, edges.transposed_indptr, edges.order)
 
 
-def _collect(values: Tensor, edges: SparseMatrix) -> Tensor:
+def collect(values: Tensor, edges: SparseMatrix) -> Tensor:
+    """The sum of each target's edges' rows."""
     return _Collect.apply(values, edges.indptr, edges.rows)

@@ -89,6 +89,21 @@ class Drop(NamedTuple):
         return loop | rng.keep(self.key, self.rate, i, j)
 
 
+class SlowNodes(NamedTuple):
+    """A slow node on each edge into some nodes, which are drawn at a rate (``engine/slow_nodes.py``).
+
+    Its features are ``alpha`` times those of the edge's source and ``1 - alpha`` times those of its target.
+    """
+
+    key: rng.Key
+    rate: float
+    alpha: float
+
+    def on(self, links: SparseMatrix) -> Tensor:
+        """For each entry, whether a slow node is on it. On a self-loop there is none."""
+        return (links.columns != links.rows) & ~rng.keep(self.key, self.rate, links.rows)
+
+
 class Mask(NamedTuple):
     """Features masked at a rate, columns also each at its own: for all nodes alike, or element by element.
 
@@ -136,6 +151,7 @@ class View(NamedTuple):
         node_permutation: Whose features each node has; its own where None.
         propagation_matrix: A matrix to propagate by as it is, in place of the graph's normalised edges.
         dropout: The dropout inside the encoder.
+        slow_nodes: Nodes that are put on edges.
     """
 
     device_graph: DeviceGraph
@@ -144,6 +160,7 @@ class View(NamedTuple):
     node_permutation: Tensor | None = None
     propagation_matrix: SparseMatrix | None = None
     dropout: Dropout | None = None
+    slow_nodes: SlowNodes | None = None
 
     @property
     def propagation(self) -> SparseMatrix:
@@ -232,7 +249,7 @@ class SelectedOperators(Operators):
         self._whole, self._nodes, self._hops, self.dense = whole, nodes, hops, whole.dense
 
     def within(self, hops: int) -> Operators:
-        return SelectedOperators(self._whole, self._nodes, hops)
+        return SelectedOperators(self._whole.within(hops), self._nodes, hops)
 
     def _input(self, rows: Tensor) -> Tensor:
         return rows.index_select(0, self._nodes) if self._hops == 0 else rows
@@ -280,15 +297,22 @@ class Engine(ABC):
         """Move a graph to this engine's device."""
 
     @abstractmethod
+    def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
+        """The linear maps of a view as if it had no slow nodes; those of views in the same ``streams`` share products."""
+
     def operators(self, view: View, streams: Streams | None = None) -> Operators:
         """The view's linear maps; those of views in the same ``streams`` share products."""
+        from clnr.engine.slow_nodes import SlowEdges, SlowNodeOperators
+
+        plain = self.plain_operators(view, streams)
+        return plain if view.slow_nodes is None else SlowNodeOperators(plain, SlowEdges(view))
 
     def sampled_operators(self, view: View, nodes: Tensor, streams: Streams | None = None) -> Operators:
-        """The view's linear maps where only the rows of some distinct nodes are wanted: see ``Operators.within``.
+        """The maps of a view without slow nodes where the rows of some distinct nodes are wanted: see ``Operators.within``.
 
         By default all rows are computed, and those of other nodes are left out at the end.
         """
-        return SelectedOperators(self.operators(view, streams), nodes)
+        return SelectedOperators(self.plain_operators(view, streams), nodes)
 
     def map_views(
         self,
@@ -318,10 +342,12 @@ class Engine(ABC):
             operators = []
             for index, view in enumerate(views):
                 with streams.stream(index):
-                    if sampled and nodes is not None:
+                    if nodes is None or not sampled:
+                        operators.append(self.operators(view, streams))
+                    elif view.slow_nodes is None:
                         operators.append(self.sampled_operators(view, nodes, streams))
                     else:
-                        operators.append(self.operators(view, streams))
+                        operators.append(SelectedOperators(self.operators(view, streams), nodes))
         with streams:
             results = []
             for index, each in enumerate(operators):

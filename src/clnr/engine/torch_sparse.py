@@ -285,7 +285,7 @@ class SparseEngine(Engine):
     def to_device(self, graph: Graph) -> DeviceGraph:
         return to_device(graph, self.device, self.dense_above)
 
-    def operators(self, view: View, streams: Streams | None = None) -> Operators:
+    def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
         return SparseOperators(view, self, streams)
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:

@@ -77,7 +77,8 @@ class Model:
     @property
     def cuda_graph_safe(self) -> bool:
         """Whether a CUDA graph can capture a step of its training."""
-        return all(part.cuda_graph_safe for part in self.postprocess)
+        views = (part.cuda_graph_safe for view in self.views for part in view)
+        return all(views) and all(part.cuda_graph_safe for part in self.postprocess)
 
     def augment(self, device_graph: DeviceGraph, seed: int, stream: str, epoch: int | Tensor) -> list[View]:
         """The views of one epoch of a random stream: ``train``, or another name for views that training never saw."""

@@ -15,6 +15,7 @@ from clnr.augment.augmentations import (
     Diffuse,
     DropEdges,
     EncoderDropout,
+    HalfHop,
     MaskFeatures,
     ShuffleNodes,
 )
@@ -35,7 +36,7 @@ from clnr.nn.encoders import (
     PReLUGCN,
 )
 from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
-from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
+from clnr.nn.inputs import SIGN, AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.nn.readout import Block, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Readout, Walks
@@ -266,6 +267,7 @@ UNIFORM = (DropEdges, MaskFeatures)
 MASK = (MaskFeatures,)
 ADAPTIVE = (AdaptiveDropEdges, AdaptiveMaskFeatures)
 SHUFFLE = (ShuffleNodes,)
+SLOW = (HalfHop, *UNIFORM)
 
 CLNR = Method("CLNR", "contrast nodes of two views, columns standardised", Backbone, (UNIFORM, UNIFORM), (Standardize,), NTXent)
 NCLNR = CLNR.but("nCLNR", "CLNR without postprocessing", postprocess=())
@@ -335,6 +337,18 @@ CLNR_TUNED = CLNR_HOPS.but(
     readout=CLNR_MIX.readout,
 )
 
+# CLNR with other features, or other views.
+CLNR_SIGN = CLNR.but(
+    "CLNR-SIGN",
+    "an MLP contrasted on features that were propagated first, read out as CLNR-hops",
+    views=(MASK, MASK),
+    inputs=(AddStructure, SIGN),
+    readout=(Hops,),
+)
+CLNR_HALFHOP = CLNR.but("CLNR-HalfHop", "CLNR with slow nodes on some edges of its views", views=(SLOW, SLOW))
+
+VARIANTS = (CLNR_MIX, CLNR_TUNED, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN, CLNR_SIGN, CLNR_HALFHOP)
+"""Rows that train as CLNR and that the paper does not have."""
 BASELINES = (SVD, SVD_PROPAGATED, SVD_BOTH, SVD_HOPS, SPECTRAL, FASTRP, CLEORA)
 """What takes no training, to compare with."""
 QUICK_BASELINES = (SVD_PROPAGATED, SVD_BOTH, CLEORA)
@@ -343,7 +357,7 @@ QUICK_BASELINES = (SVD_PROPAGATED, SVD_BOTH, CLEORA)
 METHODS = {
     method.name: method
     for method in (
-        *(CLNR_MIX, CLNR_TUNED, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN),
+        *VARIANTS,
         *(RAW, UNTRAINED, GAE, VGAE, DGI, MVGRL, MVGRL_PLAIN, CCA_SSG, BGRL, GRACE, GRACE_ALL, GCA),
         *(CLNR, NCLNR, DCLNR, RCLNR, GCLNR, SUPERVISED_GCN, SUPERVISED_GAT),
         *(SVD_MIX, *BASELINES),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from clnr import methods
 from clnr.experiments.results import Summary
-from clnr.methods import BASELINES, METHODS, Method
+from clnr.methods import BASELINES, METHODS, SVD_MIX, VARIANTS, Method
 from clnr.methods.presets import preset
 from clnr.paper import published
 from clnr.paper.result_set import ResultSet, accuracy, mean, title_of
@@ -19,7 +19,7 @@ CLNR, GRACE, CCA_SSG = methods.CLNR, methods.GRACE, methods.CCA_SSG
 
 SELF_SUPERVISED = (methods.GAE, methods.DGI, methods.MVGRL, CCA_SSG, methods.BGRL, GRACE, CLNR)
 SUPERVISED = (methods.SUPERVISED_GCN, methods.SUPERVISED_GAT)
-_OURS = (*BASELINES, *(method for method in METHODS.values() if method.readout))
+_OURS = (*VARIANTS, SVD_MIX, *BASELINES)
 BESIDE = tuple(method for method in METHODS.values() if method not in (*SELF_SUPERVISED, *SUPERVISED, *_OURS))
 TIMED = ("ogbn-arxiv", "photo", "computers", "pubmed")
 CLUSTERED = (CLNR, GRACE, CCA_SSG)
