@@ -63,8 +63,10 @@ class Frontier:
         self._count()
         indptr, columns, values = self._entries
         rows = slice(len(indptr) - 1, None)
+        links, neighbors = self._view.propagation, self._view.neighbors
         further = self._rule.fill(self._nodes[rows], self._counts[rows])
-        links = self._view.propagation
+        if neighbors is not None:
+            further = further.bounded(self._nodes[rows], neighbors)
         place = links.once("place", lambda: np.full(links.shape[1], -1, np.int32))
         place[self._nodes] = np.arange(len(self._nodes))
         found = np.concatenate([self._nodes, np.empty(len(further.columns), np.int64)])
@@ -96,17 +98,21 @@ class FrontierOperators(MatrixOperators):
         return FrontierOperators(self.view, self._compiled, self._frontier, hops)
 
     @cached_property
+    def nodes(self) -> Tensor:
+        return torch.from_numpy(self._frontier.nodes(self._hops))
+
+    @cached_property
     def _block(self) -> CSRArrays:
         return self._frontier.matrix(self._hops)
 
     @cached_property
     def _adjacency(self) -> Matrix:
-        shape = len(self._block.indptr) - 1, len(self._frontier.nodes(self._hops))
+        shape = len(self._block.indptr) - 1, len(self.nodes)
         return _compiled(self._block, shape)
 
     @cached_property
     def _x(self) -> Tensor | Features:
-        view, nodes = self.view, torch.from_numpy(self._frontier.nodes(self._hops))
+        view, nodes = self.view, self.nodes
         mask, x = view.mask, view.device_graph.features
         if view.node_permutation is not None:
             nodes = view.node_permutation[nodes]
@@ -131,7 +137,7 @@ class FrontierOperators(MatrixOperators):
 
     def _propagates_first(self, weight: Tensor) -> bool:
         inputs, outputs = weight.shape
-        fewer = len(self._frontier.nodes(self._hops)) - len(self._frontier.nodes(self._hops - 1))
+        fewer = len(self.nodes) - len(self._frontier.nodes(self._hops - 1))
         return _GATHER * len(self._block.columns) * (inputs - outputs) <= fewer * inputs * outputs
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.augment.augmentations import Augmentation
-from clnr.engine import DeviceGraph, Engine, Operators, View
+from clnr.engine import DeviceGraph, Engine, Neighbors, Operators, View
 from clnr.engine.dense import at_least_float32
 from clnr.graph import Graph
 from clnr.nn.encoders import Encoder
@@ -84,6 +84,9 @@ class Model:
         seen = []
         for index, augmentations in enumerate(self.views):
             view = View(device_graph)
+            if self.objective is not None and self.objective.max_neighbors:
+                key = rng.key(seed, stream, index, "neighbors", epoch)
+                view = view.but(neighbors=Neighbors(key, self.objective.max_neighbors))
             for augmentation in augmentations:
                 view = augmentation(view, rng.key(seed, stream, index, augmentation.stream, epoch))
             seen.append(view)
