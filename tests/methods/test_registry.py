@@ -196,6 +196,7 @@ epochs = 2
 learning_rate = 0.02
 weight_decay = 0.1
 sampled_nodes = 20
+moments = "sampled"
 dropout = 0.3
 momentum = 0.8
 diffusion_error = 1e-2
@@ -242,6 +243,8 @@ degree_power = 0.5
 hops = 1
 reduced = 4
 walk_columns = 5
+moments = "all"
+max_neighbors = 2
 """)
 
 

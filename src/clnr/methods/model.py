@@ -102,9 +102,13 @@ class Model:
             for augmentations in deterministic
         ]
 
-    def project(self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None) -> list[Tensor]:
-        """The views' rows as the objective sees them: of all nodes, or of some."""
-        sampled = self.objective is not None and self.objective.sampled_moments
+    def project(
+        self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None, sampled: bool = False
+    ) -> list[Tensor]:
+        """The views' rows as the objective sees them: of all nodes, or of some, the columns' moments being those of all.
+
+        With ``sampled`` the moments are those of ``nodes``, and of other rows only those are computed that these need.
+        """
 
         def encode(operators: Operators, shared: Parameters, index: int) -> list[Tensor]:
             encoded = self.encoder.rows(sub_dict(shared, "encoder"), operators, index)
@@ -140,7 +144,7 @@ class Model:
         assert self.objective is not None
         views = self.augment(step.device_graph, step.seed, "train", step.epoch)
         nodes = self.objective.nodes(step.device_graph.graph.num_nodes, step)
-        rows = self.project(parameters, step.engine, views, nodes)
+        rows = self.project(parameters, step.engine, views, nodes, self.objective.sampled_moments)
         return self.objective(sub_dict(parameters, "objective"), rows, step)
 
     @torch.no_grad()
