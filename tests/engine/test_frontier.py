@@ -9,7 +9,7 @@ import torch
 
 from clnr import rng
 from clnr.engine import Drop, Dropout, Neighbors, Operators, View, cpu, to_sparse_matrix
-from clnr.engine.cpu import DropRule
+from clnr.engine.cpu import CompiledEngine, DropRule
 from clnr.engine.frontier import Frontier
 from clnr.nn.encoders import GCN, MLP, BatchGCN, GaussianGCN, GCNAndMLP, PReLUGCN
 from tests import oracles
@@ -18,6 +18,12 @@ from tests.engine.conftest import DROPS, EVERY, FUSED, GRAPHS, KEY, MASKS, rando
 
 CHOICE = rng.key(1, "train", 0, "neighbors", 0)
 WAYS = [*DROPS, "rates", "links", "some links"]
+
+
+@pytest.fixture(autouse=True)
+def sparse(monkeypatch):
+    """Sparse features stay sparse, though they are few."""
+    monkeypatch.setattr(CompiledEngine, "dense_above", 1.0)
 
 
 def wanted(graph, count=4):

@@ -24,7 +24,7 @@ _GATHER = 8
 
 
 class Frontier:
-    """The nodes within some hops of the wanted ones, against the direction of the edges that a view keeps.
+    """The nodes within some hops of the wanted ones, against the direction of the edges that a view keeps and takes.
 
     Nodes are in the order of their distance, so that those within fewer hops, and their rows of the matrix, come first.
     A node's degree is that in the whole view: it follows from the node's own edges.
