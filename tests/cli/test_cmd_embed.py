@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 import webbrowser
 from math import nan
 from pathlib import Path
@@ -79,6 +80,13 @@ def test_from_two_tables_to_vectors_a_model_and_a_report(clnr, files):
     for said in ("80 nodes in 8 dimensions", "AUC of held-out edges", "effective rank", "(strict)"):
         assert said in ended.out
     assert "paper:79" in (files / "mine" / "report.html").read_text()
+
+
+def test_sampled_steps_are_asked_for_by_their_keys(clnr, files):
+    sampled = ["--set", "sampled_nodes=20", "--set", "moments=sampled", "--set", "max_neighbors=3"]
+    assert clnr(*EMBED, "--out", "mine", *SMALL, *sampled, "--no-report").code == 0
+    recipe = tomllib.loads((files / "mine" / "recipe.toml").read_text())["recipe"]
+    assert (recipe["sampled_nodes"], recipe["moments"], recipe["max_neighbors"]) == (20, "sampled", 3)
 
 
 def test_baselines_stand_beside_it_unless_told_otherwise(clnr, files):
@@ -270,6 +278,7 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
         ([*EMBED, "--out", "mine", "--method", "GCN", *SMALL], "supervised, and its labels (--label) say how wide"),
         ([*EMBED, "--out", "mine", "--tune", "-1"], "tune must be 0 or more (--tune), not -1"),
         ([*EMBED, "--out", "mine", "--set", "epoch=3"], "epochs"),
+        ([*EMBED, "--out", "mine", "--method", "dCLNR", "--set", "moments=sampled"], "Whiten needs the rows of all nodes"),
         ([*EMBED, "--out", "mine", "--method", "CLRN"], "did you mean 'CLNR'"),
         ([*EMBED, "--out", "mine", "--format", "xml"], "word2vec"),
         ([*EMBED, "--out", "mine", "--source", "who"], "edges.csv: there is no column 'who'"),

@@ -272,6 +272,20 @@ def test_warnings_are_listed():
     assert any("too few edges" in line for line in made.warnings_)
 
 
+def test_sampled_steps_are_asked_for_by_their_keys(tmp_path):
+    graph, asked = tiny(), SMALL.but(sampled_nodes=10, moments="sampled", max_neighbors=2)
+    made = NodeEmbedder("CLNR-mix", recipe=asked, device="cpu").fit(graph)
+    assert (made.recipe_.moments, made.recipe_.max_neighbors) == ("sampled", 2)
+    assert (made.embedding_ == NodeEmbedder("CLNR-mix", recipe=asked, device="cpu").fit_transform(graph)).all()
+    assert (
+        made.embedding_ != NodeEmbedder("CLNR-mix", recipe=asked.but(moments="all"), device="cpu").fit_transform(graph)
+    ).any()
+    made.save(tmp_path / "model")
+    np.testing.assert_allclose(NodeEmbedder.load(tmp_path / "model", device="cpu").transform(graph), made.embedding_, atol=1e-5)
+    with pytest.raises(RecipeError, match="Whiten needs the rows of all nodes, so moments must be 'all'"):
+        NodeEmbedder("dCLNR", recipe=asked, device="cpu").fit(graph)
+
+
 class Killed(BaseException):
     """As by kill -9."""
 

@@ -351,6 +351,20 @@ def test_noise_is_trained_with_and_not_embedded(monkeypatch):
     assert not np.array_equal(training_graphs[0].incoming.indices, training_graphs[1].incoming.indices)
 
 
+def test_sampled_steps_repeat_learn_from_noise_and_are_measured_as_others_are():
+    """The moments of all nodes are those of what is measured, and all edges those of what is embedded."""
+    graph, sampled = tiny(60, 150), QUICK.but(sampled_nodes=20, moments="sampled", max_neighbors=2, edge_noise=0.5)
+    result = run(CLNR, graph, 2, recipe=sampled, device="cpu")
+    assert measures(result) == measures(run(CLNR, graph, 2, recipe=sampled, device="cpu"))
+    engine = cpu()
+    fitted = fit(CLNR.build(sampled), engine, engine.to_device(with_noise(graph, 0.5, 2)), sampled, 2)
+    again = CLNR.build(sampled).embed(fitted.parameters, engine, View(engine.to_device(graph)))
+    np.testing.assert_array_equal(embed(CLNR, graph, 2, recipe=sampled, device="cpu"), again.numpy())
+    nodes, plain = torch.tensor(split_of(graph, 2).validation), sampled.but(moments="all", max_neighbors=0)
+    views = fresh_views(CLNR, plain, fitted.parameters, engine, engine.to_device(graph), 2, nodes)
+    assert result.alignment == geometry.alignment(*(unit_rows(rows) for rows in views))
+
+
 def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch):
     module = importlib.import_module("clnr.experiments.run")
     asked, whole = [], module.fit_all

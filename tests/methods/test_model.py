@@ -1,4 +1,4 @@
-"""Rows that fit inputs or a read-out: against NumPy, on unseen nodes, on tiny graphs, by every engine."""
+"""Rows that fit inputs or a read-out: against NumPy, on unseen nodes, on tiny graphs, by every engine; sampled steps."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import torch
 from clnr.embedding.fitting import FittedModel
 from clnr.engine import Reference, View, cpu
 from clnr.engine.cuda import KernelEngine
-from clnr.errors import DataError
+from clnr.errors import DataError, RecipeError
 from clnr.experiments.run import learn
 from clnr.graph import Graph
 from clnr.methods import BASELINES, CLNR, METHODS
 from clnr.methods.recipe import Recipe
+from clnr.nn.encoders import GAT, BatchGCN
 from clnr.nn.inputs import AddStructure, WeightFeatures
+from clnr.nn.objectives import StepContext
 from tests import oracles
 from tests.conftest import tiny
 
@@ -242,3 +244,93 @@ def test_a_read_out_does_not_change_the_training():
     final = model.finalize(plain.parameters, REFERENCE, REFERENCE.to_device(tiny()))
     found = model.embed(final, REFERENCE, View(REFERENCE.to_device(tiny()))).numpy()
     np.testing.assert_allclose(gram(found), gram(side_by_side(z, a @ z, a @ a @ z)), atol=1e-3)
+
+
+# -- sampled steps ----------------------------------------------------------------------------------------------------------
+
+ENGINE = cpu()
+SAMPLING = {name: method for name, method in METHODS.items() if "moments" in method.keys and not method.whole_part}
+ROW_BY_ROW = ("nCLNR", "GRACE", "GRACE-all", "GCA")
+
+
+def loss_and_gradients(method, engine, graph, **changes):
+    model = method.build(Recipe(hidden=8, dimension=8, sampled_nodes=30, **changes))
+    parameters = {key: value.requires_grad_() for key, value in model.init(graph.num_features, 1).items()}
+    loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 1, 4, 10))
+    return loss, torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
+
+
+def test_who_samples():
+    assert set(SAMPLING) == {
+        *("CLNR-mix", "CLNR-hops", "CLNR-MLP", "CLNR-skip", "CLNR-BN", "GRACE", "GRACE-all", "GCA"),
+        *("CLNR", "nCLNR", "rCLNR", "GCLNR"),
+    }
+
+
+@pytest.mark.parametrize("most", [0, 2])
+@pytest.mark.parametrize("how", [{}, {"sparse": True, "undirected": False, "weighted": True}], ids=["plain", "directed"])
+@pytest.mark.parametrize("encoder", ["gcn", "mlp"])
+@pytest.mark.parametrize("name", SAMPLING)
+def test_a_sampled_step_is_the_references(name, encoder, how, most):
+    method, graph = SAMPLING[name], tiny(80, 200, **how)
+    # The reference computes all rows of inner layers, which then are the batch of a batch norm.
+    layers = 1 if method.encoder is BatchGCN else 3
+    changes = {"encoder": encoder, "layers": layers, "moments": "sampled", "max_neighbors": most, "edge_drop": 0.2}
+    got, expected = (loss_and_gradients(method, engine, graph, **changes) for engine in (ENGINE, REFERENCE))
+    # Standardised columns of few rows scale rounding up.
+    torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SAMPLING)
+def test_without_moments_a_sampled_step_is_exact(name):
+    graph = tiny(80, 200)
+    (whole, gradients), (part, others) = (
+        loss_and_gradients(SAMPLING[name], ENGINE, graph, moments=moments) for moments in ("all", "sampled")
+    )
+    if name in ROW_BY_ROW:
+        torch.testing.assert_close((whole, gradients), (part, others), rtol=1e-4, atol=1e-5)
+    else:
+        assert abs(whole.item() - part.item()) > 1e-4
+
+
+def test_moments_are_those_of_the_nodes_in_the_loss():
+    graph, recipe = tiny(80, 200), Recipe(hidden=8, dimension=8, sampled_nodes=9, moments="sampled")
+    model, device_graph = CLNR.build(recipe), ENGINE.to_device(graph)
+    parameters, nodes = model.init(graph.num_features, 0), torch.tensor([7, 0, 79, 33])
+    views = model.augment(device_graph, 0, "train", 3)
+    plain = METHODS["nCLNR"].build(recipe).project(parameters, ENGINE, views, nodes)
+    for rows, before in zip(model.project(parameters, ENGINE, views, nodes, sampled=True), plain, strict=True):
+        np.testing.assert_allclose(rows.numpy(), oracles.standardize(before.double().numpy()), rtol=1e-3, atol=1e-4)
+    # What is measured after training has the moments of all nodes, however it was trained.
+    whole = model.project(parameters, ENGINE, views)
+    for rows, all_rows in zip(model.project(parameters, ENGINE, views, nodes), whole, strict=True):
+        torch.testing.assert_close(rows, all_rows[nodes], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("nodes", [0, 80, 1000])
+def test_where_all_nodes_are_in_the_loss_nothing_is_sampled(nodes):
+    graph = tiny(80, 200)
+    losses = []
+    for moments in ("all", "sampled"):
+        model = CLNR.build(Recipe(hidden=8, dimension=8, sampled_nodes=nodes, moments=moments, max_neighbors=1))
+        step = StepContext(ENGINE, ENGINE.to_device(graph), 0, 0, 1)
+        losses.append(model.loss(model.init(graph.num_features, 0), step))
+    assert torch.equal(*losses)
+
+
+def test_neighbours_are_drawn_afresh_each_epoch_and_for_each_view():
+    model = CLNR.build(Recipe(max_neighbors=5))
+    device_graph = ENGINE.to_device(tiny())
+    views = [view for epoch in range(3) for view in model.augment(device_graph, 0, "train", epoch)]
+    assert len({view.neighbors.key for view in views}) == 6
+    assert {view.neighbors.most for view in views} == {5}
+    assert all(view.neighbors is None for view in CLNR.build(Recipe()).augment(device_graph, 0, "train", 0))
+
+
+def test_what_needs_all_rows_says_so():
+    with pytest.raises(RecipeError, match=r"^dCLNR: Whiten needs the rows of all nodes, so moments must be 'all'$"):
+        METHODS["dCLNR"].build(Recipe(moments="sampled"))
+    attentive = CLNR.but("attentive", "CLNR by attention", encoder=GAT)
+    with pytest.raises(RecipeError, match=r"^attentive: GAT needs the rows of all nodes"):
+        attentive.build(Recipe(moments="sampled"))
+    assert "moments" not in {key for name in ("CCA-SSG", "BGRL", "DGI", "MVGRL", "GAE") for key in METHODS[name].keys}

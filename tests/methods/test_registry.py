@@ -196,6 +196,7 @@ epochs = 2
 learning_rate = 0.02
 weight_decay = 0.1
 sampled_nodes = 20
+moments = "sampled"
 dropout = 0.3
 momentum = 0.8
 diffusion_error = 1e-2
@@ -240,13 +241,16 @@ walk_steps = 3
 power = 3
 degree_power = 0.5
 hops = 1
+hop_rows = "unit"
 reduced = 4
 walk_columns = 5
-moments = "sampled"
+feature_weights = "none"
 components = 4
 half_hop = 0.8
 half_hop_2 = 0.2
 half_hop_alpha = 0.1
+moments = "all"
+max_neighbors = 2
 """)
 
 

@@ -76,6 +76,14 @@ def test_it_goes_on_from_any_epoch(died, tmp_path):
     same(trained(METHODS["CLNR"], recipe, Checkpoint(tmp_path / "state", 100, ABOUT, resume=True)), whole)
 
 
+def test_sampled_steps_go_on_bit_for_bit(tmp_path):
+    recipe = recipe_of(METHODS["CLNR"]).but(sampled_nodes=10, moments="sampled", max_neighbors=3)
+    whole = trained(METHODS["CLNR"], recipe)
+    with pytest.raises(Killed):
+        trained(METHODS["CLNR"], recipe, Mortal(tmp_path / "state", 4, ABOUT, resume=False))
+    same(trained(METHODS["CLNR"], recipe, Checkpoint(tmp_path / "state", 100, ABOUT, resume=True)), whole)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["CLNR", "BGRL", "GCN"])
 def test_on_a_gpu_it_goes_on_as_well(name, tmp_path, cuda):

@@ -90,6 +90,18 @@ def test_it_is_adam_on_the_models_loss(name, change):
     assert_same(training(recipe, METHODS[name], seed=3), by_hand(recipe, METHODS[name], 3))
 
 
+@pytest.mark.parametrize("most", [0, 2])
+@pytest.mark.parametrize("name", ["CLNR", "CLNR-mix", "CLNR-BN"])
+def test_sampled_steps_learn_and_stop_early(name, most):
+    """What stops them is the loss of the sampled nodes."""
+    sampled = {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": most}
+    recipe = SMALL.but(epochs=200, learning_rate=0.05, patience=20, **sampled)
+    fitted = training(recipe, METHODS[name], seed=3)
+    assert_same(fitted, by_hand(recipe, METHODS[name], 3))
+    assert len(fitted.losses) < 200
+    assert fitted.losses.min() < 0.9 * fitted.losses[0]
+
+
 def test_decoupled_decay_is_not_in_the_gradient():
     """Adam divides a gradient by its size, AdamW does not so with the decay: w becomes (1 - rate * decay) w, then a step."""
     numbers = {"weight_decay": 0.5, "learning_rate": 0.01, "epochs": 1}
@@ -357,12 +369,13 @@ def parallel_seeds(method, seeds, recipe=SMALL, engine=None):
     )
 
 
+@pytest.mark.parametrize("sampled", [{}, {"sampled_nodes": 10, "moments": "sampled"}], ids=["all nodes", "sampled"])
 @pytest.mark.parametrize("patience", [0, 4])
 @pytest.mark.parametrize(
     "method", [CLNR, METHODS["BGRL"], METHODS["GCN"], METHODS["Untrained"]], ids=lambda method: method.name
 )
-def test_side_by_side_each_is_what_it_would_be_alone(method, patience):
-    recipe = SMALL.but(patience=patience, learning_rate=0.05)
+def test_side_by_side_each_is_what_it_would_be_alone(method, patience, sampled):
+    recipe = SMALL.but(patience=patience, learning_rate=0.05, **sampled)
     for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe), strict=True):
         alone = training(recipe, method, seed=seed)
         assert torch.equal(fitted.losses, alone.losses)

@@ -194,7 +194,9 @@ def _recipe(method: Method, dataset: str, changes: dict[str, Any]) -> Recipe:
     from clnr.methods.recipe import check_used
 
     check_used(method, changes)
-    return preset(method, dataset).recipe.but(**changes)
+    recipe = preset(method, dataset).recipe.but(**changes)
+    method.check(recipe)
+    return recipe
 
 
 def _title(name: str, summary: Summary) -> None:

@@ -128,6 +128,7 @@ def plan(table_graph: TableGraph, settings: Settings) -> tuple[Recipe, Preflight
         raise _labels_missing(settings.method)
     check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(table_graph.graph)
+    settings.method.check(recipe)
     judged = settings.evaluate * (1 + len(settings.compared))
     return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged)
 

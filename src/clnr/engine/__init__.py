@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from clnr.engine.base import DeviceGraph, Drop, Dropout, Engine, Mask, Operators, SlowNodes, View, unit_rows
+from clnr.engine.base import DeviceGraph, Drop, Dropout, Engine, Mask, Neighbors, Operators, SlowNodes, View, unit_rows
 from clnr.engine.cpu import cpu
 from clnr.engine.cuda import gpu
 from clnr.engine.dense import Dense
@@ -26,6 +26,7 @@ __all__ = [
     "Dropout",
     "Engine",
     "Mask",
+    "Neighbors",
     "Operators",
     "Reference",
     "SlowNodes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -136,9 +136,34 @@ class Dropout(NamedTuple):
     key: rng.Key
     rate: float
 
-    def __call__(self, h: Tensor, place: str) -> Tensor:
-        kept = rng.keep(rng.branch(self.key, place), self.rate, torch.arange(h.numel(), device=h.device))
-        return h * (kept.reshape(h.shape) / (1 - self.rate)).to(h.dtype)
+    def __call__(self, h: Tensor, place: str, nodes: Tensor | None = None) -> Tensor:
+        """Rows after dropout: of all nodes, or of some, which lose what they would lose among all."""
+        index = torch.arange(h.numel(), device=h.device).reshape(h.shape)
+        if nodes is not None:
+            index = index[:1] + nodes[:, None] * h.shape[1]
+        kept = rng.keep(rng.branch(self.key, place), self.rate, index)
+        return h * (kept / (1 - self.rate)).to(h.dtype)
+
+
+class Neighbors(NamedTuple):
+    """At most ``most`` neighbours of a node in a sampled step, each with the same chance, and scaled up: sums keep their mean.
+
+    Of a row's n > ``most`` entries apart from its self-loop, in their order, entry p is taken where s + p ``most`` modulo n
+    is n - ``most`` or more, s being a hash of the row: systematic sampling (Madow and Madow, 1944).
+    """
+
+    key: rng.Key
+    most: int
+
+    def weights(self, links: SparseMatrix, keep: Tensor) -> Tensor:
+        """The factor of each entry, given those that a view keeps: n / ``most`` where n are too many, 0 where not taken."""
+        counted = keep & (links.rows != links.columns)
+        before = torch.nn.functional.pad(counted.cumsum(0), (1, 0))
+        n = (before[links.indptr[1:]] - before[links.indptr[:-1]])[links.rows].clamp(min=1)
+        p = before[:-1] - before[links.indptr[:-1]][links.rows]
+        step = n.clamp(max=self.most)
+        taken = (rng.draw(self.key, links.rows) + p * step) % n >= n - step
+        return torch.where(counted, taken * n / step, keep.float())
 
 
 class View(NamedTuple):
@@ -152,6 +177,7 @@ class View(NamedTuple):
         propagation_matrix: A matrix to propagate by as it is, in place of the graph's normalised edges.
         dropout: The dropout inside the encoder.
         slow_nodes: Nodes that are put on edges.
+        neighbors: How many neighbours of a node a sampled step takes; all of them where None.
     """
 
     device_graph: DeviceGraph
@@ -161,6 +187,7 @@ class View(NamedTuple):
     propagation_matrix: SparseMatrix | None = None
     dropout: Dropout | None = None
     slow_nodes: SlowNodes | None = None
+    neighbors: Neighbors | None = None
 
     @property
     def propagation(self) -> SparseMatrix:
@@ -173,6 +200,20 @@ class View(NamedTuple):
             if getattr(self, name) is not None:
                 raise MethodError(f"two parts of one view both set its {name}; only one can")
         return self._replace(**changes)
+
+    def bounded(self) -> View:
+        """This view with its ``neighbors``, if any, drawn: what it then propagates by is a ``propagation_matrix``."""
+        if self.neighbors is None:
+            return self
+        links = self.propagation
+        keep = torch.ones_like(links.rows, dtype=torch.bool) if self.drop is None else self.drop.keep(links)
+        values = links.values * keep
+        if self.propagation_matrix is None:
+            scale = torch.zeros(links.shape[0], device=values.device).index_add(0, links.rows, values).rsqrt()
+            values = scale[links.rows] * values * scale[links.columns]
+        values = values * self.neighbors.weights(links, keep)
+        matrix = replace(links, values=values, transposed_values=values[links.order], made={})
+        return self._replace(drop=None, propagation_matrix=matrix, neighbors=None)
 
 
 class Operators(ABC):
@@ -191,14 +232,20 @@ class Operators(ABC):
     def within(self, hops: int) -> Operators:
         """The maps between the rows of nodes within so many hops of the wanted ones and of those within one hop fewer.
 
-        ``features`` and ``project`` then give the rows of nodes within ``hops``; ``propagate`` and ``convolve`` take these and
-        give those of nodes within ``hops - 1``. Where all nodes are wanted, this is the same at any distance.
+        ``features`` and ``project`` then give the rows of nodes within ``hops``, which ``dropout`` takes; ``propagate`` and
+        ``convolve`` take these and give those of nodes within ``hops - 1``. Where all nodes are wanted, this is the same at
+        any distance.
         """
         return self
 
+    @property
+    def nodes(self) -> Tensor | None:
+        """The nodes whose rows go in; None for all."""
+        return None
+
     def dropout(self, h: Tensor, place: str) -> Tensor:
         """Activations after the view's dropout, drawn anew at each named place."""
-        return h if self.view.dropout is None else self.view.dropout(h, place)
+        return h if self.view.dropout is None else self.view.dropout(h, place, self.nodes)
 
     def attend(self, h: Tensor, source: Tensor, target: Tensor, place: str) -> Tensor:
         r"""Attention along the view's edges (Velickovic et al., 2018): for each head, node j's row becomes
@@ -247,6 +294,10 @@ class SelectedOperators(Operators):
     def __init__(self, whole: Operators, nodes: Tensor, hops: int = 0):
         super().__init__(whole.view)
         self._whole, self._nodes, self._hops, self.dense = whole, nodes, hops, whole.dense
+
+    @property
+    def nodes(self) -> Tensor | None:
+        return self._nodes if self._hops == 0 else None
 
     def within(self, hops: int) -> Operators:
         return SelectedOperators(self._whole.within(hops), self._nodes, hops)
@@ -312,7 +363,7 @@ class Engine(ABC):
 
         By default all rows are computed, and those of other nodes are left out at the end.
         """
-        return SelectedOperators(self.plain_operators(view, streams), nodes)
+        return SelectedOperators(self.operators(view.bounded(), streams), nodes)
 
     def map_views(
         self,

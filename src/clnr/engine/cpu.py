@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.base import Drop, Engine, Mask, Operators, View, unit_rows
+from clnr.engine.base import Drop, Engine, Mask, Neighbors, Operators, View, unit_rows
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
@@ -64,6 +64,14 @@ class CSRArrays(NamedTuple):
         kernels, values = numba_kernels(), np.empty_like(self.values)
         kernels.shared(self.indptr, kernels.scale_entries, *self, 1 / np.sqrt(sums), values)
         return self._replace(values=values)
+
+    def bounded(self, rows: Array, neighbors: Neighbors) -> CSRArrays:
+        """At most so many neighbours of each row, given which nodes the rows are of."""
+        kernels, taken, values = numba_kernels(), np.empty(len(self.columns), np.bool_), np.empty_like(self.values)
+        a, b, _ = rng.settled(neighbors.key)
+        bound = np.uint32(int(a)), np.uint32(int(b)), neighbors.most
+        kernels.shared(self.indptr, kernels.take_neighbors, *self, rows, bound, taken, values)
+        return CSRArrays(np.concatenate([[0], np.cumsum(taken)])[self.indptr], self.columns[taken], values[taken])
 
     def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
         """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero."""

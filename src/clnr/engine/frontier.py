@@ -24,7 +24,7 @@ _GATHER = 8
 
 
 class Frontier:
-    """The nodes within some hops of the wanted ones, against the direction of the edges that a view keeps.
+    """The nodes within some hops of the wanted ones, against the direction of the edges that a view keeps and takes.
 
     Nodes are in the order of their distance, so that those within fewer hops, and their rows of the matrix, come first.
     A node's degree is that in the whole view: it follows from the node's own edges.
@@ -63,14 +63,19 @@ class Frontier:
         self._count()
         indptr, columns, values = self._entries
         rows = slice(len(indptr) - 1, None)
+        links, neighbors = self._view.propagation, self._view.neighbors
         further = self._rule.fill(self._nodes[rows], self._counts[rows])
-        links = self._view.propagation
-        place = links.once("place", lambda: np.full(links.shape[1], -1, np.int32))
+        if neighbors is not None:
+            further = further.bounded(self._nodes[rows], neighbors)
+        # Taken away until it is clean again, in case a step is broken off or another thread has one of its own.
+        place = links.made.pop("place", None)
+        place = np.full(links.shape[1], -1, np.int32) if place is None else place
         place[self._nodes] = np.arange(len(self._nodes))
         found = np.concatenate([self._nodes, np.empty(len(further.columns), np.int64)])
         count = numba_kernels().number_columns(further.columns, place, found, len(self._nodes))
         self._nodes = found[:count]
         place[self._nodes] = -1
+        links.made["place"] = place
         self._sizes.append(count)
         self._entries = CSRArrays(
             np.concatenate([indptr, indptr[-1] + further.indptr[1:]]),
@@ -96,17 +101,21 @@ class FrontierOperators(MatrixOperators):
         return FrontierOperators(self.view, self._compiled, self._frontier, hops)
 
     @cached_property
+    def nodes(self) -> Tensor:
+        return torch.from_numpy(self._frontier.nodes(self._hops))
+
+    @cached_property
     def _block(self) -> CSRArrays:
         return self._frontier.matrix(self._hops)
 
     @cached_property
     def _adjacency(self) -> Matrix:
-        shape = len(self._block.indptr) - 1, len(self._frontier.nodes(self._hops))
+        shape = len(self._block.indptr) - 1, len(self.nodes)
         return _compiled(self._block, shape)
 
     @cached_property
     def _x(self) -> Tensor | Features:
-        view, nodes = self.view, torch.from_numpy(self._frontier.nodes(self._hops))
+        view, nodes = self.view, self.nodes
         mask, x = view.mask, view.device_graph.features
         if view.node_permutation is not None:
             nodes = view.node_permutation[nodes]
@@ -131,7 +140,7 @@ class FrontierOperators(MatrixOperators):
 
     def _propagates_first(self, weight: Tensor) -> bool:
         inputs, outputs = weight.shape
-        fewer = len(self._frontier.nodes(self._hops)) - len(self._frontier.nodes(self._hops - 1))
+        fewer = len(self.nodes) - len(self._frontier.nodes(self._hops - 1))
         return _GATHER * len(self._block.columns) * (inputs - outputs) <= fewer * inputs * outputs
 
 

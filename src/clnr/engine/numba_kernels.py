@@ -32,6 +32,12 @@ def _mix(x):
 
 
 @_compiled()
+def _draw(a, b, i, j):
+    """``rng.draw``."""
+    return _mix(np.uint32(np.uint32(_mix(np.uint32(np.uint32(i) ^ a)) + np.uint32(j)) ^ b))
+
+
+@_compiled()
 def _kept(row, column, a, b, threshold, pairs, transposed):
     """``Drop.keep`` for one entry, which in the transposed matrix is at (column, row)."""
     if row == column:
@@ -39,8 +45,7 @@ def _kept(row, column, a, b, threshold, pairs, transposed):
     i, j = (row, column) if transposed else (column, row)
     if pairs and i > j:
         i, j = j, i
-    word = _mix(np.uint32(np.uint32(_mix(np.uint32(np.uint32(i) ^ a)) + np.uint32(j)) ^ b))
-    return np.uint64(word) >= threshold
+    return np.uint64(_draw(a, b, i, j)) >= threshold
 
 
 @_compiled()
@@ -68,6 +73,23 @@ def fill_kept(indptr, columns, values, rule, rows, begin, to, weights, low, high
                 to[n] = columns[e]
                 weights[n] = values[e]
                 n += 1
+
+
+@_compiled()
+def take_neighbors(indptr, columns, values, rows, bound, taken, weights, low, high):
+    """Which entries of each of these rows are taken, and their values times ``Neighbors.weights``."""
+    a, b, most = bound
+    for k in range(low, high):
+        i, n = rows[k], 0
+        for e in range(indptr[k], indptr[k + 1]):
+            n += columns[e] != i
+        step, at = min(n, most), np.int64(_draw(a, b, i, 0)) % max(n, 1)
+        for e in range(indptr[k], indptr[k + 1]):
+            taken[e], weights[e] = True, values[e]
+            if columns[e] != i:
+                taken[e] = at >= n - step
+                weights[e] *= np.float32(n / step)
+                at += step - n * taken[e]
 
 
 @_compiled()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.augment.augmentations import Augmentation
-from clnr.engine import DeviceGraph, Engine, Operators, View
+from clnr.engine import DeviceGraph, Engine, Neighbors, Operators, View
 from clnr.engine.dense import at_least_float32
 from clnr.graph import Graph
 from clnr.nn.encoders import Encoder
@@ -85,6 +85,9 @@ class Model:
         seen = []
         for index, augmentations in enumerate(self.views):
             view = View(device_graph)
+            if self.objective is not None and self.objective.max_neighbors:
+                key = rng.key(seed, stream, index, "neighbors", epoch)
+                view = view.but(neighbors=Neighbors(key, self.objective.max_neighbors))
             for augmentation in augmentations:
                 view = augmentation(view, rng.key(seed, stream, index, augmentation.stream, epoch))
             seen.append(view)
@@ -100,9 +103,13 @@ class Model:
             for augmentations in deterministic
         ]
 
-    def project(self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None) -> list[Tensor]:
-        """The views' rows as the objective sees them: of all nodes, or of some."""
-        sampled = self.objective is not None and self.objective.sampled_moments
+    def project(
+        self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None, sampled: bool = False
+    ) -> list[Tensor]:
+        """The views' rows as the objective sees them: of all nodes, or of some, the columns' moments being those of all.
+
+        With ``sampled`` the moments are those of ``nodes``, and of other rows only those are computed that these need.
+        """
 
         def encode(operators: Operators, shared: Parameters, index: int) -> list[Tensor]:
             encoded = self.encoder.rows(sub_dict(shared, "encoder"), operators, index)
@@ -138,7 +145,7 @@ class Model:
         assert self.objective is not None
         views = self.augment(step.device_graph, step.seed, "train", step.epoch)
         nodes = self.objective.nodes(step.device_graph.graph.num_nodes, step)
-        rows = self.project(parameters, step.engine, views, nodes)
+        rows = self.project(parameters, step.engine, views, nodes, self.objective.sampled_moments)
         return self.objective(sub_dict(parameters, "objective"), rows, step)
 
     @torch.no_grad()

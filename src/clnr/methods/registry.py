@@ -198,17 +198,20 @@ class Method:
         from clnr.methods.recipe import Recipe
 
         check_type("recipe", recipe, Recipe, "a Recipe")
-        objective = None if self.objective is None else _fill(self.objective, recipe)
-        if objective is not None and objective.sampled_moments and self.whole_part:
-            raise RecipeError(f"{self.name}: {self.whole_part.__name__} needs the rows of all nodes, so moments must be 'all'")
+        self.check(recipe)
         return Model(
             encoder=_fill(self.encoder, recipe),
             views=tuple(tuple(_fill(part, recipe.of_view(i)) for part in view) for i, view in enumerate(self.views)),
             postprocess=tuple(_fill(part, recipe) for part in self.postprocess),
-            objective=objective,
+            objective=None if self.objective is None else _fill(self.objective, recipe),
             inputs=tuple(_fill(part, recipe) for part in self.inputs),
             readout=self._readout(recipe),
         )
+
+    def check(self, recipe: Recipe) -> None:
+        """Refuse values that its parts cannot have together."""
+        if self.objective is not None and self.whole_part and _fill(self.objective, recipe).sampled_moments:
+            raise RecipeError(f"{self.name}: {self.whole_part.__name__} needs the rows of all nodes, so moments must be 'all'")
 
     def _readout(self, recipe: Recipe) -> Readout | None:
         if not self.readout:

@@ -56,7 +56,7 @@ class GCN(PlainEncoder):
             h = maps.convolve(weight, bias, h, relu=True)
             if layer < self.layers - 1:
                 # Dropout before ReLU equals dropout after it.
-                h = operators.dropout(h, f"layer {layer}")
+                h = operators.within(self.layers - layer - 1).dropout(h, f"layer {layer}")
         assert h is not None
         return LazyLinear(h, dense=operators.dense)
 

@@ -33,12 +33,14 @@ class NTXent(Objective):
     sampled_nodes: int = hyper_parameter(
         1024, 0, 2**31 - 1, "nodes in the loss, drawn afresh each epoch; 0 for all", source="paper, table 2"
     )
-
     moments: str = hyper_parameter(
         "all",
         choices=("all", "sampled"),
         meaning="columns are standardised over all nodes, or over those in the loss, which costs less",
         source="paper, equation 1",
+    )
+    max_neighbors: int = hyper_parameter(
+        0, 0, 2**31 - 1, "neighbours taken of a node where moments are sampled, drawn afresh each epoch; 0 for all"
     )
 
     target: ClassVar[str] = "N-N"

@@ -67,6 +67,11 @@ class Objective(ABC):
         """Whether postprocessing takes the columns' moments over ``nodes`` alone, so that no other rows are needed."""
         return False
 
+    @property
+    def max_neighbors(self) -> int:
+        """How many neighbours of a node such a step takes, drawn afresh each epoch; 0 for all."""
+        return 0
+
     def init(self, width: int, key: rng.Key) -> Parameters:
         """Initial parameters for rows of this width; by default none."""
         return {}
