@@ -179,6 +179,13 @@ class Operators(ABC):
         """
         return self
 
+    def unpadded(self) -> Operators:
+        """The same maps with no rows besides those of nodes, for what looks at whole columns between layers.
+
+        A GPU engine may leave room for more nodes than a sampled step needs: rows that no other row depends on.
+        """
+        return self
+
     def dropout(self, h: Tensor, place: str) -> Tensor:
         """Activations after the view's dropout, drawn anew at each named place."""
         return h if self.view.dropout is None else self.view.dropout(h, place)
@@ -284,7 +291,9 @@ class Engine(ABC):
         """The view's linear maps; those of views in the same ``streams`` share products."""
 
     def sampled_operators(self, view: View, nodes: Tensor, streams: Streams | None = None) -> Operators:
-        """The view's linear maps where only the rows of some distinct nodes are wanted: see ``Operators.within``.
+        """The view's linear maps where only the rows of some distinct nodes, drawn uniformly, are wanted.
+
+        See ``Operators.within``.
 
         By default all rows are computed, and those of other nodes are left out at the end.
         """
