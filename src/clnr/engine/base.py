@@ -243,6 +243,13 @@ class Operators(ABC):
         """The nodes whose rows go in; None for all."""
         return None
 
+    def unpadded(self) -> Operators:
+        """The same maps with no rows besides those of nodes, for what looks at whole columns between layers.
+
+        A GPU engine may leave room for more nodes than a sampled step needs: rows that no other row depends on.
+        """
+        return self
+
     def dropout(self, h: Tensor, place: str) -> Tensor:
         """Activations after the view's dropout, drawn anew at each named place."""
         return h if self.view.dropout is None else self.view.dropout(h, place, self.nodes)
@@ -359,7 +366,9 @@ class Engine(ABC):
         return plain if view.slow_nodes is None else SlowNodeOperators(plain, SlowEdges(view))
 
     def sampled_operators(self, view: View, nodes: Tensor, streams: Streams | None = None) -> Operators:
-        """The maps of a view without slow nodes where the rows of some distinct nodes are wanted: see ``Operators.within``.
+        """The maps of a view without slow nodes where the rows of some distinct nodes, drawn uniformly, are wanted.
+
+        See ``Operators.within``.
 
         By default all rows are computed, and those of other nodes are left out at the end.
         """

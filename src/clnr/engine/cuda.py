@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.base import DeviceGraph, Drop, Engine, Mask, View
+from clnr.engine.base import DeviceGraph, Drop, Engine, Mask, Operators, View
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
@@ -46,12 +46,21 @@ class KernelMatrix(FusedMatrix):
         engine: Whose kernels multiply.
         forward: The matrix, laid out for the kernels.
         transposed: Builds its transpose.
-        scale: What rows and columns are multiplied by.
+        left: What rows are multiplied by.
+        right: What columns are multiplied by.
     """
 
-    def __init__(self, engine: KernelEngine, forward: Any, transposed: Callable[[], Any], scale: Tensor | None = None):
+    def __init__(
+        self,
+        engine: KernelEngine,
+        forward: Any,
+        transposed: Callable[[], Any],
+        left: Tensor | None = None,
+        right: Tensor | None = None,
+    ):
         self._kernels, self.dense = engine.kernels, engine.dense
-        self._forward, self._build_transposed, self._scale = forward, transposed, scale
+        self._forward, self._build_transposed = forward, transposed
+        self._left, self._right = left, right
 
     @cached_property
     def _transposed(self) -> Any:
@@ -60,8 +69,10 @@ class KernelMatrix(FusedMatrix):
     def multiply(
         self, transposed: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        matrix, scale = self._transposed if transposed else self._forward, self._scale
-        return self._kernels.multiply(matrix, h, scale, scale, relu, mask, bias)
+        matrix, left, right = self._forward, self._left, self._right
+        if transposed:
+            matrix, left, right = self._transposed, right, left
+        return self._kernels.multiply(matrix, h, left, right, relu, mask, bias)
 
 
 class KernelFeatures(Features):
@@ -109,28 +120,35 @@ class KernelEngine(SparseEngine):
     def prepare(self, view: View) -> None:
         super().prepare(view)
         links, x = view.propagation, view.device_graph.features
-        self._structures(links)
+        self.structures(links)
         _degrees(links)
         if isinstance(x, SparseMatrix):
-            self._structures(x)
+            self.structures(x)
 
     def propagation(self, view: View) -> Matrix:
         drop, kernels, links = view.drop, self.kernels, view.propagation
-        forward, transposed = self._structures(links)
+        forward, transposed = self.structures(links)
         if drop is None:
             sums = _degrees(links)
         else:
-            forward, sums = kernels.drop_entries(forward, _dropped(kernels, drop, None))
+            forward, sums = kernels.drop_entries(forward, dropped(kernels, drop))
         scale = sums.rsqrt() if view.propagation_matrix is None else None
 
         def build_transposed() -> Any:
             if drop is None:
                 return transposed
-            return kernels.drop_entries(transposed, _dropped(kernels, drop, links.order), transposed=True)[0]
+            return kernels.drop_entries(transposed, dropped(kernels, drop, links.order), transposed=True)[0]
 
-        return KernelMatrix(self, forward, build_transposed, scale)
+        return KernelMatrix(self, forward, build_transposed, scale, scale)
 
-    def _structures(self, matrix: SparseMatrix) -> tuple[Any, Any]:
+    def sampled_operators(self, view: View, nodes: Tensor, streams: Streams | None = None) -> Operators:
+        from clnr.engine.cuda_frontier import Frontier, ListedOperators, lists_rows_of
+
+        if not lists_rows_of(view):
+            return super().sampled_operators(view, nodes, streams)
+        return ListedOperators(Frontier(view, self, nodes, streams))
+
+    def structures(self, matrix: SparseMatrix) -> tuple[Any, Any]:
         """The matrix and its transpose, laid out for the kernels once."""
 
         def laid_out() -> tuple[Any, Any]:
@@ -145,7 +163,7 @@ class KernelEngine(SparseEngine):
     def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:
             return _as_values(x, mask)
-        forward, transposed = self._structures(x)
+        forward, transposed = self.structures(x)
         return KernelFeatures(KernelMatrix(self, forward, lambda: transposed), self, x, mask)
 
     def dense_features(self, x: Tensor) -> Tensor:
@@ -171,7 +189,9 @@ def _degrees(links: SparseMatrix) -> Tensor:
     return links.once("degrees", lambda: zeros.index_add(0, links.rows, links.values))
 
 
-def _dropped(kernels: ModuleType, drop: Drop, order: Tensor | None) -> Any:
+def dropped(kernels: ModuleType, drop: Drop | None, order: Tensor | None = None) -> Any:
     """Which entries are dropped, as the kernels take it; rates of single entries in the order of the structure."""
+    if drop is None:
+        return None
     rate = drop.rate if order is None or not isinstance(drop.rate, Tensor) else drop.rate[order]
     return kernels.Dropped(drop.key, rng.threshold(rate), drop.pairs)

@@ -13,20 +13,24 @@ from clnr.engine.triton.column_stats import (
 from clnr.engine.triton.counter_rng import Dropped
 from clnr.engine.triton.csr_layout import Structure, prepare
 from clnr.engine.triton.fused_ntxent import nt_xent
+from clnr.engine.triton.listed_rows import Places, list_rows, number_nodes
 from clnr.engine.triton.normalize_and_mask import masked_weight, unit_rows
 from clnr.engine.triton.spmm import drop_entries, multiply
 
 __all__ = [
     "Dropped",
+    "Places",
     "Structure",
     "centred",
     "column_sums",
     "drop_entries",
     "linear_moments",
     "linear_moments_backward",
+    "list_rows",
     "masked_weight",
     "multiply",
     "nt_xent",
+    "number_nodes",
     "prepare",
     "standardised",
     "standardised_backward",

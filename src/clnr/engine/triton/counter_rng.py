@@ -36,7 +36,7 @@ class DropRule(NamedTuple):
     drops: bool
 
 
-_NOTHING = DropRule(0, 0, None, 0, None, False)
+NOTHING = DropRule(0, 0, None, 0, None, False)
 
 
 def to_drop_rule(key: Key | None, threshold: int | Tensor) -> DropRule:
@@ -45,7 +45,7 @@ def to_drop_rule(key: Key | None, threshold: int | Tensor) -> DropRule:
     A threshold of 2^32 does not fit, hence ``last``, one less. A threshold of 0 drops nothing.
     """
     if key is None or (isinstance(threshold, int) and threshold <= 0):
-        return _NOTHING
+        return NOTHING
     if isinstance(threshold, Tensor):
         return DropRule(signed(key.a), signed(key.b), key.word, 0, threshold.contiguous(), True)
     return DropRule(signed(key.a), signed(key.b), key.word, signed(threshold - 1), None, True)

@@ -32,6 +32,7 @@ class Structure:
         long: How many items have a program of their own, split ones included.
         hubs: The rows that are split.
         hub_items: The first item of each hub, and ``split`` at the end.
+        first_item: The item of each row of the whole matrix, or its first one where the row is split.
     """
 
     columns: Tensor
@@ -44,6 +45,7 @@ class Structure:
     long: int
     hubs: Tensor
     hub_items: Tensor
+    first_item: Tensor
 
 
 def prepare(indptr: Tensor, columns: Tensor, values: Tensor | None, shape: tuple[int, int]) -> Structure:
@@ -76,6 +78,10 @@ def prepare(indptr: Tensor, columns: Tensor, values: Tensor | None, shape: tuple
     last = begin[1:][row]
     last[:split] = torch.minimum(last[:split], first[:split] + SEGMENT)
 
+    first_item = torch.empty_like(length)
+    first_item[row[split:]] = torch.arange(split, len(row))
+    first_item[hubs] = hub_items[:-1]
+
     def move(t: Tensor) -> Tensor:
         return t.to(columns.device, torch.int32)
 
@@ -90,4 +96,5 @@ def prepare(indptr: Tensor, columns: Tensor, values: Tensor | None, shape: tuple
         long=split + len(long),
         hubs=move(hubs),
         hub_items=move(hub_items),
+        first_item=move(first_item),
     )

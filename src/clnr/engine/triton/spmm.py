@@ -7,7 +7,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from clnr.engine.triton.counter_rng import Dropped, to_drop_rule
+from clnr.engine.triton.counter_rng import NOTHING, Dropped, to_drop_rule
 from clnr.engine.triton.csr_layout import CHUNK, Structure
 from clnr.engine.triton.jit import blocks, power
 from clnr.engine.triton.spmm_kernels import add, drop_and_compact, multiply_by
@@ -83,7 +83,14 @@ def multiply(
     return out
 
 
-def drop_entries(structure: Structure, drop: Dropped, transposed: bool = False) -> tuple[Structure, Tensor]:
+def drop_entries(
+    structure: Structure,
+    drop: Dropped | None,
+    transposed: bool = False,
+    nodes: Tensor | None = None,
+    place: Tensor | None = None,
+    found: Tensor | None = None,
+) -> tuple[Structure, Tensor]:
     """The matrix without the dropped entries, and the sum of the values kept in each row, float32 [R].
 
     Entries on the diagonal are never dropped. What is kept of a row, or of a segment of it, moves to its beginning, so that
@@ -91,12 +98,15 @@ def drop_entries(structure: Structure, drop: Dropped, transposed: bool = False) 
 
     Args:
         structure: The matrix.
-        drop: Which entries are dropped.
+        drop: Which entries are dropped; None for none.
         transposed: Whether ``structure`` is the transpose of the matrix that ``drop`` is about.
+        nodes: Which row of the whole matrix each row is, int32, where ``structure`` has been through ``list_rows``.
+        place: The new number of each column, int32; where it is below zero, entries are dropped as well.
+        found: int32 [C]; becomes 1 where a column, by its old number, has an entry that is kept.
     """
     device = structure.columns.device
     sums = torch.empty(structure.shape[0], device=device, dtype=torch.float32)
-    drop_rule = to_drop_rule(drop.key, drop.threshold)
+    drop_rule = NOTHING if drop is None else to_drop_rule(drop.key, drop.threshold)
     rows, items = _MOST // CHUNK, len(structure.row)
     columns, end = torch.empty_like(structure.columns), torch.empty_like(structure.end)
     values = None if structure.values is None else torch.empty_like(structure.values)
@@ -113,6 +123,9 @@ def drop_entries(structure: Structure, drop: Dropped, transposed: bool = False) 
             structure.row,
             structure.begin,
             structure.end,
+            nodes,
+            place,
+            found,
             drop_rule.word,
             drop_rule.thresholds,
             drop_rule.a,
@@ -122,7 +135,7 @@ def drop_entries(structure: Structure, drop: Dropped, transposed: bool = False) 
             structure.long,
             items,
             DROP=drop_rule.drops,
-            PAIRS=drop.pairs,
+            PAIRS=drop is not None and drop.pairs,
             TRANSPOSED=transposed,
             ROWS=rows,
             CHUNK=CHUNK,

@@ -174,6 +174,9 @@ def drop_and_compact(
     item_row: tl.tensor,
     item_begin: tl.tensor,
     item_end: tl.tensor,
+    nodes: tl.tensor,
+    place: tl.tensor,
+    found: tl.tensor,
     word: tl.tensor,
     thresholds: tl.tensor,
     a: tl.tensor,
@@ -195,23 +198,31 @@ def drop_and_compact(
         item = program + tl.arange(0, 1)
         row, begin, end = _items(item, item >= 0, item_row, item_begin, item_end)
         left, total = _compact(
-            row, begin, end, columns, values, columns_left, values_left, thresholds, a, b, last,
+            _node(nodes, row), begin, end, columns, values, columns_left, values_left, place, found, thresholds, a, b, last,
             DROP, PAIRS, TRANSPOSED, 1, ROWS * CHUNK,
         )  # fmt: skip
         tl.store(ends + item, left)
         if program < split:
             tl.store(partial + item, total)
         else:
-            tl.store(sums + row, total)
+            tl.store(sums + row, total, mask=row >= 0)
     else:
         several = long + (program - long) * ROWS + tl.arange(0, ROWS)
         rows, begins, stops = _items(several, several < items, item_row, item_begin, item_end)
         lefts, totals = _compact(
-            rows, begins, stops, columns, values, columns_left, values_left, thresholds, a, b, last,
+            _node(nodes, rows), begins, stops, columns, values, columns_left, values_left, place, found, thresholds, a, b, last,
             DROP, PAIRS, TRANSPOSED, ROWS, CHUNK,
         )  # fmt: skip
         tl.store(ends + several, lefts, mask=several < items)
         tl.store(sums + rows, totals, mask=several < items)
+
+
+@kernel()
+def _node(nodes: tl.tensor, row: tl.tensor) -> tl.tensor:
+    """The row of the whole matrix that a row is."""
+    if nodes is None:
+        return row
+    return tl.load(nodes + row, mask=row >= 0, other=0)
 
 
 @kernel()
@@ -223,6 +234,8 @@ def _compact(
     values: tl.tensor,
     columns_left: tl.tensor,
     values_left: tl.tensor,
+    place: tl.tensor,
+    found: tl.tensor,
     thresholds: tl.tensor,
     a: tl.tensor,
     b: tl.tensor,
@@ -236,21 +249,26 @@ def _compact(
     """Where each run of entries ends now, and the sum of its kept values."""
     left = begin
     total = tl.zeros((ROWS, EACH), tl.float32)
-    place = begin[:, None] + tl.arange(0, EACH)[None, :]
+    entry = begin[:, None] + tl.arange(0, EACH)[None, :]
     for _ in range(0, tl.max(end - begin, 0), EACH):
-        column = tl.load(columns + place, mask=place < end[:, None], other=-1)
-        kept = _kept(row[:, None], column, place, a, b, last, thresholds, DROP, PAIRS, TRANSPOSED)
+        column = tl.load(columns + entry, mask=entry < end[:, None], other=-1)
+        kept = _kept(row[:, None], column, entry, a, b, last, thresholds, DROP, PAIRS, TRANSPOSED)
+        if found is not None:
+            tl.store(found + column, kept.to(tl.int32), mask=kept)
+        if place is not None:
+            column = tl.load(place + column, mask=kept, other=-1)
+            kept = column >= 0
         one = kept.to(tl.int32)
         to = left[:, None] + tl.cumsum(one, 1) - one
         tl.store(columns_left + to, column, mask=kept)
         if values is not None:
-            value = tl.load(values + place, mask=kept, other=0)
+            value = tl.load(values + entry, mask=kept, other=0)
             tl.store(values_left + to, value, mask=kept)
             total += value
         else:
             total += kept.to(tl.float32)
         left += tl.sum(one, 1)
-        place += EACH
+        entry += EACH
     return left, tl.sum(total, 1)
 
 

@@ -108,7 +108,7 @@ class BatchGCN(BatchNormEncoder):
         def after(h: Tensor, layer: int) -> Tensor:
             return prelu(batch_norm(parameters, layer, h, statistics), parameters[f"{layer}.slope"])
 
-        return _convolutions(parameters, operators, self.layers, after)
+        return _convolutions(parameters, operators.unpadded(), self.layers, after)
 
 
 @dataclass(frozen=True)

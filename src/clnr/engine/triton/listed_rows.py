@@ -1,0 +1,132 @@
+"""Some rows of a sparse matrix, listed on the device: their number is known only there, and nothing waits for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import torch
+import triton.language as tl
+from torch import Tensor
+
+from clnr.engine.triton.csr_layout import Structure
+from clnr.engine.triton.jit import blocks, kernel
+
+_BLOCK = 256
+
+
+class Places(NamedTuple):
+    """Where rows of some nodes go.
+
+    Attributes:
+        place: The place of each node, int32 [N]; below zero where it has none.
+        nodes: The node at each place, int32; below zero where there is none. None where each node's place is its own number.
+        excess: 0, or NaN where places were too few, float32 [1].
+    """
+
+    place: Tensor
+    nodes: Tensor | None
+    excess: Tensor | float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.place if self.nodes is None else self.nodes)
+
+
+def list_rows(structure: Structure, places: Places) -> Structure:
+    """Some rows of a matrix at their places, each with a program of its own; split rows stay split, and other places empty."""
+    place, nodes = places.place, places.nodes
+    items = structure.split + len(places)
+    row, begin, end = (torch.empty(items, device=place.device, dtype=torch.int32) for _ in range(3))
+    if items:
+        _list[(blocks(items, _BLOCK),)](
+            structure.row,
+            structure.begin,
+            structure.end,
+            structure.first_item,
+            nodes,
+            place,
+            row,
+            begin,
+            end,
+            structure.split,
+            items,
+            BLOCK=_BLOCK,
+            num_warps=4,
+        )
+    hubs = place.index_select(0, structure.hubs)
+    shape = (len(places), structure.shape[1])
+    return dataclasses.replace(structure, shape=shape, row=row, begin=begin, end=end, long=items, hubs=hubs)
+
+
+@kernel("split", "items")
+def _list(
+    item_row: tl.tensor,
+    item_begin: tl.tensor,
+    item_end: tl.tensor,
+    first_item: tl.tensor,
+    nodes: tl.tensor,
+    place: tl.tensor,
+    rows: tl.tensor,
+    begins: tl.tensor,
+    ends: tl.tensor,
+    split: tl.tensor,
+    items: tl.tensor,
+    BLOCK: tl.constexpr,
+) -> None:
+    """First the segments of split rows, then one item for each place; an item with nothing to add up has no entries."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    segment = at < split
+    to = tl.load(place + tl.load(item_row + at, mask=segment, other=0), mask=segment, other=-1)
+    position = at - split
+    single = (at >= split) & (at < items)
+    if nodes is not None:
+        node = tl.load(nodes + position, mask=single, other=-1)
+    else:
+        node = tl.load(place + position, mask=single, other=-1)
+    item = tl.load(first_item + node, mask=node >= 0, other=-1)
+    # A split row is added up from its segments, so the item at its place must not write to it.
+    row = tl.where(segment, to, tl.where((item >= 0) & (item < split), -1, position))
+    source = tl.where(segment, tl.where(to >= 0, at, -1), tl.where(item >= split, item, -1))
+    tl.store(rows + at, row, mask=at < items)
+    tl.store(begins + at, tl.load(item_begin + source, mask=source >= 0, other=0), mask=at < items)
+    tl.store(ends + at, tl.load(item_end + source, mask=source >= 0, other=0), mask=at < items)
+
+
+def number_nodes(found: Tensor, capacity: int) -> Places:
+    """Give nodes places in their order; where there is one for every node, each stays at its own.
+
+    Args:
+        found: 1 for these nodes, else 0, int32 [N].
+        capacity: How many places there are.
+    """
+    count, device = len(found), found.device
+    place, nodes, excess, rank = torch.empty_like(found), None, None, None
+    if capacity < count:
+        nodes = torch.full((capacity,), -1, device=device, dtype=torch.int32)
+        excess = torch.empty(1, device=device)
+        rank = found.cumsum(0, dtype=torch.int32)
+    _number[(blocks(count, _BLOCK),)](found, rank, place, nodes, excess, count, capacity, BLOCK=_BLOCK, num_warps=4)
+    return Places(place, nodes, 0.0 if excess is None else excess)
+
+
+@kernel("count", "capacity")
+def _number(
+    found: tl.tensor,
+    rank: tl.tensor,
+    place: tl.tensor,
+    nodes: tl.tensor,
+    excess: tl.tensor,
+    count: tl.tensor,
+    capacity: tl.tensor,
+    BLOCK: tl.constexpr,
+) -> None:
+    node = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = node < count
+    fits = tl.load(found + node, mask=inside, other=0) > 0
+    to = node
+    if rank is not None:
+        to = tl.load(rank + node, mask=inside, other=0) - 1
+        tl.store(excess + node * 0, tl.where(to >= capacity, float("nan"), 0.0), mask=node == count - 1)
+        fits = fits & (to < capacity)
+        tl.store(nodes + to, node, mask=fits)
+    tl.store(place + node, tl.where(fits, to, -1), mask=inside)

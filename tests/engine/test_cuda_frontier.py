@@ -1,0 +1,260 @@
+"""Rows of some nodes by the GPU's kernels, interpreted where there is no GPU, against all rows of the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.datasets.synthetic import shaped
+from clnr.engine import Drop, Dropout, Mask, View, cuda_frontier
+from clnr.engine.base import SelectedOperators
+from clnr.engine.cuda import KernelEngine
+from clnr.engine.cuda_frontier import Frontier, ListedOperators, capacity
+from clnr.graph import Graph
+from clnr.methods import CLNR
+from clnr.methods.recipe import Recipe
+from clnr.nn.objectives import StepContext
+from tests.conftest import tiny
+from tests.engine.conftest import DROPS, FUSED, GRAPHS, KEY, MASKS, OTHER, exact, random, reference
+
+csr_layout = pytest.importorskip("clnr.engine.triton.csr_layout", reason="Triton is not installed")
+
+KERNELS = [*FUSED, pytest.param(exact, id="gpu", marks=pytest.mark.gpu)]
+SMALL = {"nodes": 14, "edges": 24, "features": 5}
+SOME = {
+    "usual": tiny(**SMALL),
+    "sparse features": tiny(**SMALL, sparse=True),
+    "directed, weighted, sparse": tiny(**SMALL, undirected=False, weighted=True, sparse=True),
+    "directed": tiny(**SMALL, undirected=False),
+    **{name: GRAPHS[name] for name in ("one node", "no edges", "loops of its own", "no features but zeros")},
+}
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch):
+    """Rows are computed apart, however small the graph."""
+    monkeypatch.setattr(cuda_frontier, "_FEW_ENTRIES", 0)
+
+
+@pytest.fixture(params=["own places", "moved together"])
+def places(request, monkeypatch):
+    """Each node's row at its own place, or rows of reached nodes together, with one place fewer than there are nodes."""
+    moved = request.param == "moved together"
+    monkeypatch.setattr(cuda_frontier, "capacity", lambda links, *rest: links.shape[0] - (moved and links.shape[0] > 4))
+    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+
+
+def wanted(graph, device="cpu"):
+    """A hub, an isolated node and some others, in no order."""
+    count = graph.num_nodes
+    return torch.tensor(list(dict.fromkeys([count - 1, 0, *(7 % count, 3 % count)])), device=device)
+
+
+def assert_rows_equal(engine, graph, drop, mask, layers=2):
+    """Rows of the wanted nodes after up to ``layers`` convolutions, in both orders, and the gradients of all weights."""
+    nodes = wanted(graph)
+    weights = random(graph.num_features, 4), random(graph.num_features, 17, seed=3), random(4, 4, seed=4), random(17, 4, seed=5)
+    target = random(len(nodes), 4, seed=6)
+
+    def outcome(engine, drop, mask):
+        view = View(engine.to_device(graph), drop, mask)
+        operators = engine.sampled_operators(view, nodes.to(engine.device))
+        some = [torch.tensor(w, dtype=torch.float32, device=engine.device, requires_grad=True) for w in weights]
+        narrow, wide, between, last = some
+        bias, shift = (torch.linspace(-1, 1, width, device=engine.device, requires_grad=True) for width in (4, 17))
+        maps = [operators.within(hops) for hops in range(layers + 1)]
+        rows = [maps[0].project(narrow, bias)]
+        rows.append(maps[1].convolve(last, bias, maps[2].convolve(wide, shift), relu=True))
+        if layers == 3:
+            h = maps[2].convolve(between, bias, maps[3].convolve(narrow, bias))
+            rows.append(maps[1].propagate(h, relu=True))
+        aim = torch.tensor(target, dtype=torch.float32, device=engine.device)
+        loss = sum((each * aim).sum() + each.square().sum() / 9 for each in rows)
+        gradients = torch.autograd.grad(loss, [*some, bias, shift], allow_unused=True)
+        found = [*rows, maps[0].features, *(each for each in gradients if each is not None)]
+        return operators, [each.detach().cpu().numpy() for each in found]
+
+    operators, got = outcome(engine, *(_moved(each, engine.device) for each in (drop, mask)))
+    _, expected = outcome(reference(), drop, mask)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=3e-5)
+    return operators
+
+
+def _moved(rule, device):
+    each = rule is not None and isinstance(rule.rate, torch.Tensor)
+    return rule._replace(rate=rule.rate.to(device)) if each else rule
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_of_some_nodes_of_every_graph(engine, name):
+    operators = assert_rows_equal(engine, SOME[name], DROPS["half"], MASKS["columns"], layers=3 if name == "directed" else 2)
+    assert isinstance(operators, ListedOperators)
+
+
+VIEWS = [("usual", drop, "all") for drop in DROPS] + [("sparse features", "all", mask) for mask in MASKS]
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(("name", "drop", "mask"), [*VIEWS, ("usual", "half", "elements")])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_of_some_nodes_of_every_view(engine, name, drop, mask):
+    assert_rows_equal(engine, SOME[name], DROPS[drop], MASKS[mask])
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_each_edge_and_each_column_has_its_own_rate(engine, pairs):
+    graph = SOME["directed, weighted, sparse"]
+    links = reference().to_device(graph).edges
+    rates = (links.rows + links.columns if pairs else 7 * links.rows + 3 * links.columns) % 10 / 10
+    columns = torch.arange(graph.num_features).double() % 4 / 4
+    assert_rows_equal(engine, graph, Drop(KEY, rates.double(), pairs), Mask(OTHER, columns, False, 1.5))
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize("name", ["sparse features", "directed, weighted, sparse"])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_long_rows_are_split(engine, name, monkeypatch):
+    monkeypatch.setattr(csr_layout, "SHORT", 1)
+    monkeypatch.setattr(csr_layout, "SEGMENT", 2)
+    assert_rows_equal(engine, SOME[name], DROPS["half"], None)
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_move_together_where_few_are_reached(engine):
+    graph = shaped(1500, 1500, 5)
+    device_graph, nodes = engine.to_device(graph), torch.tensor([3, 1400, 77], device=engine.device)
+    frontier = Frontier(View(device_graph, Drop(KEY, 0.5)), engine, nodes, None)
+    keep = Drop(KEY, 0.5).keep(device_graph.edges)
+    source, target = (t[keep].tolist() for t in (device_graph.edges.columns, device_graph.edges.rows))
+    near = {3, 1400, 77}
+    for hops in (1, 2):
+        near = near | {i for i, j in zip(source, target, strict=True) if j in near}
+        places = frontier.places(hops)
+        there = [node for node in places.nodes.tolist() if node >= 0]
+        assert there == sorted(near)
+        assert (len(places) < 750, float(places.excess)) == (True, 0)
+        assert [places.place[node].item() for node in there] == list(range(len(there)))
+        assert int((places.place >= 0).sum()) == len(there)
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_too_few_places_are_noticed(engine, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "capacity", lambda links, wanted, rate, hops: 5)
+    graph = SOME["usual"]
+    operators = engine.sampled_operators(View(engine.to_device(graph)), wanted(graph, engine.device))
+    h = torch.ones(5, 3, device=engine.device)
+    assert operators.within(1).propagate(h).isnan().any()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_the_bound_on_reached_nodes_holds_and_is_no_looser_than_it_must(hops, rate):
+    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
+    bound = capacity(links, 50, rate, hops)
+    source, target = links.columns.numpy(), links.rows.numpy()
+    generator, reached = np.random.default_rng(0), []
+    for _ in range(30):
+        keep = (source == target) | (generator.random(len(source)) >= rate)
+        near = np.zeros(20_000, bool)
+        near[generator.choice(20_000, 50, replace=False)] = True
+        for _ in range(hops):
+            near[source[keep][near[target[keep]]]] = True
+        reached.append(near.sum())
+    assert max(reached) < bound <= 20_000
+    if hops == 1:
+        # 2^-64 is 9 standard deviations of a normal law, and the bound is no exact one; hubs have a heavier tail still.
+        degree = np.bincount(target, minlength=20_000)
+        heavy = np.sort(degree)[-8:].sum()
+        assert bound < np.mean(reached) + 20 * np.std(reached) + heavy
+
+
+def test_the_bound_without_edges_is_the_number_of_wanted_nodes_and_some():
+    links = reference().to_device(Graph.from_edges([], [], np.ones((1000, 1)))).edges
+    assert 50 <= capacity(links, 50, 0.5, 2) <= 128
+    assert capacity(links, 990, 0.5, 2) == 1000
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_what_cannot_be_computed_apart_is_selected(engine):
+    device_graph, nodes = engine.to_device(SOME["usual"]), wanted(SOME["usual"], engine.device)
+    order = torch.arange(14, device=engine.device).roll(1)
+    assert isinstance(engine.sampled_operators(View(device_graph, node_permutation=order), nodes), SelectedOperators)
+    edges = View(device_graph, propagation_matrix=device_graph.edges)
+    assert isinstance(engine.sampled_operators(edges, nodes), SelectedOperators)
+    apart = engine.sampled_operators(View(device_graph, dropout=Dropout(KEY, 0.5)), nodes)
+    assert isinstance(apart, ListedOperators)
+    assert isinstance(apart.unpadded().within(1), SelectedOperators)
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_a_small_graph_is_computed_whole_but_for_a_perceptron(engine, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_FEW_ENTRIES", 1 << 16)
+    graph = SOME["usual"]
+    operators = engine.sampled_operators(View(engine.to_device(graph), DROPS["half"]), wanted(graph, engine.device))
+    assert isinstance(operators.within(0), ListedOperators)
+    assert isinstance(operators.within(1), SelectedOperators)
+    assert_rows_equal(engine, graph, DROPS["half"], None)
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(("name", "encoder"), [("usual", "gcn"), ("sparse features", "gcn"), ("sparse features", "mlp")])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_a_step_is_that_of_the_reference(engine, name, encoder):
+    """CLNR's whole loss and its weights' gradients; in bfloat16 to its precision."""
+    graph = SOME[name]
+    model = CLNR.build(Recipe(encoder=encoder, hidden=8, dimension=8, sampled_nodes=5, moments="sampled"))
+
+    def outcome(engine):
+        fresh = model.init(graph.num_features, 0)
+        parameters = {key: value.to(engine.device).requires_grad_() for key, value in fresh.items()}
+        loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
+        weights = [value for value in parameters.values() if value.ndim == 2]
+        return [loss.detach().cpu(), *(each.cpu() for each in torch.autograd.grad(loss, weights))]
+
+    expected = outcome(reference())
+    for precision, tolerance in ((torch.float32, 1e-3), (torch.bfloat16, 0.1)):
+        for one, other in zip(outcome(KernelEngine(engine.device, precision)), expected, strict=True):
+            assert float((one - other).norm()) <= tolerance * float(other.norm())
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize("encoder", ["gcn", "mlp"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_captured_step_is_replayed_with_other_nodes_and_edges(cuda, encoder, sparse):
+    engine = exact()
+    graph, recipe = tiny(sparse=sparse), Recipe(encoder=encoder, hidden=16, dimension=8, sampled_nodes=10, moments="sampled")
+    model = CLNR.build(recipe)
+    parameters = {key: value.to(cuda).requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
+    epoch, device_graph = torch.zeros((), dtype=torch.int64, device=cuda), engine.to_device(graph)
+    losses = torch.zeros(8, device=cuda)
+    gradient = torch.zeros(8, len(parameters), device=cuda)
+
+    def step():
+        loss = model.loss(parameters, StepContext(engine, device_graph, 0, epoch, 8))
+        gradients = torch.autograd.grad(loss, list(parameters.values()))
+        losses.index_copy_(0, epoch.reshape(1), loss.detach().reshape(1))
+        gradient.index_copy_(0, epoch.reshape(1), torch.stack([each.norm() for each in gradients])[None])
+        epoch.add_(1)
+
+    with engine.own_stream():
+        for _ in range(8):
+            step()
+        eager = losses.clone(), gradient.clone()
+        epoch.zero_()
+        step()
+        assert engine.runs_without_sync(step)
+        replay = engine.capture([step])
+        for _ in range(6):
+            replay()
+    torch.cuda.synchronize()
+    assert len(set(eager[0].tolist())) == 8
+    assert torch.equal(losses, eager[0])
+    assert torch.equal(gradient, eager[1])
