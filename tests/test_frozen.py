@@ -23,6 +23,7 @@ FROZEN = {
     "FastRP": ("e3b0c44298fc1c14", "c749d147143da042", ""),
     "Cleora": ("e3b0c44298fc1c14", "c749d147143da042", ""),
     "SVD-mix": ("e3b0c44298fc1c14", "c2f1e508f35f6e6b", ""),
+    "CLNR-tuned": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
     "CLNR-mix": ("f1b72428e26ea380", "5ba7ef0449a5f3d8", "db5b1dd05c4e988f"),
     "CLNR-hops": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
     "CLNR-MLP": ("5f7875d5ba917dce", "5ba7ef0449a5f3d8", "db5b1dd05c4e988f"),

@@ -9,8 +9,7 @@ import pytest
 from clnr.datasets import load, split_of
 from clnr.engine import cpu
 from clnr.errors import DataError, RecipeError, TrainingError, UnknownName
-from clnr.experiments import grid_search
-from clnr.experiments.grid_search import Trial, best_first, grid, hide_test_labels, try_all
+from clnr.experiments.grid_search import Trial, best_first, grid, hide_test_labels, some_of, try_all
 from clnr.experiments.run_cache import RunCache
 from clnr.experiments.runner import Runner
 from clnr.methods import METHODS
@@ -48,6 +47,18 @@ def test_a_grid_is_all_combinations_in_the_order_given():
     ]
     assert grid([" temperature = 0.5 , 1 "]) == [{"temperature": 0.5}, {"temperature": 1.0}]
     assert len(grid(["epochs=1,2,3", "layers=1,2", "temperature=1,2,3,4"])) == 24
+
+
+def test_some_of_a_grid_are_distinct_and_always_the_same():
+    whole = grid(["epochs=1,2,3", "layers=1,2", "temperature=1,2,3,4"])
+    assert some_of(whole, None) == whole
+    some = some_of(whole, 7)
+    assert some == some_of(whole, 7) != whole[:7]
+    assert len({str(each) for each in some}) == 7
+    assert all(each in whole for each in some)
+    assert sorted(map(str, some_of(whole, 1000))) == sorted(map(str, whole))
+    with pytest.raises(RecipeError, match="--trials must be at least 1, not 0"):
+        some_of(whole, 0)
 
 
 @pytest.mark.parametrize(
@@ -125,11 +136,12 @@ def test_trials_are_in_the_order_of_mean_validation_accuracy_the_first_of_equals
     scores = {1: (50, 70), 2: (90, 90), 3: (60, 60), 4: (89, 91), 5: (0, 100)}
     asked = []
 
-    def scripted(self, method, graph, seed, recipe, note):
+    def scripted(self, method, graph, seeds, recipe, note):
+        (seed,) = seeds
         asked.append((recipe.layers, seed, graph.labels.min()))
-        return made(seed, validation=scores[recipe.layers][seed], strict=100 - scores[recipe.layers][seed])
+        yield made(seed, validation=scores[recipe.layers][seed], strict=100 - scores[recipe.layers][seed])
 
-    monkeypatch.setattr(Runner, "run", scripted)
+    monkeypatch.setattr(Runner, "make", scripted)
     found = tried(runner(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2,3,4,5"))
     assert [trial.changes["layers"] for trial in found] == [2, 4, 1, 3, 5]
     assert sorted(asked) == [(layers, seed, -1) for layers in range(1, 6) for seed in range(2)]
@@ -153,14 +165,14 @@ def test_a_trial_that_failed_tells_why_and_nothing_else_of_it():
 
 
 def test_training_that_stops_fails_its_trial_alone_which_comes_last(monkeypatch):
-    run = Runner.run
+    make = Runner.make
 
-    def stops(self, method, graph, seed, recipe, note):
-        if recipe.layers == 2 and seed == 1:
+    def stops(self, method, graph, seeds, recipe, note):
+        if recipe.layers == 2 and seeds == [1]:
             raise TrainingError("the loss became nan")
-        return run(self, method, graph, seed, recipe)
+        return make(self, method, graph, seeds, recipe)
 
-    monkeypatch.setattr(Runner, "run", stops)
+    monkeypatch.setattr(Runner, "make", stops)
     found = tried(runner(), METHODS["CLNR"], tiny(60, 150), trials("layers=2,1,3"))
     assert {trial.changes["layers"] for trial in found[:2]} == {1, 3}
     assert all(len(trial.runs) == 2 and trial.failure is None for trial in found[:2])
@@ -176,12 +188,12 @@ def test_a_recipe_under_which_training_breaks_is_a_trial_that_failed():
 
 
 def test_a_trial_that_is_never_right_comes_before_one_that_failed(monkeypatch):
-    def scripted(self, method, graph, seed, recipe, note):
+    def scripted(self, method, graph, seeds, recipe, note):
         if recipe.layers == 1:
             raise TrainingError("the loss became nan")
-        return made(seed, validation=0)
+        return [made(seed, validation=0) for seed in seeds]
 
-    monkeypatch.setattr(Runner, "run", scripted)
+    monkeypatch.setattr(Runner, "make", scripted)
     found = tried(runner(), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2"))
     assert [trial.changes["layers"] for trial in found] == [2, 1]
 
@@ -195,7 +207,7 @@ def test_validation_is_what_an_ordinary_run_would_say():
     """The same split, seed and recipe: blind or not, the probe validates alike."""
     graph = tiny(100, 250)
     (trial,) = tried(runner(1), METHODS["CLNR"], graph, [Trial({}, QUICK)])
-    assert trial.validation["runs"] == [grid_search.Runner.run(runner(1), METHODS["CLNR"], graph, 0, QUICK).validation]
+    assert trial.validation["runs"] == [run.validation for run in runner(1).make(METHODS["CLNR"], graph, [0], QUICK)]
 
 
 # -- the command -----------------------------------------------------------------------------------------------------------
@@ -239,7 +251,7 @@ def test_search_goes_on_after_a_trial_that_failed(clnr, monkeypatch):
             raise TrainingError("the loss became nan")
         return made(seed)
 
-    monkeypatch.setattr(Runner, "run", stops)
+    monkeypatch.setattr(Runner, "make", stops)
     words = ["search", "--grid", "learning_rate=10,0.001", "--seeds", "1", "--device", "cpu"]
     right, failed = only_json(clnr(*words, "--json"))
     assert (right["changes"], right["failure"]) == ({"learning_rate": 0.001}, None)
@@ -283,7 +295,7 @@ def test_a_search_that_is_stopped_does_not_promise_a_record_that_it_does_not_kee
     def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Runner, "run", stop)
+    monkeypatch.setattr(Runner, "make", stop)
     ended = clnr("search", "--grid", "epochs=1,2", "--device", "cpu")
     assert ended.code == 130
     assert ended.out == ""
@@ -292,12 +304,12 @@ def test_a_search_that_is_stopped_does_not_promise_a_record_that_it_does_not_kee
 
 
 def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
-    def stops(self, method, graph, seed, recipe, note):
+    def stops(self, method, graph, seeds, recipe, note):
         if recipe.epochs == 3:
             raise KeyboardInterrupt
-        return made(seed, validation=70 + recipe.epochs)
+        return [made(seed, validation=70 + recipe.epochs) for seed in seeds]
 
-    monkeypatch.setattr(Runner, "run", stops)
+    monkeypatch.setattr(Runner, "make", stops)
     ended = clnr("search", "--grid", "epochs=1,2,3", "--seeds", "1", "--device", "cpu", "--json")
     assert ended.code == 130
     assert [each["validation"]["mean"] for each in json.loads(ended.out)] == [72, 71]
@@ -306,6 +318,26 @@ def test_a_search_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
 
 def test_the_bar_names_the_trial(monkeypatch):
     asked = []
-    monkeypatch.setattr(Runner, "run", lambda self, method, graph, seed, recipe, note: asked.append(note) or made(seed))
+    monkeypatch.setattr(Runner, "make", lambda self, method, graph, seeds, recipe, note: asked.append(note) or [made(seeds[0])])
     tried(runner(1), METHODS["CLNR"], tiny(60, 150), trials("layers=1,2", "feature_mask_mode=elements"))
     assert asked == ["layers=1, feature_mask_mode=elements", "layers=2, feature_mask_mode=elements"]
+
+
+def test_seeds_of_one_split_are_run_in_parallel(monkeypatch):
+    asked = []
+
+    def scripted(self, method, graph, seeds, recipe, note):
+        asked.append(seeds)
+        return [made(seed) for seed in seeds]
+
+    monkeypatch.setattr(Runner, "make", scripted)
+    graph = tiny(60, 150)
+    tried(runner(3), METHODS["CLNR"], graph, trials("layers=1"))
+    tried(runner(3), METHODS["CLNR"], dataclasses.replace(graph, split=split_of(graph, 0)), trials("layers=1"))
+    assert asked == [[0], [1], [2], [0, 1, 2]]
+
+
+def test_a_search_tries_as_many_as_it_is_told(clnr):
+    found = only_json(clnr(*SEARCH, "--trials", "3", "--json", "--device", "cpu"))
+    assert len(found) == 3
+    assert_refused(clnr(*SEARCH, "--trials", "0"), "--trials must be at least 1, not 0")

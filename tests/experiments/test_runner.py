@@ -128,7 +128,7 @@ def test_a_run_that_cannot_be_recorded_is_returned_with_the_reason(monkeypatch):
 
 
 def test_a_single_run_is_kept_nowhere():
-    result = runner().run(CLNR, GRAPH, 5, QUICK)
+    (result,) = runner().make(CLNR, GRAPH, [5], QUICK)
     assert (result.seed, result.epochs) == (5, 3)
     assert RunCache().runs() == []
 

@@ -73,6 +73,13 @@ def test_sparse_features_with_negative_numbers_stay_as_they_are():
     np.testing.assert_allclose(fitted(WeightFeatures(), with_features(sp.csr_array(x))), x.toarray(), atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_without_weights_features_stay_as_they_are(kind):
+    bag, dense = np.eye(8, 6) * 3, np.arange(48.0).reshape(8, 6)
+    for x in (bag, dense):
+        np.testing.assert_allclose(fitted(WeightFeatures("none"), with_features(kind(x))), x, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "x",
     [

@@ -165,8 +165,8 @@ class Readout:
     """The embedding: blocks side by side, each centred and scaled, reduced to ``dimension`` principal components.
 
     The components are then rotated by a fixed random rotation. It changes no distance and no angle, and gives all columns
-    about the same variance, so that standardising them, as many do first, does not inflate the least of the components. That
-    variance is 1 on average, as in standardised columns.
+    about the same variance, so that standardising them, as many do first, does not inflate the least of the components. The
+    root mean square length of the training nodes' rows is that of standardised ones, the root of the dimension.
     """
 
     blocks: tuple[Block, ...] = ()
@@ -189,7 +189,7 @@ class Readout:
         )
         count = directions.shape[1]
         total = ((covariance @ directions) * directions).sum()
-        size = torch.where(total > 0, count / total, 1).sqrt()
+        size = torch.where(total > 0, self.dimension / total, 1).sqrt()
         rotation = orthonormal(rng.normal(rng.key(0, "rotation"), count * count, device).reshape(count, count))
         weight = size * scale[:, None] * (directions @ rotation)
         return parameters | {"weight": weight, "bias": -(mean @ weight)}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clnr import rng
-from clnr.nn.encoders import GCN, MLP, Backbone
+from clnr.nn.encoders import GCN, MLP, Backbone, BatchGCN
 from tests import oracles
 from tests.conftest import tiny
 from tests.nn.encoders.exact import Exact, differentiable, jittered, operators, plain, single
@@ -76,7 +76,7 @@ def test_mlp_does_not_look_at_edges():
 def test_backbone_is_the_encoder_that_it_names():
     graph = tiny()
     seen = operators(graph)
-    for name, encoder in (("gcn", GCN(2, 8, 4)), ("mlp", MLP(2, 8, 4))):
+    for name, encoder in (("gcn", GCN(2, 8, 4)), ("mlp", MLP(2, 8, 4)), ("gcn-bn", BatchGCN(2, 8, 4))):
         chosen = Backbone(name, 2, 8, 4)
         parameters = chosen.init(graph.num_features, KEY)
         assert all(torch.equal(parameters[k], v) for k, v in encoder.init(graph.num_features, KEY).items())
