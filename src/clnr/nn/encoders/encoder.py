@@ -91,8 +91,8 @@ class PlainEncoder(Encoder):
 class BatchNormEncoder(PlainEncoder):
     """A plain encoder with batch normalisation.
 
-    While training, a batch is all nodes of the view, or those that a sampled step needs at this layer. To embed, the statistics are those of the whole unperturbed training
-    graph, which ``finalize`` computes once and keeps beside the weights.
+    While training, a batch is all nodes of the view, or those that a sampled step needs at this layer. To embed, the
+    statistics are those of the whole unperturbed training graph, which ``finalize`` computes once and keeps beside the weights.
     """
 
     @abstractmethod
