@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clnr.datasets.synthetic import shaped
-from clnr.engine import Drop, Dropout, Mask, View, cuda_frontier
+from clnr.engine import Drop, Dropout, Engine, Mask, View, cuda_frontier
 from clnr.engine.base import SelectedOperators
 from clnr.engine.cuda import KernelEngine
 from clnr.engine.cuda_frontier import Frontier, ListedOperators, capacity
@@ -21,7 +21,7 @@ from tests.engine.conftest import DROPS, FUSED, GRAPHS, KEY, MASKS, OTHER, exact
 csr_layout = pytest.importorskip("clnr.engine.triton.csr_layout", reason="Triton is not installed")
 
 KERNELS = [*FUSED, pytest.param(exact, id="gpu", marks=pytest.mark.gpu)]
-SMALL = {"nodes": 14, "edges": 24, "features": 5}
+SMALL = {"nodes": 10, "edges": 16, "features": 5}
 SOME = {
     "usual": tiny(**SMALL),
     "sparse features": tiny(**SMALL, sparse=True),
@@ -183,7 +183,7 @@ def test_the_bound_without_edges_is_the_number_of_wanted_nodes_and_some():
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_what_cannot_be_computed_apart_is_selected(engine):
     device_graph, nodes = engine.to_device(SOME["usual"]), wanted(SOME["usual"], engine.device)
-    order = torch.arange(14, device=engine.device).roll(1)
+    order = torch.arange(10, device=engine.device).roll(1)
     assert isinstance(engine.sampled_operators(View(device_graph, node_permutation=order), nodes), SelectedOperators)
     edges = View(device_graph, propagation_matrix=device_graph.edges)
     assert isinstance(engine.sampled_operators(edges, nodes), SelectedOperators)
@@ -202,26 +202,33 @@ def test_a_small_graph_is_computed_whole_but_for_a_perceptron(engine, monkeypatc
     assert_rows_equal(engine, graph, DROPS["half"], None)
 
 
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
+def loss_and_gradients(engine, graph, **keys):
+    """Of a step of CLNR with sampled moments: its loss and the gradients of its weights."""
+    model = CLNR.build(Recipe(hidden=8, dimension=8, sampled_nodes=5, moments="sampled", **keys))
+    fresh = model.init(graph.num_features, 0)
+    parameters = {key: value.to(engine.device).requires_grad_() for key, value in fresh.items()}
+    loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
+    gradients = torch.autograd.grad(loss, [value for value in parameters.values() if value.ndim == 2])
+    return [each.detach().cpu() for each in (loss, *gradients)]
+
+
 @pytest.mark.usefixtures("places")
-@pytest.mark.parametrize(("name", "encoder"), [("usual", "gcn"), ("sparse features", "gcn"), ("sparse features", "mlp")])
+@pytest.mark.parametrize(("name", "encoder"), [("usual", "gcn"), ("sparse features", "mlp")])
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_a_step_is_that_of_the_reference(engine, name, encoder):
-    """CLNR's whole loss and its weights' gradients; in bfloat16 to its precision."""
-    graph = SOME[name]
-    model = CLNR.build(Recipe(encoder=encoder, hidden=8, dimension=8, sampled_nodes=5, moments="sampled"))
+    expected = loss_and_gradients(reference(), SOME[name], encoder=encoder)
+    for one, other in zip(loss_and_gradients(engine, SOME[name], encoder=encoder), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
 
-    def outcome(engine):
-        fresh = model.init(graph.num_features, 0)
-        parameters = {key: value.to(engine.device).requires_grad_() for key, value in fresh.items()}
-        loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
-        weights = [value for value in parameters.values() if value.ndim == 2]
-        return [loss.detach().cpu(), *(each.cpu() for each in torch.autograd.grad(loss, weights))]
 
-    expected = outcome(reference())
-    for precision, tolerance in ((torch.float32, 1e-3), (torch.bfloat16, 0.1)):
-        for one, other in zip(outcome(KernelEngine(engine.device, precision)), expected, strict=True):
-            assert float((one - other).norm()) <= tolerance * float(other.norm())
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_in_bfloat16_a_step_is_that_with_all_rows(engine, monkeypatch):
+    engine = KernelEngine(engine.device, torch.bfloat16)
+    apart = loss_and_gradients(engine, SOME["sparse features"])
+    monkeypatch.setattr(KernelEngine, "sampled_operators", Engine.sampled_operators)
+    for one, other in zip(apart, loss_and_gradients(engine, SOME["sparse features"]), strict=True):
+        assert float((one - other).norm()) <= 0.03 * float(other.norm())
 
 
 @pytest.mark.gpu
@@ -256,5 +263,5 @@ def test_a_captured_step_is_replayed_with_other_nodes_and_edges(cuda, encoder, s
             replay()
     torch.cuda.synchronize()
     assert len(set(eager[0].tolist())) == 8
-    assert torch.equal(losses, eager[0])
-    assert torch.equal(gradient, eager[1])
+    torch.testing.assert_close(losses, eager[0], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gradient, eager[1], rtol=1e-3, atol=1e-5)

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from clnr.engine.base import Operators, SelectedOperators, View
+from clnr.engine.cuda import KernelEngine, KernelFeatures, KernelMatrix, dropped
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import IdentityKey, Streams
 from clnr.engine.torch_sparse import Features, Matrix, MatrixOperators
-
-if TYPE_CHECKING:
-    from clnr.engine.cuda import KernelEngine
 
 _LISTED = ("device_graph", "drop", "mask", "dropout")
 # A product of fewer entries takes about as long as to find out which of them are needed.
@@ -79,6 +77,7 @@ class Frontier:
     def __init__(self, view: View, engine: KernelEngine, wanted: Tensor, streams: Streams | None):
         self.view, self.engine, self.streams = view, engine, streams or Streams()
         self._wanted, self._kernels, self._links = wanted, engine.kernels, view.propagation
+        self._drop = dropped(engine.kernels, view.drop)
         self._levels: list[Any] = []
         self._kept: dict[int, tuple[Any, Tensor]] = {}
 
@@ -97,7 +96,7 @@ class Frontier:
         if not self._levels:
             place = torch.full((self._links.shape[0],), -1, dtype=torch.int32, device=self._wanted.device)
             order = torch.arange(len(self._wanted), dtype=torch.int32, device=self._wanted.device)
-            self._levels.append(self._kernels.Places(place.index_copy(0, self._wanted, order), self._wanted.int()))
+            self._levels.append(self._kernels.Places(place.index_copy_(0, self._wanted, order), self._wanted.int()))
         while len(self._levels) <= hops:
             found = torch.zeros_like(self._levels[0].place)
             self._keep(len(self._levels) - 1, found)
@@ -115,24 +114,16 @@ class Frontier:
         """Keep edges to the nodes within so many hops, with the numbers of nodes as columns, and the sum of each row."""
         forward, places = self.engine.structures(self._links)[0], self.places(hops)
         rows = self._kernels.list_rows(forward, places)
-        self._kept[hops] = self._kernels.drop_entries(rows, self._dropped(), nodes=places.nodes, found=found)
-
-    def _dropped(self, order: Tensor | None = None) -> Any:
-        from clnr.engine.cuda import dropped
-
-        return dropped(self._kernels, self.view.drop, order)
+        self._kept[hops] = self._kernels.drop_entries(rows, self._drop, nodes=places.nodes, found=found)
 
     def _scale(self, hops: int) -> Tensor:
-        """One over the root of each degree; any finite number for an empty row."""
+        """One over the root of each degree."""
         if hops not in self._kept:
             self._keep(hops)
-        sums, excess = self._kept[hops][1], self.places(hops).excess
-        return (sums + excess).clamp_(min=torch.finfo(torch.float32).tiny).rsqrt_()
+        return self._kernels.inverse_roots(self._kept[hops][1], self.places(hops))
 
     def matrix(self, hops: int) -> Matrix:
         """What propagates from the nodes within so many hops to those within one hop fewer."""
-        from clnr.engine.cuda import KernelMatrix
-
         source, target = self.places(hops), self.places(hops - 1)
         left, right = self._scale(hops - 1), self._scale(hops)
         forward = self._kept[hops - 1][0]
@@ -141,15 +132,13 @@ class Frontier:
 
         def transposed() -> Any:
             rows = self._kernels.list_rows(self.engine.structures(self._links)[1], source)
-            dropped = self._dropped(self._links.order)
-            return self._kernels.drop_entries(rows, dropped, True, source.nodes, target.place)[0]
+            drop = dropped(self._kernels, self.view.drop, self._links.order)
+            return self._kernels.drop_entries(rows, drop, True, source.nodes, target.place)[0]
 
         return KernelMatrix(self.engine, forward, transposed, left, right)
 
     def features(self, hops: int, x: SparseMatrix) -> Features:
         """The sparse features of the nodes within so many hops."""
-        from clnr.engine.cuda import KernelFeatures, KernelMatrix
-
         (forward, transposed), places = self.engine.structures(x), self.places(hops)
         rows = self._kernels.list_rows(forward, places)
 

@@ -13,7 +13,7 @@ from clnr.engine.triton.column_stats import (
 from clnr.engine.triton.counter_rng import Dropped
 from clnr.engine.triton.csr_layout import Structure, prepare
 from clnr.engine.triton.fused_ntxent import nt_xent
-from clnr.engine.triton.listed_rows import Places, list_rows, number_nodes
+from clnr.engine.triton.listed_rows import Places, inverse_roots, list_rows, number_nodes
 from clnr.engine.triton.normalize_and_mask import masked_weight, unit_rows
 from clnr.engine.triton.spmm import drop_entries, multiply
 
@@ -24,6 +24,7 @@ __all__ = [
     "centred",
     "column_sums",
     "drop_entries",
+    "inverse_roots",
     "linear_moments",
     "linear_moments_backward",
     "list_rows",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 import triton.language as tl
@@ -15,18 +15,19 @@ from clnr.engine.triton.jit import blocks, kernel
 _BLOCK = 256
 
 
-class Places(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Places:
     """Where rows of some nodes go.
 
     Attributes:
         place: The place of each node, int32 [N]; below zero where it has none.
         nodes: The node at each place, int32; below zero where there is none. None where each node's place is its own number.
-        excess: 0, or NaN where places were too few, float32 [1].
+        excess: 0, or NaN where places were too few, float32 [1]; None where there is one for every node.
     """
 
     place: Tensor
     nodes: Tensor | None
-    excess: Tensor | float = 0.0
+    excess: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.place if self.nodes is None else self.nodes)
@@ -106,7 +107,7 @@ def number_nodes(found: Tensor, capacity: int) -> Places:
         excess = torch.empty(1, device=device)
         rank = found.cumsum(0, dtype=torch.int32)
     _number[(blocks(count, _BLOCK),)](found, rank, place, nodes, excess, count, capacity, BLOCK=_BLOCK, num_warps=4)
-    return Places(place, nodes, 0.0 if excess is None else excess)
+    return Places(place, nodes, excess)
 
 
 @kernel("count", "capacity")
@@ -130,3 +131,20 @@ def _number(
         fits = fits & (to < capacity)
         tl.store(nodes + to, node, mask=fits)
     tl.store(place + node, tl.where(fits, to, -1), mask=inside)
+
+
+def inverse_roots(sums: Tensor, places: Places) -> Tensor:
+    """One over the root of the sum at each place; zero where that is zero, and NaN where places were too few."""
+    out = torch.empty_like(sums)
+    _inverse_roots[(blocks(len(sums), _BLOCK),)](sums, out, places.excess, len(sums), BLOCK=_BLOCK, num_warps=4)
+    return out
+
+
+@kernel("count")
+def _inverse_roots(sums: tl.tensor, out: tl.tensor, excess: tl.tensor, count: tl.tensor, BLOCK: tl.constexpr) -> None:
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(sums + place, mask=place < count, other=0)
+    root = tl.where(total == 0, 0.0, 1.0 / tl.sqrt(tl.where(total == 0, 1.0, total)))
+    if excess is not None:
+        root += tl.load(excess)
+    tl.store(out + place, root, mask=place < count)

@@ -220,9 +220,9 @@ def drop_and_compact(
 @kernel()
 def _node(nodes: tl.tensor, row: tl.tensor) -> tl.tensor:
     """The row of the whole matrix that a row is."""
-    if nodes is None:
-        return row
-    return tl.load(nodes + row, mask=row >= 0, other=0)
+    if nodes is not None:
+        row = tl.load(nodes + row, mask=row >= 0, other=0)
+    return row
 
 
 @kernel()
