@@ -12,7 +12,7 @@ from clnr.engine.slow_nodes import SlowEdges, SlowNodeOperators
 from clnr.errors import MethodError
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
-from clnr.nn.encoders import GAT, GCN, MLP, BatchGCN, Features, GaussianGCN, PReLUGCN
+from clnr.nn.encoders import GAT, GCN, BatchGCN, Features, GaussianGCN, PReLUGCN
 from clnr.nn.objectives import StepContext
 from tests import oracles
 from tests.conftest import tiny
@@ -117,25 +117,6 @@ def test_it_is_pygs_transform(alpha):
     torch.testing.assert_close(encoder(parameters, cpu().operators(view)), h[~data.slow_node_mask], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("engine", [*EVERY, *FUSED], indirect=True)
-@pytest.mark.parametrize("encoder", [GCN(2, 4, 3), MLP(2, 4, 3)])
-def test_rows_of_some_nodes_are_those_of_all(engine, encoder):
-    graph = tiny()
-    nodes = torch.tensor([5, 0, 39], device=engine.device)
-    view = View(engine.to_device(graph), slow_nodes=slow_nodes(0.5))
-    parameters = {name: value.to(engine.device) for name, value in encoder.init(graph.num_features, KEY).items()}
-    parameters |= {
-        name: torch.full((4,), value, device=engine.device) for name, value in (("0.mean", 0.1), ("0.variance", 2.0))
-    }
-
-    def rows(operators, parameters, index):
-        return encoder(parameters, operators)
-
-    whole, some = (engine.map_views(rows, [view], parameters, nodes, sampled)[0] for sampled in (False, True))
-    assert whole.shape == (40, 3)
-    torch.testing.assert_close(some, whole[nodes])
-
-
 def test_slow_nodes_do_not_change_features_by_themselves():
     graph = tiny(sparse=True)
     view = View(cpu().to_device(graph), slow_nodes=slow_nodes(1.0))
@@ -157,9 +138,8 @@ def test_what_has_no_convolutions_of_edges_is_refused():
         cpu().operators(view.but(propagation_matrix=view.device_graph.edges))
 
 
-@pytest.mark.parametrize("moments", ["all", "sampled"])
-def test_engines_have_the_same_loss(moments):
-    recipe = Recipe(hidden=16, dimension=8, sampled_nodes=20, moments=moments)
+def test_engines_have_the_same_loss():
+    recipe = Recipe(hidden=16, dimension=8, sampled_nodes=20)
     model, losses = METHODS["CLNR-HalfHop"].build(recipe), []
     for engine in (reference(), plain(), cpu()):
         step = StepContext(engine, engine.to_device(tiny(sparse=True)), 1, 4, 10)

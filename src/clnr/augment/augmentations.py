@@ -43,11 +43,13 @@ class Augmentation(ABC):
         stream: The name of its random stream. It decides what is drawn, so that it never changes.
         deterministic: Whether nothing about it is random, so that the embedding sees it too.
         cuda_graph_safe: Whether a CUDA graph can capture a step with it: not if it waits for the GPU.
+        samples: Whether the rows of some nodes can be computed without those of all.
     """
 
     stream: ClassVar[str]
     deterministic: ClassVar[bool] = False
     cuda_graph_safe: ClassVar[bool] = True
+    samples: ClassVar[bool] = True
 
     @abstractmethod
     def __call__(self, view: View, key: rng.Key) -> View: ...
@@ -207,6 +209,7 @@ class HalfHop(Augmentation):
     stream: ClassVar[str] = "HalfHop"
     # How many slow nodes there are decides the size of tensors.
     cuda_graph_safe: ClassVar[bool] = False
+    samples: ClassVar[bool] = False
 
     def __call__(self, view: View, key: rng.Key) -> View:
         if self.half_hop == 0:

@@ -402,12 +402,10 @@ class Engine(ABC):
             operators = []
             for index, view in enumerate(views):
                 with streams.stream(index):
-                    if nodes is None or not sampled:
-                        operators.append(self.operators(view, streams))
-                    elif view.slow_nodes is None:
+                    if sampled and nodes is not None:
                         operators.append(self.sampled_operators(view, nodes, streams))
                     else:
-                        operators.append(SelectedOperators(self.operators(view, streams), nodes))
+                        operators.append(self.operators(view, streams))
         with streams:
             results = []
             for index, each in enumerate(operators):

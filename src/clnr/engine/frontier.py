@@ -35,6 +35,7 @@ class Frontier:
     """
 
     def __init__(self, view: View, wanted: Array):
+        assert view.slow_nodes is None
         self._view, self._rule = view, DropRule(view)
         self._nodes, self._sizes = wanted, [len(wanted)]
         self._counts, self._sums = np.empty(0, np.int64), np.empty(0, np.float32)

@@ -175,9 +175,10 @@ class Method:
     @property
     def whole_part(self) -> type[Any] | None:
         """A part that needs the rows of all nodes in each step of training, and not only those in the loss, if there is one."""
-        if not self.encoder.samples:
-            return self.encoder
-        return next((part for part in self.postprocess if part.columns and not part.of_moments), None)
+        parts: list[tuple[type[Any], bool]] = [(self.encoder, self.encoder.samples)]
+        parts += [(part, part.samples) for view in self.views for part in view]
+        parts += [(part, part.of_moments or not part.columns) for part in self.postprocess]
+        return next((part for part, samples in parts if not samples), None)
 
     def architecture(self) -> Architecture | None:
         """Its row of the paper's table of architectures; None where nothing is trained."""
