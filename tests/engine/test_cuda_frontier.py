@@ -31,10 +31,13 @@ SOME = {
 }
 
 
+PAYS = cuda_frontier.Frontier.pays
+
+
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
-    """Rows are computed apart, however small the graph."""
-    monkeypatch.setattr(cuda_frontier, "_FEW_ENTRIES", 0)
+    """Rows are computed apart, whether or not it pays."""
+    monkeypatch.setattr(cuda_frontier.Frontier, "pays", True)
 
 
 @pytest.fixture(params=["own places", "moved together"])
@@ -193,12 +196,16 @@ def test_what_cannot_be_computed_apart_is_selected(engine):
 
 
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_a_small_graph_is_computed_whole_but_for_a_perceptron(engine, monkeypatch):
-    monkeypatch.setattr(cuda_frontier, "_FEW_ENTRIES", 1 << 16)
+@pytest.mark.parametrize(("few", "places", "apart"), [(1 << 16, 1, False), (0, 10, False), (0, 9, True)])
+def test_where_it_does_not_pay_all_is_computed_but_for_a_perceptron(engine, few, places, apart, monkeypatch):
+    monkeypatch.setattr(cuda_frontier.Frontier, "pays", PAYS)
+    monkeypatch.setattr(cuda_frontier, "_FEW_ENTRIES", few)
+    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: places)
     graph = SOME["usual"]
     operators = engine.sampled_operators(View(engine.to_device(graph), DROPS["half"]), wanted(graph, engine.device))
     assert isinstance(operators.within(0), ListedOperators)
-    assert isinstance(operators.within(1), SelectedOperators)
+    assert isinstance(operators.within(1), ListedOperators if apart else SelectedOperators)
     assert_rows_equal(engine, graph, DROPS["half"], None)
 
 

@@ -88,8 +88,8 @@ class Frontier:
 
     @property
     def pays(self) -> bool:
-        """Whether to compute all rows would not be as fast."""
-        return len(self._links.columns) >= _FEW_ENTRIES
+        """Whether to compute all rows would not be as fast: not on small graphs, nor where one hop may reach most nodes."""
+        return len(self._links.columns) >= _FEW_ENTRIES and self._capacity(1) < self._links.shape[0]
 
     def places(self, hops: int) -> Any:
         """Where the rows of the nodes within so many hops go."""
