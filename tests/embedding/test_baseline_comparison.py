@@ -45,8 +45,8 @@ def test_without_labels_edges_decide():
     found = compare(CLNR, scored(auc=0.8), {"Raw": scored(auc=0.7), "A": scored(auc=0.9), "B": scored(auc=0.85)})
     assert found.headings == ("", "link AUC")
     assert found.sentence == (
-        "A is better than CLNR: link AUC 0.900 against 0.800, and takes no training; --method A would take it; edges are a weak "
-        "guide to other tasks"
+        "A is better than CLNR: link AUC 0.900 against 0.800, and takes no training; --method A would take it; "
+        "edges are a weak guide to other tasks"
     )
 
 
