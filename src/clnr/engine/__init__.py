@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from clnr.engine.base import DeviceGraph, Drop, Dropout, Engine, Mask, Neighbors, Operators, SlowNodes, View, unit_rows
+from clnr.engine.base import Engine, Operators, unit_rows
 from clnr.engine.cpu import cpu
 from clnr.engine.cuda import gpu
 from clnr.engine.dense import Dense
 from clnr.engine.reference import Reference
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import capture, own_stream
+from clnr.engine.view import DeviceGraph, Drop, Dropout, Mask, Neighbors, SlowNodes, View
 from clnr.errors import DeviceError
 from clnr.support.arguments import check_choice
 

@@ -1,219 +1,22 @@
-"""What an engine is: a graph on a device, views of it, and the few hot operations on a view."""
+"""What an engine is: the few hot operations on a view of a graph."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr import rng
 from clnr.engine.attention import attend
 from clnr.engine.dense import PLAIN, Dense
-from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import Streams, capture, own_stream, runs_without_sync
-from clnr.errors import MethodError
+from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
 
-Made = TypeVar("Made")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, eq=False)
-class DeviceGraph:
-    """A graph on a device.
-
-    Attributes:
-        graph: The graph itself, on the host.
-        edges: ``A + I`` by target: row i holds the in-neighbours of node i. A self-loop in the graph keeps its weight.
-        features: Dense, or sparse where that is faster.
-        made: What parts of a method have computed from the graph once, by the part that asked.
-    """
-
-    graph: Graph
-    edges: SparseMatrix
-    features: Tensor | SparseMatrix
-    made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def device(self) -> torch.device:
-        return self.edges.values.device
-
-    def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
-        """What ``make`` returns; called once for each asker."""
-        if asker not in self.made:
-            self.made[asker] = make()
-        return self.made[asker]
-
-
-def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceGraph:
-    """Move a graph to a device; features become dense where more than ``dense_above`` of them are not zero."""
-    source, target, weight = graph.edges()
-    loops = np.setdiff1d(np.arange(graph.num_nodes), source[source == target])
-    values = np.ones(len(source), np.float32) if weight is None else weight
-    size = (graph.num_nodes, graph.num_nodes)
-    with_loops = sp.csr_array(
-        (
-            np.concatenate([values, np.ones(len(loops), np.float32)]),
-            (np.concatenate([target, loops]), np.concatenate([source, loops])),
-        ),
-        shape=size,
-    )
-    edges = to_sparse_matrix(with_loops, device)
-    x = graph.features
-    if sp.issparse(x) and (dense_above < 0 or x.nnz > dense_above * x.shape[0] * x.shape[1]):
-        x = x.toarray()
-    features = to_sparse_matrix(x, device) if sp.issparse(x) else torch.tensor(x, device=device)
-    return DeviceGraph(graph, edges, features)
-
-
-class Drop(NamedTuple):
-    """Entries of a matrix dropped at a rate, or each at its own; with ``pairs``, (i, j) and (j, i) together."""
-
-    key: rng.Key
-    rate: float | Tensor
-    pairs: bool = False
-
-    def keep(self, links: SparseMatrix) -> Tensor:
-        """For each entry, whether it is kept. A self-loop always is."""
-        i, j = links.columns, links.rows
-        loop = i == j
-        if self.pairs:
-            i, j = torch.minimum(i, j), torch.maximum(i, j)
-        return loop | rng.keep(self.key, self.rate, i, j)
-
-
-class SlowNodes(NamedTuple):
-    """A slow node on each edge into some nodes, which are drawn at a rate (``engine/slow_nodes.py``).
-
-    Its features are ``alpha`` times those of the edge's source and ``1 - alpha`` times those of its target.
-    """
-
-    key: rng.Key
-    rate: float
-    alpha: float
-
-    def on(self, links: SparseMatrix) -> Tensor:
-        """For each entry, whether a slow node is on it. On a self-loop there is none."""
-        return (links.columns != links.rows) & ~rng.keep(self.key, self.rate, links.rows)
-
-
-class Mask(NamedTuple):
-    """Features masked at a rate, columns also each at its own: for all nodes alike, or element by element.
-
-    What is kept is multiplied by ``scale``.
-    """
-
-    key: rng.Key
-    rate: float | Tensor
-    elements: bool = False
-    scale: float = 1.0
-
-    def of_columns(self, count: int, device: torch.device) -> Tensor:
-        """The factor of each column."""
-        return rng.keep(self.key, self.rate, torch.arange(count, device=device)) * self.scale
-
-    def of_elements(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """The factor of each element."""
-        return rng.keep(self.key, self.rate, rows, columns) * self.scale
-
-    def of_entries(self, x: SparseMatrix) -> Tensor:
-        """The factor of each entry of sparse features."""
-        if self.elements:
-            return self.of_elements(x.rows, x.columns)
-        return self.of_columns(x.shape[1], x.values.device)[x.columns]
-
-
-class Dropout(NamedTuple):
-    """Activations set to zero at a rate, the others scaled up so that the mean stays (Srivastava et al., 2014)."""
-
-    key: rng.Key
-    rate: float
-
-    def __call__(self, h: Tensor, place: str, nodes: Tensor | None = None) -> Tensor:
-        """Rows after dropout: of all nodes, or of some, which lose what they would lose among all."""
-        index = torch.arange(h.numel(), device=h.device).reshape(h.shape)
-        if nodes is not None:
-            index = index[:1] + nodes[:, None] * h.shape[1]
-        kept = rng.keep(rng.branch(self.key, place), self.rate, index)
-        return h * (kept / (1 - self.rate)).to(h.dtype)
-
-
-class Neighbors(NamedTuple):
-    """At most ``most`` neighbours of a node in a sampled step, each with the same chance, and scaled up: sums keep their mean.
-
-    Of a row's n > ``most`` entries apart from its self-loop, in their order, entry p is taken where s + p ``most`` modulo n
-    is n - ``most`` or more, s being a hash of the row: systematic sampling (Madow and Madow, 1944).
-    """
-
-    key: rng.Key
-    most: int
-
-    def weights(self, links: SparseMatrix, keep: Tensor) -> Tensor:
-        """The factor of each entry, given those that a view keeps: n / ``most`` where n are too many, 0 where not taken."""
-        counted = keep & (links.rows != links.columns)
-        before = torch.nn.functional.pad(counted.cumsum(0), (1, 0))
-        n = (before[links.indptr[1:]] - before[links.indptr[:-1]])[links.rows].clamp(min=1)
-        p = before[:-1] - before[links.indptr[:-1]][links.rows]
-        step = n.clamp(max=self.most)
-        taken = (rng.draw(self.key, links.rows) + p * step) % n >= n - step
-        return torch.where(counted, taken * n / step, keep.float())
-
-
-class View(NamedTuple):
-    """An augmented graph, described by random keys and rates: the engine draws from these where it computes.
-
-    Attributes:
-        device_graph: The graph.
-        drop: Which edges are dropped.
-        mask: Which features are masked.
-        node_permutation: Whose features each node has; its own where None.
-        propagation_matrix: A matrix to propagate by as it is, in place of the graph's normalised edges.
-        dropout: The dropout inside the encoder.
-        slow_nodes: Nodes that are put on edges.
-        neighbors: How many neighbours of a node a sampled step takes; all of them where None.
-    """
-
-    device_graph: DeviceGraph
-    drop: Drop | None = None
-    mask: Mask | None = None
-    node_permutation: Tensor | None = None
-    propagation_matrix: SparseMatrix | None = None
-    dropout: Dropout | None = None
-    slow_nodes: SlowNodes | None = None
-    neighbors: Neighbors | None = None
-
-    @property
-    def propagation(self) -> SparseMatrix:
-        """The matrix that it propagates by, before entries are dropped."""
-        return self.device_graph.edges if self.propagation_matrix is None else self.propagation_matrix
-
-    def but(self, **changes: Any) -> View:
-        """This view with some of its attributes set; each can be set only once."""
-        for name in changes:
-            if getattr(self, name) is not None:
-                raise MethodError(f"two parts of one view both set its {name}; only one can")
-        return self._replace(**changes)
-
-    def bounded(self) -> View:
-        """This view with its ``neighbors``, if any, drawn: what it then propagates by is a ``propagation_matrix``."""
-        if self.neighbors is None:
-            return self
-        links = self.propagation
-        keep = torch.ones_like(links.rows, dtype=torch.bool) if self.drop is None else self.drop.keep(links)
-        values = links.values * keep
-        if self.propagation_matrix is None:
-            scale = torch.zeros(links.shape[0], device=values.device).index_add(0, links.rows, values).rsqrt()
-            values = scale[links.rows] * values * scale[links.columns]
-        values = values * self.neighbors.weights(links, keep)
-        matrix = replace(links, values=values, transposed_values=values[links.order], made={})
-        return self._replace(drop=None, propagation_matrix=matrix, neighbors=None)
 
 
 class Operators(ABC):

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.base import Drop, Engine, Mask, Neighbors, Operators, View, unit_rows
+from clnr.engine.base import Engine, Operators, unit_rows
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
+from clnr.engine.view import Drop, Mask, Neighbors, View
 from clnr.graph.csr import Array
 
 _NONE = np.empty((0, 0), np.float32)

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.base import DeviceGraph, Drop, Engine, Mask, Operators, View
+from clnr.engine.base import Engine, Operators
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
 from clnr.engine.triton_dense import KernelDense, triton_kernels
+from clnr.engine.view import DeviceGraph, Drop, Mask, View
 from clnr.errors import DeviceError
 
 _DENSE_ABOVE = 0.05

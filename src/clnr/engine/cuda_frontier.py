@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Operators, SelectedOperators, View
+from clnr.engine.base import Operators, SelectedOperators
 from clnr.engine.cuda import KernelEngine, KernelFeatures, KernelMatrix, dropped
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import IdentityKey, Streams
 from clnr.engine.torch_sparse import Features, Matrix, MatrixOperators
+from clnr.engine.view import View
 
 _LISTED = ("device_graph", "drop", "mask", "dropout")
 # A product of fewer entries takes about as long as to find out which of them are needed.

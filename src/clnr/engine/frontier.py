@@ -10,10 +10,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Operators, View
+from clnr.engine.base import Operators
 from clnr.engine.cpu import CompiledMatrix, CSRArrays, DropRule, MaskedColumns, numba_kernels
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.torch_sparse import Features, Matrix, MatrixOperators
+from clnr.engine.view import View
 from clnr.graph.csr import Array
 
 if TYPE_CHECKING:

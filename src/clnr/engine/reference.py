@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from clnr.engine.base import DeviceGraph, Engine, Operators, View, to_device, unit_rows
+from clnr.engine.base import Engine, Operators, unit_rows
 from clnr.engine.streams import Streams
+from clnr.engine.view import DeviceGraph, View, to_device
 from clnr.graph import Graph
 
 

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from clnr.engine.attention import at_source, at_target, collect
-from clnr.engine.base import Operators, View
+from clnr.engine.base import Operators
 from clnr.engine.dense import at_least_float32
+from clnr.engine.view import View
 from clnr.errors import MethodError
 
 
@@ -38,7 +39,7 @@ class SlowEdges:
         assert slow_nodes is not None
         if view.propagation_matrix is not None:
             raise MethodError("a view that propagates by a matrix of its own has no edges for slow nodes to stand on")
-        keep = torch.ones_like(links.rows, dtype=torch.bool) if view.drop is None else view.drop.keep(links)
+        keep = view.kept
         scale = collect((links.values.double() * keep)[:, None], links).rsqrt()
         self.edges, self.alpha = links.only(keep & slow_nodes.on(links)), slow_nodes.alpha
         weight, of_source, of_target = self.edges.values.double()[:, None], scale[self.edges.columns], scale[self.edges.rows]

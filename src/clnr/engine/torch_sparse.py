@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.base import DeviceGraph, Engine, Mask, Operators, View, to_device, unit_rows
+from clnr.engine.base import Engine, Operators, unit_rows
 from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import IdentityKey, Streams
+from clnr.engine.view import DeviceGraph, Mask, View, to_device
 from clnr.graph import Graph
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
