@@ -2,6 +2,7 @@
 
     python -m benchmarks.scale                                # 10^4 to 10^7 edges
     python -m benchmarks.scale --edges 3e7 1e8 --plot scale.png
+    python -m benchmarks.scale --set moments=sampled layers=2 # sampled steps, which do not grow with the graph
 
 Synthetic graphs with the density and feature count of ogbn-arxiv, trained with its recipe: three layers, 512 wide, m = 1024.
 """
@@ -17,6 +18,7 @@ import torch
 from benchmarks import command, positive
 from clnr.bench import BenchmarkResult, generated, measure
 from clnr.engine import choose
+from clnr.methods.recipe import parse
 from clnr.support import environment
 
 EDGES = [round(10 ** (half / 2)) for half in range(8, 15)]
@@ -54,6 +56,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--epochs", type=positive)
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the recipe")
     parser.add_argument("--plot", metavar="FILE")
     asked = parser.parse_args()
     if min(asked.edges) < 100:
@@ -67,7 +70,8 @@ def main() -> None:
     print(f"{'edges':>12}{'nodes':>12}{'ms per epoch':>14}{'GiB':>8}", flush=True)
     rows = []
     for edges in asked.edges:
-        row = measure(*generated(round(edges)), engine, epochs, turns=1, baseline=False)
+        graph, recipe = generated(round(edges))
+        row = measure(graph, recipe.but(**parse(asked.set)), engine, epochs, turns=1, baseline=False)
         rows.append(row)
         print(f"{row.edges:>12,}{row.nodes:>12,}{row.ours[1]:>14.3f}{row.our_bytes / 2**30:>8.2f}", flush=True)
     if len(rows) > 2:

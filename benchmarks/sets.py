@@ -3,6 +3,7 @@
 python -m benchmarks.sets --seeds 20                      # CLNR on the seven data sets, if available
 python -m benchmarks.sets --method GRACE cora cs
 python -m benchmarks.sets cora photo --precision float32
+python -m benchmarks.sets --set moments=sampled           # sampled steps
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import time
 import torch
 
 from benchmarks import command, positive
-from clnr import datasets, methods, runs
+from clnr import datasets, methods, recipe_for, runs
 from clnr.engine import choose
 from clnr.errors import DataError
+from clnr.methods.recipe import parse
 from clnr.support import environment
 
 SETS = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics")
@@ -29,6 +31,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=positive, default=20)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of each recipe")
     asked = parser.parse_args()
     method, began = methods.find(asked.method), time.perf_counter()
     print(f"{method.name:12}{'strict %':>14}{'paper rule %':>14}{'ms per epoch':>13}{'parallel':>10}{'seconds':>9}")
@@ -39,7 +42,8 @@ def main() -> None:
         except DataError as error:
             print(f"{name:12}no data: {error}", flush=True)
             continue
-        made = list(runs(method, graph, range(asked.seeds), device=asked.device, precision=asked.precision))
+        recipe = recipe_for(method, name).but(**parse(asked.set))
+        made = list(runs(method, graph, range(asked.seeds), recipe=recipe, device=asked.device, precision=asked.precision))
         spread = {
             rule: f"{statistics.fmean(values):.2f}±{statistics.pstdev(values):.2f}"
             for rule in ("strict", "paper")
