@@ -6,10 +6,12 @@ import scipy.sparse as sp
 import torch
 
 from clnr import rng
+from clnr.engine.triton_dense import KernelDense
 from tests import oracles
 from tests.engine.conftest import random
 
 kernels = pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
+fused_ntxent = pytest.importorskip("clnr.engine.triton.fused_ntxent", reason="Triton is not installed")
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 KEY = rng.key(5, "train")
@@ -262,9 +264,30 @@ def unit(*shape, seed=4):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (300, 40), (20, 1100), (1500, 9)])
+def test_columns_standardised_by_their_own_moments(shape, dtype):
+    z, g = rounded(random(*shape) * 2 + 1, dtype), random(*shape, seed=3)
+    z[:, :1] = 4
+    exact = torch.tensor(z, requires_grad=True)
+    variance, mean = torch.var_mean(exact, 0, correction=0)
+    constant = variance <= 1e-12 * (variance + mean**2)
+    expected = (exact - mean) * torch.where(constant, 0, torch.where(constant, 1, variance).rsqrt())
+    expected.backward(torch.tensor(g))
+    got = put(z, dtype).requires_grad_()
+    out = KernelDense(kernels).standardise(got)
+    out.backward(put(g))
+    assert out.dtype == torch.float32
+    assert got.grad.dtype == dtype
+    near(out, expected.detach().numpy(), scale=10)
+    near(got.grad, exact.grad.numpy(), dtype, scale=20)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("temperature", [0.05, 0.5])
 @pytest.mark.parametrize("shape", [(2, 3), (10, 16), (66, 33), (150, 7), (34, 600)])
-def test_contrast(shape, temperature, dtype):
+def test_contrast(shape, temperature, dtype, stored, monkeypatch):
+    monkeypatch.setattr(fused_ntxent, "_STORED", 4096 if stored else 0)
     rows = rounded(unit(*shape), dtype)
     loss, gradient = nt_xent(rows, temperature)
     r = put(rows, dtype).requires_grad_()

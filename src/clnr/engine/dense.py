@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,9 +11,12 @@ from torch import Tensor
 
 _WORTH_HALVING = 128
 
+ADAM_BETAS = (0.9, 0.999)
+ADAM_EPSILON = 1e-8
+
 
 @functools.cache
-def _widens() -> bool:
+def widens() -> bool:
     """Whether this torch multiplies bfloat16 into float32 on a GPU."""
     return "dtype" in torch.ops.aten.mm.overloads()
 
@@ -26,7 +30,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """A B, or A B + bias, in float32 or better."""
     if a.dtype != torch.bfloat16:
         return a @ b if bias is None else torch.addmm(bias, a, b)
-    if not a.is_cuda or not _widens():
+    if not a.is_cuda or not widens():
         return product(a.float(), b.float(), bias)
     wide: Any = {"out_dtype": torch.float32}
     out = torch.mm(a, b, **wide)
@@ -72,6 +76,15 @@ class LinearStats(NamedTuple):
     mean: Tensor
     num_rows: int
     dtype: torch.dtype
+
+
+class AdamTensors(NamedTuple):
+    """A parameter, its gradient, and the running means of gradients and of their squares."""
+
+    parameter: Tensor
+    gradient: Tensor
+    mean: Tensor
+    square: Tensor
 
 
 class Dense:
@@ -135,6 +148,36 @@ class Dense:
         weight, covariance_weight, mean, num_rows, dtype = stats
         of_weight = of_weight + 2 * covariance_weight * of_variance + torch.outer(mean, of_bias)
         return of_weight, (weight * (of_variance * (2 / num_rows))).to(dtype), weight @ of_mean / num_rows
+
+    def adam(self, tensors: Sequence[AdamTensors], step: Tensor, rate: float | Tensor, decay: float, decoupled: bool) -> None:
+        """One step of Adam, in place (Kingma and Ba, 2015); torch.optim is avoided, since its import takes seconds.
+
+        Args:
+            tensors: What changes.
+            step: The number of this step, from 1 on.
+            rate: The learning rate.
+            decay: Strength of the weight decay.
+            decoupled: Whether decay acts on the weights themselves (Loshchilov and Hutter, 2019) or is added to the gradient.
+        """
+        if not tensors:
+            return
+        fused: Any = torch._fused_adamw_ if decoupled else torch._fused_adam_
+        fused(
+            *(list(each) for each in zip(*tensors, strict=True)),
+            [],
+            [step] * len(tensors),
+            lr=rate,
+            beta1=ADAM_BETAS[0],
+            beta2=ADAM_BETAS[1],
+            weight_decay=decay,
+            eps=ADAM_EPSILON,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def standardise(self, z: Tensor) -> Tensor:
+        """``standardised`` by the columns' own moments."""
+        return self.standardised(z, *self.column_moments(z))
 
     def standardised(self, z: Tensor, variance: Tensor, mean: Tensor) -> Tensor:
         """Columns less their mean, over their deviation; zeros, with zero gradients, where they are ``constant``."""

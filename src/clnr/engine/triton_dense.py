@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from clnr.engine.dense import Dense, LinearStats
+from clnr.engine.dense import AdamTensors, Dense, LinearStats
+
+# With so many rows or fewer, one kernel that reads columns from top to bottom is faster than several that share them.
+_FEW_ROWS = 4096
+# torch's fused step has one program for so many numbers, which leaves most of a GPU idle.
+_ADAM_CHUNK = 1 << 16
 
 
 @functools.cache
@@ -60,6 +65,19 @@ class KernelDense(Dense):
     def standardised(self, z: Tensor, variance: Tensor, mean: Tensor) -> Tensor:
         return super().standardised(z, variance, mean) if _double(z) else _Standardised.apply(z, variance, mean, self._kernels)
 
+    def standardise(self, z: Tensor) -> Tensor:
+        if _double(z) or len(z) > _FEW_ROWS:
+            return super().standardise(z)
+        return _Standardise.apply(z, self._kernels)
+
+    def adam(self, tensors: Sequence[AdamTensors], step: Tensor, rate: float | Tensor, decay: float, decoupled: bool) -> None:
+        def large(each: AdamTensors) -> bool:
+            return isinstance(rate, Tensor) and each.parameter.numel() > _ADAM_CHUNK and not _double(each.parameter)
+
+        for each in filter(large, tensors):
+            self._kernels.adam(*each, step, rate, decay, decoupled)
+        super().adam([each for each in tensors if not large(each)], step, rate, decay, decoupled)
+
 
 def _double(z: Tensor) -> bool:
     return z.dtype == torch.float64
@@ -87,3 +105,16 @@ class _Standardised(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         return *ctx.kernels.standardised_backward(grads[0], *ctx.saved_tensors), None
+
+
+class _Standardise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, kernels: ModuleType) -> Tensor:
+        out, inverses = kernels.standardise(z.contiguous())
+        ctx.save_for_backward(out, inverses)
+        ctx.kernels, ctx.dtype = kernels, z.dtype
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return ctx.kernels.standardise_backward(grads[0], *ctx.saved_tensors, ctx.dtype), None

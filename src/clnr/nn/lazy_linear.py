@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from clnr.engine.dense import PLAIN, Dense, at_least_float32
+from clnr.engine.dense import PLAIN, Dense, at_least_float32, inverse_deviation
 
 Moments = tuple[Tensor, Tensor]
 
@@ -56,11 +56,22 @@ class LazyLinear:
     def materialize(self) -> Tensor:
         """The rows as a tensor, in float32 or better."""
         if self._rows is None:
-            rows = self._inputs if self._index is None else self._inputs.index_select(0, self._index)
-            if self._weight is not None and self._bias is not None:
-                rows = self.dense.linear(rows, self._weight.to(rows.dtype), self._bias)
-            self._rows = at_least_float32(rows)
+            self._rows = at_least_float32(self._compute())
         return self._rows
+
+    def _compute(self) -> Tensor:
+        rows = self._inputs if self._index is None else self._inputs.index_select(0, self._index)
+        if self._weight is None or self._bias is None:
+            return rows
+        return self.dense.linear(rows, self._weight.to(rows.dtype), self._bias)
+
+    def standardized(self) -> LazyLinear:
+        """Columns to mean 0 and standard deviation 1, over all rows, including those that ``rows`` left out."""
+        if self._index is None and self._all_moments is None:
+            return LazyLinear(self.dense.standardise(self._compute()), dense=self.dense)
+        variance, mean = self.column_moments()
+        z = self.dense.standardised(self.materialize(), variance, mean)
+        return self.rescaled(z, mean, lambda: inverse_deviation(variance, mean))
 
     def column_moments(self) -> Moments:
         """Variance (divisor n) and mean of each column over all rows, including those that ``rows`` left out."""

@@ -107,9 +107,7 @@ class Standardize(MomentPostprocess):
     """
 
     def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
-        variance, mean = rows.column_moments()
-        z = rows.dense.standardised(rows.materialize(), variance, mean)
-        return rows.rescaled(z, mean, lambda: inverse_deviation(variance, mean))
+        return rows.standardized()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Adam by torch's fused step. torch.optim is avoided: its first use imports a compiler, which takes seconds."""
+"""Adam, by an engine's own step."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-_BETAS = (0.9, 0.999)
-_EPSILON = 1e-8
+from clnr.engine.dense import PLAIN, AdamTensors, Dense
 
 
 class Adam:
@@ -18,14 +17,14 @@ class Adam:
         parameters: Changed in place.
         weight_decay: Strength of the weight decay.
         decoupled: Whether decay acts on the weights themselves (Loshchilov and Hutter, 2019) or is added to the gradient.
+        dense: How to compute: an engine's ``dense``.
     """
 
-    def __init__(self, parameters: Iterable[Tensor], weight_decay: float = 0.0, decoupled: bool = False):
+    def __init__(self, parameters: Iterable[Tensor], weight_decay: float = 0.0, decoupled: bool = False, dense: Dense = PLAIN):
         self._parameters = list(parameters)
         self._means, self._squares = ([torch.zeros_like(each) for each in self._parameters] for _ in range(2))
         self._step = torch.zeros((), device=self._parameters[0].device)
-        self._decay = weight_decay
-        self._fused = torch._fused_adamw_ if decoupled else torch._fused_adam_
+        self._decay, self._decoupled, self._dense = weight_decay, decoupled, dense
 
     @property
     def state(self) -> list[Tensor]:
@@ -37,19 +36,5 @@ class Adam:
         """One step; parameters without a gradient do not change."""
         self._step += 1
         every = zip(self._parameters, gradients, self._means, self._squares, strict=True)
-        parameters, slopes, means, squares = map(list, zip(*(row for row in every if row[1] is not None), strict=True))
-        self._fused(
-            parameters,
-            slopes,
-            means,
-            squares,
-            [],
-            [self._step] * len(parameters),
-            lr=rate,
-            beta1=_BETAS[0],
-            beta2=_BETAS[1],
-            weight_decay=self._decay,
-            eps=_EPSILON,
-            amsgrad=False,
-            maximize=False,
-        )
+        tensors = [AdamTensors(p, g, mean, square) for p, g, mean, square in every if g is not None]
+        self._dense.adam(tensors, self._step, rate, self._decay, self._decoupled)

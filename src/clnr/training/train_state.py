@@ -43,7 +43,8 @@ class TrainState:
         if device.type == "cuda":
             self._step = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
             self._rates = torch.tensor(rates, device=device)
-        self._adam = Adam(self._parameters.values(), recipe.weight_decay, decoupled=recipe.weight_decay_mode == "decoupled")
+        decoupled = recipe.weight_decay_mode == "decoupled"
+        self._adam = Adam(self._parameters.values(), recipe.weight_decay, decoupled, start.engine.dense)
 
     @property
     def final(self) -> Parameters:

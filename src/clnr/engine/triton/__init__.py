@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from clnr.engine.triton.adam import adam
 from clnr.engine.triton.column_stats import (
     centred,
     column_sums,
     linear_moments,
     linear_moments_backward,
+    standardise,
+    standardise_backward,
     standardised,
     standardised_backward,
 )
@@ -21,6 +24,7 @@ __all__ = [
     "Dropped",
     "Places",
     "Structure",
+    "adam",
     "centred",
     "column_sums",
     "drop_entries",
@@ -33,6 +37,8 @@ __all__ = [
     "nt_xent",
     "number_nodes",
     "prepare",
+    "standardise",
+    "standardise_backward",
     "standardised",
     "standardised_backward",
     "unit_rows",

@@ -13,6 +13,8 @@ from clnr.engine.triton.jit import blocks, chip, kernel, power
 
 _TILE = 4096
 _ROWS, _COLUMNS = 64, 128
+# Few columns to a program that reads all of their rows, so that there are enough programs.
+_STRIP = 4
 
 
 def column_sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bool = False) -> Tensor:
@@ -115,8 +117,13 @@ def _inverse(variance: tl.tensor, mean: tl.tensor, column: tl.tensor, F: tl.cons
     """Inverse deviation and mean of some columns; the former is zero where a column is constant up to rounding."""
     v = tl.load(variance + column, mask=column < F, other=0)
     m = tl.load(mean + column, mask=column < F, other=0)
+    return _inverse_deviation(v, m), m
+
+
+@kernel()
+def _inverse_deviation(v: tl.tensor, m: tl.tensor) -> tl.tensor:
     constant = v <= 1e-12 * (v + m * m)
-    return tl.where(constant, 0.0, 1.0 / tl.sqrt(tl.where(constant, 1.0, v))), m
+    return tl.where(constant, 0.0, 1.0 / tl.sqrt(tl.where(constant, 1.0, v)))
 
 
 @kernel("count")
@@ -182,6 +189,100 @@ def _standardise_backward(
     of_variance = tl.sum(along, 0)[None, :] * (-0.5 * inverse * inverse * inverse)
     tl.store(slopes + column, of_variance, mask=column < F)
     tl.store(slopes + F + column, -inverse * tl.sum(plain, 0)[None, :], mask=column < F)
+
+
+def standardise(z: Tensor) -> tuple[Tensor, Tensor]:
+    """``standardised`` by the columns' own moments, float32; and one over the deviation of each column, float32 [F]."""
+    count, width = z.shape
+    out = torch.empty(z.shape, device=z.device, dtype=torch.float32)
+    inverses = torch.empty(width, device=z.device, dtype=torch.float32)
+    if out.numel():
+        rows = min(power(count), 1024)
+        _standardise_own[(blocks(width, _STRIP),)](
+            z, out, inverses, count, 1 / count, F=width, ROWS=rows, BLOCK=_STRIP, num_warps=8
+        )
+    return out, inverses
+
+
+@kernel("count", "share")
+def _standardise_own(
+    z: tl.tensor,
+    out: tl.tensor,
+    inverses: tl.tensor,
+    count: tl.tensor,
+    share: tl.tensor,
+    F: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """All rows of some columns: their mean, then their variance, then the result."""
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    total = tl.zeros((ROWS, BLOCK), tl.float32)
+    for first in range(0, count, ROWS):
+        row = first + tl.arange(0, ROWS)[:, None]
+        total += tl.load(z + row.to(tl.int64) * F + column, mask=(row < count) & (column < F), other=0).to(tl.float32)
+    mean = tl.sum(total, 0)[None, :] * share
+    squares = tl.zeros((ROWS, BLOCK), tl.float32)
+    for first in range(0, count, ROWS):
+        row = first + tl.arange(0, ROWS)[:, None]
+        inside = (row < count) & (column < F)
+        away = tl.load(z + row.to(tl.int64) * F + column, mask=inside, other=0).to(tl.float32) - mean
+        squares += tl.where(inside, away * away, 0.0)
+    inverse = _inverse_deviation(tl.sum(squares, 0)[None, :] * share, mean)
+    tl.store(inverses + column, inverse, mask=column < F)
+    for first in range(0, count, ROWS):
+        row = first + tl.arange(0, ROWS)[:, None]
+        inside = (row < count) & (column < F)
+        place = row.to(tl.int64) * F + column
+        x = tl.load(z + place, mask=inside, other=0).to(tl.float32)
+        tl.store(out + place, (x - mean) * inverse, mask=inside)
+
+
+def standardise_backward(g: Tensor, out: Tensor, inverses: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient of ``standardise``, from what it returned: of rows of ``dtype``."""
+    count, width = out.shape
+    slope = torch.empty(out.shape, device=out.device, dtype=dtype)
+    if slope.numel():
+        rows = min(power(count), 1024)
+        _standardise_own_backward[(blocks(width, _STRIP),)](
+            g.contiguous(), out, inverses, slope, count, 1 / count, F=width, ROWS=rows, BLOCK=_STRIP, num_warps=8
+        )
+    return slope
+
+
+@kernel("count", "share")
+def _standardise_own_backward(
+    g: tl.tensor,
+    out: tl.tensor,
+    inverses: tl.tensor,
+    slope: tl.tensor,
+    count: tl.tensor,
+    share: tl.tensor,
+    F: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """The gradient less its mean, and less its part along the result, of some columns."""
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inverse = tl.load(inverses + column, mask=column < F, other=0)
+    plain = tl.zeros((ROWS, BLOCK), tl.float32)
+    along = tl.zeros((ROWS, BLOCK), tl.float32)
+    for first in range(0, count, ROWS):
+        row = first + tl.arange(0, ROWS)[:, None]
+        inside = (row < count) & (column < F)
+        place = row.to(tl.int64) * F + column
+        each = tl.load(g + place, mask=inside, other=0).to(tl.float32)
+        plain += each
+        along += each * tl.load(out + place, mask=inside, other=0)
+    mean = tl.sum(plain, 0)[None, :] * share
+    part = tl.sum(along, 0)[None, :] * share
+    for first in range(0, count, ROWS):
+        row = first + tl.arange(0, ROWS)[:, None]
+        inside = (row < count) & (column < F)
+        place = row.to(tl.int64) * F + column
+        each = tl.load(g + place, mask=inside, other=0).to(tl.float32)
+        away = each - mean - part * tl.load(out + place, mask=inside, other=0)
+        tl.store(slope + place, (away * inverse).to(slope.dtype.element_ty), mask=inside)
 
 
 def linear_moments(stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:

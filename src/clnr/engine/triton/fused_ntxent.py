@@ -1,4 +1,4 @@
-"""NT-Xent of unit rows; their similarities are computed tile by tile, forward and backward, and never stored."""
+"""NT-Xent of unit rows. Few similarities are stored; more are computed tile by tile, forward and backward."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from clnr.engine.dense import product, widens
 from clnr.engine.triton.jit import blocks, chip, power
-from clnr.engine.triton.ntxent_kernels import attract, gradient, loss_of, reduce
+from clnr.engine.triton.ntxent_kernels import attract, gradient, loss_of, reduce, reduce_stored, softmaxes
 
 # For float32: three products on the tensor cores, at nearly the precision of float32.
 PRECISION = "tf32x3"
 # Splits of the columns: the most there are, and what share of the work each is assumed to add, for its partial results.
 _MOST_SPLITS, _SPLITTING = 16, 0.02
+# So many rows or fewer have few enough similarities for a GPU's cache, and cuBLAS multiplies faster than a kernel of tiles.
+_STORED = 4096
 
 
 def nt_xent(rows: Tensor, temperature: float) -> Tensor:
     """NT-Xent of unit rows [2m, F]: the first half is one view's, the second the other's, in the same order."""
-    return _NTXent.apply(rows, temperature)
+    stored = rows.dtype == torch.bfloat16 and len(rows) <= _STORED and (widens() or not rows.is_cuda)
+    return (_StoredNTXent if stored else _NTXent).apply(rows, temperature)
 
 
 class _Plan(NamedTuple):
@@ -117,18 +121,51 @@ class _NTXent(torch.autograd.Function):
             num_warps=plan.warps,
             num_stages=plan.stages,
         )
-        out = torch.empty_like(rows)
-        block = min(power(features), 1024)
-        gradient[(count, blocks(features, block))](
-            rows,
-            partial,
-            grads[0],
-            out,
-            count,
-            1 / (count * ctx.temperature),
-            F=features,
-            SPLITS=plan.splits,
-            BLOCK=block,
-            num_warps=max(1, block // 256),
-        )
-        return out, None
+        return _gradient(rows, partial, grads[0], ctx.temperature), None
+
+
+class _StoredNTXent(torch.autograd.Function):
+    """The same for few rows in bfloat16: similarities, and P + P^T, are stored, and multiplied by cuBLAS."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
+        rows = rows.contiguous()
+        count, block = len(rows), power(len(rows))
+        similarities = product(rows, rows.T)
+        lse, excess = (torch.empty(count, device=rows.device, dtype=torch.float32) for _ in range(2))
+        reduce_stored[(count,)](similarities, lse, excess, count, 1 / temperature, BLOCK=block, num_warps=_warps(block))
+        ctx.save_for_backward(rows, similarities, lse)
+        ctx.temperature = temperature
+        return excess.mean()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        rows, similarities, lse = ctx.saved_tensors
+        count, block = len(rows), power(len(rows))
+        both = torch.empty_like(similarities, dtype=rows.dtype)
+        softmaxes[(count,)](similarities, lse, both, count, 1 / ctx.temperature, BLOCK=block, num_warps=_warps(block))
+        return _gradient(rows, product(both, rows)[None], grads[0], ctx.temperature), None
+
+
+def _warps(block: int) -> int:
+    return max(1, block // 512)
+
+
+def _gradient(rows: Tensor, partial: Tensor, slope: Tensor, temperature: float) -> Tensor:
+    """The gradient of rows from the parts of (P + P^T) R, [parts, 2m, F]."""
+    count, features = rows.shape
+    out = torch.empty_like(rows)
+    block = min(power(features), 1024)
+    gradient[(count, blocks(features, block))](
+        rows,
+        partial,
+        slope,
+        out,
+        count,
+        1 / (count * temperature),
+        F=features,
+        SPLITS=len(partial),
+        BLOCK=block,
+        num_warps=max(1, block // 256),
+    )
+    return out

@@ -34,9 +34,13 @@ class Places:
 
 
 def list_rows(structure: Structure, places: Places) -> Structure:
-    """Some rows of a matrix at their places, each with a program of its own; split rows stay split, and other places empty."""
+    """Some rows of a matrix at their places; other places are empty.
+
+    Long rows, split or not, keep their items, which are empty where a row has no place. There is one more item for each place;
+    that of a long row is nobody's.
+    """
     place, nodes = places.place, places.nodes
-    items = structure.split + len(places)
+    items = structure.long + len(places)
     row, begin, end = (torch.empty(items, device=place.device, dtype=torch.int32) for _ in range(3))
     if items:
         _list[(blocks(items, _BLOCK),)](
@@ -49,17 +53,16 @@ def list_rows(structure: Structure, places: Places) -> Structure:
             row,
             begin,
             end,
-            structure.split,
+            structure.long,
             items,
             BLOCK=_BLOCK,
             num_warps=4,
         )
     hubs = place.index_select(0, structure.hubs)
-    shape = (len(places), structure.shape[1])
-    return dataclasses.replace(structure, shape=shape, row=row, begin=begin, end=end, long=items, hubs=hubs)
+    return dataclasses.replace(structure, shape=(len(places), structure.shape[1]), row=row, begin=begin, end=end, hubs=hubs)
 
 
-@kernel("split", "items")
+@kernel("long", "items")
 def _list(
     item_row: tl.tensor,
     item_begin: tl.tensor,
@@ -70,24 +73,22 @@ def _list(
     rows: tl.tensor,
     begins: tl.tensor,
     ends: tl.tensor,
-    split: tl.tensor,
+    long: tl.tensor,
     items: tl.tensor,
     BLOCK: tl.constexpr,
 ) -> None:
-    """First the segments of split rows, then one item for each place; an item with nothing to add up has no entries."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    segment = at < split
-    to = tl.load(place + tl.load(item_row + at, mask=segment, other=0), mask=segment, other=-1)
-    position = at - split
-    single = (at >= split) & (at < items)
+    is_long = at < long
+    to = tl.load(place + tl.load(item_row + at, mask=is_long, other=0), mask=is_long, other=-1)
+    position = at - long
+    short = (at >= long) & (at < items)
     if nodes is not None:
-        node = tl.load(nodes + position, mask=single, other=-1)
+        node = tl.load(nodes + position, mask=short, other=-1)
     else:
-        node = tl.load(place + position, mask=single, other=-1)
+        node = tl.load(place + position, mask=short, other=-1)
     item = tl.load(first_item + node, mask=node >= 0, other=-1)
-    # A split row is added up from its segments, so the item at its place must not write to it.
-    row = tl.where(segment, to, tl.where((item >= 0) & (item < split), -1, position))
-    source = tl.where(segment, tl.where(to >= 0, at, -1), tl.where(item >= split, item, -1))
+    row = tl.where(is_long, to, tl.where((item >= 0) & (item < long), -1, position))
+    source = tl.where(is_long, tl.where(to >= 0, at, -1), tl.where(item >= long, item, -1))
     tl.store(rows + at, row, mask=at < items)
     tl.store(begins + at, tl.load(item_begin + source, mask=source >= 0, other=0), mask=at < items)
     tl.store(ends + at, tl.load(item_end + source, mask=source >= 0, other=0), mask=at < items)

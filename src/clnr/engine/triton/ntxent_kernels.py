@@ -120,6 +120,37 @@ def loss_of(
     tl.store(loss, tl.sum(added, 0) / count)
 
 
+@kernel("count", "inverse")
+def reduce_stored(
+    similarities: tl.tensor, lse: tl.tensor, excess: tl.tensor, count: tl.tensor, inverse: tl.tensor, BLOCK: tl.constexpr
+) -> None:
+    """The log of one row's sum of exponentials, and its excess over the twin's logit."""
+    i = tl.program_id(0)
+    half = count // 2
+    twin = tl.where(i < half, i + half, i - half)
+    j = tl.arange(0, BLOCK)
+    logits = tl.load(similarities + i.to(tl.int64) * count + j, mask=j < count, other=0) * inverse
+    near = tl.sum(tl.where(j == twin, logits, 0.0), 0)
+    logits = tl.where((j < count) & (j != i), logits, float("-inf"))
+    best = tl.max(logits, 0)
+    value = best + tl.log(tl.sum(tl.exp(logits - best), 0))
+    tl.store(lse + i, value)
+    tl.store(excess + i, value - near)
+
+
+@kernel("count", "inverse")
+def softmaxes(
+    similarities: tl.tensor, lse: tl.tensor, out: tl.tensor, count: tl.tensor, inverse: tl.tensor, BLOCK: tl.constexpr
+) -> None:
+    """One row of P + P^T."""
+    i = tl.program_id(0)
+    j = tl.arange(0, BLOCK)
+    place = i.to(tl.int64) * count + j
+    logits = tl.load(similarities + place, mask=j < count, other=0) * inverse
+    both = tl.exp(logits - tl.load(lse + i)) + tl.exp(logits - tl.load(lse + j, mask=j < count, other=0))
+    tl.store(out + place, tl.where(j != i, both, 0.0).to(out.dtype.element_ty), mask=j < count)
+
+
 @kernel("count", "each", "inverse")
 def attract(
     rows: tl.tensor,

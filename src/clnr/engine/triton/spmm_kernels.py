@@ -133,7 +133,7 @@ def multiply_by(
         totals = _sum(
             begins, ends, h, columns, values, right, RELU, F, BLOCK, ROWS, CHUNK,
         )  # fmt: skip
-        _finish(totals, rows, several < items, out, left, mask, bias, F, BLOCK)
+        _finish(totals, rows, (several < items) & (rows >= 0), out, left, mask, bias, F, BLOCK)
 
 
 @kernel()
@@ -214,7 +214,7 @@ def drop_and_compact(
             DROP, PAIRS, TRANSPOSED, ROWS, CHUNK,
         )  # fmt: skip
         tl.store(ends + several, lefts, mask=several < items)
-        tl.store(sums + rows, totals, mask=several < items)
+        tl.store(sums + rows, totals, mask=(several < items) & (rows >= 0))
 
 
 @kernel()
