@@ -146,9 +146,15 @@ def sample(seed: int, epoch: int | Tensor, epochs: int, total: int, count: int, 
     """``count`` distinct indices below ``total`` for one of so many epochs, in hashed order; the epoch may be a counter."""
     if isinstance(epoch, int):
         return _samples(seed, epoch // _BLOCK, _BLOCK, total, count, device)[epoch % _BLOCK]
-    if epochs * count > _TABLE:
+    table = samples(seed, epochs, total, count, device)
+    if table is None:
         return permute(key(seed, "nodes", epoch), torch.arange(count, device=device), total)
-    return _samples(seed, 0, epochs, total, count, device).index_select(0, epoch.reshape(1))[0]
+    return table.index_select(0, epoch.reshape(1))[0]
+
+
+def samples(seed: int, epochs: int, total: int, count: int, device: torch.device) -> Tensor | None:
+    """``sample`` of all epochs, [epochs, count]; None where these are too many to keep. The same tensor at each call."""
+    return None if epochs * count > _TABLE else _samples(seed, 0, epochs, total, count, device)
 
 
 @functools.lru_cache(maxsize=64)

@@ -148,7 +148,7 @@ def test_rows_move_together_where_few_are_reached(engine):
 
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_too_few_places_are_noticed(engine, monkeypatch):
-    monkeypatch.setattr(cuda_frontier, "capacity", lambda links, wanted, rate, hops: 5)
+    monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: 5)
     graph = SOME["usual"]
     operators = engine.sampled_operators(View(engine.to_device(graph)), wanted(graph, engine.device))
     h = torch.ones(5, 3, device=engine.device)
@@ -175,6 +175,27 @@ def test_the_bound_on_reached_nodes_holds_and_is_no_looser_than_it_must(hops, ra
         degree = np.bincount(target, minlength=20_000)
         heavy = np.sort(degree)[-8:].sum()
         assert bound < np.mean(reached) + 20 * np.std(reached) + heavy
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_the_bound_for_known_draws_holds_and_is_tighter(hops):
+    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
+    source, target = links.columns.numpy(), links.rows.numpy()
+    generator, reached = np.random.default_rng(0), []
+    draws = np.stack([generator.choice(20_000, 50, replace=False) for _ in range(20)])
+    bound = capacity(links, 50, 0.5, hops, torch.tensor(draws))
+    for draw in np.tile(draws, (3, 1)):
+        keep = (source == target) | (generator.random(len(source)) >= 0.5)
+        near = np.zeros(20_000, bool)
+        near[draw] = True
+        for _ in range(hops):
+            near[source[keep][near[target[keep]]]] = True
+        reached.append(near.sum())
+    assert max(reached) < bound < capacity(links, 50, 0.5, hops)
+    if hops == 1:
+        # Without dropped edges no draw can reach more than this.
+        degree = np.bincount(target, minlength=20_000)
+        assert bound < degree[draws].sum(1).max() + 64
 
 
 def test_the_bound_without_edges_is_the_number_of_wanted_nodes_and_some():

@@ -168,10 +168,12 @@ class Engine(ABC):
         plain = self.plain_operators(view, streams)
         return plain if view.slow_nodes is None else SlowNodeOperators(plain, SlowEdges(view))
 
-    def sampled_operators(self, view: View, nodes: Tensor, streams: Streams | None = None) -> Operators:
+    def sampled_operators(
+        self, view: View, nodes: Tensor, streams: Streams | None = None, draws: Tensor | None = None
+    ) -> Operators:
         """The maps of a view without slow nodes where the rows of some distinct nodes, drawn uniformly, are wanted.
 
-        See ``Operators.within``.
+        See ``Operators.within``. Where it is known what ``nodes`` may be, in other epochs, that is a row of ``draws``.
 
         By default all rows are computed, and those of other nodes are left out at the end.
         """
@@ -184,6 +186,7 @@ class Engine(ABC):
         parameters: Mapping[str, Tensor],
         nodes: Tensor | None = None,
         sampled: bool = False,
+        draws: Tensor | None = None,
     ) -> list[Result]:
         """``function(operators, parameters, index)`` of each view, side by side where that is faster.
 
@@ -193,6 +196,7 @@ class Engine(ABC):
             parameters: Tensors that all views read, and that get gradients from all of them.
             nodes: Another tensor that all views read.
             sampled: Whether only the rows of these nodes are wanted.
+            draws: Such nodes in all epochs, where known.
         """
         streams = self.streams(views[0].device_graph, len(views))
         # Each view's gradients arrive in its own stream. Through aliases made here they are added up in this one.
@@ -206,7 +210,7 @@ class Engine(ABC):
             for index, view in enumerate(views):
                 with streams.stream(index):
                     if sampled and nodes is not None:
-                        operators.append(self.sampled_operators(view, nodes, streams))
+                        operators.append(self.sampled_operators(view, nodes, streams, draws))
                     else:
                         operators.append(self.operators(view, streams))
         with streams:

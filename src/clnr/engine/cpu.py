@@ -160,7 +160,9 @@ class CompiledEngine(SparseEngine):
 
         return CompiledMatrix(build, view.propagation.shape)
 
-    def sampled_operators(self, view: View, nodes: Tensor, streams: Streams | None = None) -> Operators:
+    def sampled_operators(
+        self, view: View, nodes: Tensor, streams: Streams | None = None, draws: Tensor | None = None
+    ) -> Operators:
         from clnr.engine.frontier import Frontier, FrontierOperators
 
         return FrontierOperators(view, self, Frontier(view, nodes.numpy()))

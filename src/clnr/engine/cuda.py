@@ -142,12 +142,14 @@ class KernelEngine(SparseEngine):
 
         return KernelMatrix(self, forward, build_transposed, scale, scale)
 
-    def sampled_operators(self, view: View, nodes: Tensor, streams: Streams | None = None) -> Operators:
+    def sampled_operators(
+        self, view: View, nodes: Tensor, streams: Streams | None = None, draws: Tensor | None = None
+    ) -> Operators:
         from clnr.engine.cuda_frontier import Frontier, ListedOperators, lists_rows_of
 
         if not lists_rows_of(view):
-            return super().sampled_operators(view, nodes, streams)
-        return ListedOperators(Frontier(view, self, nodes, streams))
+            return super().sampled_operators(view, nodes, streams, draws)
+        return ListedOperators(Frontier(view, self, nodes, streams, draws))
 
     def structures(self, matrix: SparseMatrix) -> tuple[Any, Any]:
         """The matrix and its transpose, laid out for the kernels once."""

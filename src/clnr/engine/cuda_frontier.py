@@ -38,16 +38,25 @@ def lists_rows_of(view: View) -> bool:
     return view.mask is None or not view.mask.elements or isinstance(view.device_graph.features, Tensor)
 
 
-def capacity(links: SparseMatrix, wanted: int, rate: float, hops: int) -> int:
-    r"""A number that the nodes within some hops of uniformly drawn ones exceed with a chance below 2^-64.
+def capacity(links: SparseMatrix, wanted: int, rate: float, hops: int, draws: Tensor | None = None) -> int:
+    r"""A number that the nodes within some hops of drawn ones exceed with a chance below 2^-64, in any one draw.
 
     They are at most as many as the nodes of trees that grow from each drawn node against its edges, each kept by itself. The
     logarithm of :math:`E e^{t n}`, for n nodes of a tree from node i, is :math:`g_0(i) = t` and
 
     .. math:: g_{h+1}(i) = t + \sum_{j \to i} \log(p + (1 - p) e^{g_h(j)})
 
-    for a drop rate p. Chernoff's bound for the sum of m trees, also without replacement (Hoeffding, 1963), is
-    :math:`(m \log \frac{1}{N} \sum_i e^{g(i)} + 64 \log 2) / t`, of which the least over t is taken.
+    for a drop rate p. Chernoff's bound for the trees of some nodes is :math:`(\sum_i g(i) + 64 \log 2) / t`, of which the least
+    over t is taken, and of all draws the largest. Where these are not known, the sum is replaced by
+    :math:`m \log \frac{1}{N} \sum_i e^{g(i)}` for m nodes drawn uniformly, which holds without replacement, too (Hoeffding,
+    1963); a hub that may be drawn then makes the bound much larger.
+
+    Args:
+        links: The edges, by target.
+        wanted: How many nodes are drawn.
+        rate: The drop rate.
+        hops: How far.
+        draws: All nodes that may be drawn together, one draw a row.
     """
     count = links.shape[0]
     bounds = []
@@ -58,8 +67,9 @@ def capacity(links: SparseMatrix, wanted: int, rate: float, hops: int) -> int:
             each = torch.log(rate + (1 - rate) * g.exp())
             arriving = torch.segment_reduce(each[links.columns], "sum", offsets=links.indptr, unsafe=True)
             g = t + arriving - each  # Without the self-loop, which leads to no other node.
-        bounds.append((wanted * (g.logsumexp(0) - math.log(count)) + _BITS * math.log(2)) / t)
-    least = float(torch.stack(bounds).nan_to_num(nan=torch.inf).min())
+        trees = wanted * (g.logsumexp(0) - math.log(count)) if draws is None else g[draws].sum(1)
+        bounds.append((trees + _BITS * math.log(2)) / t)
+    least = float(torch.stack(bounds).nan_to_num(nan=torch.inf).amin(0).max())
     return count if least >= count else -(-math.ceil(least) // _ROUND_UP) * _ROUND_UP
 
 
@@ -73,10 +83,11 @@ class Frontier:
         engine: Whose kernels are used.
         wanted: Distinct nodes.
         streams: Those of the view.
+        draws: What ``wanted`` may be in any epoch, where known.
     """
 
-    def __init__(self, view: View, engine: KernelEngine, wanted: Tensor, streams: Streams | None):
-        self.view, self.engine, self.streams = view, engine, streams or Streams()
+    def __init__(self, view: View, engine: KernelEngine, wanted: Tensor, streams: Streams | None, draws: Tensor | None = None):
+        self.view, self.engine, self.streams, self._draws = view, engine, streams or Streams(), draws
         self._wanted, self._kernels, self._links = wanted, engine.kernels, view.propagation
         self._drop = dropped(engine.kernels, view.drop)
         self._levels: list[Any] = []
@@ -107,8 +118,9 @@ class Frontier:
     def _capacity(self, hops: int) -> int:
         links, drop = self._links, self.view.drop
         rate = drop.rate if drop is not None and isinstance(drop.rate, float) else 0.0
-        wanted = len(self._wanted)
-        bound = links.once(f"capacity {wanted} {rate} {hops}", lambda: capacity(links, wanted, rate, hops))
+        wanted, draws = len(self._wanted), self._draws
+        asker = ("capacity", wanted, rate, hops, None if draws is None else IdentityKey(draws))
+        bound = links.once(asker, lambda: capacity(links, wanted, rate, hops, draws))
         return bound if _WORTH_MOVING * bound <= links.shape[0] else links.shape[0]
 
     def _keep(self, hops: int, found: Tensor | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -33,13 +33,13 @@ class SparseMatrix:
     transposed_values: Tensor
     order: Tensor
     shape: tuple[int, int]
-    made: dict[str, Any] = field(default_factory=dict, repr=False)
+    made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
-    def once(self, name: str, make: Callable[[], Made]) -> Made:
-        """What ``make`` returns; called once for each name."""
-        if name not in self.made:
-            self.made[name] = make()
-        return self.made[name]
+    def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` returns; called once for each asker."""
+        if asker not in self.made:
+            self.made[asker] = make()
+        return self.made[asker]
 
     def only(self, keep: Tensor) -> SparseMatrix:
         """The matrix with only some of its entries. The host waits for a GPU to count them."""

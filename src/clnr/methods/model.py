@@ -104,18 +104,25 @@ class Model:
         ]
 
     def project(
-        self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None, sampled: bool = False
+        self,
+        parameters: Parameters,
+        engine: Engine,
+        views: list[View],
+        nodes: Tensor | None = None,
+        sampled: bool = False,
+        draws: Tensor | None = None,
     ) -> list[Tensor]:
         """The views' rows as the objective sees them: of all nodes, or of some, the columns' moments being those of all.
 
-        With ``sampled`` the moments are those of ``nodes``, and of other rows only those are computed that these need.
+        With ``sampled`` the moments are those of ``nodes``, and of other rows only those are computed that these need;
+        ``draws`` are the nodes of all epochs, where known.
         """
 
         def encode(operators: Operators, shared: Parameters, index: int) -> list[Tensor]:
             encoded = self.encoder.rows(sub_dict(shared, "encoder"), operators, index)
             return [self._postprocessed(shared, rows, None if sampled else nodes) for rows in encoded]
 
-        per_view = engine.map_views(encode, views, parameters, nodes, sampled)
+        per_view = engine.map_views(encode, views, parameters, nodes, sampled, draws)
         return [rows for of_all_views in zip(*per_view, strict=True) for rows in of_all_views]
 
     def _postprocessed(self, parameters: Parameters, rows: LazyLinear, nodes: Tensor | None) -> Tensor:
@@ -144,8 +151,12 @@ class Model:
         """The objective of one epoch."""
         assert self.objective is not None
         views = self.augment(step.device_graph, step.seed, "train", step.epoch)
-        nodes = self.objective.nodes(step.device_graph.graph.num_nodes, step)
-        rows = self.project(parameters, step.engine, views, nodes, self.objective.sampled_moments)
+        count, sampled = step.device_graph.graph.num_nodes, self.objective.sampled_moments
+        nodes = self.objective.nodes(count, step)
+        # Where a GPU counts epochs, memory is set aside once for all of them.
+        known = sampled and nodes is not None and isinstance(step.epoch, Tensor)
+        draws = self.objective.all_nodes(count, step) if known else None
+        rows = self.project(parameters, step.engine, views, nodes, sampled, draws)
         return self.objective(sub_dict(parameters, "objective"), rows, step)
 
     @torch.no_grad()

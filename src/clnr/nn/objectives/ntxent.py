@@ -56,6 +56,9 @@ class NTXent(Objective):
             return None
         return rng.sample(step.seed, step.epoch, step.epochs, count, self.sampled_nodes, step.device_graph.device)
 
+    def all_nodes(self, count: int, step: StepContext) -> Tensor | None:
+        return rng.samples(step.seed, step.epochs, count, self.sampled_nodes, step.device_graph.device)
+
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         # Of several encoders, each one's two views.
         losses = [step.engine.nt_xent(torch.cat(views[i : i + 2]), self.temperature) for i in range(0, len(views), 2)]

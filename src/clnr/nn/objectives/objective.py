@@ -80,6 +80,10 @@ class Objective(ABC):
         """The nodes, of ``count``, whose rows it needs in this epoch; None, the default, for all."""
         return None
 
+    def all_nodes(self, count: int, step: StepContext) -> Tensor | None:
+        """``nodes`` of all epochs, one row each, where that is known and not too large; by default it is not known."""
+        return None
+
     @abstractmethod
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         """The loss, given each view's rows."""
