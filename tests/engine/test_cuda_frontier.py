@@ -19,6 +19,7 @@ from tests.conftest import tiny
 from tests.engine.conftest import DROPS, FUSED, GRAPHS, KEY, MASKS, OTHER, exact, random, reference
 
 csr_layout = pytest.importorskip("clnr.engine.triton.csr_layout", reason="Triton is not installed")
+listed_rows = pytest.importorskip("clnr.engine.triton.listed_rows", reason="Triton is not installed")
 
 KERNELS = [*FUSED, pytest.param(exact, id="gpu", marks=pytest.mark.gpu)]
 SMALL = {"nodes": 10, "edges": 16, "features": 5}
@@ -42,8 +43,12 @@ def always(monkeypatch):
 
 @pytest.fixture(params=["own places", "moved together"])
 def places(request, monkeypatch):
-    """Each node's row at its own place, or rows of reached nodes together, with one place fewer than there are nodes."""
+    """Each node's row at its own place, or rows of reached nodes together, with one place fewer than there are nodes.
+
+    In the first case rows share programs, in the second each has its own.
+    """
     moved = request.param == "moved together"
+    monkeypatch.setattr(listed_rows, "_FEW", (1 << 30) if moved else 0)
     monkeypatch.setattr(cuda_frontier, "capacity", lambda links, *rest: links.shape[0] - (moved and links.shape[0] > 4))
     monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from clnr.engine.dense import AdamTensors, Dense, LinearStats
 
-# With so many rows or fewer, one kernel that reads columns from top to bottom is faster than several that share them.
+# So many rows or fewer of some columns fit into the registers of one program.
 _FEW_ROWS = 4096
-# torch's fused step has one program for so many numbers, which leaves most of a GPU idle.
-_ADAM_CHUNK = 1 << 16
+# torch's fused step has one program for 65,536 numbers, which leaves most of a GPU idle.
+_ADAM_CHUNK = 1 << 14
 
 
 @functools.cache

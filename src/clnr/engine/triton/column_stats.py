@@ -13,7 +13,7 @@ from clnr.engine.triton.jit import blocks, chip, kernel, power
 
 _TILE = 4096
 _ROWS, _COLUMNS = 64, 128
-# Few columns to a program that reads all of their rows, so that there are enough programs.
+# Few columns to a program that holds all of their rows, so that there are enough programs.
 _STRIP = 4
 
 
@@ -192,16 +192,23 @@ def _standardise_backward(
 
 
 def standardise(z: Tensor) -> tuple[Tensor, Tensor]:
-    """``standardised`` by the columns' own moments, float32; and one over the deviation of each column, float32 [F]."""
+    """``standardised`` by the columns' own moments, float32; and one over the deviation of each column, float32 [F].
+
+    For few rows: a program holds all of some columns.
+    """
     count, width = z.shape
     out = torch.empty(z.shape, device=z.device, dtype=torch.float32)
     inverses = torch.empty(width, device=z.device, dtype=torch.float32)
     if out.numel():
-        rows = min(power(count), 1024)
+        rows = power(count)
         _standardise_own[(blocks(width, _STRIP),)](
-            z, out, inverses, count, 1 / count, F=width, ROWS=rows, BLOCK=_STRIP, num_warps=8
+            z, out, inverses, count, 1 / count, F=width, ROWS=rows, BLOCK=_STRIP, num_warps=_warps(rows)
         )
     return out, inverses
+
+
+def _warps(rows: int) -> int:
+    return 4 if rows < 1024 else 8 if rows < 4096 else 16
 
 
 @kernel("count", "share")
@@ -215,27 +222,16 @@ def _standardise_own(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """All rows of some columns: their mean, then their variance, then the result."""
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    total = tl.zeros((ROWS, BLOCK), tl.float32)
-    for first in range(0, count, ROWS):
-        row = first + tl.arange(0, ROWS)[:, None]
-        total += tl.load(z + row.to(tl.int64) * F + column, mask=(row < count) & (column < F), other=0).to(tl.float32)
-    mean = tl.sum(total, 0)[None, :] * share
-    squares = tl.zeros((ROWS, BLOCK), tl.float32)
-    for first in range(0, count, ROWS):
-        row = first + tl.arange(0, ROWS)[:, None]
-        inside = (row < count) & (column < F)
-        away = tl.load(z + row.to(tl.int64) * F + column, mask=inside, other=0).to(tl.float32) - mean
-        squares += tl.where(inside, away * away, 0.0)
-    inverse = _inverse_deviation(tl.sum(squares, 0)[None, :] * share, mean)
+    row = tl.arange(0, ROWS)[:, None]
+    inside = (row < count) & (column < F)
+    place = row.to(tl.int64) * F + column
+    x = tl.load(z + place, mask=inside, other=0).to(tl.float32)
+    mean = tl.sum(x, 0)[None, :] * share
+    away = tl.where(inside, x - mean, 0.0)
+    inverse = _inverse_deviation(tl.sum(away * away, 0)[None, :] * share, mean)
     tl.store(inverses + column, inverse, mask=column < F)
-    for first in range(0, count, ROWS):
-        row = first + tl.arange(0, ROWS)[:, None]
-        inside = (row < count) & (column < F)
-        place = row.to(tl.int64) * F + column
-        x = tl.load(z + place, mask=inside, other=0).to(tl.float32)
-        tl.store(out + place, (x - mean) * inverse, mask=inside)
+    tl.store(out + place, away * inverse, mask=inside)
 
 
 def standardise_backward(g: Tensor, out: Tensor, inverses: Tensor, dtype: torch.dtype) -> Tensor:
@@ -243,9 +239,9 @@ def standardise_backward(g: Tensor, out: Tensor, inverses: Tensor, dtype: torch.
     count, width = out.shape
     slope = torch.empty(out.shape, device=out.device, dtype=dtype)
     if slope.numel():
-        rows = min(power(count), 1024)
+        rows = power(count)
         _standardise_own_backward[(blocks(width, _STRIP),)](
-            g.contiguous(), out, inverses, slope, count, 1 / count, F=width, ROWS=rows, BLOCK=_STRIP, num_warps=8
+            g.contiguous(), out, inverses, slope, count, 1 / count, F=width, ROWS=rows, BLOCK=_STRIP, num_warps=_warps(rows)
         )
     return slope
 
@@ -262,27 +258,17 @@ def _standardise_own_backward(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """The gradient less its mean, and less its part along the result, of some columns."""
+    """The gradient less its mean, and less its part along the result."""
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    row = tl.arange(0, ROWS)[:, None]
+    inside = (row < count) & (column < F)
+    place = row.to(tl.int64) * F + column
     inverse = tl.load(inverses + column, mask=column < F, other=0)
-    plain = tl.zeros((ROWS, BLOCK), tl.float32)
-    along = tl.zeros((ROWS, BLOCK), tl.float32)
-    for first in range(0, count, ROWS):
-        row = first + tl.arange(0, ROWS)[:, None]
-        inside = (row < count) & (column < F)
-        place = row.to(tl.int64) * F + column
-        each = tl.load(g + place, mask=inside, other=0).to(tl.float32)
-        plain += each
-        along += each * tl.load(out + place, mask=inside, other=0)
-    mean = tl.sum(plain, 0)[None, :] * share
-    part = tl.sum(along, 0)[None, :] * share
-    for first in range(0, count, ROWS):
-        row = first + tl.arange(0, ROWS)[:, None]
-        inside = (row < count) & (column < F)
-        place = row.to(tl.int64) * F + column
-        each = tl.load(g + place, mask=inside, other=0).to(tl.float32)
-        away = each - mean - part * tl.load(out + place, mask=inside, other=0)
-        tl.store(slope + place, (away * inverse).to(slope.dtype.element_ty), mask=inside)
+    each = tl.load(g + place, mask=inside, other=0).to(tl.float32)
+    result = tl.load(out + place, mask=inside, other=0)
+    mean = tl.sum(each, 0)[None, :] * share
+    part = tl.sum(each * result, 0)[None, :] * share
+    tl.store(slope + place, ((each - mean - part * result) * inverse).to(slope.dtype.element_ty), mask=inside)
 
 
 def linear_moments(stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ from clnr.engine.triton.csr_layout import Structure
 from clnr.engine.triton.jit import blocks, kernel
 
 _BLOCK = 256
+_FEW = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +38,13 @@ def list_rows(structure: Structure, places: Places) -> Structure:
     """Some rows of a matrix at their places; other places are empty.
 
     Long rows, split or not, keep their items, which are empty where a row has no place. There is one more item for each place;
-    that of a long row is nobody's.
+    that of a long row is nobody's. Where most rows are long, or few are listed, only split ones keep theirs, and each place has
+    a program of its own.
     """
     place, nodes = places.place, places.nodes
-    items = structure.long + len(places)
+    alone = len(places) <= _FEW * (structure.long - structure.split)
+    kept = structure.split if alone else structure.long
+    items = kept + len(places)
     row, begin, end = (torch.empty(items, device=place.device, dtype=torch.int32) for _ in range(3))
     if items:
         _list[(blocks(items, _BLOCK),)](
@@ -53,16 +57,16 @@ def list_rows(structure: Structure, places: Places) -> Structure:
             row,
             begin,
             end,
-            structure.long,
+            kept,
             items,
             BLOCK=_BLOCK,
             num_warps=4,
         )
-    hubs = place.index_select(0, structure.hubs)
-    return dataclasses.replace(structure, shape=(len(places), structure.shape[1]), row=row, begin=begin, end=end, hubs=hubs)
+    hubs, shape, long = place.index_select(0, structure.hubs), (len(places), structure.shape[1]), items if alone else kept
+    return dataclasses.replace(structure, shape=shape, row=row, begin=begin, end=end, long=long, hubs=hubs)
 
 
-@kernel("long", "items")
+@kernel("kept", "items")
 def _list(
     item_row: tl.tensor,
     item_begin: tl.tensor,
@@ -73,22 +77,22 @@ def _list(
     rows: tl.tensor,
     begins: tl.tensor,
     ends: tl.tensor,
-    long: tl.tensor,
+    kept: tl.tensor,
     items: tl.tensor,
     BLOCK: tl.constexpr,
 ) -> None:
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    is_long = at < long
-    to = tl.load(place + tl.load(item_row + at, mask=is_long, other=0), mask=is_long, other=-1)
-    position = at - long
-    short = (at >= long) & (at < items)
+    own = at < kept
+    to = tl.load(place + tl.load(item_row + at, mask=own, other=0), mask=own, other=-1)
+    position = at - kept
+    single = (at >= kept) & (at < items)
     if nodes is not None:
-        node = tl.load(nodes + position, mask=short, other=-1)
+        node = tl.load(nodes + position, mask=single, other=-1)
     else:
-        node = tl.load(place + position, mask=short, other=-1)
+        node = tl.load(place + position, mask=single, other=-1)
     item = tl.load(first_item + node, mask=node >= 0, other=-1)
-    row = tl.where(is_long, to, tl.where((item >= 0) & (item < long), -1, position))
-    source = tl.where(is_long, tl.where(to >= 0, at, -1), tl.where(item >= long, item, -1))
+    row = tl.where(own, to, tl.where((item >= 0) & (item < kept), -1, position))
+    source = tl.where(own, tl.where(to >= 0, at, -1), tl.where(item >= kept, item, -1))
     tl.store(rows + at, row, mask=at < items)
     tl.store(begins + at, tl.load(item_begin + source, mask=source >= 0, other=0), mask=at < items)
     tl.store(ends + at, tl.load(item_end + source, mask=source >= 0, other=0), mask=at < items)
