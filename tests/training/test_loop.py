@@ -91,7 +91,7 @@ def test_it_is_adam_on_the_models_loss(name, change):
 
 
 @pytest.mark.parametrize("most", [0, 2])
-@pytest.mark.parametrize("name", ["CLNR", "CLNR-mix", "CLNR-BN"])
+@pytest.mark.parametrize("name", ["CLNR", "CLNR-mix", "CLNR-BN", "CCA-SSG", "BGRL"])
 def test_sampled_steps_learn_and_stop_early(name, most):
     """What stops them is the loss of the sampled nodes."""
     sampled = {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": most}
@@ -99,7 +99,7 @@ def test_sampled_steps_learn_and_stop_early(name, most):
     fitted = training(recipe, METHODS[name], seed=3)
     assert_same(fitted, by_hand(recipe, METHODS[name], 3))
     assert len(fitted.losses) < 200
-    assert fitted.losses.min() < 0.9 * fitted.losses[0]
+    assert fitted.losses.min() < fitted.losses[0] - 0.1 * fitted.losses[0].abs()
 
 
 def test_decoupled_decay_is_not_in_the_gradient():
@@ -213,7 +213,7 @@ class Scripted(Objective):
         return {}
 
     def __call__(self, parameters, views, step):
-        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, step)
+        loss = NTXent(self.temperature, sampled_nodes=self.sampled_nodes)(parameters, views, step)
         return loss - loss.detach() + at_epoch(step, SCRIPT)
 
 
@@ -314,7 +314,7 @@ class Breaks(Objective):
         return {}
 
     def __call__(self, parameters, views, step):
-        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, step)
+        loss = NTXent(self.temperature, sampled_nodes=self.sampled_nodes)(parameters, views, step)
         return loss * at_epoch(step, [1.0] * 6 + [math.nan] * 294)
 
 
