@@ -158,6 +158,16 @@ def test_kernels_sampled_rows_are_those_of_the_whole(engine, way, neighbors):
     assert_like_the_whole(engine, GRAPHS["loops of its own"], way, "columns", neighbors=neighbors)
 
 
+@pytest.mark.parametrize("engine", FUSED, indirect=True)
+def test_a_bound_on_neighbours_needs_no_new_layout(engine, monkeypatch):
+    """To lay a matrix out waits for a GPU, in every step."""
+    view = view_of(engine, GRAPHS["usual"], neighbors=Neighbors(CHOICE, 2))
+    engine.prepare(view)
+    monkeypatch.setattr(engine.kernels, "prepare", None)
+    h = torch.tensor(random(view.device_graph.graph.num_nodes, 3), dtype=torch.float32, device=engine.device)
+    close(engine.operators(view.bounded()).propagate(h), DenseOperators(view.bounded()).propagate(h.cpu().double()))
+
+
 ENCODERS = [GCN(1, 6, 5), GCN(2, 6, 5), GCN(2, 6, 8), GCN(3, 7, 5), PReLUGCN(2, 6, 5), GaussianGCN(2, 6, 3)]
 ENCODERS += [MultiViewEncoder(2, 6, 5)]
 BATCHED = [MLP(1, 6, 5), MLP(3, 6, 5), GCNAndMLP(6), BatchGCN(1, 6, 5), BatchGCN(2, 6, 5), MomentumEncoder(2, 6, 5)]
