@@ -75,9 +75,20 @@ def test_its_nodes_and_matrices_are_those_of_boolean_powers(name, way):
 
 
 @pytest.mark.parametrize(
-    ("encoder", "far"), [(MLP(2, 6, 5), 0), (GCN(1, 6, 5), 1), (GCN(2, 6, 5), 2), (GCNAndMLP(6), 1)], ids=str
+    ("encoder", "far"),
+    [
+        (MLP(2, 6, 5), 0),
+        (GCN(1, 6, 5), 1),
+        (GCN(2, 6, 5), 2),
+        (GCNAndMLP(6), 1),
+        (PReLUGCN(1, 6, 5), 1),
+        (MomentumEncoder(2, 6, 5), 2),
+        (MultiViewEncoder(2, 6, 5), 2),
+    ],
+    ids=str,
 )
-def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder, far):
+@pytest.mark.parametrize("permuted", [False, True], ids=["plain", "permuted"])
+def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder, far, permuted):
     """Of nodes one hop nearer than the inputs entries are read, of the inputs themselves they are counted, for degrees."""
     graph, seen = tiny(200, 300), {"count": set(), "fill": set()}
     for name, rows in seen.items():
@@ -88,7 +99,7 @@ def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder,
             return whole(rule, nodes, *more)
 
         monkeypatch.setattr(DropRule, name, spy)
-    view, nodes = view_of(cpu(), graph), wanted(graph, 5)
+    view, nodes = view_of(cpu(), graph, permuted=permuted), wanted(graph, 5)
     operators = cpu().sampled_operators(view, torch.tensor(nodes))
     rows = encoder.rows(encoder.init(graph.num_features, rng.key(0)), operators, 0)
     assert [len(each.materialize()) for each in rows] == [5] * len(rows)

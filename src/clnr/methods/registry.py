@@ -182,6 +182,11 @@ class Method:
         return next((part for part, samples in parts if not samples), None)
 
     @property
+    def why_whole(self) -> str:
+        """Why it cannot be trained by sampled steps, as a phrase; empty where it can, or is not trained."""
+        return "" if self.whole_part is None else f"{self.whole_part.__name__} needs the rows of all nodes"
+
+    @property
     def samples(self) -> bool:
         """Whether it can be trained by sampled steps, which compute what some nodes need."""
         return self.objective is not None and self.whole_part is None
@@ -218,7 +223,7 @@ class Method:
     def check(self, recipe: Recipe) -> None:
         """Refuse values that its parts cannot have together."""
         if self.objective is not None and self.whole_part and _fill(self.objective, recipe).sampled_moments:
-            raise RecipeError(f"{self.name}: {self.whole_part.__name__} needs the rows of all nodes, so moments must be 'all'")
+            raise RecipeError(f"{self.name}: {self.why_whole}, so moments must be 'all'")
 
     def _readout(self, recipe: Recipe) -> Readout | None:
         if not self.readout:
