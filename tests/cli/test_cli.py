@@ -212,6 +212,10 @@ def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
         (["run", "GCN", "--set", "probe_steps=3"], "GCN has no use for probe_steps; see: clnr recipe GCN"),
         (["run", "DGI", "cora", "--set", "temperature=1"], "DGI has no use for temperature; see: clnr recipe DGI"),
         (["run", "dCLNR", "toy", "--set", "moments=sampled"], "dCLNR: Whiten needs the rows of all nodes"),
+        (
+            ["run", "GAE", "toy", "--set", "moments=sampled"],
+            "GAE has no use for moments: Reconstruct needs the rows of all nodes",
+        ),
         (["run", "--set", "moments=some"], "unknown value of moments 'some'; did you mean 'sampled'? known: all, sampled"),
         (["run", "--set", "max_neighbors=-1"], "max_neighbors must be from 0"),
         (["run", "--seeds", "0"], "--seeds must be at least 1, not 0"),

@@ -65,3 +65,11 @@ def test_hidden_is_as_wide_as_the_embedding():
         recipe, _ = default_recipe(method, graph_of(2000, 6))
         if "hidden" in method.keys and "dimension" in method.keys and method.name not in ("GAE", "VGAE"):
             assert recipe.hidden == recipe.dimension
+
+
+def test_moments_are_sampled_where_the_loss_is_and_the_graph_is_larger():
+    """A loss that takes all nodes by itself goes on to do so."""
+    sampled = {name for name, method in METHODS.items() if default_recipe(method, graph_of(2000, 6))[0].moments == "sampled"}
+    clnr = {"CLNR", "nCLNR", "rCLNR", "GCLNR", "GRACE", "GCA"}
+    assert sampled == clnr | {f"CLNR-{name}" for name in ("mix", "tuned", "hops", "MLP", "skip", "BN", "SIGN")}
+    assert default_recipe(METHODS["CLNR"], graph_of(1000, 6))[0].moments == "all"

@@ -10,7 +10,7 @@ from clnr.engine import cpu
 from clnr.errors import OutOfMemory
 from clnr.experiments.cost import Cost, Size, training
 from clnr.graph import Graph
-from clnr.methods import CLNR
+from clnr.methods import CLNR, METHODS
 from clnr.methods.recipe import Recipe
 from clnr.tables import read_tables
 from tests.conftest import tiny
@@ -93,3 +93,21 @@ def test_more_of_anything_takes_more():
         more = training(CLNR, recipe, size, cpu())
         assert more.seconds > few.seconds
         assert more.memory > few.memory
+
+
+@pytest.mark.parametrize("name", ["CLNR", "BGRL", "CCA-SSG", "DGI", "MVGRL"])
+def test_a_sampled_step_costs_the_same_on_any_graph_of_that_degree(name):
+    small, large = Size(10**6, 10**7, 100, 0), Size(10**8, 10**9, 100, 0)
+    whole, sampled, bounded = Recipe(), Recipe(moments="sampled"), Recipe(moments="sampled", max_neighbors=3)
+    seconds = {recipe: training(METHODS[name], recipe, small, cpu()).seconds for recipe in (whole, sampled, bounded)}
+    assert seconds[bounded] < seconds[sampled] < seconds[whole] / 10
+    assert training(METHODS[name], sampled, large, cpu()).seconds == pytest.approx(seconds[sampled])
+    assert training(METHODS[name], whole, large, cpu()).seconds > 50 * seconds[whole]
+
+
+def test_only_a_contrast_of_all_pairs_grows_with_its_square():
+    few, many = (Size(nodes, 0, 100, 0) for nodes in (10**6, 10**7))
+    for name, least in (("GRACE-all", 90), ("GAE", 1), ("BGRL", 1)):
+        recipe = Recipe(sampled_nodes=0)
+        first, second = (training(METHODS[name], recipe, size, cpu()).seconds for size in (few, many))
+        assert least * first < second < 1.2 * max(least, 10) * first

@@ -8,13 +8,14 @@ import scipy.sparse as sp
 import torch
 
 from clnr import rng
-from clnr.engine import Drop, Dropout, Neighbors, Operators, View, cpu, to_sparse_matrix
+from clnr.engine import Drop, Dropout, Neighbors, View, cpu, to_sparse_matrix
 from clnr.engine.cpu import CompiledEngine, DropRule
 from clnr.engine.frontier import Frontier
-from clnr.nn.encoders import GCN, MLP, BatchGCN, GaussianGCN, GCNAndMLP, PReLUGCN
+from clnr.nn.encoders import GCN, MLP, BatchGCN, GaussianGCN, GCNAndMLP, MomentumEncoder, MultiViewEncoder, PReLUGCN
 from tests import oracles
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, EVERY, FUSED, GRAPHS, KEY, MASKS, random
+from tests.engine.dense_views import DenseOperators, kept, propagation, reached
 
 CHOICE = rng.key(1, "train", 0, "neighbors", 0)
 WAYS = [*DROPS, "rates", "links", "some links"]
@@ -43,64 +44,6 @@ def view_of(engine, graph, way="half", mask="all", permuted=False, **more):
         drop = Drop(KEY, 0.5) if way == "some links" else None
     permutation = torch.arange(nodes, device=engine.device).roll(1) if permuted else None
     return View(device_graph, drop, MASKS[mask], permutation, links, **more)
-
-
-def kept(view):
-    """What a view keeps of its matrix, dense."""
-    links = view.propagation
-    values = links.values.double() if view.drop is None else links.values.double() * view.drop.keep(links)
-    return sp.csr_array((values.cpu(), links.columns.cpu(), links.indptr.cpu()), shape=links.shape).toarray()
-
-
-def propagation(view):
-    a = kept(view)
-    scale = 1 / np.sqrt(a.sum(1)) if view.propagation_matrix is None else np.ones(len(a))
-    return scale[:, None] * a * scale
-
-
-def reached(a, nodes, hops):
-    """The nodes within so many hops, by boolean powers."""
-    step = np.linalg.matrix_power(((a != 0) | np.eye(len(a), dtype=bool)).astype(float), hops)
-    return set(np.flatnonzero(step[nodes].any(0)).tolist())
-
-
-class DenseOperators(Operators):
-    """A view as dense float64 matrices of all nodes; given some that are wanted, of those within some hops alone."""
-
-    def __init__(self, view, nodes=None, hops=0):
-        super().__init__(view)
-        self._wanted, self._hops = nodes, hops
-        self._a, x, mask = propagation(view), oracles.dense(view.device_graph.graph.features), view.mask
-        if mask is not None:
-            rows, columns = (torch.arange(size) for size in x.shape)
-            x = x * (mask.of_elements(rows[:, None], columns) if mask.elements else mask.of_columns(x.shape[1], "cpu")).numpy()
-        self._features = torch.tensor(x if view.node_permutation is None else x[view.node_permutation.cpu().numpy()])
-
-    def within(self, hops):
-        return DenseOperators(self.view, self._wanted, hops)
-
-    def _nodes(self, hops):
-        if self._wanted is None:
-            return torch.arange(len(self._a))
-        return torch.tensor(self._wanted if hops == 0 else sorted(reached(self._a, self._wanted, hops)))
-
-    @property
-    def nodes(self):
-        return self._nodes(self._hops)
-
-    @property
-    def features(self):
-        return self._features[self.nodes]
-
-    def project(self, weight, bias=None):
-        return self.features @ weight if bias is None else self.features @ weight + bias
-
-    def propagate(self, h, relu=False):
-        matrix = torch.tensor(self._a)[self._nodes(self._hops - 1)][:, self.nodes]
-        return matrix @ (h.relu() if relu else h)
-
-    def convolve(self, weight, bias, h=None, relu=False):
-        return self.propagate(self.features if h is None else h, relu) @ weight + bias
 
 
 def close(got, expected, rtol=2e-5, atol=2e-6):
@@ -132,9 +75,20 @@ def test_its_nodes_and_matrices_are_those_of_boolean_powers(name, way):
 
 
 @pytest.mark.parametrize(
-    ("encoder", "far"), [(MLP(2, 6, 5), 0), (GCN(1, 6, 5), 1), (GCN(2, 6, 5), 2), (GCNAndMLP(6), 1)], ids=str
+    ("encoder", "far"),
+    [
+        (MLP(2, 6, 5), 0),
+        (GCN(1, 6, 5), 1),
+        (GCN(2, 6, 5), 2),
+        (GCNAndMLP(6), 1),
+        (PReLUGCN(1, 6, 5), 1),
+        (MomentumEncoder(2, 6, 5), 2),
+        (MultiViewEncoder(2, 6, 5), 2),
+    ],
+    ids=str,
 )
-def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder, far):
+@pytest.mark.parametrize("permuted", [False, True], ids=["plain", "permuted"])
+def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder, far, permuted):
     """Of nodes one hop nearer than the inputs entries are read, of the inputs themselves they are counted, for degrees."""
     graph, seen = tiny(200, 300), {"count": set(), "fill": set()}
     for name, rows in seen.items():
@@ -145,7 +99,7 @@ def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder,
             return whole(rule, nodes, *more)
 
         monkeypatch.setattr(DropRule, name, spy)
-    view, nodes = view_of(cpu(), graph), wanted(graph, 5)
+    view, nodes = view_of(cpu(), graph, permuted=permuted), wanted(graph, 5)
     operators = cpu().sampled_operators(view, torch.tensor(nodes))
     rows = encoder.rows(encoder.init(graph.num_features, rng.key(0)), operators, 0)
     assert [len(each.materialize()) for each in rows] == [5] * len(rows)
@@ -215,8 +169,19 @@ def test_kernels_sampled_rows_are_those_of_the_whole(engine, way, neighbors):
     assert_like_the_whole(engine, GRAPHS["loops of its own"], way, "columns", neighbors=neighbors)
 
 
+@pytest.mark.parametrize("engine", FUSED, indirect=True)
+def test_a_bound_on_neighbours_needs_no_new_layout(engine, monkeypatch):
+    """To lay a matrix out waits for a GPU, in every step."""
+    view = view_of(engine, GRAPHS["usual"], neighbors=Neighbors(CHOICE, 2))
+    engine.prepare(view)
+    monkeypatch.setattr(engine.kernels, "prepare", None)
+    h = torch.tensor(random(view.device_graph.graph.num_nodes, 3), dtype=torch.float32, device=engine.device)
+    close(engine.operators(view.bounded()).propagate(h), DenseOperators(view.bounded()).propagate(h.cpu().double()))
+
+
 ENCODERS = [GCN(1, 6, 5), GCN(2, 6, 5), GCN(2, 6, 8), GCN(3, 7, 5), PReLUGCN(2, 6, 5), GaussianGCN(2, 6, 3)]
-BATCHED = [MLP(1, 6, 5), MLP(3, 6, 5), GCNAndMLP(6), BatchGCN(1, 6, 5), BatchGCN(2, 6, 5)]
+ENCODERS += [MultiViewEncoder(2, 6, 5)]
+BATCHED = [MLP(1, 6, 5), MLP(3, 6, 5), GCNAndMLP(6), BatchGCN(1, 6, 5), BatchGCN(2, 6, 5), MomentumEncoder(2, 6, 5)]
 USUAL = ["usual", "weighted", "directed, weighted, sparse", "no edges", "star", "loops of its own"]
 
 
@@ -231,7 +196,8 @@ def encoded(encoder, operators, count, dtype, select=None):
     rows = [each.materialize() for each in encoder.rows(parameters, operators, 0)]
     rows = [each if select is None else each[select] for each in rows]
     loss = sum((each * torch.tensor(random(*each.shape), dtype=dtype)).sum() for each in rows)
-    return [*rows, *torch.autograd.grad(loss, list(parameters.values()))]
+    # Of two encoders one view has maybe one, and of what follows another there are no gradients.
+    return [*rows, *torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)]
 
 
 @pytest.mark.parametrize("dropped", [False, True], ids=["plain", "dropout"])

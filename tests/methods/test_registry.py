@@ -123,15 +123,23 @@ class TestEveryMethod:
     @pytest.mark.parametrize("name", ODD)
     def test_it_survives_odd_graphs(self, method, encoder, name):
         graph = ODD[name]
-        fitted, z = trained(method, graph, SMALL.but(encoder=encoder, epochs=3))
-        assert z.shape == (graph.num_nodes, WIDEST.get(method.name, lambda _: 8)(graph.num_features))
-        assert z.isfinite().all()
-        assert fitted.losses.isfinite().all()
+        for sampled in [{}, *([{"sampled_nodes": 1, "moments": "sampled", "max_neighbors": 1}] if method.samples else [])]:
+            fitted, z = trained(method, graph, SMALL.but(encoder=encoder, epochs=3, **sampled))
+            assert z.shape == (graph.num_nodes, WIDEST.get(method.name, lambda _: 8)(graph.num_features))
+            assert z.isfinite().all()
+            assert fitted.losses.isfinite().all()
 
     def test_no_training_touches_torchs_own_generator(self, method, encoder):
         before = torch.random.get_rng_state()
         trained(method, tiny(), SMALL.but(encoder=encoder, epochs=2, dropout=0.5))
         assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(("method", "encoder"), [each for each in kinds() if each.values[0].samples])
+def test_a_loss_falls_in_sampled_steps(method, encoder):
+    recipe = SMALL.but(encoder=encoder, edge_drop=0.3, hidden=32, dimension=16, epochs=60, max_neighbors=5)
+    fitted, _ = trained(method, planted(), recipe.but(sampled_nodes=40, moments="sampled"))
+    assert fitted.losses[-15:].mean() < fitted.losses[:15].mean() - 0.05
 
 
 SPLIT = Split(np.arange(0, 20), np.arange(20, 30), np.arange(30, 60))

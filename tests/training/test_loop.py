@@ -91,7 +91,7 @@ def test_it_is_adam_on_the_models_loss(name, change):
 
 
 @pytest.mark.parametrize("most", [0, 2])
-@pytest.mark.parametrize("name", ["CLNR", "CLNR-mix", "CLNR-BN"])
+@pytest.mark.parametrize("name", ["CLNR", "CLNR-mix", "CLNR-BN", "CCA-SSG", "BGRL"])
 def test_sampled_steps_learn_and_stop_early(name, most):
     """What stops them is the loss of the sampled nodes."""
     sampled = {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": most}
@@ -99,7 +99,7 @@ def test_sampled_steps_learn_and_stop_early(name, most):
     fitted = training(recipe, METHODS[name], seed=3)
     assert_same(fitted, by_hand(recipe, METHODS[name], 3))
     assert len(fitted.losses) < 200
-    assert fitted.losses.min() < 0.9 * fitted.losses[0]
+    assert fitted.losses.min() < fitted.losses[0] - 0.1 * fitted.losses[0].abs()
 
 
 def test_decoupled_decay_is_not_in_the_gradient():
@@ -213,7 +213,7 @@ class Scripted(Objective):
         return {}
 
     def __call__(self, parameters, views, step):
-        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, step)
+        loss = NTXent(self.temperature, sampled_nodes=self.sampled_nodes)(parameters, views, step)
         return loss - loss.detach() + at_epoch(step, SCRIPT)
 
 
@@ -314,7 +314,7 @@ class Breaks(Objective):
         return {}
 
     def __call__(self, parameters, views, step):
-        loss = NTXent(self.temperature, self.sampled_nodes)(parameters, views, step)
+        loss = NTXent(self.temperature, sampled_nodes=self.sampled_nodes)(parameters, views, step)
         return loss * at_epoch(step, [1.0] * 6 + [math.nan] * 294)
 
 
@@ -414,8 +414,12 @@ CHANGES = [
     {"encoder": "mlp"},
     {"sampled_nodes": 10},
     {"feature_mask_mode": "elements", "edge_drop_mode": "pairs"},
+    {"sampled_nodes": 10, "moments": "sampled"},
+    {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": 3},
+    {"sampled_nodes": 10, "moments": "sampled", "encoder": "mlp"},
     {"patience": 5},
 ]
+SAMPLING = [method for method in METHODS.values() if method.samples]
 
 
 # -- what waits for the device ---------------------------------------------------------------------------------------------
@@ -499,6 +503,8 @@ class TestOnTheGPU:
         try:
             for change in CHANGES:
                 training(Recipe(hidden=16, dimension=8, epochs=80, **change), engine=gpu())
+            for method in SAMPLING:
+                training(Recipe(hidden=16, dimension=8, epochs=80, sampled_nodes=10, moments="sampled"), method, engine=gpu())
             for name in ("DGI", "BGRL", "GCN"):
                 for patience in (0, 7, 100):
                     training(Recipe(hidden=16, dimension=8, epochs=80, patience=patience), METHODS[name], engine=gpu())
@@ -515,9 +521,17 @@ class TestOnTheGPU:
         torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
 
-    @pytest.mark.parametrize(
-        "change", [{}, {"encoder": "mlp"}, {"sampled_nodes": 10}, {"feature_mask_mode": "elements", "edge_drop_mode": "pairs"}]
-    )
+    @pytest.mark.parametrize("most", [0, 3])
+    @pytest.mark.parametrize("method", SAMPLING, ids=lambda method: method.name)
+    def test_sampled_steps_are_played_back(self, cuda, monkeypatch, method, most):
+        recipe = SMALL.but(sampled_nodes=25, moments="sampled", max_neighbors=most)
+        played = training(recipe, method, engine=gpu(torch.float32))
+        monkeypatch.setattr(cuda_graph_step, "_EAGER", 1000)
+        computed = training(recipe, method, engine=gpu(torch.float32))
+        torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
+
+    @pytest.mark.parametrize("change", CHANGES[:-1], ids=str)
     def test_a_step_can_be_captured_so_that_no_operation_of_it_waits(self, cuda, change):
         """Sparse products escape torch's detection, but nothing that waits for the device can be captured in a graph."""
         engine, recipe = gpu(torch.float32), Recipe(hidden=16, dimension=8, **change)
@@ -545,6 +559,14 @@ class TestOnTheGPU:
         recipe = SMALL.but(heads=2)
         here, there = training(recipe, method), training(recipe, method, engine=gpu(torch.float32))
         torch.testing.assert_close(there.losses, here.losses, rtol=1e-3, atol=1e-3)
+
+    @pytest.mark.parametrize("most", [0, 3])
+    @pytest.mark.parametrize("method", SAMPLING, ids=lambda method: method.name)
+    def test_sampled_steps_learn_what_the_cpu_learns(self, cuda, method, most):
+        """With one layer: of inner ones a GPU computes all rows, which then are the batch of a batch norm."""
+        recipe = SMALL.but(layers=1, epochs=10, sampled_nodes=25, moments="sampled", max_neighbors=most)
+        here, there = training(recipe, method), training(recipe, method, engine=gpu(torch.float32))
+        torch.testing.assert_close(there.losses, here.losses, rtol=1e-2, atol=1e-3)
 
     @pytest.mark.parametrize("patience", [1, 3])
     def test_it_stops_where_the_cpu_stops(self, cuda, patience):

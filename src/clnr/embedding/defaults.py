@@ -116,6 +116,8 @@ def default_recipe(method: Method, graph: Graph) -> tuple[Recipe, list[Choice]]:
         for choice in choices(graph)
         if choice.key in method.keys and sources[choice.key] == recipe_keys()[choice.key].source
     ]
-    if method.whole_part is not None:
+    # A loss that takes all nodes keeps them.
+    objective = method.objective
+    if objective is None or not (objective.sampled_loss and recipe.sampled_nodes and method.samples):
         free = [choice for choice in free if choice.key != "moments"]
     return recipe.but(**{choice.key: choice.value for choice in free}), free

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -155,6 +156,10 @@ class KernelEngine(SparseEngine):
         """The matrix and its transpose, laid out for the kernels once."""
 
         def laid_out() -> tuple[Any, Any]:
+            if matrix.pattern is not None:
+                # To lay out is to wait for the GPU, but not to fill in other values.
+                forward, transposed = self.structures(matrix.pattern)
+                return replace(forward, values=matrix.values), replace(transposed, values=matrix.transposed_values)
             values = None if bool((matrix.values == 1).all()) else matrix.values
             rows, columns = matrix.shape
             forward = self.kernels.prepare(matrix.indptr, matrix.columns, values, (rows, columns))

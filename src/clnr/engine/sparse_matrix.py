@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +21,8 @@ class SparseMatrix:
     """A fixed sparse matrix on a device, in CSR form, with its transpose.
 
     ``values`` are in the order of ``columns``; ``transposed_values``, equal to ``values[order]``, in that of
-    ``transposed_columns``. ``made`` is what an engine has computed from it once; it is freed with the matrix.
+    ``transposed_columns``. ``made`` is what an engine has computed from it once; it is freed with the matrix. ``pattern`` is a
+    matrix with the same entries, but for their values, where this one was made from it.
     """
 
     indptr: Tensor
@@ -34,12 +35,17 @@ class SparseMatrix:
     order: Tensor
     shape: tuple[int, int]
     made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    pattern: SparseMatrix | None = field(default=None, repr=False)
 
     def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` returns; called once for each asker."""
         if asker not in self.made:
             self.made[asker] = make()
         return self.made[asker]
+
+    def with_values(self, values: Tensor) -> SparseMatrix:
+        """The same entries with other values."""
+        return replace(self, values=values, transposed_values=values[self.order], made={}, pattern=self.pattern or self)
 
     def only(self, keep: Tensor) -> SparseMatrix:
         """The matrix with only some of its entries. The host waits for a GPU to count them."""

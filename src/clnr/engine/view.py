@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -211,6 +211,5 @@ class View(NamedTuple):
         if self.propagation_matrix is None:
             scale = torch.zeros(links.shape[0], device=values.device).index_add(0, links.rows, values).rsqrt()
             values = scale[links.rows] * values * scale[links.columns]
-        values = values * self.neighbors.weights(links, keep)
-        matrix = replace(links, values=values, transposed_values=values[links.order], made={})
+        matrix = links.with_values(values * self.neighbors.weights(links, keep))
         return self._replace(drop=None, propagation_matrix=matrix, neighbors=None)

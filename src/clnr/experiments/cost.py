@@ -38,14 +38,17 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     bandwidth, speed, launch = _RATES[engine.device.type]
     views = max(2, len(method.views))
     width = max(recipe.hidden, recipe.dimension)
-    sampled = min(size.nodes, recipe.sampled_nodes or size.nodes)
     links = 1 + size.edges / max(1, size.nodes)
+    sampled = method.samples and recipe.moments == "sampled"
+    if sampled and recipe.max_neighbors:
+        links = min(links, 1 + recipe.max_neighbors)
+    some = min(size.nodes, recipe.sampled_nodes or size.nodes)
     # The rows that each layer computes: of all nodes, or of those that the sampled ones reach by their edges.
-    wanted = sampled if recipe.moments == "sampled" else size.nodes
-    rows = [min(size.nodes, wanted * links**hops) for hops in range(recipe.layers)]
+    rows = [min(size.nodes, (some if sampled else size.nodes) * links**hops) for hops in range(recipe.layers)]
     moved = 3 * views * sum(rows) * links * width * _NUMBER
     inner = min(size.features, width) + width * (recipe.layers - 1)
-    multiplied = 6 * views * (rows[-1] * width * inner + sampled**2 * width)
+    pairs = some**2 if method.objective is not None and method.objective.all_pairs else 0
+    multiplied = 6 * views * (rows[-1] * width * inner + pairs * width)
     epochs = recipe.epochs if method.objective else 0
     # With early stopping a training ends long before the last epoch.
     epochs = min(epochs, 20 * recipe.patience) if recipe.patience else epochs

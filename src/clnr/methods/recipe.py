@@ -13,6 +13,7 @@ from clnr.errors import RecipeError
 from clnr.methods.registry import METHODS, Method
 from clnr.methods.settings import Probe, Training, in_order
 from clnr.nn.hyper_parameters import HyperParameter, declared
+from clnr.nn.objectives import SampledObjective
 from clnr.support.arguments import check_choice, check_int, check_type
 from clnr.support.deprecation import renamed
 
@@ -165,7 +166,9 @@ def check_used(method: Method, keys: Collection[str]) -> None:
     """Refuse hyper-parameters that a method does not use; unknown names are refused where the recipe is made."""
     for key in keys:
         if key in recipe_keys(method) and key not in method.keys:
-            why = ": it is supervised, and its labels (--label) say how wide its rows are" if method.supervised else ""
-            raise RecipeError(
-                f"{method.name} has no use for {key}{why if key == 'dimension' else ''}; see: clnr recipe {method.name}"
-            )
+            why = ""
+            if key == "dimension" and method.supervised:
+                why = ": it is supervised, and its labels (--label) say how wide its rows are"
+            elif key in declared([SampledObjective]) and method.objective is not None:
+                why = f": {method.why_whole}"
+            raise RecipeError(f"{method.name} has no use for {key}{why}; see: clnr recipe {method.name}")

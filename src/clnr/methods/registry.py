@@ -174,11 +174,22 @@ class Method:
 
     @property
     def whole_part(self) -> type[Any] | None:
-        """A part that needs the rows of all nodes in each step of training, and not only those in the loss, if there is one."""
+        """A part that needs the rows of all nodes in each step of training, and not only those of a sample, if there is one."""
         parts: list[tuple[type[Any], bool]] = [(self.encoder, self.encoder.samples)]
+        parts += [] if self.objective is None else [(self.objective, self.objective.samples)]
         parts += [(part, part.samples) for view in self.views for part in view]
         parts += [(part, part.of_moments or not part.columns) for part in self.postprocess]
         return next((part for part, samples in parts if not samples), None)
+
+    @property
+    def why_whole(self) -> str:
+        """Why it cannot be trained by sampled steps, as a phrase; empty where it can, or is not trained."""
+        return "" if self.whole_part is None else f"{self.whole_part.__name__} needs the rows of all nodes"
+
+    @property
+    def samples(self) -> bool:
+        """Whether it can be trained by sampled steps, which compute what some nodes need."""
+        return self.objective is not None and self.whole_part is None
 
     def architecture(self) -> Architecture | None:
         """Its row of the paper's table of architectures; None where nothing is trained."""
@@ -212,7 +223,7 @@ class Method:
     def check(self, recipe: Recipe) -> None:
         """Refuse values that its parts cannot have together."""
         if self.objective is not None and self.whole_part and _fill(self.objective, recipe).sampled_moments:
-            raise RecipeError(f"{self.name}: {self.whole_part.__name__} needs the rows of all nodes, so moments must be 'all'")
+            raise RecipeError(f"{self.name}: {self.why_whole}, so moments must be 'all'")
 
     def _readout(self, recipe: Recipe) -> Readout | None:
         if not self.readout:

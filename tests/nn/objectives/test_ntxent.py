@@ -4,36 +4,20 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
-from clnr import rng
 from clnr.nn.objectives import NTXent
 from tests import oracles
-from tests.nn.objectives.moments import differentiable, rows, step, value
+from tests.nn.objectives.moments import differentiable, rows, value
 
 
 def loss(views, temperature=0.5, sampled=0, when=None):
-    return value(NTXent(temperature, sampled), views, when)
+    return value(NTXent(temperature, sampled_nodes=sampled), views, when)
 
 
 def test_the_rows_that_it_is_given_are_all_contrasted():
     u, v = rows(2, 40, 6)
     for sampled in (0, 9, 40, 1024):
         assert loss([u, v], sampled=sampled) == pytest.approx(oracles.nt_xent(u, v, 0.5))
-
-
-def test_sampled_nodes_are_those_of_chance_and_differ_by_epoch():
-    seen = set()
-    for epoch in (0, 1, 40, torch.tensor(40)):
-        nodes = NTXent(0.5, 9).nodes(40, step(epoch, seed=3))
-        assert torch.equal(nodes, rng.sample(3, int(epoch), 1000, 40, 9, torch.device("cpu")))
-        seen.add(tuple(nodes.tolist()))
-    assert len(seen) == 3
-
-
-@pytest.mark.parametrize("sampled", [0, 40, 1024])
-def test_all_nodes_are_none_in_particular(sampled):
-    assert NTXent(0.5, sampled).nodes(40, step()) is None
 
 
 def test_views_may_change_places_and_rows_their_length():
@@ -54,7 +38,7 @@ def test_one_node_has_no_negatives():
 
 
 def test_gradient():
-    assert differentiable(NTXent(0.5, 0), rows(2, 5, 3))
+    assert differentiable(NTXent(0.5), rows(2, 5, 3))
 
 
 def test_of_several_encoders_each_ones_views_are_contrasted_by_themselves():

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from clnr import rng
-from clnr.nn.objectives import CCA, NTXent, Reconstruct, Variational
+from clnr.nn.objectives import CCA, Bootstrap, Infomax, NTXent, Reconstruct, Variational
 from tests.nn.objectives.moments import rows, step
 
 
-@pytest.mark.parametrize("objective", [NTXent(0.5, 0), CCA(0.1), Reconstruct(), Variational()])
+@pytest.mark.parametrize("objective", [NTXent(0.5), CCA(0.1), Reconstruct(), Variational()])
 def test_what_has_nothing_to_learn_has_no_parameters_and_is_watched_itself(objective):
     assert objective.init(5, rng.key(0)) == {}
     loss = torch.tensor(1.5)
@@ -21,3 +21,27 @@ def test_an_epoch_may_be_a_counter(objective):
     seen = {float(objective({}, views, step(epoch))) for epoch in range(3)}
     assert {float(objective({}, views, step(torch.tensor(epoch)))) for epoch in range(3)} == seen
     assert len(seen) == 3
+
+
+SAMPLED = [NTXent, CCA, Bootstrap, Infomax]
+
+
+@pytest.mark.parametrize("objective", SAMPLED)
+def test_sampled_nodes_are_those_of_chance_and_differ_by_epoch(objective):
+    seen = set()
+    for epoch in (0, 1, 40, torch.tensor(40)):
+        nodes = objective(sampled_nodes=9, moments="sampled").nodes(40, step(epoch, seed=3))
+        assert torch.equal(nodes, rng.sample(3, int(epoch), 1000, 40, 9, torch.device("cpu")))
+        seen.add(tuple(nodes.tolist()))
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("sampled", [0, 40, 1024])
+@pytest.mark.parametrize("objective", SAMPLED)
+def test_all_nodes_are_none_in_particular(objective, sampled):
+    assert objective(sampled_nodes=sampled, moments="sampled").nodes(40, step()) is None
+
+
+@pytest.mark.parametrize("objective", SAMPLED)
+def test_with_the_moments_of_all_nodes_only_nt_xent_takes_a_sample(objective):
+    assert (objective(sampled_nodes=9).nodes(40, step()) is not None) is (objective is NTXent)

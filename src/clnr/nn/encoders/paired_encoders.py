@@ -41,6 +41,7 @@ class MomentumEncoder(Encoder):
     )
 
     asymmetric: ClassVar[bool] = True
+    samples: ClassVar[bool] = True
 
     @property
     def _one(self) -> BatchGCN:
@@ -84,6 +85,7 @@ class MultiViewEncoder(Encoder):
     dimension: int = DIMENSION.field()
 
     asymmetric: ClassVar[bool] = True
+    samples: ClassVar[bool] = True
 
     _SIDES: ClassVar[tuple[str, ...]] = ("edges", "diffusion")
 

@@ -6,7 +6,7 @@ from clnr.nn.objectives.bootstrap import Bootstrap
 from clnr.nn.objectives.cca import CCA
 from clnr.nn.objectives.infomax import Infomax
 from clnr.nn.objectives.ntxent import NTXent
-from clnr.nn.objectives.objective import SOME, Objective, StepContext, Supervision
+from clnr.nn.objectives.objective import SOME, Objective, SampledObjective, StepContext, Supervision
 from clnr.nn.objectives.reconstruct import Reconstruct, Variational
 from clnr.nn.objectives.supervised import CrossEntropy
 
@@ -19,6 +19,7 @@ __all__ = [
     "NTXent",
     "Objective",
     "Reconstruct",
+    "SampledObjective",
     "StepContext",
     "Supervision",
     "Variational",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.layers import HEAD_WIDTH, Parameters, linear_layers, perceptron, prelu, prelu_weights
-from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.nn.objectives.objective import SampledObjective, StepContext
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Bootstrap(Objective):
+class Bootstrap(SampledObjective):
     r"""The cosine similarity of each view's predicted rows and the target encoder's rows of the other view.
 
     .. math:: 2 - \frac{1}{n} \sum_i \left[ \cos(q(u_i), v'_i) + \cos(q(v_i), u'_i) \right]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
-from clnr.nn.objectives.objective import Objective, StepContext
+from clnr.nn.objectives.objective import SampledObjective, StepContext
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ else:
 
 
 @dataclass(frozen=True)
-class CCA(Objective):
+class CCA(SampledObjective):
     r"""Invariance of two views and decorrelation of each one's columns.
 
     .. math:: -\frac{1}{n} \mathrm{tr}(U^T V)

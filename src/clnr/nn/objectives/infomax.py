@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.layers import Parameters, bilinear
-from clnr.nn.objectives.objective import SOME, Objective, StepContext
+from clnr.nn.objectives.objective import SOME, SampledObjective, StepContext
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ else:
 
 
 @dataclass(frozen=True)
-class Infomax(Objective):
+class Infomax(SampledObjective):
     r"""A bilinear discriminator tells the nodes of the graph from those of a corrupted one, by a summary of the graph.
 
-    The first half of the views are of the graph, each summarised by :math:`c = \sigma(\mathrm{mean}_i h_i)`; the second half
-    are their corruptions. With :math:`D(h, c) = h^T W c + b`, the loss is the binary cross entropy of D, true for real nodes
-    and false for corrupted ones. A view's nodes are compared with the next view's summary: with one view this is Velickovic
-    et al., "Deep graph infomax" (2019); with two, each against the other's, Hassani and Khasahmadi, "Contrastive multi-view
-    representation learning on graphs" (2020).
+    The first half of the views are of the graph, each summarised by :math:`c = \sigma(\mathrm{mean}_i h_i)` over its rows: of
+    all nodes, or of the sampled ones. The second half are their corruptions. With :math:`D(h, c) = h^T W c + b`, the loss is
+    the binary cross entropy of D, true for real nodes and false for corrupted ones. A view's nodes are compared with the next
+    view's summary: with one view this is Velickovic et al., "Deep graph infomax" (2019); with two, each against the other's,
+    Hassani and Khasahmadi, "Contrastive multi-view representation learning on graphs" (2020).
     """
 
     target: ClassVar[str] = "N-G"

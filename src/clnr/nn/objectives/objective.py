@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from clnr import rng
+from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ class Objective(ABC):
         head: Whether it has a projection or prediction head.
         negatives: Whether it needs negative samples.
         supervised: Whether it needs labels (``Supervision``).
+        samples: Whether it can do with the rows of some nodes (``SampledObjective``).
+        sampled_loss: Whether some nodes are all that it ever takes.
+        all_pairs: Whether each row is compared with all others.
         views: How many views it accepts.
     """
 
@@ -60,6 +64,9 @@ class Objective(ABC):
     head: ClassVar[bool] = False
     negatives: ClassVar[bool] = False
     supervised: ClassVar[bool] = False
+    samples: ClassVar[bool] = False
+    sampled_loss: ClassVar[bool] = False
+    all_pairs: ClassVar[bool] = False
     views: ClassVar[range] = SOME
 
     @property
@@ -91,3 +98,44 @@ class Objective(ABC):
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
         """What early stopping monitors; the parameters with the lowest value are kept. By default the loss."""
         return loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledObjective(Objective):
+    """A loss that can be taken over a sample of the nodes, drawn afresh each epoch.
+
+    Where ``moments`` are sampled, everything is of these nodes: the loss, and the means and deviations of columns that come
+    into it. Where they are those of all nodes, so is the loss, unless it is a ``sampled_loss``. No ``sampled_nodes``, or no
+    fewer than the graph has, means all of them.
+    """
+
+    sampled_nodes: int = hyper_parameter(
+        1024,
+        0,
+        2**31 - 1,
+        "nodes in the loss of NT-Xent, and of others where moments are sampled, drawn afresh each epoch; 0 for all",
+        source="paper, table 2",
+    )
+    moments: str = hyper_parameter(
+        "all",
+        choices=("all", "sampled"),
+        meaning="columns are standardised over all nodes, or over those in the loss, which costs less",
+        source="paper, equation 1",
+    )
+    max_neighbors: int = hyper_parameter(
+        0, 0, 2**31 - 1, "neighbours taken of a node where moments are sampled, drawn afresh each epoch; 0 for all"
+    )
+
+    samples: ClassVar[bool] = True
+
+    @property
+    def sampled_moments(self) -> bool:
+        return self.moments == "sampled"
+
+    def nodes(self, count: int, step: StepContext) -> Tensor | None:
+        if not (self.sampled_loss or self.sampled_moments) or not 0 < self.sampled_nodes < count:
+            return None
+        return rng.sample(step.seed, step.epoch, step.epochs, count, self.sampled_nodes, step.device_graph.device)
+
+    def all_nodes(self, count: int, step: StepContext) -> Tensor | None:
+        return rng.samples(step.seed, step.epochs, count, self.sampled_nodes, step.device_graph.device)

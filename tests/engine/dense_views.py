@@ -1,0 +1,78 @@
+"""Views as dense float64 matrices: of all nodes, or of those that boolean powers reach from some."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from clnr.engine import Operators, Reference
+from tests import oracles
+
+
+def kept(view):
+    """What a view keeps of its matrix, dense."""
+    links = view.propagation
+    values = links.values.double() if view.drop is None else links.values.double() * view.drop.keep(links)
+    return sp.csr_array((values.cpu(), links.columns.cpu(), links.indptr.cpu()), shape=links.shape).toarray()
+
+
+def propagation(view):
+    a = kept(view)
+    scale = 1 / np.sqrt(a.sum(1)) if view.propagation_matrix is None else np.ones(len(a))
+    return scale[:, None] * a * scale
+
+
+def reached(a, nodes, hops):
+    """The nodes within so many hops, by boolean powers."""
+    step = np.linalg.matrix_power(((a != 0) | np.eye(len(a), dtype=bool)).astype(float), hops)
+    return set(np.flatnonzero(step[nodes].any(0)).tolist())
+
+
+class DenseOperators(Operators):
+    """A view as dense float64 matrices of all nodes; given some that are wanted, of those within some hops alone."""
+
+    def __init__(self, view, nodes=None, hops=0):
+        super().__init__(view)
+        self._wanted, self._hops = nodes, hops
+        self._a, x, mask = propagation(view), oracles.dense(view.device_graph.graph.features), view.mask
+        if mask is not None:
+            rows, columns = (torch.arange(size) for size in x.shape)
+            x = x * (mask.of_elements(rows[:, None], columns) if mask.elements else mask.of_columns(x.shape[1], "cpu")).numpy()
+        self._features = torch.tensor(x if view.node_permutation is None else x[view.node_permutation.cpu().numpy()])
+
+    def within(self, hops):
+        return DenseOperators(self.view, self._wanted, hops)
+
+    def _nodes(self, hops):
+        if self._wanted is None:
+            return torch.arange(len(self._a))
+        return torch.tensor(self._wanted if hops == 0 else sorted(reached(self._a, self._wanted, hops)))
+
+    @property
+    def nodes(self):
+        return self._nodes(self._hops)
+
+    @property
+    def features(self):
+        return self._features[self.nodes]
+
+    def project(self, weight, bias=None):
+        return self.features @ weight if bias is None else self.features @ weight + bias
+
+    def propagate(self, h, relu=False):
+        matrix = torch.tensor(self._a)[self._nodes(self._hops - 1)][:, self.nodes]
+        return matrix @ (h.relu() if relu else h)
+
+    def convolve(self, weight, bias, h=None, relu=False):
+        return self.propagate(self.features if h is None else h, relu) @ weight + bias
+
+
+class DenseEngine(Reference):
+    """Sampled steps by these matrices, in float64."""
+
+    def __init__(self):
+        super().__init__(torch.device("cpu"))
+
+    def sampled_operators(self, view, nodes, streams=None):
+        return DenseOperators(view.bounded(), nodes.numpy())
