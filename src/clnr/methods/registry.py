@@ -183,7 +183,7 @@ class Method:
 
     @property
     def why_whole(self) -> str:
-        """Why it cannot be trained by sampled steps, as a phrase; empty where it can, or is not trained."""
+        """Which part needs all rows, as a phrase; empty where none does."""
         return "" if self.whole_part is None else f"{self.whole_part.__name__} needs the rows of all nodes"
 
     @property
