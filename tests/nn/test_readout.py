@@ -6,6 +6,7 @@ import torch
 from sklearn.decomposition import PCA
 
 from clnr.engine import Reference, View, cpu
+from clnr.errors import RecipeError
 from clnr.graph import Graph
 from clnr.nn.readout import (
     Block,
@@ -246,6 +247,18 @@ def test_it_repeats_bit_for_bit():
     graph = tiny()
     readout = Readout((OwnFeatures(8), Walks(3)), 6)
     assert (embedded(readout, graph)[1] == embedded(readout, graph)[1]).all()
+
+
+def test_blocks_of_no_columns_are_left_out():
+    graph = tiny()
+    z = np.random.default_rng(6).standard_normal((graph.num_nodes, 6))
+    parameters, found = embedded(
+        Readout((Hops(1), OwnFeatures(0), PropagatedFeatures(0), FeatureHops(0), Walks(0)), 5), graph, z
+    )
+    assert set(parameters) == {"weight", "bias"}
+    assert (found == embedded(Readout((Hops(1),), 5), graph, z)[1]).all()
+    with pytest.raises(RecipeError, match="reduced must be above 0"):
+        embedded(Readout((OwnFeatures(0),), 5), graph)
 
 
 def test_a_block_must_make_something():

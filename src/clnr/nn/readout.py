@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from clnr import rng
+from clnr.errors import RecipeError
 from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
@@ -25,7 +26,9 @@ else:
     unit_rows = lazy("clnr.engine", "unit_rows")
 
 _ROWS = 1 << 13
-_REDUCED = HyperParameter(256, 1, 65536, "directions kept of features in the read-out, never below dimension")
+_REDUCED = HyperParameter(
+    256, 0, 65536, "directions kept of features in the read-out, never below dimension; 0 for no features"
+)
 
 
 class ReadoutContext(NamedTuple):
@@ -103,6 +106,9 @@ class ReducedFeatures(Block):
         """The product of the map and a weight."""
 
     def fit(self, context: ReadoutContext) -> Parameters:
+        if not self.reduced:
+            return {}
+
         def apply(directions: Tensor) -> Tensor:
             return self.map(context.operators, directions)
 
@@ -112,7 +118,7 @@ class ReducedFeatures(Block):
         return {"directions": principal_directions(apply, width, count, key, context.engine.device)}
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        return [self.map(context.operators, parameters["directions"])]
+        return [self.map(context.operators, parameters["directions"])] if self.reduced else []
 
 
 @dataclass(frozen=True)
@@ -142,8 +148,7 @@ class FeatureHops(OwnFeatures):
     r"""The features reduced by an SVD, S, and then propagated: :math:`S, \hat A S, \hat A^2 S`."""
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
-        (own,) = super().__call__(parameters, context)
-        return _hops(context.operators, own, 2)
+        return [rows for own in super().__call__(parameters, context) for rows in _hops(context.operators, own, 2)]
 
 
 @dataclass(frozen=True)
@@ -153,10 +158,12 @@ class Walks(Block):
     size: ClassVar[float] = 0.7
 
     walk_columns: int = hyper_parameter(
-        128, 1, 65536, "columns from edges alone, for each of 4, 8 and 16 steps, in the read-out"
+        128, 0, 65536, "columns from edges alone, for each of 4, 8 and 16 steps, in the read-out; 0 for none"
     )
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
+        if not self.walk_columns:
+            return []
         return [torch.cat(walks(context.engine, context.device_graph, self.walk_columns, STEPS), 1)]
 
 
@@ -178,6 +185,8 @@ class Readout:
         for place, block in self._places():
             parameters |= add_prefix(place, block.fit(context))
         made = list(self._made(parameters, context))
+        if not made:
+            raise RecipeError("the read-out has no columns; reduced must be above 0 where features are all that is read out")
         means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for _, matrix in made]
         scales = [size / _length(matrix, mean) for (size, matrix), mean in zip(made, means, strict=True)]
         mean = torch.cat(means)
