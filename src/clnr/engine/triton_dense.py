@@ -36,8 +36,10 @@ class KernelDense(Dense):
     def moments(self, z: Tensor) -> tuple[Tensor, Tensor]:
         if _double(z):
             return super().moments(z)
-        mean = self.column_sums(z, 1 / len(z))
-        return self._kernels.column_sums(z, 1 / len(z), mean, square=True), mean
+        share = 1 / self.workers.num_rows(z)
+        (mean,) = self.workers.total(self.column_sums(z, share))
+        (variance,) = self.workers.total(self._kernels.column_sums(z, share, mean, square=True))
+        return variance, mean
 
     def centred(self, z: Tensor, mean: Tensor) -> Tensor:
         return super().centred(z, mean) if _double(z) else self._kernels.centred(z, mean)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.objectives import Objective, StepContext
 from clnr.nn.postprocess import Postprocess
 from clnr.nn.readout import Readout, ReadoutContext
+from clnr.support.workers import ALONE, Workers
 
 
 @dataclass(frozen=True)
@@ -104,14 +106,22 @@ class Model:
         ]
 
     def project(
-        self, parameters: Parameters, engine: Engine, views: list[View], nodes: Tensor | None = None, sampled: bool = False
+        self,
+        parameters: Parameters,
+        engine: Engine,
+        views: list[View],
+        nodes: Tensor | None = None,
+        sampled: bool = False,
+        workers: Workers = ALONE,
     ) -> list[Tensor]:
         """The views' rows as the objective sees them: of all nodes, or of some, the columns' moments being those of all.
 
-        With ``sampled`` the moments are those of ``nodes``, and of other rows only those are computed that these need.
+        With ``sampled`` the moments are those of ``nodes``, and of other rows only those are computed that these need; where
+        ``workers`` share the step, they are those of all workers' nodes.
         """
 
         def encode(operators: Operators, shared: Parameters, index: int) -> list[Tensor]:
+            operators.dense = operators.dense.among(workers)
             encoded = self.encoder.rows(sub_dict(shared, "encoder"), operators, index)
             return [self._postprocessed(shared, rows, None if sampled else nodes) for rows in encoded]
 
@@ -141,11 +151,15 @@ class Model:
         return rows.sampling_pays(len(nodes)) and all(part.of_moments for part in column_parts)
 
     def loss(self, parameters: Parameters, step: StepContext) -> Tensor:
-        """The objective of one epoch."""
+        """The objective of one epoch; where workers share it, this one's part."""
         assert self.objective is not None
         views = self.augment(step.device_graph, step.seed, "train", step.epoch)
-        nodes = self.objective.nodes(step.device_graph.graph.num_nodes, step)
-        rows = self.project(parameters, step.engine, views, nodes, self.objective.sampled_moments)
+        count = step.device_graph.graph.num_nodes
+        nodes = self.objective.nodes(count, step)
+        workers = step.workers.sharing(count if nodes is None else len(nodes))
+        own = workers.share(nodes, step.engine.device)
+        rows = self.project(parameters, step.engine, views, own, self.objective.sampled_moments, workers)
+        step = dataclasses.replace(step, workers=workers)
         return self.objective(sub_dict(parameters, "objective"), rows, step)
 
     @torch.no_grad()

@@ -45,9 +45,10 @@ class MLP(BatchNormEncoder):
         return self._lazy(parameters, operators, None)
 
     def _lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> LazyLinear:
-        h = operators.within(0).project(parameters["0.weight"], parameters["0.bias"])
+        maps = operators.within(0)
+        h = maps.project(parameters["0.weight"], parameters["0.bias"])
         for layer in range(1, self.layers):
-            h = batch_norm(parameters, layer - 1, h, statistics).relu_()
+            h = batch_norm(parameters, layer - 1, h, statistics, operators.dense, lambda: maps.nodes).relu_()
             weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
             if layer == self.layers - 1:
                 return LazyLinear(h, weight, bias, operators.dense)

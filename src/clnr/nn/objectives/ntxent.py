@@ -15,8 +15,11 @@ from clnr.support.lazy import lazy
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+    from clnr.engine.shared_ntxent import shared_nt_xent
 else:
     torch = lazy("torch")
+    shared_nt_xent = lazy("clnr.engine.shared_ntxent", "shared_nt_xent")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class NTXent(Objective):
     target: ClassVar[str] = "N-N"
     negatives: ClassVar[bool] = True
     views: ClassVar[range] = range(2, 3)
+    shares: ClassVar[bool] = True
 
     @property
     def sampled_moments(self) -> bool:
@@ -58,5 +62,10 @@ class NTXent(Objective):
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         # Of several encoders, each one's two views.
-        losses = [step.engine.nt_xent(torch.cat(views[i : i + 2]), self.temperature) for i in range(0, len(views), 2)]
+        losses = [self._of_pair(*views[i : i + 2], step) for i in range(0, len(views), 2)]
         return functools.reduce(torch.add, losses)
+
+    def _of_pair(self, u: Tensor, v: Tensor, step: StepContext) -> Tensor:
+        if step.workers.alone:
+            return step.engine.nt_xent(torch.cat([u, v]), self.temperature)
+        return shared_nt_xent(u, v, self.temperature, step.workers)

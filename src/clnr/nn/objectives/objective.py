@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from clnr import rng
 from clnr.nn.layers import Parameters
+from clnr.support.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +33,8 @@ class Supervision(NamedTuple):
 class StepContext:
     """One step of one training run: its engine, graph, seed and epoch, and the labels where the objective is supervised.
 
-    The epoch is an int, or a counter on the device, below ``epochs``.
+    The epoch is an int, or a counter on the device, below ``epochs``. Where ``workers`` share the step, an objective is given
+    the rows of this one's share of the nodes.
     """
 
     engine: Engine
@@ -41,6 +43,7 @@ class StepContext:
     epoch: int | Tensor
     epochs: int
     supervision: Supervision | None = None
+    workers: Workers = ALONE
 
 
 class Objective(ABC):
@@ -53,6 +56,7 @@ class Objective(ABC):
         negatives: Whether it needs negative samples.
         supervised: Whether it needs labels (``Supervision``).
         views: How many views it accepts.
+        shares: Whether the workers of a sampled step can each compute a part of it: by ``step.workers``.
     """
 
     target: ClassVar[str]
@@ -61,6 +65,7 @@ class Objective(ABC):
     negatives: ClassVar[bool] = False
     supervised: ClassVar[bool] = False
     views: ClassVar[range] = SOME
+    shares: ClassVar[bool] = False
 
     @property
     def sampled_moments(self) -> bool:
@@ -82,7 +87,7 @@ class Objective(ABC):
 
     @abstractmethod
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
-        """The loss, given each view's rows."""
+        """The loss, given each view's rows; where workers share the step, this one's part of it, given its rows."""
 
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
         """What early stopping monitors; the parameters with the lowest value are kept. By default the loss."""
