@@ -76,11 +76,11 @@ class WorkerGroup(Workers):
         # A process group gathers tensors of one size.
         own = rows.new_zeros(longest, *rows.shape[1:])
         own[: len(rows)] = rows
-        every = own.new_empty(self.size * longest, *own.shape[1:])
+        every = [torch.empty_like(own) for _ in sizes]
         with self._together():
-            dist.all_gather_into_tensor(every, own)
+            dist.all_gather(every, own)
         self._traffic.sent += (self.size - 1) * own.nbytes
-        return torch.cat([part[:size] for part, size in zip(every.chunk(self.size), sizes, strict=True)])
+        return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
 
     def total(self, *values: Tensor) -> list[Tensor]:
         flat = torch.cat([value.reshape(-1) for value in values])

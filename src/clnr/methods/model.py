@@ -158,9 +158,17 @@ class Model:
         nodes = self.objective.nodes(count, step)
         workers = step.workers.sharing(count if nodes is None else len(nodes))
         own = workers.share(nodes, step.engine.device)
+        if self.objective.sampled_moments:
+            parameters = parameters | {name: parameters[name].detach() for name in self._without_effect}
         rows = self.project(parameters, step.engine, views, own, self.objective.sampled_moments, workers)
         step = dataclasses.replace(step, workers=workers)
         return self.objective(sub_dict(parameters, "objective"), rows, step)
+
+    @property
+    def _without_effect(self) -> list[str]:
+        """Parameters whose gradient is zero up to rounding, which Adam would take for a direction: another one each time."""
+        ignored = self.postprocess and self.postprocess[0].ignores_shifts
+        return [f"encoder.{name}" for name in self.encoder.shifts] if ignored else []
 
     @torch.no_grad()
     def criterion(self, parameters: Parameters, loss: Tensor, step: StepContext) -> Tensor:

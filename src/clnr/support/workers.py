@@ -23,8 +23,8 @@ class Workers(ABC):
         size: How many there are.
     """
 
-    rank: int = 0
-    size: int = 1
+    rank: int
+    size: int
 
     @property
     def first(self) -> bool:
@@ -106,6 +106,9 @@ class Workers(ABC):
 
 class Alone(Workers):
     """One worker: everything is its own."""
+
+    rank = 0
+    size = 1
 
     def sharing(self, rows: int) -> Workers:
         return self

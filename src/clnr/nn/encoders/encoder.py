@@ -58,6 +58,11 @@ class Encoder(ABC):
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
         """The embedding, from the method's deterministic views, without duplicates."""
 
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        """Names of the parameters that do nothing but add a constant to a column of its rows."""
+        return ()
+
     def outputs(self, parameters: Parameters, eval_views: list[Operators]) -> list[Tensor]:
         """The embedding; of several encoders, each one's, for a read-out that scales them by themselves."""
         return [self.embed(parameters, eval_views)]

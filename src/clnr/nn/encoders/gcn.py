@@ -63,6 +63,10 @@ class GCN(PlainEncoder):
     def width(self, inputs: int) -> int:
         return self.dimension
 
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        return (f"{self.layers - 1}.bias",)
+
 
 @dataclass(frozen=True)
 class PReLUGCN(PlainEncoder):

@@ -48,6 +48,10 @@ class GCNAndMLP(Encoder):
     def width(self, inputs: int) -> int:
         return self.hidden
 
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        return (*(f"gcn.{name}" for name in self._gcn.shifts), *(f"mlp.{name}" for name in self._mlp.shifts))
+
     def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
         gcn, mlp = sub_dict(parameters, "gcn"), sub_dict(parameters, "mlp")
         return [self._gcn.lazy(gcn, operators), self._mlp.lazy(mlp, operators)]

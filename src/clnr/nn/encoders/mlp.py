@@ -38,6 +38,10 @@ class MLP(BatchNormEncoder):
     def width(self, inputs: int) -> int:
         return self.dimension
 
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        return (f"{self.layers - 1}.bias",)
+
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
         return self._lazy(parameters, operators, statistics).materialize()
 
@@ -88,6 +92,10 @@ class Backbone(PlainEncoder):
 
     def width(self, inputs: int) -> int:
         return self.dimension
+
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        return self._chosen.shifts
 
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         return self._chosen.finalize(parameters, eval_views)
