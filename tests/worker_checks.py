@@ -92,8 +92,8 @@ def operations(workers) -> dict[str, torch.Tensor]:
     found["variance"], found["mean"] = variance.detach(), mean.detach()
     done("moments", a, workers.mean(((a - mean) * (variance + 1).rsqrt() * workers.share(weights)).sum(1)))
     a = own()
-    u, v = a[:, :2], a[:, 1:3] / 1000
-    part = shared_nt_xent(u, v, 0.2, workers) if not workers.alone else cpu().nt_xent(torch.cat([u, v]), 0.2)
+    pair = torch.cat([a[:, :2], a[:, 1:3] / 1000])
+    part = cpu().nt_xent(pair, 0.2) if workers.alone else shared_nt_xent(pair, 0.2, workers)
     done("nt-xent", a, part)
     return found
 

@@ -13,9 +13,9 @@ from clnr.support.workers import Workers
 _BLOCK = 1 << 22
 
 
-def shared_nt_xent(u: Tensor, v: Tensor, temperature: float, workers: Workers) -> Tensor:
-    """A worker's part of NT-Xent, given its rows of both views; the parts of all workers add up to it."""
-    return _SharedNTXent.apply(unit_rows(torch.cat([u, v])), temperature, workers)
+def shared_nt_xent(rows: Tensor, temperature: float, workers: Workers) -> Tensor:
+    """A worker's part of ``Engine.nt_xent``, given its rows: one view's, then the other's. All workers' parts add up to it."""
+    return _SharedNTXent.apply(unit_rows(rows), temperature, workers)
 
 
 class _SharedNTXent(torch.autograd.Function):

@@ -36,7 +36,8 @@ class WorkerGroup(Workers):
 
     rank: int
     size: int
-    store: dist.Store
+    local_size: int
+    store: Any
     _rows: int = 0
     _traffic: _Traffic = field(default_factory=_Traffic)
 
@@ -106,8 +107,8 @@ class WorkerGroup(Workers):
         for rank, other in enumerate(every):
             if differs := [name for name in every[0] if other[name] != every[0][name]]:
                 raise DataError(
-                    f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command on "
-                    "the same tables and versions"
+                    f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command, "
+                    "on the same tables and versions"
                 )
 
     def from_first(self, number: int) -> int:
@@ -132,20 +133,18 @@ class WorkerGroup(Workers):
         except RuntimeError as error:
             raise LostWorker(f"worker {self.rank} of {self.size} lost another one: {error}") from None
 
+    def claim(self) -> bool:
+        with contextlib.suppress(RuntimeError):
+            return self.store.add("error", 1) == 1
+        return self.first
+
     def leave(self) -> None:
-        """Wait until the first worker is done: it evaluates and writes after the others have ended their training."""
         with self._together():
             if self.first:
                 self.store.set("done", "")
             while not self.store.check(["done"]):
                 time.sleep(_POLL)
         dist.destroy_process_group()
-
-    def claim(self) -> bool:
-        """Whether this worker is to tell of an error: the first one that asks."""
-        with contextlib.suppress(RuntimeError):
-            return self.store.add("error", 1) == 1
-        return self.first
 
 
 def join(device: str, timeout: float) -> Workers:
@@ -170,16 +169,28 @@ def join(device: str, timeout: float) -> Workers:
                 "start fewer, or use --device cpu"
             )
         torch.cuda.set_device(place.local_rank)
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
     limit = timedelta(seconds=timeout)
     try:
-        store, _, _ = next(dist.rendezvous(rendezvous_url(), place.rank, place.size, timeout=limit))
+        store, _, _ = next(rendezvous(rendezvous_url(), place.rank, place.size, timeout=limit))
         store.set_timeout(limit)
         backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
-        group: dict[str, Any] = {"store": dist.PrefixStore("group", store), "rank": place.rank, "world_size": place.size}
+        group: dict[str, Any] = {"store": PrefixStore("group", store), "rank": place.rank, "world_size": place.size}
         dist.init_process_group(backend, timeout=limit, **group)
     except (RuntimeError, ValueError) as error:
         raise LostWorker(f"worker {place.rank} of {place.size} did not find the others: {error}") from None
-    return WorkerGroup(place.rank, place.size, dist.PrefixStore("workers", store))
+    _joined.append(WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store)))
+    return _joined[-1]
+
+
+def current_workers() -> Workers:
+    """The workers that this process has joined."""
+    return _joined[-1] if _joined else ALONE
+
+
+_joined: list[WorkerGroup] = []
 
 
 class _Sum(torch.autograd.Function):

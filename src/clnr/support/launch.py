@@ -67,6 +67,12 @@ def launched_here() -> bool:
     return _MEETING in os.environ
 
 
+def restarted() -> bool:
+    """Whether this worker takes the place of one that was lost."""
+    place = Place.from_environment()
+    return place is not None and place.restarts > 0
+
+
 def end_with_parent() -> None:
     """End this worker at once when the process that launched it is gone, however that ended: its standard input closes."""
 

@@ -21,10 +21,12 @@ class Workers(ABC):
     Attributes:
         rank: Which of them this is; 0 is the first, who reads checkpoints, writes and speaks.
         size: How many there are.
+        local_size: How many of them are on this machine.
     """
 
     rank: int
     size: int
+    local_size: int
 
     @property
     def first(self) -> bool:
@@ -98,6 +100,14 @@ class Workers(ABC):
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors by those of the first worker."""
 
+    @abstractmethod
+    def claim(self) -> bool:
+        """Whether this worker is the one to tell of an error: the first that asks."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Wait until the first worker is done: it evaluates and writes after the others have ended their training."""
+
     @property
     @abstractmethod
     def sent(self) -> int:
@@ -109,6 +119,7 @@ class Alone(Workers):
 
     rank = 0
     size = 1
+    local_size = 1
 
     def sharing(self, rows: int) -> Workers:
         return self
@@ -147,6 +158,12 @@ class Alone(Workers):
         return number
 
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+        pass
+
+    def claim(self) -> bool:
+        return True
+
+    def leave(self) -> None:
         pass
 
     @property

@@ -27,9 +27,7 @@ class MetricBuffer:
         same_everywhere: Whether all processes of a training are to know the same after the same epoch, so that they stop alike.
     """
 
-    def __init__(
-        self, epochs: int, train_states: int, device: torch.device, begun: int = 0, same_everywhere: bool = False
-    ):
+    def __init__(self, epochs: int, train_states: int, device: torch.device, begun: int = 0, same_everywhere: bool = False):
         self._begun, self._same_everywhere = begun, same_everywhere
         self.history = torch.zeros(train_states, 2, epochs, device=device)
         self._cuda = device.type == "cuda"

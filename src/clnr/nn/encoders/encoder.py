@@ -34,6 +34,9 @@ class Encoder(ABC):
     samples: ClassVar[bool] = False
     """Whether it asks operators ``within`` how many hops it needs rows, so that some nodes' rows need not cost all of them."""
 
+    encoders: ClassVar[int] = 1
+    """How many encoders' rows it gives of each view."""
+
     @abstractmethod
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         """Fresh parameters for ``inputs`` features, on torch's default device: a pure function of the key."""

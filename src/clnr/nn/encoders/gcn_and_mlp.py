@@ -32,6 +32,7 @@ class GCNAndMLP(Encoder):
     hidden: int = HIDDEN.field()
 
     samples: ClassVar[bool] = True
+    encoders: ClassVar[int] = 2
 
     @property
     def _gcn(self) -> GCN:

@@ -50,6 +50,7 @@ class NTXent(Objective):
     negatives: ClassVar[bool] = True
     views: ClassVar[range] = range(2, 3)
     shares: ClassVar[bool] = True
+    gathers: ClassVar[bool] = True
 
     @property
     def sampled_moments(self) -> bool:
@@ -62,10 +63,10 @@ class NTXent(Objective):
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         # Of several encoders, each one's two views.
-        losses = [self._of_pair(*views[i : i + 2], step) for i in range(0, len(views), 2)]
+        losses = [self._of_rows(torch.cat(views[i : i + 2]), step) for i in range(0, len(views), 2)]
         return functools.reduce(torch.add, losses)
 
-    def _of_pair(self, u: Tensor, v: Tensor, step: StepContext) -> Tensor:
+    def _of_rows(self, rows: Tensor, step: StepContext) -> Tensor:
         if step.workers.alone:
-            return step.engine.nt_xent(torch.cat([u, v]), self.temperature)
-        return shared_nt_xent(u, v, self.temperature, step.workers)
+            return step.engine.nt_xent(rows, self.temperature)
+        return shared_nt_xent(rows, self.temperature, step.workers)

@@ -57,6 +57,7 @@ class Objective(ABC):
         supervised: Whether it needs labels (``Supervision``).
         views: How many views it accepts.
         shares: Whether the workers of a sampled step can each compute a part of it: by ``step.workers``.
+        gathers: Whether each of them then needs the rows of all.
     """
 
     target: ClassVar[str]
@@ -66,6 +67,7 @@ class Objective(ABC):
     supervised: ClassVar[bool] = False
     views: ClassVar[range] = SOME
     shares: ClassVar[bool] = False
+    gathers: ClassVar[bool] = False
 
     @property
     def sampled_moments(self) -> bool:
