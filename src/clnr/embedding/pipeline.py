@@ -240,12 +240,12 @@ def _checkpoint(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> 
     """The checkpoint of this very training; None if none is asked for."""
     if settings.checkpoint is None or not settings.uses_checkpoint:
         return None
-    about = _about(table_graph, settings, recipe)
+    about = _about(table_graph, settings, recipe) | {"versions": environment.versions()}
     return Checkpoint(settings.checkpoint, settings.checkpoint_every or recipe.epochs + 1, about, settings.resume)
 
 
 def _about(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> dict[str, object]:
-    """What a training depends on: another one cannot resume its checkpoint, nor share its steps."""
+    """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""
     return {
         "tables": table_graph.graph.digest,
         "method": settings.method.name,
@@ -254,7 +254,6 @@ def _about(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> dict[
         "hold_out": float(settings.hold_out),
         "engine": settings.engine.name,
         "precision": settings.engine.precision,
-        "versions": environment.versions(),
     }
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from clnr.errors import DataError, DeviceError, LostWorker
 from clnr.support.launch import Place, rendezvous_url
 from clnr.support.workers import ALONE, Workers
+from clnr.version import __version__
 
 _POLL = 0.2
 
@@ -102,13 +103,14 @@ class WorkerGroup(Workers):
 
     def agree(self, about: Mapping[str, object]) -> None:
         with self._together():
-            self.store.set(f"about {self.rank}", json.dumps(about))
+            own = {**about, "version of clnr": __version__, "version of torch": torch.__version__}
+            self.store.set(f"about {self.rank}", json.dumps(own))
             every = [json.loads(self.store.get(f"about {rank}")) for rank in range(self.size)]
         for rank, other in enumerate(every):
             if differs := [name for name in every[0] if other[name] != every[0][name]]:
                 raise DataError(
-                    f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command, "
-                    "on the same tables and versions"
+                    f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command "
+                    "on the same tables"
                 )
 
     def from_first(self, number: int) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import torch
-
 from clnr.engine import Engine
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
@@ -63,8 +61,9 @@ def sent(method: Method, recipe: Recipe, size: Size, workers: int) -> float:
     model = method.build(recipe)
     assert model.objective is not None
     inputs = model.input_width(size.features)
-    with torch.device("meta"):
-        parameters = sum(value.numel() for value in model.init(inputs, 0).values())
+    # Only a first layer's parameters depend on the inputs: so many for each.
+    one, two = (sum(value.numel() for value in model.init(count, 0).values()) for count in (1, 2))
+    parameters = one + (inputs - 1) * (two - one)
     columns = len(model.views) * model.encoder.encoders * model.encoder.width(inputs)
     share = math.ceil(min(size.nodes, recipe.sampled_nodes or size.nodes) / workers)
     gathered = share * columns if model.objective.gathers else 0

@@ -167,21 +167,31 @@ class _Attempt:
         first = self._processes[0]
         while first.poll() != 0 and not any(process.poll() for process in self._processes):
             time.sleep(_POLL)
-        self._wait()
+        if not self._killed:
+            self._wait()
         codes = [process.poll() for process in self._processes]
         if codes[0] == 0:
             return 0
         told = [code for code in codes if code in (USER_ERROR, STOPPED)]
         if told:
             return told[0]
-        self.lost = "; ".join(filter(None, map(self._fate, range(len(codes)), codes))) or "a worker failed"
+        self.lost = ", ".join(self._killed) or ", ".join(self._silent) or "a worker failed"
         return LOST
 
-    def _fate(self, rank: int, code: int | None) -> str:
-        """What became of a worker that was lost; empty for one that only lost another."""
-        name = f"worker {rank} of {len(self._processes)}"
-        if code is None:
-            return f"{name} did not answer"
-        if code < 0:
-            return f"{name} was killed by {signal.Signals(-code).name}"
-        return "" if code in (0, LOST) else f"{name} ended with exit code {code}"
+    @property
+    def _killed(self) -> list[str]:
+        codes = {rank: process.poll() for rank, process in enumerate(self._processes)}
+        return [
+            f"{self._name(rank)} was killed by {signal.Signals(-code).name}"
+            for rank, code in codes.items()
+            if code is not None and code < 0
+        ]
+
+    @property
+    def _silent(self) -> list[str]:
+        """Those that are still there when others have given up waiting for them."""
+        ranks = [rank for rank, process in enumerate(self._processes) if process.poll() is None]
+        return [f"{self._name(rank)} did not answer" for rank in ranks]
+
+    def _name(self, rank: int) -> str:
+        return f"worker {rank} of {len(self._processes)}"
