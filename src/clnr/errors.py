@@ -54,5 +54,9 @@ class OutOfMemory(TrainingError):
     """Not enough memory."""
 
 
+class LostWorker(ClnrError):
+    """Another process that shares this training is gone, or does not answer."""
+
+
 class RunCacheError(ClnrError):
     """The run cache cannot be read or written."""

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, app, out, say, tell
+from clnr.cli.worker_session import MaxRestarts, NumWorkers, WorkerTimeout, by_workers
 
 
 @app.command()
+@by_workers
 def embed(
     edges: Annotated[str | None, typer.Option(help="Edge table: a CSV, Parquet or JSON file, or a quoted glob.")] = None,
     nodes: Annotated[
@@ -74,6 +76,9 @@ def embed(
     ] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     memory: Annotated[str | None, typer.Option(help="Memory limit of DuckDB while it reads tables, such as '4 GB'.")] = None,
+    workers: NumWorkers = 1,
+    max_restarts: MaxRestarts = 3,
+    worker_timeout: WorkerTimeout = 1800,
     device: Device = "auto",
     precision: Precision = "auto",
     as_json: Json = False,
@@ -89,8 +94,10 @@ def embed(
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.export import parse_formats
     from clnr.engine import choose
+    from clnr.engine.worker_group import current_workers
     from clnr.errors import ClnrError
     from clnr.methods.recipe import parse
+    from clnr.support.launch import restarted
     from clnr.support.progress import progress_bar
     from clnr.tables import read_tables
     from clnr.training.checkpoint import checkpoint_path
@@ -112,8 +119,11 @@ def embed(
         "directed": directed or None,
         "memory": memory,
     }
-    if model is not None and (assign or tune or checkpoint_every or resume or dry_run or method or effort):
-        which = "--method, --effort, --set, --tune, --checkpoint-every, --resume and --dry-run"
+    group = current_workers()
+    if model is not None and (
+        assign or tune or checkpoint_every or resume or dry_run or method or effort or workers > 1 or not group.alone
+    ):
+        which = "--method, --effort, --set, --tune, --checkpoint-every, --resume, --dry-run and several workers"
         raise ClnrError(f"--model trains nothing: {which} do not go with it")
     if folder is None and not dry_run:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
@@ -127,24 +137,27 @@ def embed(
         tune=tune,
         checkpoint=None if folder is None else checkpoint_path(folder),
         checkpoint_every=checkpoint_every,
-        resume=resume and folder is not None,
+        resume=(resume or restarted()) and folder is not None,
         ignore_memory_check=ignore_memory_check,
+        workers=group,
     )
     chosen = parse_formats(formats or [])
     if dry_run:
-        _, preflight = pipeline.plan(read_tables(**tables), settings)
+        _, preflight = pipeline.plan(read_tables(**tables), settings, workers)
         tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
         return
     assert folder is not None
     began = perf_counter()
     options: dict[str, Any] = {"model": model, "standalone": standalone, "force": force, "formats": chosen, "report": report}
     try:
-        with progress_bar(quiet) as bar:
+        with progress_bar(quiet or not group.first) as bar:
             result = pipeline.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
-        if model is None:
+        if model is None and group.first:
             _say_stopped(settings.checkpoint)
         raise typer.Exit(130) from None
+    if not group.first:
+        return
     if result is None:
         say(f"{folder} is finished: there is nothing to resume")
     else:

@@ -17,13 +17,14 @@ from clnr.engine import Engine, View
 from clnr.errors import ClnrError, DataError
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
-from clnr.experiments.run import learn
+from clnr.experiments.run import learn, learn_along
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.support.memory import enough_memory
+from clnr.support.workers import ALONE, Workers
 from clnr.tables import TableGraph
 from clnr.tables.structural import degree_features
 from clnr.training.loop import CheckpointCallback, ProgressCallback
@@ -104,6 +105,7 @@ def fit_graph(
     checkpoint: CheckpointCallback | None = None,
     evaluate: bool = True,
     baselines: Collection[Method] = (),
+    workers: Workers = ALONE,
 ) -> EmbeddingResult:
     """Train on a graph without some of its edges, score by those edges, and embed the whole graph.
 
@@ -118,13 +120,13 @@ def fit_graph(
         checkpoint: Saves the state of training, and resumes from it.
         evaluate: Whether to evaluate the embedding by labels, if there are any.
         baselines: Methods without an objective to score beside it.
+        workers: Those that share the training, of which this is the first; the others call ``fit_along``.
     """
     graph, warnings = table_graph.graph, []
-    split = evaluation.hold_out(graph, hold_out, seed) if hold_out else None
+    split, seen = _held_out(table_graph, hold_out, seed)
     if hold_out and split is None:
         warnings.append("too few edges, or too few pairs without an edge, to hold some out: no link scores")
-    seen = graph if split is None else training_graph(table_graph, split.graph)
-    trained = learn(method, seen, seed, recipe, engine, progress, checkpoint)
+    trained = learn(method, seen, seed, recipe, engine, progress, checkpoint, workers)
     model = _fitted(method, trained, graph)
     z = trained.z.cpu().numpy() if split is None else model.embed(graph, engine)
     try:
@@ -141,6 +143,27 @@ def fit_graph(
     beside, skipped = _score_baselines(graph, seen, baselines, model, recipe, engine, scorer, own)
     warnings += [*own.warnings, *score_warnings(graph, method, scores, beside), *skipped]
     return EmbeddingResult(model, table_graph, z, tuple(trained.fitted.losses.tolist()), scores, tuple(warnings), beside)
+
+
+def fit_along(
+    table_graph: TableGraph,
+    method: Method,
+    recipe: Recipe,
+    seed: int,
+    engine: Engine,
+    *,
+    hold_out: float = HOLD_OUT,
+    workers: Workers,
+) -> None:
+    """Do this worker's share of the training of the first one's ``fit_graph``."""
+    _, seen = _held_out(table_graph, hold_out, seed)
+    learn_along(method, seen, seed, recipe, engine, workers)
+
+
+def _held_out(table_graph: TableGraph, share: float, seed: int) -> tuple[evaluation.LinkSplit | None, Graph]:
+    """The edges that training does not see, if any, and the graph that it sees."""
+    split = evaluation.hold_out(table_graph.graph, share, seed) if share else None
+    return split, table_graph.graph if split is None else training_graph(table_graph, split.graph)
 
 
 def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph) -> FittedModel:

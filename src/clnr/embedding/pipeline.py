@@ -18,7 +18,7 @@ from clnr.embedding.artifact import differences, load_folder, name_nodes, save_f
 from clnr.embedding.artifact_files import OWNED_FILES, RECIPE, REPORT
 from clnr.embedding.defaults import Choice, default_recipe
 from clnr.embedding.export import EXPORT_FORMATS, check_formats
-from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult, embed_with, fit_graph, recipe_beside
+from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult, embed_with, fit_along, fit_graph, recipe_beside
 from clnr.embedding.preflight import Preflight, facts_line, graph_facts, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.embedding.tuning import tune
@@ -34,6 +34,7 @@ from clnr.support.arguments import check_int, check_type
 from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, write_atomic
 from clnr.support.humanize import plural
 from clnr.support.progress import Bar
+from clnr.support.workers import ALONE, Workers
 from clnr.tables import TableGraph, read_tables
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
 from clnr.training.loop import ProgressCallback
@@ -60,6 +61,7 @@ class Settings:
         evaluate: Whether to evaluate the embedding by labels, if there are any.
         baselines: Whether to score raw features and training-free methods beside it, alike.
         ignore_memory_check: Whether to train even if memory seems too small.
+        workers: The processes that share the training; the first evaluates and writes.
     """
 
     method: Method
@@ -77,6 +79,7 @@ class Settings:
     evaluate: bool = True
     baselines: bool = True
     ignore_memory_check: bool = False
+    workers: Workers = ALONE
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
@@ -89,6 +92,8 @@ class Settings:
             check_type(name, getattr(self, name), bool | np.bool_, "True or False")
         if self.resume and self.checkpoint is None:
             raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
+        if self.tune and not self.workers.alone:
+            raise RecipeError("tune tries recipes with one worker (--tune does not go with several workers)")
         if not isinstance(self.recipe, Recipe | Mapping | None):
             raise RecipeError(f"a recipe is a Recipe or hyper-parameters by name, not a {type(self.recipe).__name__}")
 
@@ -122,15 +127,28 @@ class Settings:
 # -- training ---------------------------------------------------------------------------------------------------------------
 
 
-def plan(table_graph: TableGraph, settings: Settings) -> tuple[Recipe, Preflight]:
-    """The recipe for a graph before tuning, and everything that can be known before training."""
+def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None) -> tuple[Recipe, Preflight]:
+    """The recipe for a graph before tuning, and everything that can be known before training.
+
+    Args:
+        table_graph: The graph.
+        settings: How to train.
+        workers: How many processes would share the training, if not as the settings say; all on this machine.
+    """
     if settings.method.supervised and table_graph.graph.labels is None:
         raise _labels_missing(settings.method)
     check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(table_graph.graph)
     settings.method.check(recipe)
+    size = workers or settings.workers.size
+    if size > 1:
+        settings.method.check_shared(recipe)
+        rows = min(table_graph.graph.num_nodes, recipe.sampled_nodes or table_graph.graph.num_nodes)
+        if size > rows:
+            raise RecipeError(f"{size} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
     judged = settings.evaluate * (1 + len(settings.compared))
-    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged)
+    beside = workers or settings.workers.local_size
+    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside)
 
 
 def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult:
@@ -172,7 +190,10 @@ def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight:
             checkpoint=checkpoint,
             evaluate=settings.evaluate,
             baselines=settings.compared,
+            workers=settings.workers,
         )
+    if not settings.workers.alone:
+        log(f"this worker sent {settings.workers.sent / 1e6:,.1f} MB to others")
     return _winner(result, settings, log) if settings.auto else result
 
 
@@ -219,7 +240,13 @@ def _checkpoint(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> 
     """The checkpoint of this very training; None if none is asked for."""
     if settings.checkpoint is None or not settings.uses_checkpoint:
         return None
-    about = {
+    about = _about(table_graph, settings, recipe) | {"versions": environment.versions()}
+    return Checkpoint(settings.checkpoint, settings.checkpoint_every or recipe.epochs + 1, about, settings.resume)
+
+
+def _about(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> dict[str, object]:
+    """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""
+    return {
         "tables": table_graph.graph.digest,
         "method": settings.method.name,
         "seed": int(settings.seed),
@@ -227,9 +254,7 @@ def _checkpoint(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> 
         "hold_out": float(settings.hold_out),
         "engine": settings.engine.name,
         "precision": settings.engine.precision,
-        "versions": environment.versions(),
     }
-    return Checkpoint(settings.checkpoint, settings.checkpoint_every or recipe.epochs + 1, about, settings.resume)
 
 
 def _labels_missing(method: Method) -> DataError:
@@ -289,6 +314,8 @@ def embed_tables(
 ) -> EmbeddingResult | None:
     """From tables to a folder of vectors, model and report, as ``clnr embed``; None if the folder was finished already.
 
+    Where workers share the training, all of them call this; all but the first return None.
+
     Args:
         tables: The arguments of ``read_tables``.
         folder: Where to write.
@@ -303,6 +330,9 @@ def embed_tables(
     if settings.method.supervised and model is None and tables.get("nodes") is None and tables.get("nodes_query") is None:
         raise _labels_missing(settings.method)
     check_used(settings.method, settings.fixed)
+    if not settings.workers.first:
+        _work_along(tables, settings)
+        return None
     with reserve_folder(folder, OWNED_FILES):
         finished = settings.resume and (folder / RECIPE).is_file()
         if force or not finished:
@@ -314,9 +344,14 @@ def embed_tables(
         else:
             table_graph = read_tables(**tables)
             recipe, preflight = plan(table_graph, settings)
-            if finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force):
+            settings.workers.agree(_about(table_graph, settings, recipe))
+            finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
+            if settings.workers.from_first(finished):
                 _remove_checkpoint(settings)
                 return None
+            if not settings.workers.alone and not settings.resume:
+                # Workers that are started again go on from a checkpoint: it must be one of this training.
+                _remove_checkpoint(settings)
             check_formats(formats, table_graph.graph)
             result = _fit(table_graph, settings, recipe, preflight, bar)
         if report and bar is not None:
@@ -324,6 +359,18 @@ def embed_tables(
         _write(result, folder, force, formats, report)
         _remove_checkpoint(settings)
     return result
+
+
+def _work_along(tables: Mapping[str, Any], settings: Settings) -> None:
+    """Do a worker's share of the training in ``embed_tables``."""
+    table_graph = read_tables(**tables)
+    recipe, _ = plan(table_graph, settings)
+    workers = settings.workers
+    workers.agree(_about(table_graph, settings, recipe))
+    if not workers.from_first(False):
+        fit_along(
+            table_graph, settings.method, recipe, settings.seed, settings.engine, hold_out=settings.hold_out, workers=workers
+        )
 
 
 def write_folder(

@@ -14,7 +14,7 @@ from clnr.embedding.projection import steps_of
 from clnr.engine import Engine
 from clnr.errors import OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
-from clnr.experiments.cost import Cost, Size, evaluating, mapping, training
+from clnr.experiments.cost import Cost, Size, evaluating, mapping, sent, training
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import Method
@@ -39,6 +39,8 @@ class Preflight:
         other_seconds: Estimated seconds of everything after training: evaluation by labels, neighbours and the map.
         free_memory: Free bytes on the device; None if that is not known.
         columns: Which words of a text column, or of many categories, have features, a line for each such column.
+        workers: How many processes share the training.
+        sent_per_step: Estimated bytes that each of them sends to others in a step.
     """
 
     facts: dict[str, str]
@@ -48,6 +50,8 @@ class Preflight:
     other_seconds: float
     free_memory: int | None
     columns: tuple[str, ...] = ()
+    workers: int = 1
+    sent_per_step: float = 0.0
 
     @classmethod
     def of(
@@ -58,6 +62,8 @@ class Preflight:
         chosen: list[Choice],
         engine: Engine,
         evaluated: int = 1,
+        workers: int = 1,
+        local_workers: int = 1,
     ) -> Preflight:
         """The preflight of training a method on a graph.
 
@@ -68,10 +74,15 @@ class Preflight:
             chosen: The choices of the default recipe; those that the recipe has changed are left out.
             engine: Where it is to be trained.
             evaluated: How many embeddings are to be evaluated by labels, if there are any: this one, and baselines.
+            workers: How many processes share the training.
+            local_workers: How many of them are on this machine.
         """
         kept = tuple(choice for choice in chosen if getattr(recipe, choice.key) == choice.value)
         graph = table_graph.graph
         cost = training(method, recipe, size_of(graph), engine)
+        if engine.device.type == "cpu":
+            cost = cost._replace(memory=local_workers * cost.memory)
+        sent_per_step = sent(method, recipe, size_of(graph), workers) if workers > 1 else 0.0
         shown = min(graph.num_nodes, MOST)
         after = mapping(shown, recipe.dimension, steps_of(shown))
         if graph.labels is not None:
@@ -80,7 +91,9 @@ class Preflight:
             after += evaluated * evaluating(fitted, graph.num_classes, recipe.dimension)
         free = memory.free_memory(engine.device)
         columns = tuple(column_lines(table_graph))
-        return cls(graph_facts(graph), tuple(table_warnings(table_graph)), kept, cost, after, free, columns)
+        return cls(
+            graph_facts(graph), tuple(table_warnings(table_graph)), kept, cost, after, free, columns, workers, sent_per_step
+        )
 
     @property
     def lines(self) -> list[str]:
@@ -92,6 +105,11 @@ class Preflight:
             *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
             f"rough estimate: {duration(seconds)} to train, {duration(self.other_seconds)} to evaluate and draw, "
             f"{memory / 2**30:.1f} GiB of memory",
+            *(
+                [f"{self.workers} workers: each sends about {self.sent_per_step / 1e6:.2g} MB a step"]
+                if self.workers > 1
+                else []
+            ),
         ]
 
     def __str__(self) -> str:
@@ -108,6 +126,8 @@ class Preflight:
             "other_seconds": self.other_seconds,
             "memory_bytes": self.cost.memory,
             "free_memory_bytes": self.free_memory,
+            "workers": self.workers,
+            "sent_bytes_per_step": self.sent_per_step,
         }
 
     def check_memory(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from clnr.support.workers import ALONE, Workers
 
 _WORTH_HALVING = 128
 
@@ -90,6 +93,17 @@ class AdamTensors(NamedTuple):
 class Dense:
     """What an engine does with dense rows: column sums and moments, linear layers, standardisation. Here in plain torch."""
 
+    workers: Workers = ALONE
+    """Whose rows ``column_moments`` and ``batch_norm`` are over."""
+
+    def among(self, workers: Workers) -> Dense:
+        """The same operations for rows that are one worker's share."""
+        if workers.alone:
+            return self
+        shared = copy.copy(self)
+        shared.workers = workers
+        return shared
+
     def column_sums(self, z: Tensor, scale: float = 1.0) -> Tensor:
         """The sum of each column times ``scale``, in float32 or better."""
         # On a CPU, a product with a vector is faster than torch's sum over rows.
@@ -97,17 +111,24 @@ class Dense:
         return z.new_full((len(z),), scale) @ z
 
     def column_moments(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Variance (divisor n) and mean of each column."""
+        """Variance (divisor n) and mean of each column, over the rows of all workers."""
         return _Moments.apply(z, self)
 
     def moments(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """``column_moments`` without a gradient."""
-        share = 1 / len(z)
-        mean = self.column_sums(z, share)
+        share = 1 / self.workers.num_rows(z)
+        (mean,) = self.workers.total(self.column_sums(z, share))
         # The mean of what is left corrects the rounding of the first sum.
         away = z - mean
-        off = self.column_sums(away, share)
-        return (self.column_sums(away.square(), share) - off.square()).clamp(min=0), mean + off
+        off, square = self.workers.total(self.column_sums(away, share), self.column_sums(away.square(), share))
+        return (square - off.square()).clamp(min=0), mean + off
+
+    def batch_norm(self, h: Tensor, scale: Tensor, shift: Tensor, epsilon: float, weights: Tensor | None = None) -> Tensor:
+        """Columns standardised, then scaled and shifted; rows count by ``Workers.weights``."""
+        if weights is None:
+            return torch.batch_norm(h, scale, shift, None, None, True, 0.0, epsilon, False)
+        variance, mean = _WeightedMoments.apply(h, weights, self.workers)
+        return ((h - mean) * (scale * (variance + epsilon).rsqrt()) + shift).to(h.dtype)
 
     def centred(self, z: Tensor, mean: Tensor) -> Tensor:
         """Rows less ``mean``, in the type of the rows."""
@@ -194,13 +215,38 @@ class _Moments(torch.autograd.Function):
     def forward(ctx: Any, z: Tensor, dense: Dense) -> tuple[Tensor, Tensor]:
         variance, mean = dense.moments(z)
         ctx.save_for_backward(z, mean)
+        ctx.workers = dense.workers
         return variance, mean
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         z, mean = ctx.saved_tensors
-        variance, middle = (g / len(z) for g in grads)
+        count = ctx.workers.num_rows(z)
+        variance, middle = (g / count for g in ctx.workers.total(*grads))
         return torch.addcmul(middle - 2 * mean * variance, z, 2 * variance).to(z.dtype), None
+
+
+class _WeightedMoments(torch.autograd.Function):
+    """``_Moments`` of rows that count by weights, whatever their sum."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, weights: Tensor, workers: Workers) -> tuple[Tensor, Tensor]:
+        z = at_least_float32(z)
+        (count,) = workers.total(weights.sum())
+        share = weights / count
+        (mean,) = workers.total(share @ z)
+        away = z - mean
+        off, square = workers.total(share @ away, share @ away.square())
+        mean = mean + off
+        ctx.save_for_backward(z, share, mean)
+        ctx.workers = workers
+        return (square - off.square()).clamp(min=0), mean
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        z, share, mean = ctx.saved_tensors
+        variance, middle = ctx.workers.total(*grads)
+        return share[:, None] * torch.addcmul(middle - 2 * mean * variance, z, 2 * variance), None, None
 
 
 class _Linear(torch.autograd.Function):

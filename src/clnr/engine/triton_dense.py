@@ -41,8 +41,10 @@ class KernelDense(Dense):
     def moments(self, z: Tensor) -> tuple[Tensor, Tensor]:
         if _double(z):
             return super().moments(z)
-        mean = self.column_sums(z, 1 / len(z))
-        return self._kernels.column_sums(z, 1 / len(z), mean, square=True), mean
+        share = 1 / self.workers.num_rows(z)
+        (mean,) = self.workers.total(self.column_sums(z, share))
+        (variance,) = self.workers.total(self._kernels.column_sums(z, share, mean, square=True))
+        return variance, mean
 
     def centred(self, z: Tensor, mean: Tensor) -> Tensor:
         return super().centred(z, mean) if _double(z) else self._kernels.centred(z, mean)
@@ -66,7 +68,7 @@ class KernelDense(Dense):
         return super().standardised(z, variance, mean) if _double(z) else _Standardised.apply(z, variance, mean, self._kernels)
 
     def standardise(self, z: Tensor) -> Tensor:
-        if _double(z) or len(z) > _FEW_ROWS:
+        if _double(z) or len(z) > _FEW_ROWS or not self.workers.alone:
             return super().standardise(z)
         return _Standardise.apply(z, self._kernels)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from clnr.engine import Engine
@@ -11,6 +12,7 @@ from clnr.methods.recipe import Recipe
 # Bytes and operations per second, and the fixed seconds of an epoch: typical values.
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
 _NUMBER = 4
+_MOMENTS = 5  # Sums over a column: two for its mean, one for its variance, two for their gradients.
 _EDGE = 80
 _STEP = 2e-6
 _PROBE = 1e-7
@@ -55,6 +57,21 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     # The embedding of all nodes takes the memory of one layer of a full step.
     held = _NUMBER * 4 * views * max(size.nodes, sum(rows)) * width
     return Cost(epochs * (moved / bandwidth + multiplied / speed + launch), _BASE + size.bytes + _EDGE * size.edges + held)
+
+
+def sent(method: Method, recipe: Recipe, size: Size, workers: int) -> float:
+    """The bytes that each of several workers sends to others in a step: rows, moments and gradients."""
+    model = method.build(recipe)
+    assert model.objective is not None
+    inputs = model.input_width(size.features)
+    # Only a first layer's parameters depend on the inputs: so many for each.
+    one, two = (sum(value.numel() for value in model.init(count, 0).values()) for count in (1, 2))
+    parameters = one + (inputs - 1) * (two - one)
+    columns = len(model.views) * model.encoder.encoders * model.encoder.width(inputs)
+    share = math.ceil(min(size.nodes, recipe.sampled_nodes or size.nodes) / workers)
+    gathered = share * columns if model.objective.gathers else 0
+    moments = _MOMENTS * columns * sum(part.of_moments for part in model.postprocess)
+    return _NUMBER * (workers - 1) * (gathered + 2 / workers * (moments + parameters))
 
 
 def evaluating(nodes: int, classes: int, width: int) -> float:

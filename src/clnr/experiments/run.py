@@ -31,7 +31,8 @@ from clnr.nn.objectives import StepContext, Supervision
 from clnr.support import environment, memory
 from clnr.support.arguments import check_int, check_list, check_type
 from clnr.support.deprecation import renamed_arguments
-from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all
+from clnr.support.workers import ALONE, Workers
+from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all, train_all
 
 LARGEST_SEED = 2**63 - 1
 
@@ -169,13 +170,24 @@ def learn(
     engine: Engine,
     progress: ProgressCallback | None = None,
     checkpoint: CheckpointCallback | None = None,
+    workers: Workers = ALONE,
 ) -> TrainedEmbedding:
-    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed."""
+    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed.
+
+    Where ``workers`` share the training, this is for the first; the others call ``learn_along``.
+    """
     with memory.enough_memory():
-        (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint)
+        (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, workers)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
+
+
+def learn_along(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, workers: Workers) -> None:
+    """Do this worker's share of what the first one's ``learn`` trains."""
+    with memory.enough_memory():
+        prepared = _Prepared(method.build(recipe), graph.without_labels(), engine)
+        train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
 
 
 def learn_all(
@@ -234,6 +246,7 @@ def _learn(
     engine: Engine,
     progress: ProgressCallback | None,
     checkpoint: CheckpointCallback | None = None,
+    workers: Workers = ALONE,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
     check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
@@ -247,24 +260,31 @@ def _learn(
     seen = graph.without_labels()
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
     for own, supervisions in by_recipe.items():
-        model = method.build(own)
-        began = time.perf_counter()
-        inputs = model.fit_inputs(seen, engine)
-        prepared = model.prepare(inputs, seen, engine)
-        spent = (time.perf_counter() - began) / len(supervisions)
-        device_graph = engine.to_device(prepared)
-        noise = own.edge_noise if method.objective else 0
-        training_graphs = {
-            seed: engine.to_device(datasets.with_noise(prepared, noise, seed)) if noise else device_graph
-            for seed in supervisions
-        }
-        starts = [
-            StepContext(engine, training_graphs[seed], seed, 0, own.epochs, supervision)
-            for seed, supervision in supervisions.items()
-        ]
-        for seed, fitted in zip(supervisions, fit_all(model, own, starts, progress, checkpoint), strict=True):
-            learned[seed] = _embedded(model, engine, seed, own, device_graph, inputs, spent, fitted)
+        prepared = _Prepared(method.build(own), seen, engine)
+        spent = prepared.seconds / len(supervisions)
+        starts = [prepared.start(own, seed, supervision, workers) for seed, supervision in supervisions.items()]
+        fitted = fit_all(prepared.model, own, starts, progress, checkpoint)
+        for seed, each in zip(supervisions, fitted, strict=True):
+            learned[seed] = _embedded(prepared.model, engine, seed, own, prepared.device_graph, prepared.inputs, spent, each)
     return [learned[seed] for seed in seeds]
+
+
+class _Prepared:
+    """A model and a graph whose features are those that its encoder is given."""
+
+    def __init__(self, model: Model, graph: Graph, engine: Engine):
+        began = time.perf_counter()
+        self.model, self._engine = model, engine
+        self.inputs = model.fit_inputs(graph, engine)
+        self._graph = model.prepare(self.inputs, graph, engine)
+        self.seconds = time.perf_counter() - began
+        self.device_graph = engine.to_device(self._graph)
+
+    def start(self, recipe: Recipe, seed: int, supervision: Supervision | None, workers: Workers) -> StepContext:
+        """The context of the first step of a training."""
+        noise = recipe.edge_noise if self.model.objective else 0
+        graph = self._engine.to_device(datasets.with_noise(self._graph, noise, seed)) if noise else self.device_graph
+        return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision, workers)
 
 
 def _embedded(

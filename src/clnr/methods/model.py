@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.objectives import Objective, StepContext
 from clnr.nn.postprocess import Postprocess
 from clnr.nn.readout import Readout, ReadoutContext
+from clnr.support.workers import ALONE, Workers
 
 
 @dataclass(frozen=True)
@@ -111,14 +113,16 @@ class Model:
         nodes: Tensor | None = None,
         sampled: bool = False,
         draws: Tensor | None = None,
+        workers: Workers = ALONE,
     ) -> list[Tensor]:
         """The views' rows as the objective sees them: of all nodes, or of some, the columns' moments being those of all.
 
-        With ``sampled`` the moments are those of ``nodes``, and of other rows only those are computed that these need;
-        ``draws`` are the nodes of all epochs, where known.
+        With ``sampled`` the moments are those of ``nodes``, and of other rows only those are computed that these need; where
+        ``workers`` share the step, they are those of all workers' nodes. ``draws`` are the nodes of all epochs, where known.
         """
 
         def encode(operators: Operators, shared: Parameters, index: int) -> list[Tensor]:
+            operators.dense = operators.dense.among(workers)
             encoded = self.encoder.rows(sub_dict(shared, "encoder"), operators, index)
             return [self._postprocessed(shared, rows, None if sampled else nodes) for rows in encoded]
 
@@ -148,16 +152,27 @@ class Model:
         return rows.sampling_pays(len(nodes)) and all(part.of_moments for part in column_parts)
 
     def loss(self, parameters: Parameters, step: StepContext) -> Tensor:
-        """The objective of one epoch."""
+        """The objective of one epoch; where workers share it, this one's part."""
         assert self.objective is not None
         views = self.augment(step.device_graph, step.seed, "train", step.epoch)
         count, sampled = step.device_graph.graph.num_nodes, self.objective.sampled_moments
         nodes = self.objective.nodes(count, step)
         # Where a GPU counts epochs, memory is set aside once for all of them.
-        known = sampled and nodes is not None and isinstance(step.epoch, Tensor)
+        known = sampled and nodes is not None and isinstance(step.epoch, Tensor) and step.workers.alone
         draws = self.objective.all_nodes(count, step) if known else None
-        rows = self.project(parameters, step.engine, views, nodes, sampled, draws)
+        workers = step.workers.sharing(count if nodes is None else len(nodes))
+        own = workers.share(nodes, step.engine.device)
+        if sampled:
+            parameters = parameters | {name: parameters[name].detach() for name in self._without_effect}
+        rows = self.project(parameters, step.engine, views, own, sampled, draws, workers)
+        step = dataclasses.replace(step, workers=workers)
         return self.objective(sub_dict(parameters, "objective"), rows, step)
+
+    @property
+    def _without_effect(self) -> list[str]:
+        """Parameters whose gradient is zero up to rounding, which Adam would take for a direction: another one each time."""
+        ignored = self.postprocess and self.postprocess[0].ignores_shifts
+        return [f"encoder.{name}" for name in self.encoder.shifts] if ignored else []
 
     @torch.no_grad()
     def criterion(self, parameters: Parameters, loss: Tensor, step: StepContext) -> Tensor:

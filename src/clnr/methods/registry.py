@@ -225,6 +225,18 @@ class Method:
         if self.objective is not None and self.whole_part and _fill(self.objective, recipe).sampled_moments:
             raise RecipeError(f"{self.name}: {self.why_whole}, so moments must be 'all'")
 
+    def check_shared(self, recipe: Recipe) -> None:
+        """Refuse what several workers cannot train together: they share sampled steps, and no others."""
+        alone = "so one worker must train it"
+        if self.objective is None:
+            raise RecipeError(f"{self.name} trains nothing that several workers could share")
+        if self.whole_part is not None:
+            raise RecipeError(f"{self.name}: {self.whole_part.__name__} needs the rows of all nodes in each step, {alone}")
+        if not self.objective.shares:
+            raise RecipeError(f"{self.name}: {self.objective.__name__} does not share its steps between workers, {alone}")
+        if not _fill(self.objective, recipe).sampled_moments:
+            raise RecipeError(f"several workers share sampled steps only: --set moments=sampled, or train {self.name} with one")
+
     def _readout(self, recipe: Recipe) -> Readout | None:
         if not self.readout:
             return None

@@ -14,8 +14,11 @@ from clnr.support.lazy import lazy
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+    from clnr.engine.dense import PLAIN, Dense
 else:
     torch = lazy("torch")
+    PLAIN = lazy("clnr.engine.dense", "PLAIN")
 
 Parameters = dict[str, "Tensor"]
 
@@ -107,11 +110,26 @@ def norms(widths: list[int]) -> Parameters:
     return ones | {f"{layer}.shift": torch.zeros(width) for layer, width in enumerate(widths)}
 
 
-def batch_norm(parameters: Parameters, layer: int, h: Tensor, statistics: Parameters | None = None) -> Tensor:
+def batch_norm(
+    parameters: Parameters,
+    layer: int,
+    h: Tensor,
+    statistics: Parameters | None = None,
+    dense: Dense = PLAIN,
+    nodes: Callable[[], Tensor | None] = lambda: None,
+) -> Tensor:
     """Columns standardised, then scaled and shifted (Ioffe and Szegedy, 2015).
 
     By the mean and variance in the parameters where they have them, else by those of the batch, which are also written to
-    ``statistics`` where that is given.
+    ``statistics`` where that is given. Where workers share a step, a batch has the rows of all of them, each node's once.
+
+    Args:
+        parameters: Scale and shift, and maybe mean and variance.
+        layer: Which of the parameters.
+        h: The rows.
+        statistics: Where to write the mean and variance of the batch; None for nowhere.
+        dense: How to compute: that of the operators.
+        nodes: Gives the nodes that the rows are of, as ``Operators.nodes``.
     """
     scale, shift = parameters[f"{layer}.scale"], parameters[f"{layer}.shift"]
     mean, variance = (parameters.get(f"{layer}.{name}") for name in ("mean", "variance"))
@@ -121,7 +139,7 @@ def batch_norm(parameters: Parameters, layer: int, h: Tensor, statistics: Parame
     if statistics is not None:
         variance, mean = torch.var_mean(h.to(wide), 0, correction=0)
         statistics |= {f"{layer}.mean": mean, f"{layer}.variance": variance}
-    return torch.batch_norm(h, scale.to(wide), shift.to(wide), None, None, True, 0.0, _EPSILON, False)
+    return dense.batch_norm(h, scale.to(wide), shift.to(wide), _EPSILON, dense.workers.weights(h, nodes))
 
 
 def perceptron(parameters: Parameters, z: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:

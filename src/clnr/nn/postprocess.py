@@ -40,12 +40,14 @@ class Postprocess(ABC):
     Attributes:
         columns: Whether it looks at whole columns and so needs all rows; else it may be given only some.
         of_moments: Whether it looks at nothing of the columns but mean and variance, so that some rows and those suffice.
+        ignores_shifts: Whether a constant that is added to a column makes no difference.
         head: Whether it is a learned projection.
         cuda_graph_safe: Whether a CUDA graph can capture it: not if it waits for the GPU.
     """
 
     columns: ClassVar[bool] = True
     of_moments: ClassVar[bool] = False
+    ignores_shifts: ClassVar[bool] = False
     head: ClassVar[bool] = False
     cuda_graph_safe: ClassVar[bool] = True
 
@@ -105,6 +107,8 @@ class Standardize(MomentPostprocess):
     Equation 1 of the paper, with the square that is missing in print. A column that is constant up to rounding (a deviation
     under a millionth of its size) becomes zeros, with zero gradients.
     """
+
+    ignores_shifts: ClassVar[bool] = True
 
     def apply(self, parameters: Parameters, rows: LazyLinear) -> LazyLinear:
         return rows.standardized()

@@ -113,19 +113,7 @@ def fit_all(
     """
     began = time.perf_counter()
     engine = starts[0].engine
-    with torch.device(engine.device):
-        fresh = [model.init(start.device_graph.graph.num_features, start.seed) for start in starts]
-    learns = model.objective is not None and any(fresh)
-    begun, state = (checkpoint.load() if checkpoint is not None and learns else None) or (0, None)
-    buffer = MetricBuffer(recipe.epochs if learns else 0, len(starts), engine.device, begun)
-    train_states = [TrainState(model, recipe, *each) for each in zip(fresh, starts, buffer.history, strict=True)]
-    if state is not None:
-        train_states[0].load_state(state, begun)
-    if learns:
-        with engine.own_stream():
-            for epochs in _train(CudaGraphStep(train_states, engine, model.cuda_graph_safe), buffer, recipe, progress, begun):
-                if checkpoint is not None and epochs % checkpoint.every == 0:
-                    checkpoint.save(epochs, train_states[0].state)
+    train_states, buffer = train_all(model, recipe, starts, progress, checkpoint)
     history = buffer.close()
     share, epoch_ms = len(starts), buffer.epoch_ms()
     done: list[tuple[Parameters, Tensor] | TrainingError] = []
@@ -140,6 +128,35 @@ def fit_all(
         else TrainingResult(*each, seconds, None if epoch_ms is None else epoch_ms / share, share)
         for each in done
     ]
+
+
+def train_all(
+    model: Model,
+    recipe: Recipe,
+    starts: Sequence[StepContext],
+    progress: ProgressCallback | None = None,
+    checkpoint: CheckpointCallback | None = None,
+) -> tuple[list[TrainState], MetricBuffer]:
+    """The epochs of ``fit_all``, and nothing after them: what all workers of a training do."""
+    engine, workers = starts[0].engine, starts[0].workers
+    with torch.device(engine.device):
+        fresh = [model.init(start.device_graph.graph.num_features, start.seed) for start in starts]
+    learns = model.objective is not None and any(fresh)
+    begun, state = (checkpoint.load() if checkpoint is not None and learns else None) or (0, None)
+    begun = workers.from_first(begun)
+    buffer = MetricBuffer(recipe.epochs if learns else 0, len(starts), engine.device, begun, not workers.alone)
+    train_states = [TrainState(model, recipe, *each) for each in zip(fresh, starts, buffer.history, strict=True)]
+    if begun or state is not None:
+        # Only the first worker has the state yet.
+        train_states[0].load_state(train_states[0].state if state is None else state, begun)
+        workers.copy_from_first(list(train_states[0].state.values()))
+    if learns:
+        step = CudaGraphStep(train_states, engine, model.cuda_graph_safe and workers.alone)
+        with engine.own_stream():
+            for epochs in _train(step, buffer, recipe, progress, begun):
+                if checkpoint is not None and epochs % checkpoint.every == 0:
+                    checkpoint.save(epochs, train_states[0].state)
+    return train_states, buffer
 
 
 def _train(

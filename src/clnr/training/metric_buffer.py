@@ -24,10 +24,11 @@ class MetricBuffer:
         train_states: How many trainings.
         device: Where they are.
         begun: Epochs done before, in another process.
+        same_everywhere: Whether all processes of a training are to know the same after the same epoch, so that they stop alike.
     """
 
-    def __init__(self, epochs: int, train_states: int, device: torch.device, begun: int = 0):
-        self._begun = begun
+    def __init__(self, epochs: int, train_states: int, device: torch.device, begun: int = 0, same_everywhere: bool = False):
+        self._begun, self._same_everywhere = begun, same_everywhere
         self.history = torch.zeros(train_states, 2, epochs, device=device)
         self._cuda = device.type == "cuda"
         self._host = torch.zeros(train_states, 2, epochs, pin_memory=self._cuda)
@@ -49,7 +50,7 @@ class MetricBuffer:
         if not self._cuda:
             return self.history[..., :done]
         known = None
-        if self._arrived is not None and self._arrived[1].query():
+        if self._arrived is not None and self._has_arrived(done, self._arrived[1]):
             known = self._host[..., : self._arrived[0]].clone()
             self._arrived = None
         if self._arrived is None and done % _POLL_EVERY == 0:
@@ -58,6 +59,14 @@ class MetricBuffer:
             event.record()
             self._arrived = (done, event)
         return known
+
+    def _has_arrived(self, done: int, event: torch.cuda.Event) -> bool:
+        if not self._same_everywhere:
+            return event.query()
+        if done % _POLL_EVERY:
+            return False
+        event.synchronize()
+        return True
 
     def close(self) -> Tensor:
         """The whole history, after the last epoch; only here the device is waited for."""

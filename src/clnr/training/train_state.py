@@ -92,15 +92,18 @@ class TrainState:
     def step(self) -> None:
         """One epoch."""
         model, parameters, step = self._model, self._parameters, self._step
-        loss = model.loss(parameters, step)
-        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-        criterion = loss.detach()
+        part = model.loss(parameters, step)
+        gradients = torch.autograd.grad(part, list(parameters.values()), allow_unused=True)
+        loss, *found = step.workers.total(part.detach(), *(each for each in gradients if each is not None))
+        summed = iter(found)
+        gradients = tuple(None if each is None else next(summed) for each in gradients)
+        criterion = loss
         if self._best is not None:
-            criterion = model.criterion(parameters, criterion, step)
+            criterion = model.criterion(parameters, loss, step)
             self._best.update(criterion, parameters)
         self._adam.step(gradients, self._rate(step.epoch))
         model.update_ema(parameters, step.epoch, step.epochs)
-        self._write(step.epoch, loss.detach(), criterion)
+        self._write(step.epoch, loss, criterion)
         self._next(step)
 
     def _rate(self, epoch: int | Tensor) -> float | Tensor:

@@ -34,6 +34,9 @@ class Encoder(ABC):
     samples: ClassVar[bool] = False
     """Whether it asks operators ``within`` how many hops it needs rows, so that some nodes' rows need not cost all of them."""
 
+    encoders: ClassVar[int] = 1
+    """How many encoders' rows it gives of each view."""
+
     @abstractmethod
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         """Fresh parameters for ``inputs`` features, on torch's default device: a pure function of the key."""
@@ -57,6 +60,11 @@ class Encoder(ABC):
     @abstractmethod
     def embed(self, parameters: Parameters, eval_views: list[Operators]) -> Tensor:
         """The embedding, from the method's deterministic views, without duplicates."""
+
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        """Names of the parameters that do nothing but add a constant to a column of its rows."""
+        return ()
 
     def outputs(self, parameters: Parameters, eval_views: list[Operators]) -> list[Tensor]:
         """The embedding; of several encoders, each one's, for a read-out that scales them by themselves."""

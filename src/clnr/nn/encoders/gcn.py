@@ -63,6 +63,10 @@ class GCN(PlainEncoder):
     def width(self, inputs: int) -> int:
         return self.dimension
 
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        return (f"{self.layers - 1}.bias",)
+
 
 @dataclass(frozen=True)
 class PReLUGCN(PlainEncoder):
@@ -105,10 +109,14 @@ class BatchGCN(BatchNormEncoder):
         return self.dimension
 
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
-        def after(h: Tensor, layer: int) -> Tensor:
-            return prelu(batch_norm(parameters, layer, h, statistics), parameters[f"{layer}.slope"])
+        maps = operators.unpadded()
 
-        return _convolutions(parameters, operators.unpadded(), self.layers, after)
+        def after(h: Tensor, layer: int) -> Tensor:
+            hops = self.layers - layer - 1
+            h = batch_norm(parameters, layer, h, statistics, operators.dense, lambda: maps.within(hops).nodes)
+            return prelu(h, parameters[f"{layer}.slope"])
+
+        return _convolutions(parameters, maps, self.layers, after)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ class GCNAndMLP(Encoder):
     hidden: int = HIDDEN.field()
 
     samples: ClassVar[bool] = True
+    encoders: ClassVar[int] = 2
 
     @property
     def _gcn(self) -> GCN:
@@ -47,6 +48,10 @@ class GCNAndMLP(Encoder):
 
     def width(self, inputs: int) -> int:
         return self.hidden
+
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        return (*(f"gcn.{name}" for name in self._gcn.shifts), *(f"mlp.{name}" for name in self._mlp.shifts))
 
     def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
         gcn, mlp = sub_dict(parameters, "gcn"), sub_dict(parameters, "mlp")

@@ -38,6 +38,10 @@ class MLP(BatchNormEncoder):
     def width(self, inputs: int) -> int:
         return self.dimension
 
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        return (f"{self.layers - 1}.bias",)
+
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
         return self._lazy(parameters, operators, statistics).materialize()
 
@@ -45,9 +49,10 @@ class MLP(BatchNormEncoder):
         return self._lazy(parameters, operators, None)
 
     def _lazy(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> LazyLinear:
-        h = operators.within(0).project(parameters["0.weight"], parameters["0.bias"])
+        maps = operators.within(0)
+        h = maps.project(parameters["0.weight"], parameters["0.bias"])
         for layer in range(1, self.layers):
-            h = batch_norm(parameters, layer - 1, h, statistics).relu_()
+            h = batch_norm(parameters, layer - 1, h, statistics, operators.dense, lambda: maps.nodes).relu_()
             weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
             if layer == self.layers - 1:
                 return LazyLinear(h, weight, bias, operators.dense)
@@ -87,6 +92,10 @@ class Backbone(PlainEncoder):
 
     def width(self, inputs: int) -> int:
         return self.dimension
+
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        return self._chosen.shifts
 
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         return self._chosen.finalize(parameters, eval_views)

@@ -42,6 +42,7 @@ class MomentumEncoder(Encoder):
 
     asymmetric: ClassVar[bool] = True
     samples: ClassVar[bool] = True
+    encoders: ClassVar[int] = 2
 
     @property
     def _one(self) -> BatchGCN:

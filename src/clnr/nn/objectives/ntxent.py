@@ -14,8 +14,11 @@ from clnr.support.lazy import lazy
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+    from clnr.engine.shared_ntxent import shared_nt_xent
 else:
     torch = lazy("torch")
+    shared_nt_xent = lazy("clnr.engine.shared_ntxent", "shared_nt_xent")
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,15 @@ class NTXent(SampledObjective):
     sampled_loss: ClassVar[bool] = True
     all_pairs: ClassVar[bool] = True
     views: ClassVar[range] = range(2, 3)
+    shares: ClassVar[bool] = True
+    gathers: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         # Of several encoders, each one's two views.
-        losses = [step.engine.nt_xent(torch.cat(views[i : i + 2]), self.temperature) for i in range(0, len(views), 2)]
+        losses = [self._of_rows(torch.cat(views[i : i + 2]), step) for i in range(0, len(views), 2)]
         return functools.reduce(torch.add, losses)
+
+    def _of_rows(self, rows: Tensor, step: StepContext) -> Tensor:
+        if step.workers.alone:
+            return step.engine.nt_xent(rows, self.temperature)
+        return shared_nt_xent(rows, self.temperature, step.workers)

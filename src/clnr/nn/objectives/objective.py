@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from clnr import rng
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
+from clnr.support.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +34,8 @@ class Supervision(NamedTuple):
 class StepContext:
     """One step of one training run: its engine, graph, seed and epoch, and the labels where the objective is supervised.
 
-    The epoch is an int, or a counter on the device, below ``epochs``.
+    The epoch is an int, or a counter on the device, below ``epochs``. Where ``workers`` share the step, an objective is given
+    the rows of this one's share of the nodes.
     """
 
     engine: Engine
@@ -42,6 +44,7 @@ class StepContext:
     epoch: int | Tensor
     epochs: int
     supervision: Supervision | None = None
+    workers: Workers = ALONE
 
 
 class Objective(ABC):
@@ -57,6 +60,8 @@ class Objective(ABC):
         sampled_loss: Whether some nodes are all that it ever takes.
         all_pairs: Whether each row is compared with all others.
         views: How many views it accepts.
+        shares: Whether the workers of a sampled step can each compute a part of it: by ``step.workers``.
+        gathers: Whether each of them then needs the rows of all.
     """
 
     target: ClassVar[str]
@@ -68,6 +73,8 @@ class Objective(ABC):
     sampled_loss: ClassVar[bool] = False
     all_pairs: ClassVar[bool] = False
     views: ClassVar[range] = SOME
+    shares: ClassVar[bool] = False
+    gathers: ClassVar[bool] = False
 
     @property
     def sampled_moments(self) -> bool:
@@ -93,7 +100,7 @@ class Objective(ABC):
 
     @abstractmethod
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
-        """The loss, given each view's rows."""
+        """The loss, given each view's rows; where workers share the step, this one's part of it, given its rows."""
 
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
         """What early stopping monitors; the parameters with the lowest value are kept. By default the loss."""

@@ -1,0 +1,220 @@
+"""Workers that are processes of a ``torch.distributed`` group: gloo between CPUs, NCCL between GPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from clnr.errors import DataError, DeviceError, LostWorker
+from clnr.support.launch import Place, rendezvous_url
+from clnr.support.workers import ALONE, Workers
+from clnr.version import __version__
+
+_POLL = 0.2
+
+
+@dataclass
+class _Traffic:
+    sent: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerGroup(Workers):
+    """The processes of torch's default group.
+
+    Bytes are counted as a ring sends them: of k workers, each sends its rows k - 1 times to gather them, and twice (k - 1) / k
+    of a tensor to sum it.
+    """
+
+    rank: int
+    size: int
+    local_size: int
+    store: Any
+    _rows: int = 0
+    _traffic: _Traffic = field(default_factory=_Traffic)
+
+    def sharing(self, rows: int) -> WorkerGroup:
+        return replace(self, _rows=rows)
+
+    def _bounds(self, rank: int) -> tuple[int, int]:
+        return self._rows * rank // self.size, self._rows * (rank + 1) // self.size
+
+    def share(self, nodes: Tensor | None, device: object = None) -> Tensor | None:
+        low, high = self._bounds(self.rank)
+        return torch.arange(low, high, device=device) if nodes is None else nodes[low:high]  # type: ignore[call-overload]
+
+    def num_rows(self, rows: Tensor) -> int:
+        return self._rows
+
+    def mean(self, values: Tensor) -> Tensor:
+        low, high = self._bounds(self.rank)
+        return values.mean() * ((high - low) / self._rows)
+
+    def part(self, value: Tensor) -> Tensor:
+        return value / self.size
+
+    def sum(self, value: Tensor) -> Tensor:
+        return _Sum.apply(value, self)
+
+    def gather(self, rows: Tensor) -> Tensor:
+        return _Gather.apply(rows, self)
+
+    def collect(self, rows: Tensor) -> Tensor:
+        sizes = [high - low for low, high in map(self._bounds, range(self.size))]
+        return self._concatenated(rows, sizes)
+
+    def _concatenated(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
+        """All workers' rows, of which each has so many."""
+        longest = max(sizes)
+        # A process group gathers tensors of one size.
+        own = rows.new_zeros(longest, *rows.shape[1:])
+        own[: len(rows)] = rows
+        every = [torch.empty_like(own) for _ in sizes]
+        with self._together():
+            dist.all_gather(every, own)
+        self._traffic.sent += (self.size - 1) * own.nbytes
+        return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
+
+    def total(self, *values: Tensor) -> list[Tensor]:
+        flat = torch.cat([value.reshape(-1) for value in values])
+        with self._together():
+            dist.all_reduce(flat)
+        self._traffic.sent += 2 * (self.size - 1) * flat.nbytes // self.size
+        parts = flat.split([value.numel() for value in values])
+        return [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]
+
+    def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
+        wide = torch.promote_types(rows.dtype, torch.float32)
+        own = nodes()
+        if own is None:
+            return torch.full((len(rows),), 1 / self.size, dtype=wide, device=rows.device)
+        lengths = self._concatenated(torch.tensor([len(own)], device=own.device), [1] * self.size)
+        every, counts = self._concatenated(own, lengths.tolist()).unique(return_counts=True)
+        return 1 / counts[torch.searchsorted(every, own)].to(wide)
+
+    def agree(self, about: Mapping[str, object]) -> None:
+        with self._together():
+            own = {**about, "version of clnr": __version__, "version of torch": torch.__version__}
+            self.store.set(f"about {self.rank}", json.dumps(own))
+            every = [json.loads(self.store.get(f"about {rank}")) for rank in range(self.size)]
+        for rank, other in enumerate(every):
+            if differs := [name for name in every[0] if other[name] != every[0][name]]:
+                raise DataError(
+                    f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command "
+                    "on the same tables"
+                )
+
+    def from_first(self, number: int) -> int:
+        value = torch.tensor([number])
+        with self._together():
+            dist.broadcast(value, 0)
+        return int(value)
+
+    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+        with self._together():
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
+
+    @property
+    def sent(self) -> int:
+        return self._traffic.sent
+
+    @contextlib.contextmanager
+    def _together(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            raise LostWorker(f"worker {self.rank} of {self.size} lost another one: {error}") from None
+
+    def claim(self) -> bool:
+        with contextlib.suppress(RuntimeError):
+            return self.store.add("error", 1) == 1
+        return self.first
+
+    def leave(self) -> None:
+        with self._together():
+            if self.first:
+                self.store.set("done", "")
+            while not self.store.check(["done"]):
+                time.sleep(_POLL)
+        dist.destroy_process_group()
+
+
+def join(device: str, timeout: float) -> Workers:
+    """Join the workers that were started together with this process; ``ALONE`` where there are none.
+
+    Each worker of a machine takes the GPU of its number there, if it computes on GPUs.
+
+    Args:
+        device: Where it will compute: ``auto``, ``cpu`` or ``cuda``.
+        timeout: Seconds after which a worker that does not answer is given up.
+    """
+    place = Place.from_environment()
+    if place is None or place.size == 1:
+        return ALONE
+    if not dist.is_available():
+        raise DeviceError("this PyTorch was built without torch.distributed, which several workers need")
+    on_gpu = device != "cpu" and torch.cuda.is_available()
+    if on_gpu:
+        if place.local_size > torch.cuda.device_count():
+            raise DeviceError(
+                f"{place.local_size} workers on a machine with {torch.cuda.device_count()} GPUs: each needs one of its own; "
+                "start fewer, or use --device cpu"
+            )
+        torch.cuda.set_device(place.local_rank)
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
+    limit = timedelta(seconds=timeout)
+    try:
+        store, _, _ = next(rendezvous(rendezvous_url(), place.rank, place.size, timeout=limit))
+        store.set_timeout(limit)
+        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+        group: dict[str, Any] = {"store": PrefixStore("group", store), "rank": place.rank, "world_size": place.size}
+        dist.init_process_group(backend, timeout=limit, **group)
+    except (RuntimeError, ValueError) as error:
+        raise LostWorker(f"worker {place.rank} of {place.size} did not find the others: {error}") from None
+    _joined.append(WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store)))
+    return _joined[-1]
+
+
+def current_workers() -> Workers:
+    """The workers that this process has joined."""
+    return _joined[-1] if _joined else ALONE
+
+
+_joined: list[WorkerGroup] = []
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, workers: WorkerGroup) -> Tensor:
+        ctx.workers = workers
+        return workers.total(value)[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return ctx.workers.total(grads[0])[0], None
+
+
+class _Gather(torch.autograd.Function):
+    """Each worker has gradients of all rows; a row's is their sum."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, workers: WorkerGroup) -> Tensor:
+        ctx.workers = workers
+        return workers.collect(rows)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (total,) = ctx.workers.total(grads[0])
+        return ctx.workers.share(total), None

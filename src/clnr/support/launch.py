@@ -1,0 +1,197 @@
+"""Starting the workers of a training on this machine, and starting them again when one is lost.
+
+What a worker is told is what ``torchrun`` tells one, by the same environment variables. No part of torch is imported here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+USER_ERROR = 2
+LOST = 1
+STOPPED = 130
+_MEETING = "CLNR_RENDEZVOUS"
+_POLL = 0.05
+_GRACE = 5.0
+"""Seconds in which workers end by themselves once one has ended."""
+
+
+class Place(NamedTuple):
+    """Which of how many workers this process is, among all and on this machine."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    restarts: int
+
+    @classmethod
+    def from_environment(cls) -> Place | None:
+        """As torchrun or ``launch`` says; None where neither started this process."""
+        found = os.environ
+        if not all(found.get(name, "").isdigit() for name in ("RANK", "WORLD_SIZE")):
+            return None
+        if _MEETING not in found and "MASTER_ADDR" not in found:
+            return None
+
+        def number(name: str, default: int) -> int:
+            return int(found[name]) if found.get(name, "").isdigit() else default
+
+        rank, size = int(found["RANK"]), int(found["WORLD_SIZE"])
+        return cls(
+            rank,
+            size,
+            number("LOCAL_RANK", rank),
+            number("LOCAL_WORLD_SIZE", size),
+            number("TORCHELASTIC_RESTART_COUNT", 0),
+        )
+
+
+def rendezvous_url() -> str:
+    """Where workers meet."""
+    return os.environ.get(_MEETING, "env://")
+
+
+def launched_here() -> bool:
+    """Whether ``launch`` started this process."""
+    return _MEETING in os.environ
+
+
+def restarted() -> bool:
+    """Whether this worker takes the place of one that was lost."""
+    place = Place.from_environment()
+    return place is not None and place.restarts > 0
+
+
+def end_with_parent() -> None:
+    """End this worker at once when the process that launched it is gone, however that ended: its standard input closes."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while os.read(0, 1024):
+                pass
+        os._exit(LOST)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def launch(command: Sequence[str], workers: int, max_restarts: int, say: Callable[[str], None]) -> int:
+    """Run a command in several processes that find each other, until the first of them is done; returns the exit code.
+
+    If one is lost (killed, or it does not answer), all are ended and started again; not after an error that was told.
+
+    Args:
+        command: The program and its arguments, the same for all.
+        workers: How many processes.
+        max_restarts: How often to start again.
+        say: Tells of a lost worker.
+    """
+    for restarts in range(max_restarts + 1):
+        with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
+            attempt = _Attempt(command, workers, restarts, Path(folder) / "meeting")
+            code = attempt.run()
+        if code != LOST:
+            return code
+        again = f"all start again from the last checkpoint, if there is one ({restarts + 1} of {max_restarts})"
+        say(f"{attempt.lost}; {again if restarts < max_restarts else 'given up; --resume continues from the last checkpoint'}")
+    return LOST
+
+
+class _Attempt:
+    """The processes of one attempt."""
+
+    def __init__(self, command: Sequence[str], workers: int, restarts: int, meeting: Path):
+        self.lost = ""
+        self._processes: list[subprocess.Popen[bytes]] = []
+        threads = str(max(1, (os.cpu_count() or 1) // workers))
+        for rank in range(workers):
+            environment = os.environ | {
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": str(workers),
+                "LOCAL_WORLD_SIZE": str(workers),
+                "TORCHELASTIC_RESTART_COUNT": str(restarts),
+                _MEETING: meeting.as_uri(),
+            }
+            environment.setdefault("OMP_NUM_THREADS", threads)
+            environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+            self._processes.append(self._start(command, environment, quiet=rank > 0))
+
+    def _start(self, command: Sequence[str], environment: Mapping[str, str], quiet: bool) -> subprocess.Popen[bytes]:
+        # In a session of its own, a worker is interrupted by this process alone, and not by the terminal as well.
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL if quiet else None,
+            start_new_session=True,
+        )
+
+    def run(self) -> int:
+        """Wait for the end; the exit code of all together."""
+        try:
+            return self._watch()
+        except KeyboardInterrupt:
+            for process in self._running:
+                process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGINT)
+            self._wait()
+            return STOPPED
+        finally:
+            for process in self._processes:
+                process.kill()
+                process.wait()
+                if process.stdin is not None:
+                    process.stdin.close()
+
+    @property
+    def _running(self) -> list[subprocess.Popen[bytes]]:
+        return [process for process in self._processes if process.poll() is None]
+
+    def _wait(self) -> None:
+        """Some time for the others to end by themselves."""
+        end = time.monotonic() + _GRACE
+        while self._running and time.monotonic() < end:
+            time.sleep(_POLL)
+
+    def _watch(self) -> int:
+        first = self._processes[0]
+        while first.poll() != 0 and not any(process.poll() for process in self._processes):
+            time.sleep(_POLL)
+        if not self._killed:
+            self._wait()
+        codes = [process.poll() for process in self._processes]
+        if codes[0] == 0:
+            return 0
+        told = [code for code in codes if code in (USER_ERROR, STOPPED)]
+        if told:
+            return told[0]
+        self.lost = ", ".join(self._killed) or ", ".join(self._silent) or "a worker failed"
+        return LOST
+
+    @property
+    def _killed(self) -> list[str]:
+        codes = {rank: process.poll() for rank, process in enumerate(self._processes)}
+        return [
+            f"{self._name(rank)} was killed by {signal.Signals(-code).name}"
+            for rank, code in codes.items()
+            if code is not None and code < 0
+        ]
+
+    @property
+    def _silent(self) -> list[str]:
+        """Those that are still there when others have given up waiting for them."""
+        ranks = [rank for rank, process in enumerate(self._processes) if process.poll() is None]
+        return [f"{self._name(rank)} did not answer" for rank in ranks]
+
+    def _name(self, rank: int) -> str:
+        return f"worker {rank} of {len(self._processes)}"

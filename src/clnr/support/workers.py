@@ -1,0 +1,174 @@
+"""The processes that share a training by sampled steps. Here: what they do together, and one alone, for whom that is nothing.
+
+In a step every worker draws the same nodes and views, and takes its share of the nodes. The loss is the sum of the workers'
+parts of it: each differentiates its own part, what crosses between workers passes gradients back, and the gradients of the
+parameters are added up. So each worker does the same step of the optimiser.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Workers(ABC):
+    """A group of processes as one of them sees it.
+
+    Attributes:
+        rank: Which of them this is; 0 is the first, who reads checkpoints, writes and speaks.
+        size: How many there are.
+        local_size: How many of them are on this machine.
+    """
+
+    rank: int
+    size: int
+    local_size: int
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def alone(self) -> bool:
+        return self.size == 1
+
+    # -- a step -------------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def sharing(self, rows: int) -> Workers:
+        """These workers in a step in which they have so many rows together, a share each: in the order of rank."""
+
+    @abstractmethod
+    def share(self, nodes: Tensor | None, device: object = None) -> Tensor | None:
+        """This worker's share of the nodes of a step; None stands for all nodes."""
+
+    @abstractmethod
+    def num_rows(self, rows: Tensor) -> int:
+        """How many rows there are, of which ``rows`` are this worker's share."""
+
+    @abstractmethod
+    def mean(self, values: Tensor) -> Tensor:
+        """This worker's part of the mean of all workers' values, as many for each row of its share."""
+
+    @abstractmethod
+    def part(self, value: Tensor) -> Tensor:
+        """This worker's part of a value that all workers have computed alike."""
+
+    @abstractmethod
+    def sum(self, value: Tensor) -> Tensor:
+        """The sum of all workers' values, on each of them; gradients pass."""
+
+    @abstractmethod
+    def gather(self, rows: Tensor) -> Tensor:
+        """All workers' rows in the order of the step's nodes; gradients pass."""
+
+    @abstractmethod
+    def collect(self, rows: Tensor) -> Tensor:
+        """``gather`` without gradients."""
+
+    @abstractmethod
+    def total(self, *values: Tensor) -> list[Tensor]:
+        """``sum`` of several values at once, without gradients; those given may be overwritten."""
+
+    @abstractmethod
+    def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
+        """What each row counts where several workers may have that of one node: one over how many have it.
+
+        Args:
+            rows: This worker's rows.
+            nodes: Gives the nodes that they are of, or None for all nodes.
+
+        Returns:
+            A weight for each row; None, for one worker, where all count 1.
+        """
+
+    # -- a training ---------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def agree(self, about: Mapping[str, object]) -> None:
+        """Fail where the workers' descriptions of the training differ."""
+
+    @abstractmethod
+    def from_first(self, number: int) -> int:
+        """The number that the first worker gives."""
+
+    @abstractmethod
+    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrite tensors by those of the first worker."""
+
+    @abstractmethod
+    def claim(self) -> bool:
+        """Whether this worker is the one to tell of an error: the first that asks."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Wait until the first worker is done: it evaluates and writes after the others have ended their training."""
+
+    @property
+    @abstractmethod
+    def sent(self) -> int:
+        """How many bytes this worker has sent to others so far."""
+
+
+class Alone(Workers):
+    """One worker: everything is its own."""
+
+    rank = 0
+    size = 1
+    local_size = 1
+
+    def sharing(self, rows: int) -> Workers:
+        return self
+
+    def share(self, nodes: Tensor | None, device: object = None) -> Tensor | None:
+        return nodes
+
+    def num_rows(self, rows: Tensor) -> int:
+        return len(rows)
+
+    def mean(self, values: Tensor) -> Tensor:
+        return values.mean()
+
+    def part(self, value: Tensor) -> Tensor:
+        return value
+
+    def sum(self, value: Tensor) -> Tensor:
+        return value
+
+    def gather(self, rows: Tensor) -> Tensor:
+        return rows
+
+    def collect(self, rows: Tensor) -> Tensor:
+        return rows
+
+    def total(self, *values: Tensor) -> list[Tensor]:
+        return list(values)
+
+    def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
+        return None
+
+    def agree(self, about: Mapping[str, object]) -> None:
+        pass
+
+    def from_first(self, number: int) -> int:
+        return number
+
+    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+        pass
+
+    def claim(self) -> bool:
+        return True
+
+    def leave(self) -> None:
+        pass
+
+    @property
+    def sent(self) -> int:
+        return 0
+
+
+ALONE = Alone()

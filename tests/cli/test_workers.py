@@ -1,0 +1,228 @@
+"""``clnr embed --workers``: what one worker gives, and what becomes of workers that are killed, stopped or interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+if not Path("/proc/self/task").exists():
+    pytest.skip("needs Linux: /proc tells which processes are workers", allow_module_level=True)
+
+LATEST = 300
+EPOCHS = 60
+TRAIN = [
+    *("--method", "CLNR", "--hold-out", "0", "--no-baselines", "--no-report", "--device", "cpu"),
+    *("--set", "hidden=16", "--set", "dimension=16", "--set", f"epochs={EPOCHS}"),
+    *("--set", "sampled_nodes=51", "--set", "moments=sampled"),
+]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> Path:
+    folder, random = tmp_path_factory.mktemp("tables"), np.random.default_rng(0)
+    source = random.integers(0, 300, 1200)
+    lines = [f"{a},{(a + b) % 300}" for a, b in zip(source, random.integers(1, 20, 1200), strict=True)]
+    (folder / "edges.csv").write_text("\n".join(["source,target", *lines]) + "\n")
+    return folder
+
+
+class Job:
+    """A ``clnr embed`` of some workers that is under way."""
+
+    def __init__(self, folder: Path, *words: object, workers: int = 2, **environment: str):
+        self.folder = folder
+        command = ["embed", "--edges", "edges.csv", *TRAIN, *("--workers", str(workers)), *map(str, words)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "clnr", *command],
+            cwd=folder,
+            env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def workers(self) -> dict[int, int]:
+        """The process of each rank."""
+        found = {}
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        with contextlib.suppress(OSError):
+            for pid in map(int, children.read_text().split()):
+                with contextlib.suppress(OSError):
+                    variables = dict(each.partition("=")[::2] for each in Path(f"/proc/{pid}/environ").read_text().split("\0"))
+                    if "RANK" in variables:
+                        found[int(variables["RANK"])] = pid
+        return found
+
+    def wait_for(self, condition, what: str) -> None:
+        end = time.monotonic() + LATEST
+        while not condition():
+            assert self.process.poll() is None, f"it ended before {what}: {self.process.communicate()}"
+            assert time.monotonic() < end, f"no {what}"
+            time.sleep(0.02)
+
+    def wait_for_epochs(self, folder: str, epochs: int) -> None:
+        """Until a checkpoint has so many epochs."""
+
+        def reached() -> bool:
+            with contextlib.suppress(OSError, KeyError, safetensors.SafetensorError):
+                return done(self.folder / f"{folder}.checkpoint") >= epochs
+            return False
+
+        self.wait_for(reached, f"checkpoint of {epochs} epochs")
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and what was said on standard error."""
+        _, said = self.process.communicate(timeout=LATEST)
+        return self.process.returncode, said
+
+
+def done(checkpoint: Path) -> int:
+    import json
+
+    with safetensors.safe_open(str(checkpoint), "np") as file:
+        return json.loads(file.metadata()["clnr"])["done"]
+
+
+def learned(folder: Path) -> dict[str, np.ndarray]:
+    return safetensors.numpy.load_file(folder / "model.safetensors")
+
+
+def assert_same(one: Path, other: Path) -> None:
+    a, b = learned(one), learned(other)
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    assert (one / "embeddings.parquet").read_bytes() == (other / "embeddings.parquet").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tables) -> Path:
+    """What two workers write if nothing happens to them."""
+    code, said = Job(tables, "--out", "undisturbed", "--quiet").end()
+    assert (code, said) == (0, "")
+    return tables / "undisturbed"
+
+
+def test_two_workers_are_one_to_rounding(tables, undisturbed):
+    alone = Job(tables, "--out", "alone", "--quiet", workers=1)
+    assert alone.end() == (0, "")
+    for name, value in learned(undisturbed).items():
+        np.testing.assert_allclose(learned(tables / "alone")[name], value, rtol=0, atol=1e-5, err_msg=name)
+    assert not any("checkpoint" in path.name for path in tables.iterdir())
+
+
+def test_workers_that_are_killed_start_again_and_end_where_they_would_have(tables, undisturbed):
+    job = Job(tables, "--out", "killed", "--checkpoint-every", 5, "--quiet")
+    job.wait_for(lambda: len(job.workers()) == 2, "two workers")
+    os.kill(job.workers()[1], signal.SIGKILL)
+    for rank, epochs in ((1, 10), (0, 30)):
+        job.wait_for_epochs("killed", epochs)
+        os.kill(job.workers()[rank], signal.SIGKILL)
+    code, said = job.end()
+    assert code == 0
+    assert said.splitlines() == [
+        f"clnr: worker {rank} of 2 was killed by SIGKILL; all start again from the last checkpoint, if there is one ({i} of 3)"
+        for i, rank in enumerate((1, 1, 0), 1)
+    ]
+    assert_same(tables / "killed", undisturbed)
+    assert not (tables / "killed.checkpoint").exists()
+
+
+def test_a_job_that_is_killed_takes_its_workers_along_and_is_resumed(tables, undisturbed):
+    words = ["--out", "resumed", "--checkpoint-every", 5, "--quiet"]
+    job = Job(tables, *words)
+    job.wait_for_epochs("resumed", 10)
+    workers = job.workers()
+    job.process.kill()
+    job.process.communicate()
+    end = time.monotonic() + LATEST
+    while any(Path(f"/proc/{pid}").exists() for pid in workers.values()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert 10 <= done(tables / "resumed.checkpoint") < EPOCHS
+    code, _ = Job(tables, *words, "--resume").end()
+    assert code == 0
+    assert_same(tables / "resumed", undisturbed)
+
+
+def test_a_worker_that_hangs_is_given_up(tables, undisturbed):
+    job = Job(tables, "--out", "hung", "--checkpoint-every", 5, "--quiet", "--worker-timeout", 20)
+    job.wait_for_epochs("hung", 10)
+    os.kill(job.workers()[1], signal.SIGSTOP)
+    code, said = job.end()
+    assert code == 0
+    assert said.startswith("clnr: worker 1 of 2 did not answer; all start again from the last checkpoint")
+    assert said.count("\n") == 1
+    assert_same(tables / "hung", undisturbed)
+
+
+def test_after_too_many_losses_it_gives_up(tables):
+    job = Job(tables, "--out", "lost", "--max-restarts", 0, "--quiet")
+    job.wait_for(lambda: len(job.workers()) == 2, "two workers")
+    os.kill(job.workers()[0], signal.SIGKILL)
+    code, said = job.end()
+    assert code == 1
+    assert said == "clnr: worker 0 of 2 was killed by SIGKILL; given up; --resume continues from the last checkpoint\n"
+    assert not (tables / "lost").exists()
+
+
+def test_ctrl_c_stops_all_with_one_line(tables):
+    job = Job(tables, "--out", "stopped", "--checkpoint-every", 5, "--quiet")
+    job.wait_for_epochs("stopped", 10)
+    workers = job.workers()
+    job.process.send_signal(signal.SIGINT)
+    code, said = job.end()
+    assert code == 130
+    assert said.startswith("clnr: stopped; ")
+    assert said.endswith("stopped.checkpoint has the state of training: the same command with --resume continues from it\n")
+    assert said.count("\n") == 1
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--set", "moments=all"], "several workers share sampled steps only: --set moments=sampled, or train CLNR with one"),
+    ],
+)
+def test_an_error_is_told_once(tables, words, message):
+    code, said = Job(tables, "--out", "wrong", *words).end()
+    assert code == 2
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_workers_with_different_tables_are_told_apart(tables):
+    # A name that each worker reads in its own folder of devices: the standard input of the first has other rows.
+    (tables / "other").mkdir()
+    lines = (tables / "edges.csv").read_text().splitlines()
+    (tables / "other" / "edges.csv").write_text("\n".join(lines[:-1]) + "\n")
+    words = ["embed", "--edges", "edges.csv", *TRAIN, "--out", "apart", "--quiet"]
+    environment = os.environ | {"WORLD_SIZE": "2", "CLNR_RENDEZVOUS": (tables / "meeting").as_uri(), "OMP_NUM_THREADS": "1"}
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "clnr", *words],
+            cwd=folder,
+            env=environment | {"RANK": str(rank)},
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, folder in enumerate((tables, tables / "other"))
+    ]
+    said = "".join(job.stderr.read() for job in jobs)
+    assert [job.wait(LATEST) for job in jobs] == [2, 2]
+    for job in jobs:
+        job.stdin.close()
+        job.stderr.close()
+    assert "workers 0 and 1 do not have the same tables; start all of them with the same command" in said
+    assert said.count("\n") == 1

@@ -1,0 +1,161 @@
+"""Two and three workers give what one gives: the operations, and whole trainings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.engine.worker_group import join
+from clnr.errors import RecipeError
+from clnr.methods import METHODS
+from clnr.methods.recipe import Recipe
+from clnr.support.workers import ALONE
+from tests import oracles
+from tests.worker_checks import METHOD_NAMES, RECIPE, SAMPLED, SIZES, graph, numbers
+
+if not hasattr(os, "fork"):
+    pytest.skip("needs fork", allow_module_level=True)
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What every worker of every group found: by size and rank."""
+    folder = tmp_path_factory.mktemp("workers")
+    words = [sys.executable, "-m", "tests.worker_checks", str(folder)]
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, timeout=900, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    return {tuple(map(int, path.stem.split("-"))): torch.load(path) for path in folder.glob("*.pt")}
+
+
+def groups(found):
+    return [(size, rank) for size in SIZES for rank in range(size)]
+
+
+def test_every_worker_was_there(found):
+    assert sorted(found) == [(1, 0), *groups(found)]
+
+
+def test_shares_are_in_order_and_as_equal_as_can_be(found):
+    for size in SIZES:
+        shares = [found[size, rank]["operations"]["share"].tolist() for rank in range(size)]
+        assert [node for share in shares for node in share] == list(range(100, 110))
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_operations_and_their_gradients_are_those_of_one_worker(found):
+    one = found[1, 0]["operations"]
+    for place in groups(found):
+        for name, value in found[place]["operations"].items():
+            if name != "share":
+                torch.testing.assert_close(
+                    value, one[name], rtol=1e-5, atol=1e-8, msg=lambda text, name=name: f"{name}: {text}"
+                )
+
+
+def test_moments_are_those_of_all_rows_however_far_from_zero(found):
+    rows = (numbers(10, 4) * torch.tensor([1, 1e-3, 100, 0]) + torch.tensor([0, 1e3, 1e4, 5])).double().numpy()
+    for place in found:
+        np.testing.assert_allclose(found[place]["operations"]["mean"], rows.mean(0), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(found[place]["operations"]["variance"], rows.var(0), rtol=1e-5, atol=1e-12)
+
+
+def test_nt_xent_is_that_of_the_formula(found):
+    rows = (numbers(10, 4) * torch.tensor([1, 1e-3, 100, 0]) + torch.tensor([0, 1e3, 1e4, 5])).double().numpy()
+    expected = oracles.nt_xent(rows[:, :2], rows[:, 1:3] / 1000, 0.2)
+    for place in found:
+        assert float(found[place]["operations"]["nt-xent loss"]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_node_of_which_several_workers_have_the_row_counts_once_in_batch_norm(found):
+    for place in groups(found):
+        for name, value in found[1, 0]["batch_norm"].items():
+            torch.testing.assert_close(found[place]["batch_norm"][name], value, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_after_20_epochs_workers_have_what_one_has(found, name):
+    one = found[1, 0]["trained"][name]
+    for place in groups(found):
+        got = found[place]["trained"][name]
+        torch.testing.assert_close(got["losses"], one["losses"], rtol=0, atol=1e-5)
+        # CLNR-BN's loss has no say in the scale of a column: not in the embedding, only in what is standardised.
+        what = "rows" if name == "CLNR-BN" else "z"
+        torch.testing.assert_close(got[what], one[what], rtol=0, atol=1e-5 * float(one[what].abs().max()))
+
+
+def test_workers_of_a_group_agree_bit_for_bit(found):
+    for size, rank in groups(found):
+        for name in METHOD_NAMES:
+            for what in ("losses", "z"):
+                assert torch.equal(found[size, rank]["trained"][name][what], found[size, 0]["trained"][name][what])
+
+
+def test_early_stopping_stops_all_alike(found):
+    lengths = {len(found[place]["trained"]["CLNR-hops"]["losses"]) for place in found}
+    assert len(lengths) == 1
+    assert lengths.pop() < 20
+
+
+def test_every_method_that_samples_is_tried():
+    recipe = Recipe(moments="sampled")
+
+    def shared(method):
+        try:
+            method.check_shared(recipe)
+        except RecipeError:
+            return False
+        return True
+
+    assert {name for name, method in METHODS.items() if shared(method)} == set(METHOD_NAMES)
+
+
+def test_bytes_sent_are_rows_and_gradients(found):
+    model, width = METHODS["nCLNR"].build(RECIPE), RECIPE.dimension
+    parameters = sum(value.numel() for value in model.init(model.input_width(graph().num_features), 0).values())
+    for size in SIZES:
+        share = -(-SAMPLED // size)
+        # Both views' rows, and a logarithm for each; the loss and the gradients.
+        gathered = (size - 1) * 4 * share * 2 * (width + 1)
+        summed = 2 * (size - 1) * 4 * (1 + parameters) / size
+        assert float(found[size, 0]["trained"]["nCLNR"]["sent"]) == pytest.approx(gathered + summed, rel=1e-3)
+
+
+def test_workers_with_different_graphs_all_say_so(found):
+    for place in groups(found):
+        assert found[place]["agreement"].startswith("DataError: workers 0 and 1 do not have the same tables; start all")
+    assert found[1, 0]["agreement"] == "agreed"
+
+
+def test_without_an_environment_one_is_alone(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    assert join("cpu", 1) is ALONE
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    assert join("cpu", 1) is ALONE
+
+
+@pytest.mark.parametrize(
+    ("name", "moments", "message"),
+    [
+        ("dCLNR", "all", "dCLNR: Whiten needs the rows of all nodes in each step, so one worker must train it"),
+        ("CLNR", "all", "several workers share sampled steps only: --set moments=sampled, or train CLNR with one"),
+        ("SVD", "all", "SVD trains nothing that several workers could share"),
+        ("CCA-SSG", "all", "CCA-SSG: CCA does not share its steps between workers, so one worker must train it"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_with_the_reason(name, moments, message):
+    with pytest.raises(RecipeError) as caught:
+        METHODS[name].check_shared(Recipe(moments=moments))
+    assert str(caught.value) == message

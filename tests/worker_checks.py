@@ -1,0 +1,161 @@
+"""Groups of two and three workers, and one alone, that do the same things: forked from one process, which imports torch once.
+
+    python -m tests.worker_checks FOLDER
+
+writes FOLDER/SIZE-RANK.pt for each worker of each group. ``tests/engine/test_worker_group.py`` reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from clnr.engine import View, cpu
+from clnr.engine.dense import PLAIN
+from clnr.engine.shared_ntxent import shared_nt_xent
+from clnr.engine.worker_group import join
+from clnr.methods import METHODS
+from clnr.methods.recipe import Recipe
+from clnr.nn.objectives import StepContext
+from clnr.support.workers import ALONE
+from clnr.training.loop import fit_all
+
+SIZES = (2, 3)
+TIMEOUT = 300
+EPOCHS = 20
+SAMPLED = 37
+METHOD_NAMES = (
+    *("CLNR", "nCLNR", "rCLNR", "GCLNR", "GRACE", "GRACE-all", "GCA"),
+    *("CLNR-mix", "CLNR-hops", "CLNR-MLP", "CLNR-BN", "CLNR-SIGN", "CLNR-tuned", "CLNR-skip"),
+)
+RECIPE = Recipe(hidden=24, dimension=16, epochs=EPOCHS, sampled_nodes=SAMPLED, moments="sampled", structure=8)
+
+
+def graph():
+    from tests.conftest import tiny
+
+    return tiny(nodes=150, features=20, sparse=True)
+
+
+def recipe_of(name: str) -> Recipe:
+    more = {"GRACE-all": {"sampled_nodes": 0}, "GRACE": {"max_neighbors": 3}, "CLNR-hops": {"patience": 3}}
+    return RECIPE.but(**more.get(name, {}))
+
+
+def trained(name: str, workers) -> dict[str, torch.Tensor]:
+    recipe, engine = recipe_of(name), cpu()
+    model = METHODS[name].build(recipe)
+    inputs = model.fit_inputs(graph(), engine)
+    device_graph = engine.to_device(model.prepare(inputs, graph(), engine))
+    start = StepContext(engine, device_graph, 3, 0, recipe.epochs, workers=workers)
+    before = workers.sent
+    (fitted,) = fit_all(model, recipe, [start])
+    sent = workers.sent - before
+    z = model.embed(inputs | fitted.parameters, engine, View(device_graph))
+    views = model.augment(device_graph, 3, "measure", 0)
+    rows = torch.cat(model.project(fitted.parameters, engine, views))
+    return {"losses": fitted.losses, "z": z, "rows": rows, "sent": torch.tensor(sent / len(fitted.losses))}
+
+
+def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.tensor(np.random.default_rng(seed).standard_normal(shape), dtype=torch.float32)
+
+
+def operations(workers) -> dict[str, torch.Tensor]:
+    """The operations on rows, each with the gradient of a loss that is the sum of the workers' parts."""
+    workers = workers.sharing(10)
+    rows = numbers(10, 4) * torch.tensor([1, 1e-3, 100, 0]) + torch.tensor([0, 1e3, 1e4, 5])
+    weights = numbers(10, 4, seed=1)
+    found: dict[str, torch.Tensor] = {"share": workers.share(torch.arange(100, 110))}
+
+    def done(name, own, part):
+        (gradient,) = torch.autograd.grad(part, own)
+        found[f"{name} loss"], found[f"{name} gradient"] = workers.total(part.detach())[0], workers.collect(gradient)
+
+    def own():
+        return workers.share(rows).requires_grad_()
+
+    a = own()
+    everything = workers.gather(a)
+    found["gathered"] = everything.detach()
+    # Each worker uses all rows in its own way; together they use each in all ways.
+    done("gather", a, workers.mean((workers.share(weights) @ everything.T).tanh().sum(1)))
+    a = own()
+    done("sum", a, workers.part((workers.sum(a.sum(0)) / 100).tanh().sum()))
+    a = own()
+    variance, mean = PLAIN.among(workers).column_moments(a)
+    found["variance"], found["mean"] = variance.detach(), mean.detach()
+    done("moments", a, workers.mean(((a - mean) * (variance + 1).rsqrt() * workers.share(weights)).sum(1)))
+    a = own()
+    pair = torch.cat([a[:, :2], a[:, 1:3] / 1000])
+    part = cpu().nt_xent(pair, 0.2) if workers.alone else shared_nt_xent(pair, 0.2, workers)
+    done("nt-xent", a, part)
+    return found
+
+
+def batch_norm(workers) -> dict[str, torch.Tensor]:
+    """Batch normalisation of nodes of which several workers have rows; each node counts once."""
+    whole, weights = numbers(9, 3), numbers(9, 3, seed=1)
+    # Each worker has a node of its own, the first one, and some of the others.
+    nodes = torch.tensor(
+        {1: [[0, 1, 2, 3, 4, 8]], 2: [[1, 0, 2], [8, 0, 3, 4]], 3: [[0, 1], [0, 8, 2, 3], [4, 0]]}[workers.size][workers.rank],
+    )
+    h = whole.requires_grad_()
+    own, dense = h[nodes], PLAIN.among(workers)
+    counted = workers.weights(own, lambda: nodes)
+    z = dense.batch_norm(own, torch.full((3,), 2.0), torch.full((3,), 0.5), 1e-5, counted)
+    each = (z * weights[nodes]).tanh().sum(1)
+    part = each.sum() if counted is None else (each * counted).sum()
+    (gradient,) = torch.autograd.grad(part, h)
+    loss, gradient = workers.total(part.detach(), gradient)
+    return {"loss": loss, "gradient": gradient}
+
+
+def disagreement(workers) -> str:
+    try:
+        workers.agree({"seed": 1, "tables": "a" if workers.first else "b"})
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "agreed"
+
+
+def check(folder: Path, workers) -> None:
+    found = {
+        "operations": operations(workers),
+        "batch_norm": batch_norm(workers),
+        "trained": {name: trained(name, workers) for name in METHOD_NAMES},
+        "agreement": disagreement(workers),
+    }
+    torch.save(found, folder / f"{workers.size}-{workers.rank}.pt")
+
+
+def main(folder: Path) -> int:
+    # First alone, so that all that is imported and compiled when it is first used is there for the others.
+    check(folder, ALONE)
+    children = []
+    for size in SIZES:
+        for rank in range(size):
+            if child := os.fork():
+                children.append(child)
+                continue
+            meeting = (folder / f"meeting-{size}").as_uri()
+            os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "CLNR_RENDEZVOUS": meeting}
+            try:
+                workers = join("cpu", TIMEOUT)
+                check(folder, workers)
+                workers.leave()
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+    return max(os.waitpid(child, 0)[1] for child in children)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    sys.exit(main(Path(sys.argv[1])) != 0)
