@@ -74,5 +74,5 @@ class DenseEngine(Reference):
     def __init__(self):
         super().__init__(torch.device("cpu"))
 
-    def sampled_operators(self, view, nodes, streams=None):
+    def sampled_operators(self, view, nodes, streams=None, draws=None):
         return DenseOperators(view.bounded(), nodes.numpy())
