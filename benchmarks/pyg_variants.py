@@ -1,4 +1,4 @@
-"""Plain PyG in float32, in bfloat16 and compiled, against clnr in both precisions: milliseconds per epoch of CLNR.
+"""Plain PyG in float32, in bfloat16 and compiled, against clnr in both precisions and kinds of step: milliseconds per epoch of CLNR.
 
     python -m benchmarks.pyg_variants cora computers physics arxiv-sized --device cuda
 
@@ -18,7 +18,9 @@ import torch
 from benchmarks import command, positive
 from benchmarks.epoch import SYNTHETIC, subject
 from clnr.bench.timing import ours, plain
-from clnr.engine import choose
+from clnr.engine import Engine, choose
+from clnr.graph import Graph
+from clnr.methods.recipe import Recipe
 from clnr.support import environment
 
 VARIANTS = {
@@ -27,6 +29,11 @@ VARIANTS = {
     "PyG compiled": {"compiled": True},
     "PyG both": {"bfloat16": True, "compiled": True},
 }
+
+
+def with_moments(moments: str, graph: Graph, recipe: Recipe, engine: Engine, epochs: int) -> float:
+    """``ours`` with full or sampled steps."""
+    return ours(graph, recipe.but(moments=moments), engine, epochs)
 
 
 def main() -> None:
@@ -38,11 +45,11 @@ def main() -> None:
     asked = parser.parse_args()
     engine = choose(asked.device, "float32")
     trainings = {name: partial(plain, engine=engine, **variant) for name, variant in VARIANTS.items()}
-    trainings["clnr float32"] = partial(ours, engine=engine)
-    if engine.device.type == "cuda":
-        trainings["clnr bfloat16"] = partial(ours, engine=choose(asked.device, "bfloat16"))
+    for precision in ("float32", "bfloat16") if engine.device.type == "cuda" else ("float32",):
+        for moments, step in (("all", "full"), ("sampled", "sampled")):
+            trainings[f"clnr {precision}, {step}"] = partial(with_moments, moments, engine=choose(asked.device, precision))
     print(f"{environment.describe(engine.device)}, torch {torch.__version__}, {asked.turns} turn(s) of {asked.epochs} epochs")
-    print(f"{'ms per epoch':14}" + "".join(f"{name:>24}" for name in trainings))
+    print(f"{'ms per epoch':14}" + "".join(f"{name:>26}" for name in trainings))
     for name in asked.names:
         graph, recipe = subject(name)
         times: dict[str, list[float]] = {each: [] for each in trainings}
@@ -53,7 +60,7 @@ def main() -> None:
                     torch.cuda.empty_cache()
                 times[each].append(train(graph, recipe, epochs=asked.epochs))
         cells = (f"{statistics.median(each):.2f} ({min(each):.2f}-{max(each):.2f})" for each in times.values())
-        print(f"{name:14}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+        print(f"{name:14}" + "".join(f"{cell:>26}" for cell in cells), flush=True)
 
 
 if __name__ == "__main__":
