@@ -1,4 +1,4 @@
-"""Plain PyG in float32, in bfloat16 and compiled, against clnr in both precisions and kinds of step: milliseconds per epoch of CLNR.
+"""Plain PyG in float32, in bfloat16 and compiled, against clnr with full and sampled steps: milliseconds per epoch of CLNR.
 
     python -m benchmarks.pyg_variants cora computers physics arxiv-sized --device cuda
 
