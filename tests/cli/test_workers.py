@@ -53,13 +53,11 @@ class Job:
     def workers(self) -> dict[int, int]:
         """The process of each rank."""
         found = {}
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        with contextlib.suppress(OSError):
-            for pid in map(int, children.read_text().split()):
-                with contextlib.suppress(OSError):
-                    variables = dict(each.partition("=")[::2] for each in Path(f"/proc/{pid}/environ").read_text().split("\0"))
-                    if "RANK" in variables:
-                        found[int(variables["RANK"])] = pid
+        for pid in children(self.process.pid):
+            with contextlib.suppress(OSError):
+                variables = dict(each.partition("=")[::2] for each in Path(f"/proc/{pid}/environ").read_text().split("\0"))
+                if "RANK" in variables:
+                    found[int(variables["RANK"])] = pid
         return found
 
     def wait_for(self, condition, what: str) -> None:
@@ -83,6 +81,12 @@ class Job:
         """The exit code, and what was said on standard error."""
         _, said = self.process.communicate(timeout=LATEST)
         return self.process.returncode, said
+
+
+def children(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 def done(checkpoint: Path) -> int:
@@ -154,6 +158,7 @@ def test_a_job_that_is_killed_takes_its_workers_along_and_is_resumed(tables, und
     assert_same(tables / "resumed", undisturbed)
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_is_given_up(tables, undisturbed):
     job = Job(tables, "--out", "hung", "--checkpoint-every", 5, "--quiet", "--worker-timeout", 20)
     job.wait_for_epochs("hung", 10)
@@ -202,7 +207,6 @@ def test_an_error_is_told_once(tables, words, message):
 
 
 def test_workers_with_different_tables_are_told_apart(tables):
-    # A name that each worker reads in its own folder of devices: the standard input of the first has other rows.
     (tables / "other").mkdir()
     lines = (tables / "edges.csv").read_text().splitlines()
     (tables / "other" / "edges.csv").write_text("\n".join(lines[:-1]) + "\n")
@@ -226,3 +230,64 @@ def test_workers_with_different_tables_are_told_apart(tables):
         job.stderr.close()
     assert "workers 0 and 1 do not have the same tables; start all of them with the same command" in said
     assert said.count("\n") == 1
+
+
+@pytest.fixture
+def hosts():
+    """Two hosts, as network namespaces joined by a cable: how to run a command on each, and its address."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("two hosts: only root on Linux can make network namespaces")
+    names, ends = [f"clnr-{os.getpid()}-{i}" for i in range(2)], [f"clnr{os.getpid() % 100000}{end}" for end in "ab"]
+    addresses = ["10.213.77.1", "10.213.77.2"]
+
+    def ip(*words: str) -> None:
+        try:
+            subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"two hosts: no network namespaces here: {getattr(error, 'stderr', None) or error}")
+
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        ip("link", "add", ends[0], "netns", names[0], "type", "veth", "peer", "name", ends[1], "netns", names[1])
+        for name, end, address in zip(names, ends, addresses, strict=True):
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", end)
+            ip("-n", name, "link", "set", end, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield [(["ip", "netns", "exec", name], end, address) for name, end, address in zip(names, ends, addresses, strict=True)]
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+def test_torchrun_on_two_hosts_restarts_and_gives_what_one_host_gives(tables, undisturbed, hosts):
+    jobs = []
+    for rank, (prefix, interface, address) in enumerate(hosts):
+        meeting = {"backend": "c10d", "endpoint": f"{hosts[0][2]}:29731", "id": "clnr", "conf": f"is_host={1 - rank}"}
+        torchrun = [
+            *(sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "2"),
+            *(word for name, value in meeting.items() for word in (f"--rdzv-{name}", value)),
+            *("--local-addr", address),
+        ]
+        words = ["-m", "clnr", "embed", "--edges", "edges.csv", *TRAIN, "--out", "hosts", "--quiet", "--checkpoint-every", "5"]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface}
+        log = (tables / f"{address}.log").open("w")
+        jobs.append(subprocess.Popen([*prefix, *torchrun, *words], cwd=tables, env=environment, stdout=log, stderr=log))
+        log.close()
+    try:
+        end = time.monotonic() + LATEST
+        killed = False
+        while any(job.poll() is None for job in jobs):
+            assert time.monotonic() < end
+            if not killed and (tables / "hosts.checkpoint").exists():
+                (worker,) = children(jobs[1].pid)
+                os.kill(worker, signal.SIGKILL)
+                killed = True
+            time.sleep(0.02)
+    finally:
+        for job in jobs:
+            job.kill()
+            job.wait()
+    assert [job.returncode for job in jobs] == [0, 0], [(tables / f"{host[2]}.log").read_text() for host in hosts]
+    assert killed
+    assert_same(tables / "hosts", undisturbed)
