@@ -22,26 +22,32 @@ def at_least_float32(z: Tensor) -> Tensor:
     return z.float() if z.dtype == torch.bfloat16 else z
 
 
-def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A B, or A B + bias, in float32 or better."""
+def narrowed(z: Tensor, dtype: torch.dtype) -> Tensor:
+    """The tensor in bfloat16 where ``dtype`` is that, else itself."""
+    return z.to(dtype) if dtype == torch.bfloat16 else z
+
+
+def product(a: Tensor, b: Tensor, added: Tensor | None = None, scale: float = 1) -> Tensor:
+    """A B, or A B + scale * added, in float32 or better; on a CPU a product of bfloat16 is rounded to that first."""
     if a.dtype != torch.bfloat16:
-        return a @ b if bias is None else torch.addmm(bias, a, b)
-    if not a.is_cuda or not _widens():
-        return product(a.float(), b.float(), bias)
-    wide: Any = {"out_dtype": torch.float32}
-    out = torch.mm(a, b, **wide)
-    return out if bias is None else out.add_(bias)
+        return a @ b if added is None else torch.addmm(added, a, b, beta=scale)
+    if not a.is_cuda:
+        out = (a @ b).float()
+    elif _widens():
+        wide: Any = {"out_dtype": torch.float32}
+        out = torch.mm(a, b, **wide)
+    else:
+        return product(a.float(), b.float(), added, scale)
+    return out if added is None else out.add_(added, alpha=scale)
 
 
 def gram(p: Tensor) -> Tensor:
     """P^T P in float32 or better; blocks below the diagonal are copied from above it, not computed."""
-    if p.dtype == torch.bfloat16:
-        return product(p.T, p)
     half = p.shape[1] // 2
-    if half < _WORTH_HALVING:
-        return p.T @ p
+    if half < _WORTH_HALVING or (p.is_cuda and p.dtype == torch.bfloat16):
+        return product(p.T, p)
     left, right = p[:, :half], p[:, half:]
-    across = left.T @ right
+    across = product(left.T, right)
     return torch.cat([torch.cat([gram(left), across], 1), torch.cat([across.T, gram(right)], 1)])
 
 
