@@ -259,10 +259,11 @@ def test_choosing_an_engine():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_choosing_a_precision():
+def test_choosing_a_precision(monkeypatch):
     assert choose("cpu", "float32").precision == cpu().precision == "float32"
     with pytest.raises(UnknownName, match="unknown precision 'half'"):
         choose("cpu", "half")
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
     assert (choose("cpu", "bfloat16").precision, choose("cpu", "bfloat16").float32.precision) == ("bfloat16", "float32")
 
 

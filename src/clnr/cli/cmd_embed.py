@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Assign, Device, Json, Precision, Quiet, app, out, say, tell
+from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, say, tell
 
 
 @app.command()
@@ -76,6 +76,7 @@ def embed(
     memory: Annotated[str | None, typer.Option(help="Memory limit of DuckDB while it reads tables, such as '4 GB'.")] = None,
     device: Device = "auto",
     precision: Precision = "auto",
+    threads: Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -119,7 +120,7 @@ def embed(
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     settings = pipeline.Settings(
         **choose_method(method, effort),
-        engine=choose(device, precision),
+        engine=choose(device, precision, threads),
         recipe=parse(assign or []),
         seed=seed,
         hold_out=hold_out,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from clnr.engine.base import Engine, Operators, unit_rows
-from clnr.engine.bfloat16 import bfloat16_pays
+from clnr.engine.bfloat16 import bfloat16_pays, has_bfloat16
 from clnr.engine.cpu import cpu
 from clnr.engine.cuda import gpu
 from clnr.engine.dense import Dense
@@ -63,6 +63,8 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
     dtype = PRECISIONS[precision]
     if has_cuda and device != "cpu":
         engine = gpu(dtype)
+    elif dtype == torch.bfloat16 and not has_bfloat16():
+        raise DeviceError("this CPU cannot multiply bfloat16, and would be a hundred times slower; use float32, or auto")
     else:
         engine = cpu(dtype or (torch.bfloat16 if bfloat16_pays() else torch.float32))
     engine.threads = threads

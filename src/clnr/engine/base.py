@@ -156,6 +156,13 @@ class Engine(ABC):
         """The same engine in float32."""
         return self
 
+    @property
+    def thread_rule(self) -> str | None:
+        """How many threads of the CPU a training takes, or at most; None on a GPU, whose results do not depend on it."""
+        if self.device.type != "cpu":
+            return None
+        return f"up to {usable_threads()}" if self.threads is None else str(self.threads)
+
     def use_threads(self, seconds: float | None = None) -> AbstractContextManager[int | None]:
         """Run a block with the threads asked for, or as many as are usable; on a GPU it has those that there are.
 
