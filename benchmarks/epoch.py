@@ -70,7 +70,9 @@ def compare(name: str, engine: Engine, epochs: int, turns: int) -> str:
     made: dict[str, list[dict[str, float]]] = {who: [] for who in IMPLEMENTATIONS}
     for _ in range(turns):
         for who, results in made.items():
-            one = run_one(who, name, engine, epochs) if engine.device.type == "cuda" else in_subprocess(who, name, engine, epochs)
+            one = (
+                run_one(who, name, engine, epochs) if engine.device.type == "cuda" else in_subprocess(who, name, engine, epochs)
+            )
             results.append(one)
     first, lines = 0.0, []
     for who, results in made.items():

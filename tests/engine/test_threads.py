@@ -54,8 +54,7 @@ def test_never_more_than_torch_is_set_to_or_processors(set_to, processors, most,
 
 def test_after_an_error_torch_is_set_as_before():
     with pytest.raises(ZeroDivisionError), threads.use_threads(2):
-        assert torch.get_num_threads() == 2
-        raise ZeroDivisionError
+        assert 1 / (torch.get_num_threads() - 2)
 
 
 def test_the_number_that_was_asked_for_is_taken_for_small_work_too(monkeypatch):

@@ -9,7 +9,10 @@ from clnr.support.processors import usable_processors
 
 def system(root, path, files):
     """A system whose process is in a cgroup, with files below sys/fs/cgroup."""
-    about = {"proc/self/cgroup": f"7:pids:/elsewhere\n{path}\n", **{f"sys/fs/cgroup/{name}": text for name, text in files.items()}}
+    about = {
+        "proc/self/cgroup": f"7:pids:/elsewhere\n{path}\n",
+        **{f"sys/fs/cgroup/{name}": text for name, text in files.items()},
+    }
     for name, text in about.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"{text}\n")

@@ -11,7 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr.cli.app import OPTIMISTIC, Assign, DatasetName, Device, Json, MethodName, Precision, Quiet, Threads, app, choose_pair, out, say
+from clnr.cli.app import (
+    OPTIMISTIC,
+    Assign,
+    DatasetName,
+    Device,
+    Json,
+    MethodName,
+    Precision,
+    Quiet,
+    Threads,
+    app,
+    choose_pair,
+    out,
+    say,
+)
 from clnr.errors import ClnrError, RecipeError, RunCacheError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from clnr.engine.base import Engine, Operators, unit_rows
 from clnr.engine.dense import narrowed, product
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
-from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
+from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, less_twins
 from clnr.engine.view import Drop, Mask, Neighbors, View
 from clnr.errors import DeviceError
 from clnr.graph.csr import Array
@@ -142,10 +142,10 @@ class MaskedColumns(FusedMatrix, Features):
         kernels, arrays, factor = numba_kernels(), self._whole.arrays(transposed), self._factor.numpy()
         out = _empty(len(arrays.indptr) - 1, h.shape[1])
         if transposed:
-            multiply, arguments = kernels.multiply_rows, (*arrays, factor, h.numpy(), out.numpy())
+            arguments: tuple[Any, ...] = (kernels.multiply_rows, *arrays, factor, h.numpy(), out.numpy())
         else:
-            multiply, arguments = kernels.multiply_columns, (*arrays, factor, h.numpy(), _bias(bias, h), out.numpy())
-        kernels.shared(arrays.indptr, multiply, *arguments, width=h.shape[1])
+            arguments = (kernels.multiply_columns, *arrays, factor, h.numpy(), _bias(bias, h), out.numpy())
+        kernels.shared(arrays.indptr, *arguments, width=h.shape[1])
         return out
 
     def to_dense(self) -> Tensor:
@@ -301,7 +301,7 @@ class _NTXent(torch.autograd.Function):
         e.fill_diagonal_(0)
         total = e.sum(1)
         twin = rows.roll(count // 2, 0)
-        ctx.save_for_backward(rows, narrow, e, total)
+        ctx.save_for_backward(rows, None if narrow is rows else narrow, e, total)
         ctx.temperature = temperature
         return (total.log() + (1 - (rows * twin).sum(1)) / temperature).mean()
 
@@ -311,5 +311,8 @@ class _NTXent(torch.autograd.Function):
         count = rows.shape[0]
         share = 1 / total
         both = (share[:, None] + share).mul_(e)
-        gradient = product(both.to(narrow.dtype), narrow, rows.roll(count // 2, 0), scale=-2)
+        if narrow is None:
+            gradient = torch.addmm(rows.roll(count // 2, 0), both, rows, beta=-2)
+        else:
+            gradient = product(narrowed(less_twins(both, 0), narrow.dtype), narrow)
         return gradient * (grads[0] / (count * ctx.temperature)), None, None

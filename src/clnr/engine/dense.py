@@ -27,18 +27,18 @@ def narrowed(z: Tensor, dtype: torch.dtype) -> Tensor:
     return z.to(dtype) if dtype == torch.bfloat16 else z
 
 
-def product(a: Tensor, b: Tensor, added: Tensor | None = None, scale: float = 1) -> Tensor:
-    """A B, or A B + scale * added, in float32 or better; on a CPU a product of bfloat16 is rounded to that first."""
+def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A B, or A B + bias, in float32 or better; on a CPU a product of bfloat16 is rounded to that before the bias is added."""
     if a.dtype != torch.bfloat16:
-        return a @ b if added is None else torch.addmm(added, a, b, beta=scale)
+        return a @ b if bias is None else torch.addmm(bias, a, b)
     if not a.is_cuda:
         out = (a @ b).float()
     elif _widens():
         wide: Any = {"out_dtype": torch.float32}
         out = torch.mm(a, b, **wide)
     else:
-        return product(a.float(), b.float(), added, scale)
-    return out if added is None else out.add_(added, alpha=scale)
+        return product(a.float(), b.float(), bias)
+    return out if bias is None else out.add_(bias)
 
 
 def gram(p: Tensor) -> Tensor:

@@ -221,7 +221,7 @@ class _NTXent(torch.autograd.Function):
             lse[block] = logits.logsumexp(1)
         twin = rows.roll(count // 2, 0)
         # The logits of a single block are kept for the backward pass; those of several are computed again, to save memory.
-        ctx.save_for_backward(rows, narrow, lse, logits if len(_blocks(count)) == 1 else None)
+        ctx.save_for_backward(rows, None if narrow is rows else narrow, lse, logits if len(_blocks(count)) == 1 else None)
         ctx.temperature = temperature
         return (lse - (rows * twin).sum(1) / temperature).mean()
 
@@ -229,12 +229,26 @@ class _NTXent(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         rows, narrow, lse, kept = ctx.saved_tensors
         count = rows.shape[0]
-        gradient = rows.roll(count // 2, 0).mul_(-2.0)
+        gradient = rows.roll(count // 2, 0).mul_(-2.0) if narrow is None else torch.empty_like(rows)
         for block in _blocks(count):
-            logits = _logits(narrow, block, ctx.temperature) if kept is None else kept
+            logits = _logits(rows if narrow is None else narrow, block, ctx.temperature) if kept is None else kept
             both = (logits - lse[block, None]).exp_().add_((logits - lse).exp_())
-            gradient[block] += product(both.to(narrow.dtype), narrow)
+            if narrow is None:
+                gradient[block] += both @ rows
+            else:
+                gradient[block] = product(narrowed(less_twins(both, block.start), narrow.dtype), narrow)
         return gradient * (grads[0] / (count * ctx.temperature)), None, None
+
+
+def less_twins(both: Tensor, begin: int) -> Tensor:
+    """Some rows of P + P^T, from row ``begin`` on, less 2 where a row meets its twin, in place: the gradient as one product.
+
+    Where twins are close, both are nearly 2. They are subtracted before they are rounded to bfloat16.
+    """
+    half = both.shape[1] // 2
+    both.diagonal(begin + half).sub_(2)
+    both.diagonal(begin - half).sub_(2)
+    return both
 
 
 def _blocks(count: int) -> list[slice]:
