@@ -146,16 +146,28 @@ def test_what_torch_says_about_the_processor(name, tmp_path, monkeypatch):
 
 
 def test_both_products_are_measured_on_one_thread(monkeypatch):
-    monkeypatch.setattr(module, "_SHAPE", (8, 8, 8))
+    monkeypatch.setattr(module, "_SMALL", (8, 8, 8))
+    monkeypatch.setattr(module, "_SHAPE", (9, 9, 9))
     seen, multiply = [], torch.mm
-    monkeypatch.setattr(torch, "mm", lambda a, b: seen.append((a.dtype, torch.get_num_threads())) or multiply(a, b))
+    monkeypatch.setattr(torch, "mm", lambda a, b: seen.append((len(a), a.dtype, torch.get_num_threads())) or multiply(a, b))
     torch.set_num_threads(2)
     found = module.measure()
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     assert found.keys() == {"float32", "bfloat16", "pays"}
     assert found["pays"] == (found["float32"] > 1.5 * found["bfloat16"])
-    assert seen == [(torch.float32, 1), (torch.bfloat16, 1)] * module._TURNS
+    turns = [[(size, torch.float32, 1), (size, torch.bfloat16, 1)] * module._TURNS for size in (8, 9)]
+    assert seen in (turns[0], turns[0] + turns[1])
+
+
+@pytest.mark.parametrize(("slower", "sizes"), [(5, [1]), (3, [1, 2]), (0.5, [1, 2])])
+def test_a_larger_product_is_not_tried_where_a_small_one_is_slow(slower, sizes, monkeypatch):
+    tried = []
+    monkeypatch.setattr(module, "_SMALL", 1)
+    monkeypatch.setattr(module, "_SHAPE", 2)
+    monkeypatch.setattr(module, "_best", lambda size: tried.append(size) or {"float32": 1.0, "bfloat16": slower})
+    assert module.measure()["pays"] is (slower < 1)
+    assert tried == sizes
 
 
 # -- results ---------------------------------------------------------------------------------------------------------------

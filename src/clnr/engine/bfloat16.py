@@ -20,7 +20,7 @@ from clnr.support.atomic_io import write_atomic
 from clnr.support.paths import cache_folder
 
 _TIMES_FASTER = 1.5
-_SHAPE = (1024, 512, 512)
+_SMALL, _SHAPE = (64, 256, 256), (1024, 512, 512)
 _TURNS = 7
 # As Linux calls what AMX, AVX-512 and ARM processors have.
 _FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
@@ -60,8 +60,17 @@ def _flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
 
 
 def measure() -> dict[str, float | bool]:
-    """Seconds of a product in float32 and in bfloat16 on one thread, the best of some turns, and whether bfloat16 pays."""
-    rows, inner, columns = _SHAPE
+    """Seconds of a product in float32 and in bfloat16 on one thread, and whether bfloat16 pays."""
+    best = _best(_SMALL)
+    # A torch without the instructions would take minutes for larger ones.
+    if best["bfloat16"] < 4 * best["float32"]:
+        best = _best(_SHAPE)
+    return {**best, "pays": best["float32"] > _TIMES_FASTER * best["bfloat16"]}
+
+
+def _best(shape: tuple[int, int, int]) -> dict[str, float]:
+    """The best of some turns, by type."""
+    rows, inner, columns = shape
     a, b = torch.ones(rows, inner), torch.ones(inner, columns)
     products: dict[str, Callable[[], object]] = {
         str(dtype).removeprefix("torch."): functools.partial(torch.mm, a.to(dtype), b.to(dtype))
@@ -74,7 +83,7 @@ def measure() -> dict[str, float | bool]:
                 began = time.perf_counter()
                 multiply()
                 best[name] = min(best[name], time.perf_counter() - began)
-    return {**best, "pays": best["float32"] > _TIMES_FASTER * best["bfloat16"]}
+    return best
 
 
 def _read(path: Path) -> bool | None:

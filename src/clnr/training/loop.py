@@ -116,8 +116,9 @@ def fit_all(
     """
     engine, graph = starts[0].engine, starts[0].device_graph.graph
     work = step_work(len(model.views), recipe, Size(graph.num_nodes, graph.num_edges, graph.num_features, 0))
-    with engine.use_threads(work.seconds) as threads:
+    with engine.use_threads(work.seconds) as used:
         fitted = _fit_all(model, recipe, starts, progress, checkpoint)
+    threads = used if engine.device.type == "cpu" else None
     return [each if isinstance(each, TrainingError) else replace(each, threads=threads) for each in fitted]
 
 
