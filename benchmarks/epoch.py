@@ -51,12 +51,14 @@ def run_one(who: str, name: str, engine: Engine, epochs: int) -> dict[str, float
     if engine.device.type == "cuda":
         torch.cuda.empty_cache()
     meter = memory.MemoryMeter(engine.device)
-    return {"ms": train(graph, recipe.but(moments=moments), engine, epochs), "bytes": meter.peak()}
+    with engine.use_threads():
+        return {"ms": train(graph, recipe.but(moments=moments), engine, epochs), "bytes": meter.peak()}
 
 
-def in_subprocess(who: str, name: str, epochs: int) -> dict[str, float]:
+def in_subprocess(who: str, name: str, engine: Engine, epochs: int) -> dict[str, float]:
     """The same on a CPU, in a process of its own."""
-    words = [name, "--device", "cpu", "--epochs", str(epochs), "--one", who]
+    words = [name, "--device", "cpu", "--precision", engine.precision, "--epochs", str(epochs), "--one", who]
+    words += [] if engine.threads is None else ["--threads", str(engine.threads)]
     done = subprocess.run([sys.executable, "-m", "benchmarks.epoch", *words], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -68,7 +70,9 @@ def compare(name: str, engine: Engine, epochs: int, turns: int) -> str:
     made: dict[str, list[dict[str, float]]] = {who: [] for who in IMPLEMENTATIONS}
     for _ in range(turns):
         for who, results in made.items():
-            one = run_one(who, name, engine, epochs) if engine.device.type == "cuda" else in_subprocess(who, name, epochs)
+            one = (
+                run_one(who, name, engine, epochs) if engine.device.type == "cuda" else in_subprocess(who, name, engine, epochs)
+            )
             results.append(one)
     first, lines = 0.0, []
     for who, results in made.items():
@@ -85,11 +89,12 @@ def main() -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help=f"data sets, or {', '.join(SYNTHETIC)}")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", help="of clnr; plain PyG is float32")
+    parser.add_argument("--threads", type=positive, help="of the CPU, for all; by default PyG takes torch's, clnr by the work")
     parser.add_argument("--epochs", type=positive, help="in each turn; by default 12 on a CPU and 100 on a GPU")
     parser.add_argument("--turns", type=positive, default=3)
     parser.add_argument("--one", choices=IMPLEMENTATIONS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    engine = choose(asked.device, asked.precision)
+    engine = choose(asked.device, asked.precision, asked.threads)
     epochs = asked.epochs or (100 if engine.device.type == "cuda" else 12)
     if asked.one:
         print(json.dumps(run_one(asked.one, asked.names[0], engine, epochs)))

@@ -51,6 +51,12 @@ def home(tmp_path, monkeypatch) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _float32(monkeypatch) -> None:
+    """The precision of a CPU is float32 unless asked for, also where bfloat16 would be faster."""
+    monkeypatch.setattr("clnr.engine.bfloat16_pays", lambda: False)
+
+
 _DATA = os.environ.get("CLNR_DATA")
 
 

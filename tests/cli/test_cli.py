@@ -528,8 +528,12 @@ def test_bench_needs_some_time(clnr, seconds):
     assert "--seconds must be a number above 0" in assert_refused(clnr("bench", "--seconds", seconds))
 
 
-def test_bfloat16_is_refused_on_a_cpu(clnr):
-    assert "bfloat16 is for GPUs" in assert_refused(clnr(*RUN, "--precision", "bfloat16"))
+def test_a_precision_and_threads_that_there_are(clnr, monkeypatch):
+    told = only_json(clnr(*RUN, "--precision", "float32", "--threads", "2", "--json"))
+    assert (told["precision"], told["threads"]) == ("float32", 2)
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    assert "this CPU cannot multiply bfloat16" in assert_refused(clnr(*RUN, "--precision", "bfloat16"))
+    assert "threads must be at least 1, not 0" in assert_refused(clnr(*RUN, "--threads", "0"))
     assert "did you mean 'float32'" in assert_refused(clnr(*RUN, "--precision", "float"))
 
 

@@ -259,12 +259,12 @@ def test_choosing_an_engine():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_choosing_a_precision():
-    assert choose("cpu", "float32").precision == choose("cpu").precision == "float32"
+def test_choosing_a_precision(monkeypatch):
+    assert choose("cpu", "float32").precision == cpu().precision == "float32"
     with pytest.raises(UnknownName, match="unknown precision 'half'"):
         choose("cpu", "half")
-    with pytest.raises(DeviceError, match="bfloat16 is for GPUs"):
-        choose("cpu", "bfloat16")
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    assert (choose("cpu", "bfloat16").precision, choose("cpu", "bfloat16").float32.precision) == ("bfloat16", "float32")
 
 
 def test_an_engine_in_bfloat16_has_an_exact_one():

@@ -47,6 +47,7 @@ def made(seed: int = 0, **changes) -> Run:
         "versions": {"clnr": "0.1.0", "code": "0123456789abcdef"},
         "machine": "a processor, ½ core",
         "seconds": 0.1 + 0.2,
+        "threads": seed or None,
     }
     return Run(**(values | changes))
 
@@ -65,7 +66,7 @@ def test_every_field_of_run_is_in_these_tests():
 
 @pytest.mark.parametrize(
     "run",
-    [made(), made(3), made(1, epoch_ms=None), made(2**63 - 1, peak_memory_bytes=0, alignment=float("inf"))],
+    [made(), made(3), made(1, epoch_ms=None, threads=None), made(2**63 - 1, peak_memory_bytes=0, alignment=float("inf"))],
     ids=["first", "third", "untrained", "extreme"],
 )
 def test_a_run_comes_back_equal(run_cache, run):
@@ -168,12 +169,18 @@ FORM_1 = (
     *("train_seconds", "epoch_ms", "peak_memory_bytes", "device", "engine", "precision", "content", "recipe", "versions"),
     *("machine", "seconds"),
 )
-FORMS = {1: FORM_1, 2: (*FORM_1, "epochs"), 3: (*FORM_1, "epochs", "together")}
+FORMS = {
+    1: FORM_1,
+    2: (*FORM_1, "epochs"),
+    3: (*FORM_1, "epochs", "together"),
+    4: (*FORM_1, "epochs", "together", "more"),
+}
+RENAMED = {"together": "parallel_seeds", "more": "extra_metrics"}
 OLD = [
     made(0, recipe={"epochs": 50, "edge_drop_mode": "pairs"}, epochs=50),
-    made(1, recipe={"epochs": 7}, epochs=7),
-    made(2, method="Raw", recipe={"epochs": 50}, epoch_ms=None, epochs=0),
-    made(3, recipe={"epochs": 0}, epoch_ms=None, epochs=0),
+    made(1, recipe={"epochs": 7}, epochs=7, threads=None),
+    made(2, method="Raw", recipe={"epochs": 50}, epoch_ms=None, epochs=0, threads=None),
+    made(3, recipe={"epochs": 0}, epoch_ms=None, epochs=0, threads=None),
 ]
 
 
@@ -185,7 +192,7 @@ def earlier(run_cache: RunCache, number: int = 1) -> RunCache:
         base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(names)})")
         base.execute("CREATE INDEX runs_key ON runs (key)")
         for run in OLD:
-            values = [getattr(run, "parallel_seeds" if name == "together" else name) for name in names]
+            values = [getattr(run, RENAMED.get(name, name)) for name in names]
             values = [json.dumps(value) if isinstance(value, dict) else value for value in values]
             marks = ", ".join("?" * (len(values) + 2))
             row = [f"key {run.seed}", "2026-01-01T00:00:00+00:00", *values]
@@ -207,7 +214,7 @@ def form(run_cache):
 
 def test_earlier_forms_were_this_one_without_some_columns():
     fields = {field.name for field in dataclasses.fields(Run)}
-    assert set(FORMS[3]) == fields - {"extra_metrics", "parallel_seeds"} | {"together"}
+    assert {RENAMED.get(name, name) for name in FORMS[4]} == fields - {"threads"}
 
 
 def test_reading_an_older_run_cache_changes_nothing(old):
@@ -220,7 +227,7 @@ def test_reading_an_older_run_cache_changes_nothing(old):
 @pytest.mark.parametrize("first", [lambda run_cache: run_cache.prepare(), lambda run_cache: run_cache.add("new", made(9))])
 def test_an_older_run_cache_is_brought_up_to_date_by_whoever_writes_first(old, first):
     first(old)
-    assert form(old) == 4
+    assert form(old) == 5
     assert [run for _, run in old.runs()][:4] == OLD
     assert [old.find(f"key {seed}") for seed in range(4)] == OLD
     assert old.runs()[0][0] == "2026-01-01T00:00:00+00:00"
@@ -269,7 +276,7 @@ def test_two_processes_at_once_lose_nothing_in_a_new_run_cache_or_an_old_one(run
         mine = [run for run in runs if run.dataset == f"writer {writer}"]
         assert mine == [made(seed, dataset=f"writer {writer}") for seed in range(50)]
         assert run_cache.find(f"{writer}-49") == mine[-1]
-    assert form(old) == 4
+    assert form(old) == 5
     runs = [run for _, run in old.runs()]
     assert runs[:4] == OLD
     assert sorted(run.seed for run in runs[4:]) == [100, 101]
@@ -282,7 +289,7 @@ def test_many_may_bring_an_older_run_cache_up_to_date_at_once(tmp_path):
             list(pool.map(RunCache.prepare, [run_cache] * 4))
             found = pool.map(lambda run_cache: [run for _, run in run_cache.runs()], [run_cache] * 4)
             assert list(found) == [OLD] * 4
-            assert form(run_cache) == 4
+            assert form(run_cache) == 5
 
 
 KILLED = """
@@ -410,7 +417,7 @@ def test_a_file_that_is_no_database_is_a_run_cache_error_and_left_alone(run_cach
 def test_a_run_cache_of_a_newer_form_is_refused(run_cache, use):
     run_cache.add("key", made())
     with closing(sqlite3.connect(run_cache.path)) as base:
-        base.execute("PRAGMA user_version = 5")
+        base.execute("PRAGMA user_version = 6")
     assert "newer clnr" in assert_unusable(run_cache, use)
 
 
@@ -585,7 +592,7 @@ def test_a_run_cache_that_is_made_while_it_is_read_is_no_stranger(run_cache, tmp
     whole = RunCache(tmp_path / "whole.sqlite")
     whole.add("key", made())
     with closing(sqlite3.connect(whole.path)) as base:
-        form = "\n".join([*base.iterdump(), "PRAGMA user_version = 4;"])
+        form = "\n".join([*base.iterdump(), "PRAGMA user_version = 5;"])
     tried = []
 
     class Meanwhile(sqlite3.Connection):

@@ -248,10 +248,24 @@ def test_the_key_changes_with_torch_and_what_computes(monkeypatch):
     assert len(set(keys)) == len(keys)
 
 
-def test_the_key_does_not_change_with_the_number_of_threads():
-    before = key_of()
-    torch.set_num_threads(torch.get_num_threads() + 1)
-    assert key_of() == before
+def test_the_key_changes_with_the_number_of_threads_as_results_do(monkeypatch):
+    monkeypatch.setattr("clnr.engine.threads.usable_processors", lambda: 8)
+    keys = []
+    for most, asked in ((1, None), (2, None), (8, None), (8, 2)):
+        torch.set_num_threads(most)
+        keys.append(key_of(engine=engine_with(threads=asked)))
+    torch.set_num_threads(99)
+    assert key_of() == keys[2], "there are no more processors"
+    torch.set_num_threads(1)
+    assert len(set(keys)) == len(keys)
+    assert key_of(engine=engine_with(threads=2)) == keys[3]
+
+
+def test_the_key_of_a_run_on_a_gpu_does_not_change_with_the_number_of_threads(monkeypatch):
+    before = on_a_gpu(monkeypatch, "a GPU")
+    torch.set_num_threads(2)
+    assert on_a_gpu(monkeypatch, "a GPU") == before
+    torch.set_num_threads(1)
 
 
 def test_the_same_runs_made_twice_at_once_are_recorded_once():

@@ -66,7 +66,10 @@ MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="CLNR i
 DatasetName = Annotated[str | None, typer.Argument(metavar="DATASET", help="toy if not given; list: clnr ls datasets.")]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda.")]
 Precision = Annotated[
-    str, typer.Option(help="Training precision: auto (bfloat16 on a GPU, else float32), float32 or bfloat16.")
+    str, typer.Option(help="Training precision: auto (bfloat16 where it is faster, else float32), float32 or bfloat16.")
+]
+Threads = Annotated[
+    int | None, typer.Option(metavar="N", help="CPU threads; by default as many as the work is worth. Last bits depend on it.")
 ]
 Assign = Annotated[
     list[str] | None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Assign, Device, Json, Precision, Quiet, app, out, say, tell
+from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, say, tell
 from clnr.cli.worker_session import MaxRestarts, NumWorkers, WorkerTimeout, by_workers
 
 
@@ -81,6 +81,7 @@ def embed(
     worker_timeout: WorkerTimeout = 1800,
     device: Device = "auto",
     precision: Precision = "auto",
+    threads: Threads = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -129,7 +130,7 @@ def embed(
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     settings = pipeline.Settings(
         **choose_method(method, effort),
-        engine=choose(device, precision),
+        engine=choose(device, precision, threads),
         recipe=parse(assign or []),
         seed=seed,
         hold_out=hold_out,

@@ -11,7 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clnr.cli.app import OPTIMISTIC, Assign, DatasetName, Device, Json, MethodName, Precision, Quiet, app, choose_pair, out, say
+from clnr.cli.app import (
+    OPTIMISTIC,
+    Assign,
+    DatasetName,
+    Device,
+    Json,
+    MethodName,
+    Precision,
+    Quiet,
+    Threads,
+    app,
+    choose_pair,
+    out,
+    say,
+)
 from clnr.errors import ClnrError, RecipeError, RunCacheError
 
 if TYPE_CHECKING:
@@ -34,6 +48,7 @@ def run_command(
     seeds: Seeds = 1,
     device: Device = "auto",
     precision: Precision = "auto",
+    threads: Threads = None,
     data_root: DataRoot = None,
     assign: Assign = None,
     rerun: Rerun = False,
@@ -53,7 +68,7 @@ def run_command(
     lineup = [(chosen, recipe)]
     if method is None and not as_json:
         lineup = [*((each, recipe) for each in (methods.RAW, methods.UNTRAINED)), *lineup]
-    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, rerun, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, threads, data_root, rerun, quiet)
     if as_json:
         print(json.dumps(rows[-1][0].to_dict()))
     else:
@@ -73,6 +88,7 @@ def compare(
     seeds: Seeds = 5,
     device: Device = "auto",
     precision: Precision = "auto",
+    threads: Threads = None,
     data_root: DataRoot = None,
     assign: Assign = None,
     rerun: Rerun = False,
@@ -101,7 +117,7 @@ def compare(
     for each in chosen:
         own = {key: value for key, value in changes.items() if key in each.keys}
         lineup.append((each, _recipe(each, name, own)))
-    rows, failures = _all_runs(lineup, name, seeds, device, precision, data_root, rerun, quiet)
+    rows, failures = _all_runs(lineup, name, seeds, device, precision, threads, data_root, rerun, quiet)
 
     from clnr.experiments.comparison import Comparison
 
@@ -134,6 +150,7 @@ def search(
     seeds: Seeds = 3,
     device: Device = "auto",
     precision: Precision = "auto",
+    threads: Threads = None,
     data_root: DataRoot = None,
     assign: Assign = None,
     as_json: Json = False,
@@ -163,7 +180,7 @@ def search(
             raise RecipeError(
                 f"{key} cannot be searched for {chosen.name}: it affects only alignment and uniformity, not the training"
             )
-    engine = choose(device, precision)
+    engine = choose(device, precision, threads)
     _positive(seeds)
     found: list[Trial] = []
     try:
@@ -217,6 +234,7 @@ def _all_runs(
     seeds: int,
     device: str,
     precision: str,
+    threads: int | None,
     data_root: Path | None,
     rerun: bool,
     quiet: bool,
@@ -232,7 +250,7 @@ def _all_runs(
     from clnr.methods.presets import preset
     from clnr.support.progress import progress_bar
 
-    engine, run_cache = choose(device, precision), RunCache()
+    engine, run_cache = choose(device, precision, threads), RunCache()
     run_cache.prepare()
     with stoppable(_STOPPED), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))

@@ -71,7 +71,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             chosen by the graph's size, density and features.
         hold_out: The share of edges that training does not see, to score by; 0 for none.
         device: ``auto``, ``cpu`` or ``cuda``.
-        precision: Training precision: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
+        precision: Training precision: ``auto`` (bfloat16 on a GPU, and on a CPU that is faster in it), ``float32`` or
+            ``bfloat16``.
         graph: The graph. If given, ``fit`` and ``transform`` take ids of its nodes, so that a pipeline can be cross-validated
             over nodes; every fold then sees all nodes and edges.
         tune: How many recipes to try by validation before training (Optuna); 0 for none. Hyper-parameters set by name, by
@@ -82,6 +83,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         evaluate: Whether ``fit`` evaluates the embedding by labels, if there are any, which adds ``strict_accuracy``,
             ``validation_accuracy`` and ``majority_accuracy`` to the scores; and scores training-free baselines beside it.
         ignore_memory_check: Whether to train even if memory seems too small.
+        threads: How many threads of the CPU to take; None for as many as the work of a step is worth. The last bits of a result
+            depend on it.
 
     Attributes:
         embedding_: One row for each node of the graph that it was fitted on.
@@ -115,6 +118,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         resume: bool = False,
         evaluate: bool = False,
         ignore_memory_check: bool = False,
+        threads: int | None = None,
     ):
         self.method = method
         self.effort = effort
@@ -132,6 +136,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.resume = resume
         self.evaluate = evaluate
         self.ignore_memory_check = ignore_memory_check
+        self.threads = threads
 
     def plan(self, X: Any = None) -> Preflight:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
@@ -160,7 +165,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
         return pipeline.Settings(
             **choose_method(self.method, self.effort),
-            engine=choose(self.device, self.precision),
+            engine=choose(self.device, self.precision, self.threads),
             recipe=self.recipe,
             changes={name: value for name, value in shortcuts.items() if value is not None},
             seed=self.seed,
@@ -186,7 +191,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         graph = as_table_graph(X, self._result.table_graph.feature_encoder).graph
         if graph is self._result.table_graph.graph:
             return self.embedding_.copy()
-        return self._result.model.embed(graph, choose(self.device, self.precision))
+        return self._result.model.embed(graph, choose(self.device, self.precision, self.threads))
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
@@ -206,7 +211,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         tables = {"edges": edges, "nodes": nodes, **columns}
         larger = clone(self)
-        larger._set_result(pipeline.extend(self._result, tables, choose(self.device, self.precision)))
+        larger._set_result(pipeline.extend(self._result, tables, choose(self.device, self.precision, self.threads)))
         _warn_dangling(larger.ingest_report_)
         return larger
 

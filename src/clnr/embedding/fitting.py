@@ -61,7 +61,7 @@ class FittedModel:
             raise DataError(
                 f"{graph.name} has {graph.num_features:,} features per node, and this model takes {self.features:,}"
             )
-        with enough_memory():
+        with enough_memory(), engine.use_threads():
             model = self.method.build(self.recipe)
             parameters = {name: value.to(engine.device) for name, value in self.parameters.items()}
             device_graph = engine.to_device(model.prepare(parameters, graph.without_labels(), engine))

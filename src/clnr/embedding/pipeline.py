@@ -178,7 +178,7 @@ def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight:
     if checkpoint is not None and settings.resume:
         path = checkpoint.path
         log(f"resuming from {path}" if path.is_file() else f"there is no checkpoint {path}: training starts from scratch")
-    with _shown(settings, recipe, table_graph.graph, bar) as progress:
+    with engine.use_threads(), _shown(settings, recipe, table_graph.graph, bar) as progress:
         result = fit_graph(
             table_graph,
             method,
@@ -210,16 +210,17 @@ def _winner(result: EmbeddingResult, settings: Settings, log: Callable[[str], No
     log(f"{best} has the better {measure.replace('_', ' ')}, {found[best]:.4g} against {own:.4g}: it is taken")
     method = methods.find(best)
     recipe = recipe_beside(method, settings.method, result.model.recipe, result.table_graph.graph)
-    taken = fit_graph(
-        result.table_graph,
-        method,
-        recipe,
-        settings.seed,
-        settings.engine,
-        hold_out=settings.hold_out,
-        evaluate=settings.evaluate,
-        baselines=[each for each in settings.compared if each != method],
-    )
+    with settings.engine.use_threads():
+        taken = fit_graph(
+            result.table_graph,
+            method,
+            recipe,
+            settings.seed,
+            settings.engine,
+            hold_out=settings.hold_out,
+            evaluate=settings.evaluate,
+            baselines=[each for each in settings.compared if each != method],
+        )
     scored = {name: value for name, value in result.scores.items() if name.startswith(("link_a", "strict", "validation"))}
     return dataclasses.replace(taken, baselines=taken.baselines | {result.model.method.name: scored})
 

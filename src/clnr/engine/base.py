@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from clnr.engine.attention import attend
 from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.streams import Streams, capture, own_stream, runs_without_sync
+from clnr.engine.threads import threads_for, usable_threads, use_threads
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
 
@@ -147,11 +148,32 @@ class Engine(ABC):
     """Its dense operations."""
     compiles: bool = False
     """Whether its first use on a machine is slower, because kernels are compiled and cached then."""
+    threads: int | None = None
+    """How many threads of the CPU to take; None for as many as are worth it."""
 
     @property
     def float32(self) -> Engine:
         """The same engine in float32."""
         return self
+
+    @property
+    def thread_rule(self) -> str | None:
+        """How many threads of the CPU a training takes, or at most; None on a GPU, whose results do not depend on it."""
+        if self.device.type != "cpu":
+            return None
+        return f"up to {usable_threads()}" if self.threads is None else str(self.threads)
+
+    def use_threads(self, seconds: float | None = None) -> AbstractContextManager[int | None]:
+        """Run a block with the threads asked for, or as many as are usable; on a GPU it has those that there are.
+
+        Args:
+            seconds: How long one thread takes for a step of the block: of a short one, fewer are used.
+        """
+        if self.threads is not None:
+            return use_threads(self.threads)
+        if self.device.type != "cpu":
+            return nullcontext()
+        return use_threads(usable_threads() if seconds is None else threads_for(seconds))
 
     @abstractmethod
     def to_device(self, graph: Graph) -> DeviceGraph:

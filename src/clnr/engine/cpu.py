@@ -15,10 +15,12 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine.base import Engine, Operators, unit_rows
+from clnr.engine.dense import narrowed, product
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
-from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine
+from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, less_twins
 from clnr.engine.view import Drop, Mask, Neighbors, View
+from clnr.errors import DeviceError
 from clnr.graph.csr import Array
 
 _NONE = np.empty((0, 0), np.float32)
@@ -36,16 +38,23 @@ def numba_kernels() -> Any:
     return kernels
 
 
-def cpu() -> Engine:
-    """The CPU engine: compiled loops, or torch's sparse product, which is slower, without numba."""
+def cpu(dtype: torch.dtype = torch.float32) -> Engine:
+    """The CPU engine: compiled loops, or torch's sparse product, which is slower and in float32, without numba."""
     if numba_kernels() is not None:
-        return CompiledEngine()
+        return CompiledEngine(dtype)
+    if dtype == torch.bfloat16:
+        raise DeviceError("bfloat16 on a CPU needs numba, which cannot be used: pip install numba; or use float32")
     warnings.warn("numba cannot be used, so training on the CPU is slower; pip install numba", stacklevel=2)
     return TorchEngine("cpu-torch", torch.device("cpu"), _row_reduction, _DENSE_ABOVE)
 
 
 def _row_reduction(matrix: Tensor, dense: Tensor) -> Tensor:
     return torch.sparse.mm(matrix, dense, "sum")
+
+
+def _numbers(h: Tensor) -> Array:
+    """Rows as the compiled loops take them; bfloat16, which NumPy does not have, by its bits."""
+    return h.view(torch.uint16).numpy() if h.dtype == torch.bfloat16 else h.numpy()
 
 
 def _empty(rows: int, columns: int) -> Tensor:
@@ -75,12 +84,13 @@ class CSRArrays(NamedTuple):
         return CSRArrays(np.concatenate([[0], np.cumsum(taken)])[self.indptr], self.columns[taken], values[taken])
 
     def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
-        """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero."""
-        out = _empty(len(self.indptr) - 1, h.shape[1])
-        above = _NONE if mask is None else mask.numpy()
-        kernels = numba_kernels()
-        kernels.shared(self.indptr, kernels.multiply, *self, h.numpy(), relu, _bias(bias, h), above, out.numpy())
-        return out
+        """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero; in the type of h."""
+        width, kernels = h.shape[1], numba_kernels()
+        out = _empty(len(self.indptr) - 1, width)
+        above = _NONE if mask is None else _numbers(mask)
+        arguments = (*self, _numbers(h), relu, _bias(bias, h), above, out.numpy())
+        kernels.shared(self.indptr, kernels.multiply, *arguments, width=width)
+        return out.to(h.dtype)
 
 
 def _bias(bias: Tensor | None, h: Tensor) -> Array:
@@ -132,9 +142,10 @@ class MaskedColumns(FusedMatrix, Features):
         kernels, arrays, factor = numba_kernels(), self._whole.arrays(transposed), self._factor.numpy()
         out = _empty(len(arrays.indptr) - 1, h.shape[1])
         if transposed:
-            kernels.shared(arrays.indptr, kernels.multiply_rows, *arrays, factor, h.numpy(), out.numpy())
+            arguments: tuple[Any, ...] = (kernels.multiply_rows, *arrays, factor, h.numpy(), out.numpy())
         else:
-            kernels.shared(arrays.indptr, kernels.multiply_columns, *arrays, factor, h.numpy(), _bias(bias, h), out.numpy())
+            arguments = (kernels.multiply_columns, *arrays, factor, h.numpy(), _bias(bias, h), out.numpy())
+        kernels.shared(arrays.indptr, *arguments, width=h.shape[1])
         return out
 
     def to_dense(self) -> Tensor:
@@ -142,12 +153,28 @@ class MaskedColumns(FusedMatrix, Features):
 
 
 class CompiledEngine(SparseEngine):
-    """Compiled loops: a view's dropped edges are removed once, so that its products visit only the others."""
+    """Compiled loops: a view's dropped edges are removed once, so that its products visit only the others.
+
+    Args:
+        dtype: The type of rows inside an encoder, and of what dense products multiply: float32 or bfloat16.
+    """
 
     name = "cpu"
     device = torch.device("cpu")
     compiles = True
     dense_above = _DENSE_ABOVE
+
+    def __init__(self, dtype: torch.dtype = torch.float32):
+        self.dtype = dtype
+        self.precision = str(dtype).removeprefix("torch.")
+
+    @property
+    def float32(self) -> Engine:
+        if self.dtype == torch.float32:
+            return self
+        engine = CompiledEngine()
+        engine.threads = self.threads
+        return engine
 
     def propagation(self, view: View) -> Matrix:
         rule = DropRule(view)
@@ -176,7 +203,7 @@ class CompiledEngine(SparseEngine):
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
         # The logits of unit rows are within 1 / tau, so exp needs no maximum subtracted unless it would overflow.
         if rows.shape[0] <= _NTXent.LARGEST and 2 / temperature < _RANGE_OF_EXP:
-            return _NTXent.apply(unit_rows(rows), temperature)
+            return _NTXent.apply(unit_rows(rows), temperature, self.dtype)
         return super().nt_xent(rows, temperature)
 
 
@@ -253,6 +280,8 @@ def _nonzero(indptr: Array, columns: Array, values: Array) -> CSRArrays:
 class _NTXent(torch.autograd.Function):
     r"""NT-Xent of few unit rows: all similarities are kept, and as they are symmetric, only half of them are computed.
 
+    Products are of rows in ``dtype``; the rest, and the similarities of twins in the numerator, is in float32.
+
     With :math:`E = \exp((R R^T - 1) / \tau)` (diagonal zero) and row sums s, the loss is the mean of
     :math:`\log s_i + (1 - r_i \cdot r_{twin}) / \tau`, and its gradient
     :math:`((E \circ (1/s_i + 1/s_j)) R - 2 R_{twin}) / (2 m \tau)`.
@@ -262,27 +291,30 @@ class _NTXent(torch.autograd.Function):
     _BLOCK = 512
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
-        count = rows.shape[0]
+    def forward(ctx: Any, rows: Tensor, temperature: float, dtype: torch.dtype) -> Tensor:
+        count, narrow = rows.shape[0], narrowed(rows, dtype)
         blocks = [slice(i, i + _NTXent._BLOCK) for i in range(0, count, _NTXent._BLOCK)]
         e = rows.new_empty(count, count)
         for i, one in enumerate(blocks):
             for other in blocks[i:]:
-                part = torch.mm(rows[one], rows[other].T).sub_(1).div_(temperature).exp_()
+                part = product(narrow[one], narrow[other].T).sub_(1).div_(temperature).exp_()
                 e[one, other] = part
                 e[other, one] = part.T
         e.fill_diagonal_(0)
         total = e.sum(1)
         twin = rows.roll(count // 2, 0)
-        ctx.save_for_backward(rows, e, total)
+        ctx.save_for_backward(rows, None if narrow is rows else narrow, e, total)
         ctx.temperature = temperature
         return (total.log() + (1 - (rows * twin).sum(1)) / temperature).mean()
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        rows, e, total = ctx.saved_tensors
+        rows, narrow, e, total = ctx.saved_tensors
         count = rows.shape[0]
         share = 1 / total
         both = (share[:, None] + share).mul_(e)
-        gradient = torch.addmm(rows.roll(count // 2, 0), both, rows, beta=-2)
-        return gradient * (grads[0] / (count * ctx.temperature)), None
+        if narrow is None:
+            gradient = torch.addmm(rows.roll(count // 2, 0), both, rows, beta=-2)
+        else:
+            gradient = product(narrowed(less_twins(both, 0), narrow.dtype), narrow)
+        return gradient * (grads[0] / (count * ctx.temperature)), None, None

@@ -117,7 +117,11 @@ class KernelEngine(SparseEngine):
 
     @property
     def float32(self) -> Engine:
-        return self if self.dtype == torch.float32 else KernelEngine(self.device)
+        if self.dtype == torch.float32:
+            return self
+        engine = KernelEngine(self.device)
+        engine.threads = self.threads
+        return engine
 
     def prepare(self, view: View) -> None:
         super().prepare(view)

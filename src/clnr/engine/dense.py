@@ -29,26 +29,32 @@ def at_least_float32(z: Tensor) -> Tensor:
     return z.float() if z.dtype == torch.bfloat16 else z
 
 
+def narrowed(z: Tensor, dtype: torch.dtype) -> Tensor:
+    """The tensor in bfloat16 where ``dtype`` is that, else itself."""
+    return z.to(dtype) if dtype == torch.bfloat16 else z
+
+
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A B, or A B + bias, in float32 or better."""
+    """A B, or A B + bias, in float32 or better; on a CPU a product of bfloat16 is rounded to that before the bias is added."""
     if a.dtype != torch.bfloat16:
         return a @ b if bias is None else torch.addmm(bias, a, b)
-    if not a.is_cuda or not widens():
+    if not a.is_cuda:
+        out = (a @ b).float()
+    elif widens():
+        wide: Any = {"out_dtype": torch.float32}
+        out = torch.mm(a, b, **wide)
+    else:
         return product(a.float(), b.float(), bias)
-    wide: Any = {"out_dtype": torch.float32}
-    out = torch.mm(a, b, **wide)
     return out if bias is None else out.add_(bias)
 
 
 def gram(p: Tensor) -> Tensor:
     """P^T P in float32 or better; blocks below the diagonal are copied from above it, not computed."""
-    if p.dtype == torch.bfloat16:
-        return product(p.T, p)
     half = p.shape[1] // 2
-    if half < _WORTH_HALVING:
-        return p.T @ p
+    if half < _WORTH_HALVING or (p.is_cuda and p.dtype == torch.bfloat16):
+        return product(p.T, p)
     left, right = p[:, :half], p[:, half:]
-    across = left.T @ right
+    across = product(left.T, right)
     return torch.cat([torch.cat([gram(left), across], 1), torch.cat([across.T, gram(right)], 1)])
 
 

@@ -1,22 +1,29 @@
 """The CPU's loops, compiled by numba at first use and cached on disk: dropping entries of sparse matrices, and products.
 
-Every function works on a range of rows and releases Python's lock, so that ``shared`` can split the rows between as many
-threads as torch uses, each with an equal share of the entries.
+Every function works on a range of rows and releases Python's lock, so that ``shared`` can split the rows between threads,
+at most as many as torch uses, each with an equal share of the entries.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
+import numba.extending
 import numpy as np
 import torch
 
 from clnr.graph.csr import Array
+
+# A thread is woken for so many numbers: about a fifth of a millisecond.
+_SHARE = 1 << 20
+# To decide about an entry takes as long as to add so many numbers.
+_WIDTH = 16
 
 _compiled = functools.partial(numba.njit, nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 
@@ -135,6 +142,17 @@ def fill_nonzero(indptr, columns, values, begin, to, weights, low, high):
                 n += 1
 
 
+def _wide(x):
+    """A number of a row in float32; where it is in bfloat16, given as its bits."""
+
+
+@numba.extending.overload(_wide)
+def _overload_wide(x):
+    if isinstance(x, numba.types.Float):
+        return lambda x: x
+    return lambda x: np.uint32(np.uint32(x) << np.uint32(16)).view(np.float32)
+
+
 @_compiled()
 def _relu(x):
     """ReLU, faster than with ``max``; a NaN stays a NaN."""
@@ -150,19 +168,19 @@ def _add(columns, values, e, end, h, relu, o):
         p, q, r, s = h[columns[e]], h[columns[e + 1]], h[columns[e + 2]], h[columns[e + 3]]
         if relu:
             for k in range(width):
-                o[k] += u * _relu(p[k]) + v * _relu(q[k]) + w * _relu(r[k]) + x * _relu(s[k])
+                o[k] += u * _relu(_wide(p[k])) + v * _relu(_wide(q[k])) + w * _relu(_wide(r[k])) + x * _relu(_wide(s[k]))
         else:
             for k in range(width):
-                o[k] += u * p[k] + v * q[k] + w * r[k] + x * s[k]
+                o[k] += u * _wide(p[k]) + v * _wide(q[k]) + w * _wide(r[k]) + x * _wide(s[k])
         e += 4
     while e < end:
         u, p = values[e], h[columns[e]]
         if relu:
             for k in range(width):
-                o[k] += u * _relu(p[k])
+                o[k] += u * _relu(_wide(p[k]))
         else:
             for k in range(width):
-                o[k] += u * p[k]
+                o[k] += u * _wide(p[k])
         e += 1
 
 
@@ -178,7 +196,7 @@ def multiply(indptr, columns, values, h, relu, bias, mask, out, low, high):
         if len(mask):
             above = mask[i]
             for k in range(width):
-                o[k] = o[k] if above[k] > zero else zero
+                o[k] = o[k] if _wide(above[k]) > zero else zero
 
 
 @_compiled()
@@ -213,14 +231,28 @@ def multiply_rows(indptr, columns, values, factor, h, out, low, high):
                     o[k] *= factor[i]
 
 
-def shared(indptr: Array, function: Callable[..., None], *arguments: Any) -> None:
-    """Call ``function(*arguments, low, high)`` for all rows, in threads with an equal share of the entries each."""
-    rows, threads = len(indptr) - 1, torch.get_num_threads()
-    # An entry counts as one unit of work, and so does a row.
-    load = indptr + np.arange(rows + 1)
+def shared(load: Array, function: Callable[..., None], *arguments: Any, width: int = _WIDTH) -> None:
+    """Call ``function(*arguments, low, high)`` for all rows, in threads with an equal share of the entries each.
+
+    No more threads than the work is worth are woken. How rows are shared out does not change them.
+
+    Args:
+        load: How many entries the rows before each one have, and all of them: ``indptr``.
+        function: What to call.
+        arguments: Its first arguments.
+        width: How many numbers are read for an entry.
+    """
+    rows = len(load) - 1
+    # A row counts as an entry.
+    threads = min(torch.get_num_threads(), (int(load[-1]) + rows) * width // _SHARE)
+    if threads < 2:
+        if rows:
+            function(*arguments, 0, rows)
+        return
+    load = load + np.arange(rows + 1)
     bounds = np.searchsorted(load, np.linspace(0, load[-1], threads + 1)).tolist()
     parts = [(low, high) for low, high in itertools.pairwise(bounds) if low < high]
-    others = [_pool(threads).submit(function, *arguments, low, high) for low, high in parts[1:]]
+    others = [_pool().submit(function, *arguments, low, high) for low, high in parts[1:]]
     for low, high in parts[:1]:
         function(*arguments, low, high)
     for other in others:
@@ -228,5 +260,5 @@ def shared(indptr: Array, function: Callable[..., None], *arguments: Any) -> Non
 
 
 @functools.cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="clnr")
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="clnr")

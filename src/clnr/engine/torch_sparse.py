@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from clnr.engine.base import Engine, Operators, unit_rows
-from clnr.engine.dense import PLAIN, Dense
+from clnr.engine.dense import PLAIN, Dense, narrowed, product
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import IdentityKey, Streams
 from clnr.engine.view import DeviceGraph, Mask, View, to_device
@@ -209,31 +209,46 @@ class _NTXent(torch.autograd.Function):
 
     With :math:`l = R R^T / \tau` (diagonal left out) and :math:`P_{ij} = \exp(l_{ij} - \mathrm{lse}_i)` the gradient is
     :math:`((P + P^T) R - 2 R_{twin}) / (2 m \tau)`, and :math:`P^T_{ij} = \exp(l_{ij} - \mathrm{lse}_j)` since l is symmetric.
+    Products are of rows in ``dtype``; all else is in float32.
     """
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
-        count = rows.shape[0]
+    def forward(ctx: Any, rows: Tensor, temperature: float, dtype: torch.dtype) -> Tensor:
+        count, narrow = rows.shape[0], narrowed(rows, dtype)
         lse = rows.new_empty(count)
         for block in _blocks(count):
-            logits = _logits(rows, block, temperature)
+            logits = _logits(narrow, block, temperature)
             lse[block] = logits.logsumexp(1)
         twin = rows.roll(count // 2, 0)
         # The logits of a single block are kept for the backward pass; those of several are computed again, to save memory.
-        ctx.save_for_backward(rows, lse, logits if len(_blocks(count)) == 1 else None)
+        ctx.save_for_backward(rows, None if narrow is rows else narrow, lse, logits if len(_blocks(count)) == 1 else None)
         ctx.temperature = temperature
         return (lse - (rows * twin).sum(1) / temperature).mean()
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        rows, lse, kept = ctx.saved_tensors
+        rows, narrow, lse, kept = ctx.saved_tensors
         count = rows.shape[0]
-        gradient = rows.roll(count // 2, 0).mul_(-2.0)
+        gradient = rows.roll(count // 2, 0).mul_(-2.0) if narrow is None else torch.empty_like(rows)
         for block in _blocks(count):
-            logits = _logits(rows, block, ctx.temperature) if kept is None else kept
+            logits = _logits(rows if narrow is None else narrow, block, ctx.temperature) if kept is None else kept
             both = (logits - lse[block, None]).exp_().add_((logits - lse).exp_())
-            gradient[block] += both @ rows
-        return gradient * (grads[0] / (count * ctx.temperature)), None
+            if narrow is None:
+                gradient[block] += both @ rows
+            else:
+                gradient[block] = product(narrowed(less_twins(both, block.start), narrow.dtype), narrow)
+        return gradient * (grads[0] / (count * ctx.temperature)), None, None
+
+
+def less_twins(both: Tensor, begin: int) -> Tensor:
+    """Some rows of P + P^T, from row ``begin`` on, less 2 where a row meets its twin, in place: the gradient as one product.
+
+    Where twins are close, both are nearly 2. They are subtracted before they are rounded to bfloat16.
+    """
+    half = both.shape[1] // 2
+    both.diagonal(begin + half).sub_(2)
+    both.diagonal(begin - half).sub_(2)
+    return both
 
 
 def _blocks(count: int) -> list[slice]:
@@ -243,7 +258,7 @@ def _blocks(count: int) -> list[slice]:
 
 
 def _logits(rows: Tensor, block: slice, temperature: float) -> Tensor:
-    logits = (rows[block] @ rows.T).div_(temperature)
+    logits = product(rows[block], rows.T).div_(temperature)
     logits.diagonal(block.start).fill_(-torch.inf)
     return logits
 
@@ -290,7 +305,7 @@ class SparseEngine(Engine):
         return SparseOperators(view, self, streams)
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
-        return _NTXent.apply(unit_rows(rows), temperature)
+        return _NTXent.apply(unit_rows(rows), temperature, self.dtype)
 
 
 class TorchEngine(SparseEngine):

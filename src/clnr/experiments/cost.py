@@ -8,6 +8,9 @@ from typing import NamedTuple
 from clnr.engine import Engine
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
+from clnr.training.step_work import Size, step_work
+
+__all__ = ["Cost", "Size", "evaluating", "mapping", "training"]
 
 # Bytes and operations per second, and the fixed seconds of an epoch: typical values.
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
@@ -17,15 +20,6 @@ _EDGE = 80
 _STEP = 2e-6
 _PROBE = 1e-7
 _BASE = 6.5e8
-
-
-class Size(NamedTuple):
-    """The size of a graph: nodes, directed edges, features, and bytes of the features."""
-
-    nodes: int
-    edges: int
-    features: int
-    bytes: float
 
 
 class Cost(NamedTuple):
@@ -38,25 +32,15 @@ class Cost(NamedTuple):
 def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost:
     """The cost of a training, with every number moved and multiplied at a typical rate."""
     bandwidth, speed, launch = _RATES[engine.device.type]
-    views = max(2, len(method.views))
-    width = max(recipe.hidden, recipe.dimension)
-    links = 1 + size.edges / max(1, size.nodes)
-    sampled = method.samples and recipe.moments == "sampled"
-    if sampled and recipe.max_neighbors:
-        links = min(links, 1 + recipe.max_neighbors)
-    some = min(size.nodes, recipe.sampled_nodes or size.nodes)
-    # The rows that each layer computes: of all nodes, or of those that the sampled ones reach by their edges.
-    rows = [min(size.nodes, (some if sampled else size.nodes) * links**hops) for hops in range(recipe.layers)]
-    moved = 3 * views * sum(rows) * links * width * _NUMBER
-    inner = min(size.features, width) + width * (recipe.layers - 1)
-    pairs = some**2 if method.objective is not None and method.objective.all_pairs else 0
-    multiplied = 6 * views * (rows[-1] * width * inner + pairs * width)
+    work = step_work(len(method.views), method.build(recipe).objective, recipe, size)
     epochs = recipe.epochs if method.objective else 0
     # With early stopping a training ends long before the last epoch.
     epochs = min(epochs, 20 * recipe.patience) if recipe.patience else epochs
     # The embedding of all nodes takes the memory of one layer of a full step.
-    held = _NUMBER * 4 * views * max(size.nodes, sum(rows)) * width
-    return Cost(epochs * (moved / bandwidth + multiplied / speed + launch), _BASE + size.bytes + _EDGE * size.edges + held)
+    width = max(recipe.hidden, recipe.dimension)
+    held = _NUMBER * 4 * max(2, len(method.views)) * max(size.nodes, work.rows) * width
+    seconds = epochs * (work.moved / bandwidth + work.multiplied / speed + launch)
+    return Cost(seconds, _BASE + size.bytes + _EDGE * size.edges + held)
 
 
 def sent(method: Method, recipe: Recipe, size: Size, workers: int) -> float:

@@ -20,7 +20,8 @@ class Run:
     ``epochs`` counts the epochs trained, fewer than in the recipe after early stopping; ``epoch_ms`` is None if there were
     none. ``validation`` is the accuracy by which ``strict`` chose its step; ``seconds`` includes everything but loading data.
     ``parallel_seeds`` is how many seeds were trained in parallel: times are then the share of this one, and the peak of memory
-    is that of all. ``extra_metrics`` holds metrics besides the usual ones, by name.
+    is that of all. ``threads`` is how many threads of the CPU trained, on which the last bits of a result depend: None on a
+    GPU, and for runs of earlier versions. ``extra_metrics`` holds metrics besides the usual ones, by name.
     """
 
     method: str
@@ -46,6 +47,7 @@ class Run:
     machine: str
     seconds: float
     extra_metrics: dict[str, Any] = field(default_factory=dict)
+    threads: int | None = None
 
 
 _ACCURACIES = ("strict", "paper", "validation")
@@ -106,6 +108,7 @@ class Summary:
             "peak_memory_bytes": self.peak_memory_bytes,
             "device": first.device,
             "precision": first.precision,
+            "threads": first.threads,
             "machine": first.machine,
             "recipe": first.recipe,
             "versions": first.versions,

@@ -49,6 +49,7 @@ def run(
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
     extra_metrics: Iterable[str] = (),
+    threads: int | None = None,
 ) -> Run:
     """Train a method on a data set and evaluate its embedding.
 
@@ -64,12 +65,13 @@ def run(
         seed: Decides everything random: split, initial weights, views, sampled nodes.
         recipe: All hyper-parameters; if not given, the preset for this method and data set, or for this method on any graph.
         device: ``auto``, ``cpu`` or ``cuda``.
-        precision: Of training: ``auto`` (bfloat16 on a GPU, else float32), ``float32`` or ``bfloat16``.
+        precision: Of training: ``auto`` (bfloat16 on a GPU, and on a CPU that is faster in it), ``float32`` or ``bfloat16``.
         data_root: Folder with raw data, looked into first.
         progress: Called now and then with the number of epochs done and the latest known loss.
         extra_metrics: Metrics to compute besides the usual ones, for ``Run.extra_metrics``: ``clusters``, ``points``, ``time``.
+        threads: How many threads of the CPU to take; None for as many as the work of a step is worth.
     """
-    where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root}
+    where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root, "threads": threads}
     (made,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, extra_metrics=extra_metrics, **where)
     return made
 
@@ -87,6 +89,7 @@ def runs(
     progress: ProgressCallback | None = None,
     extra_metrics: Iterable[str] = (),
     parallel_seeds: int | None = None,
+    threads: int | None = None,
 ) -> Iterator[Run]:
     """``run`` for many seeds, each with the result that it has alone; on a GPU they are trained in parallel.
 
@@ -102,7 +105,7 @@ def runs(
     if graph.labels is None:
         advice = "" if method.supervised else "; embed() needs none"
         raise DataError(f"{graph.name} has no labels, so there is nothing to evaluate by{advice}")
-    engine, wanted, metrics = choose(device, precision), _seeds(seeds), find_extra_metrics(extra_metrics)
+    engine, wanted, metrics = choose(device, precision, threads), _seeds(seeds), find_extra_metrics(extra_metrics)
     most = engine.parallel_seeds if parallel_seeds is None else max(1, check_int("parallel_seeds", parallel_seeds))
     count = min(most, engine.parallel_seeds)
     groups = (wanted[begin : begin + count] for begin in range(0, len(wanted), count))
@@ -121,7 +124,7 @@ def _within_memory(
     """Runs of some seeds in parallel; if memory is too small for all of them, one half after the other."""
     made: list[Run | TrainingError] = []
     try:
-        with memory.enough_memory():
+        with memory.enough_memory(), engine.use_threads():
             made = _runs(method, graph, seeds, recipe, engine, progress, extra_metrics)
     except OutOfMemory:
         if len(seeds) == 1:
@@ -147,6 +150,7 @@ def embed(
     precision: str = "auto",
     data_root: str | Path | None = None,
     progress: ProgressCallback | None = None,
+    threads: int | None = None,
 ) -> Array:
     """Train a method on a graph and return its embedding: one row per node, float32.
 
@@ -159,7 +163,7 @@ def embed(
     ``run``, which evaluates the same embedding.
     """
     method, graph, recipe = _resolve(method, dataset, recipe, data_root)
-    return learn(method, graph, seed, recipe, choose(device, precision), progress).z.cpu().numpy()
+    return learn(method, graph, seed, recipe, choose(device, precision, threads), progress).z.cpu().numpy()
 
 
 def learn(
@@ -176,7 +180,7 @@ def learn(
 
     Where ``workers`` share the training, this is for the first; the others call ``learn_along``.
     """
-    with memory.enough_memory():
+    with memory.enough_memory(), engine.use_threads():
         (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, workers)
     if isinstance(learned, TrainingError):
         raise learned
@@ -195,7 +199,7 @@ def learn_all(
 ) -> list[TrainedEmbedding | TrainingError]:
     """``learn`` for many seeds, trained in parallel as far as the engine can; one that failed has its error in place."""
     made: list[TrainedEmbedding | TrainingError] = []
-    with memory.enough_memory():
+    with memory.enough_memory(), engine.use_threads():
         for begin in range(0, len(seeds), engine.parallel_seeds):
             made += _learn(method, graph, _seeds(seeds[begin : begin + engine.parallel_seeds]), recipe, engine, None)
     return made
@@ -373,6 +377,7 @@ def _runs(
             machine=environment.describe(engine.device),
             seconds=seconds,
             extra_metrics=more,
+            threads=each.fitted.threads,
         )
         for each, accuracy, shape, more in zip(trained, accuracies, geometry, extra, strict=True)
     }

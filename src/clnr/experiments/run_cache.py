@@ -32,13 +32,13 @@ _COLUMN_NAMES = {"parallel_seeds": "together", "extra_metrics": "more"}
 _COLUMNS = {field.name: _COLUMN_NAMES.get(field.name, field.name) for field in dataclasses.fields(Run)}
 _FIELDS = tuple(_COLUMNS.values())
 _DOCUMENTS = ("recipe", "versions", "more")
-_OPTIONAL = ("epoch_ms",)
+_OPTIONAL = ("epoch_ms", "threads")
 # Data sets by their present name, whatever it was when a run was made.
 _RENAMED = {
     "dataset": "CASE dataset " + " ".join(f"WHEN '{old}' THEN '{new}'" for old, new in OLD_NAMES.items()) + " ELSE dataset END"
 }
 _TEXTS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
-_WHOLE = ("seed", "epochs", "together", "peak_memory_bytes")
+_WHOLE = ("seed", "epochs", "together", "peak_memory_bytes", "threads")
 _LARGEST = sys.float_info.max
 # Smallest and largest valid values; those of all other numbers are finite and not negative.
 _BOUNDS = {"alignment": (0, math.inf), "effective_rank": (0, math.inf), "uniformity": (-math.inf, _LARGEST)}
@@ -51,12 +51,13 @@ _ADDED = {
     2: ("epochs", "CASE WHEN epoch_ms IS NULL OR NOT json_valid(recipe) THEN 0 ELSE json_extract(recipe, '$.epochs') END"),
     3: ("together", "1"),  # Every run was trained alone.
     4: ("more", "'{}'"),  # There were no extra metrics.
+    5: ("threads", "NULL"),
 }
 _FORMAT = max(_ADDED)
 
 
 def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Engine) -> str:
-    """The key of a run: a digest of data, method, recipe, seed, engine, precision, code, torch and hardware."""
+    """The key of a run: a digest of data, method, recipe, seed, engine, precision, threads, code, torch and hardware."""
     parts = {
         "content": graph.digest,
         "method": method.parts(),
@@ -64,6 +65,7 @@ def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Eng
         "seed": seed,
         "engine": engine.name,
         "precision": engine.precision,
+        "threads": engine.thread_rule,
         "code": code_digest.code_version(),
         **environment.computed_by(engine.device),
     }
@@ -217,8 +219,10 @@ def _value(name: str, value: Any) -> Any:
         return with_current_keys(found) if name == "recipe" else found
     if name in _TEXTS:
         return OLD_NAMES.get(_text(name, value), value) if name == "dataset" else _text(name, value)
+    if value is None and name in _OPTIONAL:
+        return None
     if value is None and name not in _WHOLE:
-        return None if name in _OPTIONAL else math.nan
+        return math.nan
     least, most = _BOUNDS.get(name, (0, _LARGEST))
     if not isinstance(value, int if name in _WHOLE else int | float) or not least <= value <= most:
         raise _wrong(name, value)

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from clnr.engine import Engine
 from clnr.errors import RunCacheError
@@ -66,8 +67,12 @@ class Runner:
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
         what = [f"{method.name} on {graph.name}", *([note] if note else []), which]
         with first_use(self.engine, self.bar), self.bar.training(", ".join(what), epochs) as progress:
-            device, precision = self.engine.device.type, self.engine.precision
-            yield from runs(method, graph, seeds, recipe=recipe, device=device, precision=precision, progress=progress)
+            where: dict[str, Any] = {
+                "device": self.engine.device.type,
+                "precision": self.engine.precision,
+                "threads": self.engine.threads,
+            }
+            yield from runs(method, graph, seeds, recipe=recipe, progress=progress, **where)
 
 
 @contextmanager

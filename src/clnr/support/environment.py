@@ -38,7 +38,7 @@ def describe(device: torch.device) -> str:
 
 
 def computed_by(device: torch.device) -> dict[str, str | None]:
-    """What a result depends on besides the code: torch and the hardware, but not the number of cores or threads."""
+    """What a result depends on besides the code and the number of threads: torch and the hardware."""
     on_gpu = device.type == "cuda"
     return {
         "torch": str(torch.__version__),

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from clnr.errors import OutOfMemory
+from clnr.support.cgroups import cgroups
 
 
 def total_memory() -> int | None:
@@ -21,11 +22,11 @@ def total_memory() -> int | None:
         return None
 
 
-# Memory limits of cgroups, by version: the folder, the file of the limit, that of what is used, the key of what can be freed.
-_GROUPS = (
-    ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
-    ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-)
+# Memory limits of cgroups, by version: the file of the limit, that of what is used, the key of what can be freed.
+_GROUPS = {
+    2: ("memory.max", "memory.current", "inactive_file"),
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
 
 
 def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
@@ -58,21 +59,9 @@ def _kilobytes(path: Path) -> dict[str, int]:
 
 def _free_in_groups(root: Path) -> Iterator[int]:
     """What is free in each cgroup of this process, from the innermost to the outermost visible one."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        number, _, rest = line.partition(":")
-        controllers, _, name = rest.partition(":")
-        if number != "0" and "memory" not in controllers.split(","):
-            continue
-        folder, *files = _GROUPS[number != "0"]
-        # In another namespace, a group's path leads out of the visible ones.
-        group = Path(name.lstrip("/") if ".." not in name else "")
-        for each in (group, *group.parents):
-            with contextlib.suppress(OSError, ValueError):
-                yield _free_in(root / folder / each, *files)
+    for version, group in cgroups("memory", root):
+        with contextlib.suppress(OSError, ValueError):
+            yield _free_in(group, *_GROUPS[version])
 
 
 def _free_in(group: Path, limit: str, usage: str, reclaimable: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -20,6 +20,7 @@ from clnr.nn.objectives import StepContext, Supervision
 from clnr.training.cuda_graph_step import CudaGraphStep
 from clnr.training.early_stopping import ended
 from clnr.training.metric_buffer import MetricBuffer
+from clnr.training.step_work import Size, step_work
 from clnr.training.train_state import TrainState
 
 ProgressCallback = Callable[[int, float], None]
@@ -51,6 +52,7 @@ class TrainingResult:
         seconds: Of the whole training, the read-out included; with several in parallel, the share of this one.
         epoch_ms: Median of an epoch after warm-up, likewise; None if there was none.
         parallel_seeds: How many seeds were trained in parallel.
+        threads: How many threads of the CPU the training took; None on a GPU.
     """
 
     parameters: Parameters
@@ -58,6 +60,7 @@ class TrainingResult:
     seconds: float
     epoch_ms: float | None
     parallel_seeds: int = 1
+    threads: int | None = None
 
 
 def fit(
@@ -111,6 +114,21 @@ def fit_all(
         progress: Called with the loss of the first one.
         checkpoint: Saves the state of the first one; only for a single training.
     """
+    engine, graph = starts[0].engine, starts[0].device_graph.graph
+    work = step_work(len(model.views), model.objective, recipe, Size(graph.num_nodes, graph.num_edges, graph.num_features, 0))
+    with engine.use_threads(work.seconds) as used:
+        fitted = _fit_all(model, recipe, starts, progress, checkpoint)
+    threads = used if engine.device.type == "cpu" else None
+    return [each if isinstance(each, TrainingError) else replace(each, threads=threads) for each in fitted]
+
+
+def _fit_all(
+    model: Model,
+    recipe: Recipe,
+    starts: Sequence[StepContext],
+    progress: ProgressCallback | None,
+    checkpoint: CheckpointCallback | None,
+) -> list[TrainingResult | TrainingError]:
     began = time.perf_counter()
     engine = starts[0].engine
     train_states, buffer = train_all(model, recipe, starts, progress, checkpoint)

@@ -131,7 +131,7 @@ class _StoredNTXent(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, temperature: float) -> Tensor:
         rows = rows.contiguous()
         count, block = len(rows), power(len(rows))
-        similarities = product(rows, rows.T)
+        similarities = _product(rows, rows.T)
         lse, excess = (torch.empty(count, device=rows.device, dtype=torch.float32) for _ in range(2))
         reduce_stored[(count,)](similarities, lse, excess, count, 1 / temperature, BLOCK=block, num_warps=_warps(block))
         ctx.save_for_backward(rows, similarities, lse)
@@ -144,7 +144,12 @@ class _StoredNTXent(torch.autograd.Function):
         count, block = len(rows), power(len(rows))
         both = torch.empty_like(similarities, dtype=rows.dtype)
         softmaxes[(count,)](similarities, lse, both, count, 1 / ctx.temperature, BLOCK=block, num_warps=_warps(block))
-        return _gradient(rows, product(both, rows)[None], grads[0], ctx.temperature), None
+        return _gradient(rows, _product(both, rows)[None], grads[0], ctx.temperature), None
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """In float32: a CPU, which interprets kernels, would round to bfloat16."""
+    return product(a, b) if a.is_cuda else a.float() @ b.float()
 
 
 def _warps(block: int) -> int:
