@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 import torch
 
-from clnr.engine import Reference, View
+from clnr import rng
+from clnr.engine import Drop, Reference, View
 from clnr.engine.streams import IdentityKey, Streams, capture, own_stream
 from tests.conftest import tiny
 
@@ -96,17 +97,19 @@ class SideBySide(Reference):
         return super().operators(view, streams)
 
 
-class Nodes:
-    def __init__(self):
-        self.read_by = []
+class Nodes(torch.Tensor):
+    """A tensor that notes which streams read it."""
 
     def record_stream(self, stream):
-        self.read_by.append(stream.name)
+        self.read_by = [*getattr(self, "read_by", []), stream.name]
 
 
 def test_each_view_has_its_stream_and_what_views_share_is_made_before(fake_cuda):
-    engine, nodes = SideBySide(fake_cuda), Nodes()
-    views = [View(engine.to_device(tiny()))] * 2
+    engine, graph = SideBySide(fake_cuda), tiny()
+    device_graph = engine.to_device(graph)
+    sizes = (5, graph.num_nodes, len(device_graph.edges.columns))
+    nodes, order, rate = (torch.zeros(size, dtype=torch.int64).as_subclass(Nodes) for size in sizes)
+    views = [View(device_graph, node_permutation=order), View(device_graph, Drop(rng.key(0), rate))]
     weight = torch.ones(2)
     engine.map_views(lambda operators, parameters, index: fake_cuda(f"view {index}"), views, {"weight": weight}, nodes)
     part, join = ["a waits for main", "b waits for main"], ["main waits for a", "main waits for b"]
@@ -115,7 +118,7 @@ def test_each_view_has_its_stream_and_what_views_share_is_made_before(fake_cuda)
         *(*part, "a: operators", "b: operators", *join),
         *(*part, "a: view 0", "b: view 1", *join),
     ]
-    assert nodes.read_by == ["a", "b"]
+    assert nodes.read_by == order.read_by == rate.read_by == ["a", "b"]
 
 
 @pytest.mark.gpu

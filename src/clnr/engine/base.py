@@ -223,8 +223,8 @@ class Engine(ABC):
         streams = self.streams(views[0].device_graph, len(views))
         # Each view's gradients arrive in its own stream. Through aliases made here they are added up in this one.
         aliases = {name: value.view_as(value) for name, value in parameters.items()}
-        if nodes is not None:
-            streams.record(nodes)
+        for tensor in [*([] if nodes is None else [nodes]), *(each for view in views for each in view.tensors)]:
+            streams.record(tensor)
         for view in views:
             self.prepare(view)
         with streams:

@@ -194,6 +194,12 @@ class View(NamedTuple):
         links = self.propagation
         return torch.ones_like(links.rows, dtype=torch.bool) if self.drop is None else self.drop.keep(links)
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors that describe it."""
+        rates = [part.rate for part in (self.drop, self.mask) if part is not None]
+        return [each for each in (self.node_permutation, *rates) if isinstance(each, Tensor)]
+
     def but(self, **changes: Any) -> View:
         """This view with some of its attributes set; each can be set only once."""
         for name in changes:
