@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 import torch
 
+from clnr.embedding import preflight
 from clnr.engine.worker_group import join
 from clnr.errors import RecipeError
+from clnr.experiments import cost
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.support.workers import ALONE
 from tests import oracles
-from tests.worker_checks import METHOD_NAMES, RECIPE, SAMPLED, SIZES, graph, numbers
+from tests.worker_checks import METHOD_NAMES, RECIPE, SAMPLED, SIZES, graph, numbers, recipe_of
 
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
@@ -128,6 +130,14 @@ def test_bytes_sent_are_rows_and_gradients(found):
         gathered = (size - 1) * 4 * share * 2 * (width + 1)
         summed = 2 * (size - 1) * 4 * (1 + parameters) / size
         assert float(found[size, 0]["trained"]["nCLNR"]["sent"]) == pytest.approx(gathered + summed, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["CLNR", "GRACE", "CLNR-mix", "GRACE-all"])
+def test_the_plan_says_how_much_they_send(found, name):
+    size = preflight.size_of(graph())
+    for workers in SIZES:
+        measured = float(found[workers, 0]["trained"][name]["sent"])
+        assert cost.sent(METHODS[name], recipe_of(name), size, workers) == pytest.approx(measured, rel=0.1)
 
 
 def test_workers_with_different_graphs_all_say_so(found):

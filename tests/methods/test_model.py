@@ -350,3 +350,28 @@ def test_what_needs_all_rows_says_so():
         attentive.build(Recipe(moments="sampled"))
     assert not {"moments", "sampled_nodes"} & {key for name in ("GAE", "VGAE", "GCN", "GAT") for key in METHODS[name].keys}
     assert METHODS["GAE"].whole_part is Reconstruct
+
+
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [
+        ("CLNR", {"encoder.1.bias"}),
+        ("CLNR-mix", {"encoder.gcn.0.bias", "encoder.mlp.1.bias"}),
+        ("nCLNR", set()),
+        ("rCLNR", set()),
+        ("GCLNR", set()),
+    ],
+)
+def test_in_sampled_steps_a_bias_that_standardisation_removes_does_not_learn(name, without):
+    graph, recipe = tiny(80, 200), Recipe(hidden=8, dimension=8, sampled_nodes=9, moments="sampled")
+    model = METHODS[name].build(recipe)
+    step = StepContext(ENGINE, ENGINE.to_device(graph), 0, 0, 5)
+    parameters = {key: value.requires_grad_() for key, value in model.init(12, 0).items()}
+
+    def gradients(values):
+        return torch.autograd.grad(model.loss(values, step), list(parameters.values()), allow_unused=True)
+
+    found = dict(zip(parameters, gradients(parameters), strict=True))
+    assert {key for key, gradient in found.items() if gradient is None} == without
+    moved = {key: value + 0.1 if key in without else value for key, value in parameters.items()}
+    torch.testing.assert_close(model.loss(moved, step), model.loss(parameters, step))

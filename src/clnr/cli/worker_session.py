@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -30,8 +31,10 @@ def by_workers(command: Callable[..., None]) -> Callable[..., None]:
     """A command with these options, run by as many processes as ``workers`` says, or as torchrun has started."""
 
     @functools.wraps(command)
-    def run(**options: Any) -> None:
-        place = Place.from_environment()
+    def run(*arguments: Any, **given: Any) -> None:
+        bound = inspect.signature(command).bind(*arguments, **given)
+        bound.apply_defaults()
+        options, place = bound.arguments, Place.from_environment()
         if options["workers"] > 1 and not launched_here() and not options["dry_run"]:
             if place is not None:
                 raise ClnrError("torchrun has started workers already: leave out --workers")
