@@ -30,7 +30,7 @@ OLD_COMMANDS = {"show": "recipe"}
 
 # In the order of the help.
 COMMANDS = (
-    *("run", "compare", "search", "embed", "similar", "report", "ls", "recipe", "runs"),
+    *("run", "compare", "search", "ingest", "embed", "similar", "report", "ls", "recipe", "runs"),
     *("bench", "table", "figure", "paper", "claims", "env"),
 )
 
