@@ -34,7 +34,7 @@ from clnr.support.arguments import check_int, check_type
 from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, write_atomic
 from clnr.support.humanize import plural
 from clnr.support.progress import Bar
-from clnr.tables import TableGraph, read_tables
+from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
 from clnr.training.loop import ProgressCallback
 
@@ -275,6 +275,11 @@ def extend(
 # -- folders ----------------------------------------------------------------------------------------------------------------
 
 
+def read_source(tables: Mapping[str, Any]) -> TableGraph:
+    """The graph of tables, or of a graph folder: the arguments of ``read_tables``, or ``graph`` alone."""
+    return read_tables(**tables) if tables.get("graph") is None else load_graph_folder(tables["graph"])
+
+
 def embed_tables(
     tables: Mapping[str, Any],
     folder: Path,
@@ -290,7 +295,7 @@ def embed_tables(
     """From tables to a folder of vectors, model and report, as ``clnr embed``; None if the folder was finished already.
 
     Args:
-        tables: The arguments of ``read_tables``.
+        tables: The arguments of ``read_tables``; or ``graph``, the path of a graph folder.
         folder: Where to write.
         settings: How to train.
         model: An earlier folder to embed with, instead of training.
@@ -300,7 +305,8 @@ def embed_tables(
         report: Whether to write report.html.
         bar: Shows progress; None for none.
     """
-    if settings.method.supervised and model is None and tables.get("nodes") is None and tables.get("nodes_query") is None:
+    labelled = any(tables.get(name) is not None for name in ("nodes", "nodes_query", "graph"))
+    if settings.method.supervised and model is None and not labelled:
         raise _labels_missing(settings.method)
     check_used(settings.method, settings.fixed)
     with reserve_folder(folder, OWNED_FILES):
@@ -312,7 +318,7 @@ def embed_tables(
         if model is not None:
             result = extend(load_folder(model), tables, settings.engine, standalone=standalone, bar=bar)
         else:
-            table_graph = read_tables(**tables)
+            table_graph = read_source(tables)
             recipe, preflight = plan(table_graph, settings)
             if finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force):
                 _remove_checkpoint(settings)
