@@ -241,7 +241,7 @@ def name_of(name: str) -> str:
 
 def _is_folder(name: str) -> bool:
     """Whether a word is a folder and no data set's name."""
-    return isinstance(name, str) and name.lower() not in {*DATASETS, *OLD_NAMES} and Path(name).is_dir()
+    return isinstance(name, str) and bool(name) and name.lower() not in {*DATASETS, *OLD_NAMES} and Path(name).is_dir()
 
 
 def load(name: str = "toy", root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:

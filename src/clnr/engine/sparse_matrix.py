@@ -35,6 +35,10 @@ class SparseMatrix:
     shape: tuple[int, int]
     made: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
     def once(self, name: str, make: Callable[[], Made]) -> Made:
         """What ``make`` returns; called once for each name."""
         if name not in self.made:
