@@ -8,12 +8,12 @@ import sys
 import warnings
 from collections.abc import Callable
 
-from clnr.cli import cmd_bench, cmd_embed, cmd_experiments, cmd_explore, cmd_info, cmd_paper
+from clnr.cli import cmd_bench, cmd_embed, cmd_experiments, cmd_explore, cmd_info, cmd_ingest, cmd_paper
 from clnr.cli.app import app, say
 from clnr.errors import ClnrError
 from clnr.support.deprecation import RenamedWarning
 
-__all__ = ["app", "cmd_bench", "cmd_embed", "cmd_experiments", "cmd_explore", "cmd_info", "cmd_paper", "main"]
+__all__ = ["app", "cmd_bench", "cmd_embed", "cmd_experiments", "cmd_explore", "cmd_info", "cmd_ingest", "cmd_paper", "main"]
 
 
 def main() -> None:

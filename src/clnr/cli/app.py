@@ -30,7 +30,7 @@ OLD_COMMANDS = {"show": "recipe"}
 
 # In the order of the help.
 COMMANDS = (
-    *("run", "compare", "search", "embed", "similar", "report", "ls", "recipe", "runs"),
+    *("run", "compare", "search", "ingest", "embed", "similar", "report", "ls", "recipe", "runs"),
     *("bench", "table", "figure", "paper", "claims", "env"),
 )
 
@@ -63,7 +63,10 @@ OPTIMISTIC = (
 )
 
 MethodName = Annotated[str | None, typer.Argument(metavar="METHOD", help="CLNR if not given; list: clnr ls methods.")]
-DatasetName = Annotated[str | None, typer.Argument(metavar="DATASET", help="toy if not given; list: clnr ls datasets.")]
+DatasetName = Annotated[
+    str | None,
+    typer.Argument(metavar="DATASET", help="toy if not given; list: clnr ls datasets; or a folder of clnr ingest with labels."),
+]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda.")]
 Precision = Annotated[
     str, typer.Option(help="Training precision: auto (bfloat16 where it is faster, else float32), float32 or bfloat16.")
@@ -101,7 +104,7 @@ def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
     if method is not None and method.lower() in datasets.DATASETS:
         raise ClnrError(f"'{method}' is a data set; the method comes first: {dataset or methods.CLNR.name} {method}")
     chosen = methods.CLNR if method is None else methods.find(method)
-    return chosen, datasets.find("toy" if dataset is None else dataset).name
+    return chosen, datasets.name_of("toy" if dataset is None else dataset)
 
 
 def say(text: str) -> None:

@@ -25,6 +25,7 @@ def embed(
     nodes_query: Annotated[
         str | None, typer.Option(metavar="SQL", help="Instead of --nodes: one SELECT (DuckDB) over files.")
     ] = None,
+    graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder, as clnr ingest writes it.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder; needed unless --dry-run.")] = None,
     model: Annotated[
         Path | None, typer.Option(help="Folder of an earlier clnr embed: add the tables to its graph, embed with its model.")
@@ -100,11 +101,10 @@ def embed(
     from clnr.methods.recipe import parse
     from clnr.support.launch import restarted
     from clnr.support.progress import progress_bar
-    from clnr.tables import read_tables
     from clnr.training.checkpoint import checkpoint_path
 
-    if not (edges or edges_query or (model and (nodes or nodes_query))):
-        raise ClnrError("missing --edges FILE (or --edges-query); see: clnr embed --help")
+    if not (graph or edges or edges_query or (model and (nodes or nodes_query))):
+        raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
     tables: dict[str, Any] = {
         "edges": edges,
         "nodes": nodes,
@@ -120,6 +120,12 @@ def embed(
         "directed": directed or None,
         "memory": memory,
     }
+    if graph is not None:
+        given = [name for name, value in tables.items() if value is not None]
+        if given or model is not None:
+            other = "--model takes tables" if model is not None else f"leave out --{given[0].replace('_', '-')}"
+            raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
+        tables = {"graph": graph}
     group = current_workers()
     if model is not None and (
         assign or tune or checkpoint_every or resume or dry_run or method or effort or workers > 1 or not group.alone
@@ -144,7 +150,7 @@ def embed(
     )
     chosen = parse_formats(formats or [])
     if dry_run:
-        _, preflight = pipeline.plan(read_tables(**tables), settings, workers)
+        _, preflight = pipeline.plan(pipeline.read_source(tables), settings, workers)
         tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
         return
     assert folder is not None

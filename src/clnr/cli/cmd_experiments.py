@@ -102,7 +102,7 @@ def compare(
 
     if dataset is not None and dataset.casefold() in map(str.casefold, methods.METHODS):
         raise ClnrError(f"'{dataset}' is a method, not a data set; as in: clnr compare DATASET --methods A,B")
-    name = datasets.find("toy" if dataset is None else dataset).name
+    name = datasets.name_of("toy" if dataset is None else dataset)
     chosen = [methods.find(each) for each in names.replace(",", " ").split()]
     if len(chosen) < 2 or len({each.name for each in chosen}) < len(chosen):
         raise ClnrError(f"--methods needs two or more different methods, not '{names}'")

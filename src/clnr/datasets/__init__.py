@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clnr.datasets.catalog import DATASETS, Dataset, find, load
+from clnr.datasets.catalog import DATASETS, Dataset, find, load, name_of
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -16,4 +16,4 @@ else:
     )
     split_of = lazy("clnr.datasets.splits", "split_of")
 
-__all__ = ["DATASETS", "Dataset", "find", "load", "pair_keys", "sample_non_edges", "split_of", "with_noise"]
+__all__ = ["DATASETS", "Dataset", "find", "load", "name_of", "pair_keys", "sample_non_edges", "split_of", "with_noise"]

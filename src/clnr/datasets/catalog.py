@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from clnr.datasets.formats import npz, ogb, planetoid
     from clnr.datasets.synthetic import toy
     from clnr.graph import Graph
+    from clnr.graph.graph_folder import GraphFolder
 else:
     formats = lazy("clnr.datasets.formats")
     npz, ogb, planetoid = (lazy("clnr.datasets.formats", name) for name in ("npz", "ogb", "planetoid"))
     locate = lazy("clnr.datasets.download", "locate")
     toy = lazy("clnr.datasets.synthetic", "toy")
+    GraphFolder = lazy("clnr.graph.graph_folder", "GraphFolder")
 
 
 @dataclass(frozen=True)
@@ -232,17 +234,29 @@ def find(name: str) -> Dataset:
     return row
 
 
+def name_of(name: str) -> str:
+    """The name of a data set as in the catalogue; the path of a graph folder as it is."""
+    return name if _is_folder(name) else find(name).name
+
+
+def _is_folder(name: str) -> bool:
+    """Whether a word is a folder and no data set's name."""
+    return isinstance(name, str) and bool(name) and name.lower() not in {*DATASETS, *OLD_NAMES} and Path(name).is_dir()
+
+
 def load(name: str = "toy", root: str | Path | None = None, fetch: Fetch | None = None) -> Graph:
-    """A graph by name.
+    """A graph by name, or that of a graph folder.
 
     >>> from clnr import load
     >>> load("toy")
     Graph(toy: 2400 nodes, 10386 edges, 720 sparse features, 6 classes)
 
     Args:
-        name: One of ``clnr ls datasets``, in any case.
+        name: One of ``clnr ls datasets``, in any case; or the path of a folder that ``clnr ingest`` wrote.
         root: Folder with data in PyG's layout, searched first; then the folder CLNR_DATA, then the user's cache, to which
             missing files are downloaded.
         fetch: How to download, for tests and progress bars.
     """
+    if _is_folder(name):
+        return GraphFolder.open(Path(name)).graph().named(Path(name).resolve().name)
     return find(name).load(root, fetch)

@@ -19,15 +19,11 @@ from clnr.embedding.artifact_files import (
     GRAPH,
     METRICS,
     MODEL,
-    NODES,
     RECIPE,
-    TABLES,
     VECTORS,
     ArtifactFiles,
-    check_count,
     check_version,
     digests_json,
-    parse_json,
 )
 from clnr.embedding.artifact_graph import load_table_graph, save_table_graph, tables_json
 from clnr.embedding.export import read_vectors, vector_table
@@ -41,11 +37,13 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import misfit
 from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
+from clnr.support.checked_files import check_count, parse_json
 from clnr.support.environment import versions
 from clnr.tables import TableGraph
 from clnr.tables.columns import find_column
 from clnr.tables.node_names import can_name
 from clnr.tables.source import Column, Table
+from clnr.tables.table_info import NODES, TABLES
 
 _REFERENCE = Reference(torch.device("cpu"))
 _META = Reference(torch.device("meta"))

@@ -12,21 +12,22 @@ digests.json                        SHA-256 of each file above
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from clnr.embedding.export import EXPORT_FORMATS
-from clnr.errors import ClnrError, DataError
+from clnr.errors import DataError
+from clnr.support import checked_files
 from clnr.support.atomic_io import OwnedFiles, temporary_name
+from clnr.support.checked_files import errors_name, parse_json, sha256
+from clnr.tables.table_info import NODES, TABLES
 
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
-TABLES, NODES, VECTORS, METRICS = "tables.json", "nodes.parquet", "embeddings.parquet", "metrics.jsonl"
+VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
 REPORT, DIGESTS = "report.html", "digests.json"
 LOADED_FILES = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS)
 _UNFINISHED = [temporary_name(name, what) for name in (REPORT, TABLES, DIGESTS) for what in ("part", "lock")]
@@ -67,7 +68,7 @@ class ArtifactFiles:
         path = folder / DIGESTS
         if not path.is_file():
             return cls(folder, None)
-        with _errors_name(path):
+        with errors_name(path):
             content = parse_json(path.read_text(encoding="utf-8"))
             check_version(content["form"])
             return cls(folder, dict(content["sha256"]))
@@ -79,58 +80,18 @@ class ArtifactFiles:
     def reading(self, name: str) -> Iterator[Path]:
         """The path of a file whose digest is right; any error while it is read becomes one line that names the file."""
         path = self.folder / name
-        with _errors_name(path):
-            if self.digests is not None and self.digests.get(name) != _sha256(path):
+        with errors_name(path):
+            if self.digests is not None and self.digests.get(name) != sha256(path):
                 raise DataError(f"it is damaged, or was edited; restore it, or remove {DIGESTS} to load it anyway")
             yield path
 
 
 def digests_json(folder: Path) -> bytes:
     """The content of digests.json for the files that are in a folder."""
-    digests = {name: _sha256(folder / name) for name in LOADED_FILES if (folder / name).is_file()}
+    digests = {name: sha256(folder / name) for name in LOADED_FILES if (folder / name).is_file()}
     return json.dumps({"form": FORMAT_VERSION, "sha256": digests}, indent=1).encode()
-
-
-def parse_json(text: str) -> Any:
-    """The value of a JSON text; lone surrogates, which could not be written again, are refused."""
-    value = json.loads(text)
-    json.dumps(value, ensure_ascii=False).encode()
-    return value
 
 
 def check_version(version: object) -> None:
     """Refuse a file of a format that this version of clnr does not know."""
-    if version != FORMAT_VERSION:
-        raise DataError(
-            f"its format is version {version!r:.40}; this clnr reads versions up to {FORMAT_VERSION}: update clnr to read it"
-        )
-
-
-def check_count(value: object) -> int:
-    """A whole number from 0 on."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{value!r:.40} is not a whole number from 0 on")
-    return value
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def _errors_name(path: Path) -> Iterator[None]:
-    """Any error becomes a DataError of one line that names the file."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise DataError(f"{path}: the file is missing") from None
-    except ClnrError as error:
-        raise DataError(f"{path}: {_one_line(error)}") from None
-    except Exception as error:
-        raise DataError(f"{path}: it cannot be read, {type(error).__name__}: {_one_line(error)}") from None
-
-
-def _one_line(error: Exception) -> str:
-    """An error's message on one line of bounded length: it may repeat what is in a file."""
-    return " ".join(str(error).split())[:400]
+    checked_files.check_version(version, FORMAT_VERSION)

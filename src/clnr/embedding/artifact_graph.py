@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,44 +12,18 @@ import scipy.sparse as sp
 from clnr.embedding.artifact_files import (
     FORMAT_VERSION,
     GRAPH,
-    NODES,
-    TABLES,
     VECTORS,
     ArtifactFiles,
-    check_count,
-    check_version,
-    parse_json,
 )
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_csr
-from clnr.tables import FeatureEncoder, IngestReport, TableGraph
+from clnr.support.checked_files import check_count
+from clnr.tables import TableGraph
 from clnr.tables.columns import check_columns
 from clnr.tables.node_names import can_name
-
-
-class TableInfo(NamedTuple):
-    """What tables.json holds: how tables were turned into a graph.
-
-    Attributes:
-        feature_encoder: How features were made; None if they were not made from tables.
-        classes: The names of the labels 0, 1, 2 ...
-        ingest_report: What was found in the tables.
-    """
-
-    feature_encoder: FeatureEncoder | None
-    classes: tuple[str, ...]
-    ingest_report: IngestReport
-
-    def class_name(self, label: int) -> str:
-        """The name of a class; its number if it has no name."""
-        return self.classes[label] if label < len(self.classes) else str(label)
-
-    def check_labels(self, num_classes: int) -> None:
-        """Labels that came from tables must all have a name; a graph from elsewhere may have any."""
-        if self.feature_encoder is not None and num_classes > len(self.classes):
-            raise DataError(f"a node has label {num_classes - 1}, but {TABLES} lists {len(self.classes):,} classes")
+from clnr.tables.table_info import NODES, TABLES, TableInfo
 
 
 def save_table_graph(table_graph: TableGraph, folder: Path) -> None:
@@ -86,45 +59,13 @@ def load_table_graph(files: ArtifactFiles, ids: Array) -> TableGraph:
 
 def tables_json(table_graph: TableGraph) -> bytes:
     """The content of tables.json."""
-    encoder, report = table_graph.feature_encoder, table_graph.ingest_report
-    content = {
-        "form": FORMAT_VERSION,
-        "encoding": None if encoder is None else json.loads(encoder.to_json()),
-        "classes": table_graph.classes,
-        "findings": {
-            "rows": report.rows,
-            "dangling": report.dangling,
-            "loops": report.loops,
-            "duplicates": report.duplicates,
-            "isolated": report.isolated,
-            "first_dangling": report.first_dangling,
-            "remarks": report.remarks,
-            "directed": report.directed,
-            "names": report.names,
-        },
-    }
-    return json.dumps(content, indent=1).encode()
+    return TableInfo(table_graph.feature_encoder, table_graph.classes, table_graph.ingest_report).to_json()
 
 
 def load_table_info(files: ArtifactFiles) -> TableInfo:
     """Read tables.json."""
     with files.reading(TABLES) as path:
-        content = parse_json(path.read_text(encoding="utf-8"))
-        check_version(content["form"])
-        encoding = content["encoding"]
-        encoder = None if encoding is None else FeatureEncoder.from_json(json.dumps(encoding))
-        return TableInfo(encoder, tuple(str(name) for name in content["classes"]), _ingest_report(content["findings"]))
-
-
-def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
-    first, names = content["first_dangling"], content.get("names")
-    return IngestReport(
-        **{name: check_count(content[name]) for name in ("rows", "dangling", "loops", "duplicates", "isolated")},
-        first_dangling=None if first is None else str(first),
-        remarks=tuple(str(each) for each in content["remarks"]),
-        directed=bool(content["directed"]),
-        names=None if names is None else str(names),
-    )
+        return TableInfo.from_json(path.read_text(encoding="utf-8"))
 
 
 def check_node_table(table: Any, rows: int, nodes: int) -> None:

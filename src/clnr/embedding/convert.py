@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,26 +12,34 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import as_adjacency
-from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
+from clnr.support.humanize import one_line
+from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, load_graph_folder, read_tables
 from clnr.tables.source import is_frame
 from clnr.tables.structural import degree_features
 
-_SUPPORTED = "a clnr.Graph, PyG's Data, a networkx graph, (SciPy adjacency, features), or data frames: edges, or (edges, nodes)"
+_SUPPORTED = (
+    "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or data frames: edges, "
+    "or (edges, nodes)"
+)
 
 
 def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -> TableGraph:
     """A graph from any supported type.
 
     Args:
-        source: A ``Graph``, what ``read_tables`` returned, PyG's ``Data``, a networkx graph, a SciPy adjacency matrix or a pair
-            of one and features, a data frame of edges, or a pair of data frames: edges and nodes. A networkx graph without
-            ``x`` and a matrix without features get structural features.
+        source: A ``Graph``, what ``read_tables`` returned, the path of a folder that ``clnr ingest`` wrote, PyG's ``Data``, a
+            networkx graph, a SciPy adjacency matrix or a pair of one and features, a data frame of edges, or a pair of data
+            frames: edges and nodes. A networkx graph without ``x`` and a matrix without features get structural features.
         feature_encoder: Encodes features as those of an earlier graph.
     """
     if isinstance(source, TableGraph):
         return source
     if isinstance(source, Graph):
         return TableGraph(source, None)
+    if isinstance(source, str | Path):
+        if not Path(source).is_dir():
+            raise DataError(f"{one_line(str(source))}: there is no such folder, so it is no graph; give {_SUPPORTED}")
+        return load_graph_folder(Path(source))
     pair = source if isinstance(source, tuple | list) and len(source) == 2 else (source, None)
     first, second = pair
     if sp.issparse(first):

@@ -35,7 +35,7 @@ from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, 
 from clnr.support.humanize import plural
 from clnr.support.progress import Bar
 from clnr.support.workers import ALONE, Workers
-from clnr.tables import TableGraph, read_tables
+from clnr.tables import TableGraph, load_graph_folder, read_tables
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
 from clnr.training.loop import ProgressCallback
 
@@ -301,6 +301,11 @@ def extend(
 # -- folders ----------------------------------------------------------------------------------------------------------------
 
 
+def read_source(tables: Mapping[str, Any]) -> TableGraph:
+    """The graph of tables, or of a graph folder: the arguments of ``read_tables``, or ``graph`` alone."""
+    return read_tables(**tables) if tables.get("graph") is None else load_graph_folder(tables["graph"])
+
+
 def embed_tables(
     tables: Mapping[str, Any],
     folder: Path,
@@ -318,7 +323,7 @@ def embed_tables(
     Where workers share the training, all of them call this; all but the first return None.
 
     Args:
-        tables: The arguments of ``read_tables``.
+        tables: The arguments of ``read_tables``; or ``graph``, the path of a graph folder.
         folder: Where to write.
         settings: How to train.
         model: An earlier folder to embed with, instead of training.
@@ -328,7 +333,8 @@ def embed_tables(
         report: Whether to write report.html.
         bar: Shows progress; None for none.
     """
-    if settings.method.supervised and model is None and tables.get("nodes") is None and tables.get("nodes_query") is None:
+    labelled = any(tables.get(name) is not None for name in ("nodes", "nodes_query", "graph"))
+    if settings.method.supervised and model is None and not labelled:
         raise _labels_missing(settings.method)
     check_used(settings.method, settings.fixed)
     if not settings.workers.first:
@@ -343,7 +349,7 @@ def embed_tables(
         if model is not None:
             result = extend(load_folder(model), tables, settings.engine, standalone=standalone, bar=bar)
         else:
-            table_graph = read_tables(**tables)
+            table_graph = read_source(tables)
             recipe, preflight = plan(table_graph, settings)
             settings.workers.agree(_about(table_graph, settings, recipe))
             finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
@@ -364,7 +370,7 @@ def embed_tables(
 
 def _work_along(tables: Mapping[str, Any], settings: Settings) -> None:
     """Do a worker's share of the training in ``embed_tables``."""
-    table_graph = read_tables(**tables)
+    table_graph = read_source(tables)
     recipe, _ = plan(table_graph, settings)
     workers = settings.workers
     workers.agree(_about(table_graph, settings, recipe))

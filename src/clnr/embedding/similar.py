@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.artifact_files import GRAPH, NODES, VECTORS, ArtifactFiles
+from clnr.embedding.artifact_files import GRAPH, VECTORS, ArtifactFiles
 from clnr.embedding.artifact_graph import (
-    TableInfo,
     check_name_column,
     check_node_table,
     check_size,
@@ -23,6 +22,7 @@ from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_csr
 from clnr.graph.validation import as_labels
 from clnr.tables.node_names import names_at
+from clnr.tables.table_info import NODES, TableInfo
 
 
 class SimilarNode(NamedTuple):

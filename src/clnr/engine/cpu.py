@@ -19,9 +19,11 @@ from clnr.engine.dense import narrowed, product
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, less_twins
-from clnr.engine.view import Drop, Mask, Neighbors, View
+from clnr.engine.view import DeviceGraph, Drop, Mask, Neighbors, View
 from clnr.errors import DeviceError
+from clnr.graph import Graph
 from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
 
 _NONE = np.empty((0, 0), np.float32)
 _DENSE_ABOVE = 0.2
@@ -187,6 +189,22 @@ class CompiledEngine(SparseEngine):
 
         return CompiledMatrix(build, view.propagation.shape)
 
+    def to_device(self, graph: Graph) -> DeviceGraph:
+        """Move a graph to the CPU; one in a folder stays in its files."""
+        if isinstance(graph, GraphFolder):
+            from clnr.engine.mapped import map_folder
+
+            return map_folder(graph)
+        return super().to_device(graph)
+
+    def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
+        """The linear maps of a view; of a graph in files those of a fixed sample of nodes, for statistics of all."""
+        if isinstance(view.device_graph.graph, GraphFolder):
+            from clnr.engine.mapped import measured_nodes
+
+            return self.sampled_operators(view, measured_nodes(view.device_graph.graph.num_nodes), streams)
+        return super().plain_operators(view, streams)
+
     def sampled_operators(
         self, view: View, nodes: Tensor, streams: Streams | None = None, draws: Tensor | None = None
     ) -> Operators:
@@ -220,7 +238,7 @@ class DropRule:
         links, drop = view.propagation, view.drop
         values = links.transposed_values if transposed else links.values
         self._entries = (*_structure(links, transposed), values.numpy())
-        self._rule = _rule(drop, links, transposed)
+        self._rule = drop_rule(drop, links, transposed)
 
     @property
     def all_rows(self) -> Array:
@@ -239,22 +257,23 @@ class DropRule:
 
     def fill(self, rows: Array, counts: Array) -> CSRArrays:
         """The kept entries of these rows, so many of each."""
-        kernels, kept = numba_kernels(), _allocated(counts)
+        kernels, kept = numba_kernels(), allocated(counts)
         kernels.shared(self._load(rows), kernels.fill_kept, *self._entries, self._rule, rows, *kept)
         return kept
 
 
-def _rule(drop: Drop | None, links: SparseMatrix, transposed: bool) -> tuple[Any, ...]:
+def drop_rule(drop: Drop | None, links: SparseMatrix | None = None, transposed: bool = False) -> tuple[Any, ...]:
+    """What the compiled loops take to know which entries are kept: of a matrix, if each has a rate, or of its transpose."""
     rate = 0.0 if drop is None else drop.rate
     a, b, _ = rng.Key(0, 0) if drop is None else rng.settled(drop.key)
     each = isinstance(rate, Tensor)
     thresholds = torch.as_tensor(rng.threshold(rate)).reshape(-1)
-    thresholds = thresholds[links.order] if each and transposed else thresholds
+    thresholds = thresholds[links.order] if each and transposed and links is not None else thresholds
     pairs = drop is not None and drop.pairs
     return np.uint32(int(a)), np.uint32(int(b)), thresholds.numpy().astype(np.uint64), int(each), pairs, transposed
 
 
-def _allocated(counts: Array) -> CSRArrays:
+def allocated(counts: Array) -> CSRArrays:
     """Room for so many entries in each row."""
     indptr = np.concatenate([[0], np.cumsum(counts)])
     return CSRArrays(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32))
@@ -272,7 +291,7 @@ def _features(x: SparseMatrix, values: Tensor) -> CompiledMatrix:
 def _nonzero(indptr: Array, columns: Array, values: Array) -> CSRArrays:
     kernels, counts = numba_kernels(), np.empty(len(indptr) - 1, np.int64)
     kernels.shared(indptr, kernels.count_nonzero, indptr, values, counts)
-    kept = _allocated(counts)
+    kept = allocated(counts)
     kernels.shared(indptr, kernels.fill_nonzero, indptr, columns, values, *kept)
     return kept
 

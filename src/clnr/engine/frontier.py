@@ -12,6 +12,7 @@ from torch import Tensor
 
 from clnr.engine.base import Operators
 from clnr.engine.cpu import CompiledMatrix, CSRArrays, DropRule, MaskedColumns, numba_kernels
+from clnr.engine.mapped import MappedEdges, MappedFeatures, StoredRule
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.torch_sparse import Features, Matrix, MatrixOperators
 from clnr.engine.view import View
@@ -37,7 +38,7 @@ class Frontier:
 
     def __init__(self, view: View, wanted: Array):
         assert view.slow_nodes is None
-        self._view, self._rule = view, DropRule(view)
+        self._view, self._rule = view, StoredRule(view) if isinstance(view.propagation, MappedEdges) else DropRule(view)
         self._nodes, self._sizes = wanted, [len(wanted)]
         self._counts, self._sums = np.empty(0, np.int64), np.empty(0, np.float32)
         self._entries = CSRArrays(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
@@ -122,23 +123,27 @@ class FrontierOperators(MatrixOperators):
         if view.node_permutation is not None:
             nodes = view.node_permutation[nodes]
         if isinstance(x, SparseMatrix):
-            return self._sparse_rows(x, nodes)
-        rows = self._compiled.all_features(view.device_graph, x).index_select(0, nodes)
+            return self._sparse_rows(x.once("scipy", lambda: _to_scipy(x))[nodes.numpy()], nodes)
+        if isinstance(x, MappedFeatures):
+            read = x.rows(nodes.numpy())
+            if sp.issparse(read):
+                return self._sparse_rows(read, nodes)
+            rows = torch.from_numpy(read).to(self._compiled.dtype)
+        else:
+            rows = self._compiled.all_features(view.device_graph, x).index_select(0, nodes)
         if mask is None or not mask.elements:
             return rows
         return rows * mask.of_elements(nodes[:, None], torch.arange(rows.shape[1])).to(rows.dtype)
 
-    def _sparse_rows(self, x: SparseMatrix, nodes: Tensor) -> Features:
+    def _sparse_rows(self, rows: sp.csr_array, nodes: Tensor) -> Features:
         mask = self.view.mask
-        whole = x.once("scipy", lambda: _to_scipy(x))
-        rows = whole[nodes.numpy()]
         if mask is not None and mask.elements:
             of_rows = nodes.repeat_interleave(torch.from_numpy(np.diff(rows.indptr).astype(np.int64)))
             rows.data *= mask.of_elements(of_rows, torch.from_numpy(rows.indices.astype(np.int64))).numpy()
         matrix = _compiled(CSRArrays(rows.indptr.astype(np.int64), rows.indices, rows.data), rows.shape)
         if mask is None or mask.elements:
             return matrix
-        return MaskedColumns(matrix, mask.of_columns(x.shape[1], x.values.device).float())
+        return MaskedColumns(matrix, mask.of_columns(rows.shape[1], nodes.device).float())
 
     def _propagates_first(self, weight: Tensor) -> bool:
         inputs, outputs = weight.shape

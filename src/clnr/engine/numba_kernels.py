@@ -83,6 +83,49 @@ def fill_kept(indptr, columns, values, rule, rows, begin, to, weights, low, high
 
 
 @_compiled()
+def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, high):
+    """``count_kept`` of stored edges, to which self-loops are added; without values all are 1. A column may be ``wrong``."""
+    a, b, thresholds, _, pairs, transposed = rule
+    nodes, one = len(indptr) - 1, np.float32(1)
+    for k in range(low, high):
+        i, count, total, loop = rows[k], 0, np.float32(0), False
+        for e in range(indptr[i], indptr[i + 1]):
+            c = columns[e]
+            if c < 0 or c >= nodes:
+                wrong[k] = True
+                break
+            if c > i and not loop:
+                count += 1
+                total += one
+            loop = loop or c >= i
+            if _kept(i, c, a, b, thresholds[0], pairs, transposed):
+                count += 1
+                total += values[e] if len(values) else one
+        counts[k] = count + (not loop)
+        sums[k] = total if loop else total + one
+
+
+@_compiled()
+def fill_stored(indptr, columns, values, rule, rows, begin, to, weights, low, high):
+    """``fill_kept`` of stored edges, to which self-loops are added in their order; without values all are 1."""
+    a, b, thresholds, _, pairs, transposed = rule
+    one = np.float32(1)
+    for k in range(low, high):
+        i, n, loop = rows[k], begin[k], False
+        for e in range(indptr[i], indptr[i + 1]):
+            c = columns[e]
+            if c > i and not loop:
+                to[n], weights[n] = i, one
+                n += 1
+            loop = loop or c >= i
+            if _kept(i, c, a, b, thresholds[0], pairs, transposed):
+                to[n], weights[n] = c, values[e] if len(values) else one
+                n += 1
+        if not loop:
+            to[n], weights[n] = i, one
+
+
+@_compiled()
 def take_neighbors(indptr, columns, values, rows, bound, taken, weights, low, high):
     """Which entries of each of these rows are taken, and their values times ``Neighbors.weights``."""
     a, b, most = bound

@@ -37,6 +37,10 @@ class SparseMatrix:
     made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     pattern: SparseMatrix | None = field(default=None, repr=False)
 
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
     def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` returns; called once for each asker."""
         if asker not in self.made:

@@ -37,7 +37,7 @@ class DeviceGraph:
 
     @property
     def device(self) -> torch.device:
-        return self.edges.values.device
+        return self.edges.device
 
     def once(self, asker: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` returns; called once for each asker."""

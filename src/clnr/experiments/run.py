@@ -61,7 +61,7 @@ def run(
 
     Args:
         method: A method, or its name.
-        dataset: A data set's name, or a graph with labels.
+        dataset: A data set's name, the path of a graph folder (``clnr ingest``), or a graph; with labels.
         seed: Decides everything random: split, initial weights, views, sampled nodes.
         recipe: All hyper-parameters; if not given, the preset for this method and data set, or for this method on any graph.
         device: ``auto``, ``cpu`` or ``cuda``.
@@ -389,4 +389,4 @@ def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:
 
     For your own graph, whatever its name, it is the preset of the method for any graph.
     """
-    return preset(method_of(method), dataset.dataset if isinstance(dataset, Graph) else datasets.find(dataset).name).recipe
+    return preset(method_of(method), dataset.dataset if isinstance(dataset, Graph) else datasets.name_of(dataset)).recipe

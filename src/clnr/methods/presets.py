@@ -7,6 +7,7 @@ import tomllib
 from importlib import resources
 from typing import Any, NamedTuple
 
+from clnr.datasets import DATASETS
 from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.methods.registry import Method
 
@@ -31,7 +32,7 @@ class RecipePreset(NamedTuple):
 
 
 def preset(method: Method, dataset: str | None) -> RecipePreset:
-    """The shipped recipe for a method on a data set, or on any graph where that is None.
+    """The shipped recipe for a method on a data set, or on any graph where that is None or not of the catalogue.
 
     A method inherits its parent's values except for those in its own rows: first its row for any data set, then its row for
     this one. So nCLNR uses CLNR's recipe (the paper's ablation), and GRACE names only what differs.
@@ -53,7 +54,7 @@ def preset(method: Method, dataset: str | None) -> RecipePreset:
 
 @functools.cache
 def _presets(dataset: str | None) -> dict[str, dict[str, Any]]:
-    if dataset is None:
+    if dataset != ANY and dataset not in DATASETS:
         return {}
     file = resources.files("clnr.methods") / "recipes" / f"{dataset}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

@@ -9,6 +9,7 @@ _CONTROL = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x20
 _ESCAPED = {code: ascii(chr(code))[1:-1] for code in _CONTROL}
 
 _GAP = " ... "
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT])(i?)[bB]?")
 _BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
@@ -17,6 +18,20 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def gigabytes(count: float) -> str:
+    """Bytes in units of 10^9, or 10^6 where there are few: ``5.7 GB``, ``12 MB``."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def parse_bytes(text: str) -> int | None:
+    """The bytes of an amount such as ``4 GB``, ``512MiB`` or ``1.5g``; None if it is none."""
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, prefix, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower()))
 
 
 def plural(count: int, noun: str) -> str:

@@ -2,8 +2,9 @@
 
 from clnr.tables.edge_list import IngestReport
 from clnr.tables.feature_encoder import FeatureEncoder
+from clnr.tables.folder_ingest import ingest, load_graph_folder
 from clnr.tables.read import read_tables
 from clnr.tables.structural import StructuralFeatures
 from clnr.tables.table_graph import TableGraph
 
-__all__ = ["FeatureEncoder", "IngestReport", "StructuralFeatures", "TableGraph", "read_tables"]
+__all__ = ["FeatureEncoder", "IngestReport", "StructuralFeatures", "TableGraph", "ingest", "load_graph_folder", "read_tables"]

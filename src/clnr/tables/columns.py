@@ -124,7 +124,13 @@ def load_nodes(db: DuckDBPyConnection, table: Table, key: str, whole: bool) -> T
 
 
 def read_labels(db: DuckDBPyConnection, node_table: Table, label: str, known: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
-    """The label of each row of ``node_table``, -1 where missing, and the names of all classes.
+    """The label of each row of ``node_table``, -1 where missing, and the names of all classes."""
+    names = register_classes(db, node_table, label, known)
+    return fetch_numpy(db, label_sql(node_table, label), node_table.name)["c"].astype(np.int64), names
+
+
+def register_classes(db: DuckDBPyConnection, node_table: Table, label: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Make the SQL table ``known_classes``, and return the names of all classes.
 
     New classes come after the known ones, in the order of numbers if they are numbers, else of text.
     """
@@ -136,9 +142,14 @@ def read_labels(db: DuckDBPyConnection, node_table: Table, label: str, known: tu
     seen = set(known)
     names = (*known, *(name for (name,) in rows if name not in seen))
     db.register("known_classes", pa.table({"class": pa.array(names, pa.string()), "c": np.arange(len(names))}))
+    return names
+
+
+def label_sql(node_table: Table, label: str) -> str:
+    """Selects the class ``c`` of each row of ``node_table``, in order; see ``register_classes``."""
+    value = trimmed(node_table.columns[label].sql)
     joined = f"(SELECT {value} AS class, i FROM node_table) LEFT JOIN known_classes USING (class)"
-    labels = fetch_numpy(db, f"SELECT coalesce(c, -1) AS c FROM {joined} ORDER BY i", node_table.name)["c"]
-    return labels.astype(np.int64), names
+    return f"SELECT coalesce(c, -1) AS c FROM {joined} ORDER BY i"
 
 
 def flat_columns(node_table: Table) -> dict[str, Column]:
@@ -148,7 +159,14 @@ def flat_columns(node_table: Table) -> dict[str, Column]:
 
 
 def read_columns(db: DuckDBPyConnection, node_table: Table) -> Any:
-    """The rows of ``node_table`` as an Arrow table, without nested values; unusual types become text.
+    """The rows of ``node_table`` as an Arrow table, without nested values; unusual types become text."""
+    kept = column_sql(node_table)
+    columns = fetch_table(db, f"SELECT {', '.join(kept.values())} FROM node_table ORDER BY i", node_table.name)
+    return columns.rename_columns(list(kept))
+
+
+def column_sql(node_table: Table) -> dict[str, str]:
+    """What ``read_columns`` selects, by the names of the columns.
 
     Times with a time zone become UTC, since not every machine knows every zone.
     """
@@ -161,8 +179,7 @@ def read_columns(db: DuckDBPyConnection, node_table: Table) -> Any:
         elif not kind.startswith(("VARCHAR", "BOOLEAN", *NUMBERS, *DATETIMES)):
             c = f"CAST({c} AS VARCHAR)"
         kept[column] = c
-    columns = fetch_table(db, f"SELECT {', '.join(kept.values())} FROM node_table ORDER BY i", node_table.name)
-    return columns.rename_columns(list(kept))
+    return kept
 
 
 def check_columns(table: Any) -> None:

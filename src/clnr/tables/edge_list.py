@@ -87,10 +87,11 @@ def load_edges(db: DuckDBPyConnection, edge_table: Table, a: str, b: str, w: str
         check_rows(db, edge_table, "edges", wrong, w, "is no weight: weights are numbers from 0 on")
 
 
-def build_edge_list(db: DuckDBPyConnection, edge_table: Table, w: str | None, directed: bool) -> tuple[EdgeList, IngestReport]:
-    """The distinct edges of the SQL table ``edges`` between nodes of ``ids``, and what was found.
+def merge_rows(db: DuckDBPyConnection, edge_table: Table, w: str | None, directed: bool) -> IngestReport:
+    """Make the SQL table ``distinct_edges`` of ``edges`` between nodes of ``ids``: a, b and w; and say what was found.
 
-    Weights of repeated edges are added. An undirected edge that is given both ways has the larger weight of the two.
+    Weights of repeated edges are added. An undirected edge that is given both ways has the larger weight of the two, and is
+    there once, the lower index first.
     """
     weight = ", w" if w is not None else ""
     run(
@@ -107,21 +108,37 @@ def build_edge_list(db: DuckDBPyConnection, edge_table: Table, w: str | None, di
     )
     if not endpoints:
         raise DataError(_no_match(db, edge_table))
+    first = _dangling(db, edge_table) if complete < rows else None
+    run(db, "DROP TABLE edges", edge_table.name)
     pair = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"
     total = ", " + _of_either("sum(w)", directed) + " AS w" if weight else ""
     measures = f"{pair}, {_of_either('count(*)', directed)} AS n, count(*) AS times{total}"
-    columns = fetch_numpy(db, f"SELECT {measures} FROM indexed WHERE a <> b GROUP BY 1, 2", edge_table.name)
-    if weight and len(columns["w"]) and columns["w"].max() > _LARGEST:
+    merged = f"SELECT {measures} FROM indexed WHERE a <> b GROUP BY 1, 2"
+    run(db, f"CREATE TEMP TABLE distinct_edges AS {merged}", edge_table.name)
+    run(db, "DROP TABLE indexed", edge_table.name)
+    of_weights = "count(*) FILTER (w = 0), coalesce(max(w), 0)" if weight else "0, 0"
+    ((edges, given, times, zeros, largest),) = run(
+        db,
+        f"SELECT count(*), coalesce(sum(n), 0), coalesce(sum(times), 0), {of_weights} FROM distinct_edges",
+        edge_table.name,
+    )
+    if largest > _LARGEST:
         raise DataError(f"{edge_table.name}: '{w}' of a repeated edge adds up to more than float32 holds")
-    duplicates, both_ways = int(columns["n"].sum()) - len(columns["n"]), int(columns["times"].sum() - columns["n"].sum())
     remarks = []
-    if both_ways:
-        remarks.append(f"{edge_table.name}: {both_ways:,} rows give an edge the other way round, which is the same edge")
-    if weight and (zero := int((columns["w"] == 0).sum())):
-        remarks.append(f"{edge_table.name}: {zero:,} edges have weight 0, which is no edge")
-    first = _dangling(db, edge_table) if complete < rows else None
-    report = IngestReport(rows, rows - complete, loops, duplicates, first_dangling=first, remarks=tuple(remarks))
-    return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if weight else None), report
+    if times > given:
+        remarks.append(
+            f"{edge_table.name}: {int(times - given):,} rows give an edge the other way round, which is the same edge"
+        )
+    if zeros:
+        remarks.append(f"{edge_table.name}: {zeros:,} edges have weight 0, which is no edge")
+    return IngestReport(rows, rows - complete, loops, int(given) - edges, first_dangling=first, remarks=tuple(remarks))
+
+
+def build_edge_list(db: DuckDBPyConnection, edge_table: Table, w: str | None, directed: bool) -> tuple[EdgeList, IngestReport]:
+    """The distinct edges of the SQL table ``edges`` between nodes of ``ids``, and what was found; see ``merge_rows``."""
+    report = merge_rows(db, edge_table, w, directed)
+    columns = fetch_numpy(db, f"SELECT a, b{'' if w is None else ', w'} FROM distinct_edges", edge_table.name)
+    return EdgeList(columns["a"], columns["b"], None if w is None else columns["w"].astype(np.float32)), report
 
 
 def _of_either(measure: str, directed: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -67,26 +67,29 @@ class FeatureEncoder:
         return cls(encoders, {column: each for column, each in inferred.items() if isinstance(each, str)})
 
     def transform(self, db: DuckDBPyConnection, table: Table) -> Array | sp.csr_array:
-        """The features of a stored table's rows: sparse if some are categories or text.
+        """The features of a stored table's rows: sparse if some are categories or text."""
+        if self.sparse:
+            return sp.vstack(list(self.blocks(db, table)), format="csr", dtype=np.float32)
+        ((count,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
+        out = np.empty((count, self.width), np.float32)
+        start = 0
+        for block in self.blocks(db, table):
+            out[start : start + len(block)] = block
+            start += len(block)
+        return out
 
-        Besides the features, it holds at most 260,000 rows at a time, fewer if they have long text or lists.
-        """
+    def blocks(self, db: DuckDBPyConnection, table: Table) -> Iterator[Any]:
+        """The same features, at most 260,000 rows at a time; fewer if they have long text or lists."""
         selected = ", ".join(encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)
         texts = {encoder.column for encoder in self.column_encoders if encoder.sparse} & table.columns.keys()
         width = sum(encoder.width for encoder in self.column_encoders if not encoder.sparse)
-        ((count,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
-        out: Any = [] if self.sparse else np.empty((count, self.width), np.float32)
-        start = 0
         for values in fetch_chunks(db, table, selected, texts, width):
             pairs = zip(self.column_encoders, values, strict=True)
-            blocks = [block for encoder, column in pairs for block in encoder.encode(column)]
+            parts = [part for encoder, column in pairs for part in encoder.encode(column)]
             if self.sparse:
-                out.append(sp.hstack([sp.csr_array(block) for block in blocks], format="csr", dtype=np.float32))
+                yield sp.hstack([sp.csr_array(part) for part in parts], format="csr", dtype=np.float32)
             else:
-                end = start + len(blocks[0])
-                np.concatenate(blocks, axis=1, out=out[start:end])
-                start = end
-        return sp.vstack(out, format="csr", dtype=np.float32) if self.sparse else out
+                yield np.concatenate(parts, axis=1, dtype=np.float32)
 
     def unknown(self, count: int) -> Array | sp.csr_array:
         """The features of nodes whose values are all missing."""

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 
 # Opens a table on a connection; a text file's first line is a header if it has one of these names.
-_OpenTable = Callable[["DuckDBPyConnection", Sequence[str]], Table]
+OpenTable = Callable[["DuckDBPyConnection", Sequence[str]], Table]
 
 
-class _Options(NamedTuple):
+class Options(NamedTuple):
     """The arguments of ``read_tables`` that describe the graph."""
 
     source: str | None
@@ -116,8 +116,52 @@ def read_tables(
             and about half a gigabyte for rows that are being encoded.
         name: What to call the graph.
     """
+    check_type("memory", memory, str | None, "text", DataError)
+    opened, options = check_arguments(
+        edges,
+        nodes,
+        edges_query=edges_query,
+        nodes_query=nodes_query,
+        source=source,
+        target=target,
+        weight=weight,
+        id=id,
+        label=label,
+        time=time,
+        names=names,
+        directed=directed,
+        feature_encoder=feature_encoder,
+        base=base,
+        name=name,
+    )
+    db = connect(memory)
+    try:
+        return _read(db, *opened, options)
+    finally:
+        db.close()
+
+
+def check_arguments(
+    edges: Any = None,
+    nodes: Any = None,
+    *,
+    edges_query: str | None = None,
+    nodes_query: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+    id: str | None = None,  # noqa: A002
+    label: str | None = None,
+    time: str | None = None,
+    names: str | None = None,
+    directed: bool | None = None,
+    feature_encoder: FeatureEncoder | None = None,
+    base: TableGraph | None = None,
+    name: str | None = None,
+) -> tuple[tuple[OpenTable | None, OpenTable | None], Options]:
+    """How to open the tables of edges and of nodes, and the options, given the arguments of ``read_tables``."""
     texts = {"source": source, "target": target, "weight": weight, "id": id, "label": label, "time": time}
-    texts |= {"edges_query": edges_query, "nodes_query": nodes_query, "memory": memory, "name": name, "names": names}
+    texts |= {"edges_query": edges_query, "nodes_query": nodes_query, "name": name, "names": names}
     for argument, value in texts.items():
         check_type(argument, value, str | None, "text", DataError)
     check_type("directed", directed, bool | None, "True or False", DataError)
@@ -134,7 +178,7 @@ def read_tables(
     if base is not None and directed is not None and directed != was:
         kind = "directed" if was else "undirected"
         raise DataError(f"the earlier graph is {kind}, so directed={directed} cannot extend it")
-    options = _Options(
+    return tables, Options(
         *(source, target, weight),
         *(id, label, time, names),
         was if directed is None else directed,
@@ -142,14 +186,9 @@ def read_tables(
         base,
         name or ("graph" if base is None else base.graph.name),
     )
-    db = connect(memory)
-    try:
-        return _read(db, *tables, options)
-    finally:
-        db.close()
 
 
-def _opener(source: Any, query: str | None, role: str) -> _OpenTable | None:
+def _opener(source: Any, query: str | None, role: str) -> OpenTable | None:
     """How to open a table: a file or a data frame, or a query; None if neither is given."""
     if source is not None and query is not None:
         raise DataError(f"{role} and {role}_query are one table; leave out one of them")
@@ -158,9 +197,44 @@ def _opener(source: Any, query: str | None, role: str) -> _OpenTable | None:
     return None if source is None else lambda db, names: open_table(db, source, role, names)
 
 
-def _read(db: DuckDBPyConnection, edges: _OpenTable | None, nodes: _OpenTable | None, options: _Options) -> TableGraph:
+class Loaded(NamedTuple):
+    """Tables that are in DuckDB: ``edges`` by ``load_edges``, and ``node_table`` and ``row_ids`` by ``load_nodes``.
+
+    Attributes:
+        edge_table: Where edges came from; None if there are none.
+        node_table: The stored table of nodes; None if there is none.
+        weight: The column of weights, if any.
+        key: The column of node ids; empty without a node table.
+        names: The column of node names that the user chose, if any.
+        as_integers: Whether ids are integers; else they are text.
+        remarks: Notes for the user, a line each.
+    """
+
+    edge_table: Table | None
+    node_table: Table | None
+    weight: str | None
+    key: str
+    names: str | None
+    as_integers: bool
+    remarks: list[str]
+
+    def label(self, options: Options) -> str | None:
+        """The column of labels, if there is one."""
+        if self.node_table is None:
+            return None
+        return find_column(self.node_table, options.label, LABELS, "label", (self.key, options.time))
+
+
+def open_tables(
+    db: DuckDBPyConnection, edges: OpenTable | None, nodes: OpenTable | None, options: Options
+) -> tuple[Table | None, Table | None]:
+    """The tables of edges and nodes, of which nothing is read yet."""
     edge_table = None if edges is None else edges(db, _header_names(SOURCES, TARGETS, options[:3]))
-    node_table = None if nodes is None else nodes(db, _header_names(IDS, LABELS, options[3:7]))
+    return edge_table, None if nodes is None else nodes(db, _header_names(IDS, LABELS, options[3:7]))
+
+
+def load_tables(db: DuckDBPyConnection, edge_table: Table | None, node_table: Table | None, options: Options) -> Loaded:
+    """Load the tables of edges and nodes into DuckDB, their columns found."""
     read = ((edge_table, "an edge"), (node_table, "a node"))
     remarks = [_no_header(table, role) for table, role in read if table and table.no_header]
     a, b, w = ("", "", None) if edge_table is None else edge_columns(edge_table, options.source, options.target, options.weight)
@@ -175,18 +249,24 @@ def _read(db: DuckDBPyConnection, edges: _OpenTable | None, nodes: _OpenTable | 
         and (edge_table is None or all_integers(db, edge_table, a, b))
         and (node_table is None or all_integers(db, node_table, key))
     )
-    edge_list, ingest_report = EdgeList.none(), IngestReport()
     if edge_table is not None:
         load_edges(db, edge_table, a, b, w, as_integers)
     if node_table is not None:
         node_table = load_nodes(db, node_table, key, as_integers)
-    ids, index = _ids(db, earlier, as_integers, node_table is None)
+    return Loaded(edge_table, node_table, w, key, name_column, as_integers, remarks)
+
+
+def _read(db: DuckDBPyConnection, edges: OpenTable | None, nodes: OpenTable | None, options: Options) -> TableGraph:
+    loaded = load_tables(db, *open_tables(db, edges, nodes, options), options)
+    edge_table, node_table, remarks = loaded.edge_table, loaded.node_table, loaded.remarks
+    ids, index = _ids(db, None if options.base is None else options.base.graph.node_ids, loaded.as_integers, node_table is None)
+    edge_list, ingest_report = EdgeList.none(), IngestReport()
     if edge_table is not None:
-        edge_list, ingest_report = build_edge_list(db, edge_table, w, options.directed)
+        edge_list, ingest_report = build_edge_list(db, edge_table, loaded.weight, options.directed)
     if options.base is not None:
         edge_list, more = merge.merge_edges(options.base.graph, edge_list, options.directed)
         remarks += more
-    made, more = _nodes(db, node_table, key, ids, index, edge_list, options)
+    made, more = _nodes(db, loaded, ids, index, edge_list, options)
     graph = Graph.from_edges(
         *edge_list[:2],
         made.features,
@@ -198,17 +278,25 @@ def _read(db: DuckDBPyConnection, edges: _OpenTable | None, nodes: _OpenTable | 
         name=options.name,
     )
     isolated = (np.diff(graph.incoming.indptr) == 0) & (np.diff(graph.outgoing.indptr) == 0)
-    notes = (*remarks, *ingest_report.remarks, *more)
-    if options.names is None and options.base is None and node_table is not None:
-        label = find_column(node_table, options.label, LABELS, "label")
-        name_column = guess_name(made.columns, (key, label, options.time))
     ingest_report = replace(
-        ingest_report, isolated=int(isolated.sum()), remarks=notes, directed=options.directed, names=name_column
+        ingest_report,
+        isolated=int(isolated.sum()),
+        remarks=(*remarks, *ingest_report.remarks, *more),
+        directed=options.directed,
+        names=name_of(loaded, made.columns, options),
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
 
 
-def _name_column(node_table: Table | None, key: str, options: _Options) -> str | None:
+def name_of(loaded: Loaded, columns: Any, options: Options) -> str | None:
+    """The column of node names: the one that the user chose, that of ``base``, or a guess by some rows of all columns."""
+    if options.names is not None or options.base is not None or loaded.node_table is None:
+        return loaded.names
+    label = find_column(loaded.node_table, options.label, LABELS, "label")
+    return guess_name(columns, (loaded.key, label, options.time))
+
+
+def _name_column(node_table: Table | None, key: str, options: Options) -> str | None:
     """The column of names that the user chose, else that of ``base``; the id column means none."""
     if options.names is None:
         return None if options.base is None else options.base.ingest_report.names
@@ -227,25 +315,32 @@ def _no_header(table: Table, role: str) -> str:
     return f"{table.name}: its first line has no known column names and is read as {role}; name the columns if it is a header"
 
 
-def _ids(db: DuckDBPyConnection, earlier: Array | None, as_integers: bool, by_edges: bool) -> tuple[Array, Array]:
-    """All node ids, in order, and the node index of each row of ``row_ids``; those of ``base`` come first.
+def number_nodes(db: DuckDBPyConnection, earlier: Array | None, as_integers: bool, by_edges: bool) -> None:
+    """Make the SQL relation ``ids`` of all node ids and their indices; those of ``base`` come first.
 
     Without a node table, ``row_ids`` are made of the edges' sources and targets.
     """
     import pyarrow as pa
 
-    before = 0 if earlier is None else len(earlier)
     new = ""
     if earlier is not None:
         old = pa.array(earlier, pa.int64()) if as_integers else pa.array([str(each) for each in earlier.tolist()], pa.string())
-        db.register("base_ids", pa.table({"id": old, "i": pa.array(np.arange(before))}))
+        db.register("base_ids", pa.table({"id": old, "i": pa.array(np.arange(len(earlier)))}))
         new = "ANTI JOIN base_ids USING (id)"
     if by_edges:
         both = "SELECT s AS id FROM edges UNION SELECT t FROM edges"
-        run(db, f"CREATE TEMP TABLE row_ids AS SELECT id, row_number() OVER (ORDER BY id) AS i FROM ({both}) {new}", "edges")
-    fresh = f"SELECT id, {before} + row_number() OVER (ORDER BY row_ids.i) - 1 AS i FROM row_ids {new}"
-    every = fresh if earlier is None else f"SELECT id, i FROM base_ids UNION ALL {fresh}"
-    run(db, f"CREATE TEMP TABLE ids AS {every}", "nodes")
+        numbered = f"SELECT id, row_number() OVER (ORDER BY id) - 1 AS i FROM ({both}) {new}"
+        run(db, f"CREATE TEMP TABLE row_ids AS {numbered}", "edges")
+    if earlier is None:
+        run(db, "CREATE TEMP VIEW ids AS SELECT id, i FROM row_ids", "nodes")
+    else:
+        fresh = f"SELECT id, {len(earlier)} + row_number() OVER (ORDER BY row_ids.i) - 1 AS i FROM row_ids {new}"
+        run(db, f"CREATE TEMP TABLE ids AS SELECT id, i FROM base_ids UNION ALL {fresh}", "nodes")
+
+
+def _ids(db: DuckDBPyConnection, earlier: Array | None, as_integers: bool, by_edges: bool) -> tuple[Array, Array]:
+    """All node ids, in order, and the node index of each row of ``row_ids``."""
+    number_nodes(db, earlier, as_integers, by_edges)
     index = fetch_numpy(db, "SELECT ids.i AS i FROM row_ids JOIN ids USING (id) ORDER BY row_ids.i", "nodes")["i"]
     return fetch_numpy(db, "SELECT id FROM ids ORDER BY i", "nodes")["id"], index
 
@@ -261,22 +356,22 @@ class _Nodes(NamedTuple):
 
 
 def _nodes(
-    db: DuckDBPyConnection, node_table: Table | None, key: str, ids: Array, index: Array, edge_list: EdgeList, options: _Options
+    db: DuckDBPyConnection, loaded: Loaded, ids: Array, index: Array, edge_list: EdgeList, options: Options
 ) -> tuple[_Nodes, list[str]]:
-    base = options.base
-    labels, columns, label = None, None, None
+    base, node_table = options.base, loaded.node_table
+    labels, columns, label = None, None, loaded.label(options)
     classes = () if base is None else base.class_names
     if node_table is not None:
-        label = find_column(node_table, options.label, LABELS, "label", (key, options.time))
         columns = read_columns(db, node_table)
         if label is not None:
             labels, classes = read_labels(db, node_table, label, classes)
-    feature_encoder, remarks = _encoding(db, node_table, (key, label), options)
+    feature_encoder, remarks = encoder_for(db, loaded, options)
     features: Any
     if feature_encoder.column_encoders:
         features = feature_encoder.unknown(len(index)) if node_table is None else feature_encoder.transform(db, node_table)
     else:
-        seen = degree_features(edge_list.source, edge_list.target, len(ids))
+        there = slice(None) if edge_list.weight is None else edge_list.weight > 0
+        seen = degree_features(edge_list.source[there], edge_list.target[there], len(ids))
         structure = feature_encoder.structure or StructuralFeatures.fit(seen)
         feature_encoder, features = replace(feature_encoder, structure=structure), structure.features(seen, ids)
     if base is not None:
@@ -291,10 +386,9 @@ def _nodes(
     return _Nodes(features, feature_encoder, labels, classes, columns), remarks
 
 
-def _encoding(
-    db: DuckDBPyConnection, node_table: Table | None, left_out: tuple[str | None, ...], options: _Options
-) -> tuple[FeatureEncoder, list[str]]:
-    """The feature encoder; one without column encoders means that features come from structure."""
+def encoder_for(db: DuckDBPyConnection, loaded: Loaded, options: Options) -> tuple[FeatureEncoder, list[str]]:
+    """The feature encoder, and notes; one without column encoders means that features come from structure."""
+    node_table = loaded.node_table
     given = options.feature_encoder if options.base is None else options.base.feature_encoder
     if given is not None:
         if options.base is not None and given.column_encoders and given.width != options.base.graph.num_features:
@@ -310,7 +404,7 @@ def _encoding(
         return given, [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
     if node_table is None:
         return FeatureEncoder(), []
-    unused = (*left_out, find_column(node_table, options.time, (), "time"))
+    unused = (loaded.key, loaded.label(options), find_column(node_table, options.time, (), "time"))
     made = FeatureEncoder.fit(db, node_table, [column for column in node_table.columns if column not in unused])
     if made.column_encoders:
         return made, type_warnings(db, node_table, made.column_encoders)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -23,6 +23,8 @@ DATETIMES = ("DATE", "TIMESTAMP")
 
 # Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB.
 _BATCH = 1 << 16
+# Rows of a batch that is streamed.
+_STREAMED = 1 << 19
 
 
 # Nothing is downloaded, no extension is loaded, no Python variable is a table, and times do not depend on the machine.
@@ -36,16 +38,20 @@ _SETTINGS = {
 }
 
 
-def connect(memory: str | None = None) -> DuckDBPyConnection:
+def connect(memory: str | None = None, spill: Path | None = None) -> DuckDBPyConnection:
     """A new connection, with a memory limit if given; what does not fit is spilled to disk.
 
     No query can change its settings.
+
+    Args:
+        memory: Such as ``4 GB``; None for DuckDB's own choice.
+        spill: The folder to spill to; None for one among the system's temporary files.
     """
     import duckdb
 
     db = duckdb.connect(":memory:")
-    spill = quoted(str(Path(tempfile.gettempdir(), f"clnr-{uuid4().hex}")))
-    for name, value in {**_SETTINGS, "temp_directory": spill}.items():
+    folder = Path(tempfile.gettempdir(), f"clnr-{uuid4().hex}") if spill is None else spill
+    for name, value in {**_SETTINGS, "temp_directory": quoted(str(folder))}.items():
         db.execute(f"SET {name} = {value}")
     if memory is not None:
         try:
@@ -85,6 +91,20 @@ def fetch_numpy(db: DuckDBPyConnection, sql: str, name: str) -> dict[str, Array]
     """The columns of a query without nulls, as NumPy arrays."""
     found = _guarded(lambda: db.execute(sql).fetchnumpy(), name)
     return {column: np.ma.getdata(values) for column, values in found.items()}
+
+
+def stream_arrow(db: DuckDBPyConnection, sql: str, name: str) -> Iterator[list[Any]]:
+    """The columns of a query as Arrow arrays, in batches of rows; no other query may run until all are read."""
+
+    def open_reader() -> Any:
+        relation = db.sql(sql)
+        # DuckDB 2.0 has another name for it.
+        read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+        return read(_STREAMED)
+
+    reader = _guarded(open_reader, name)
+    while (batch := _guarded(lambda: next(reader, None), name)) is not None:
+        yield batch.columns
 
 
 def _guarded(query: Callable[[], Any], name: str) -> Any:

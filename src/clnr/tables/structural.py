@@ -44,10 +44,14 @@ class StructuralFeatures:
     @classmethod
     def fit(cls, columns: Array) -> StructuralFeatures:
         """To mean 0 and variance 1; a constant column is not scaled."""
-        spread = columns.std(0, dtype=np.float64)
+        return cls.of_moments(columns.mean(0, dtype=np.float64), columns.std(0, dtype=np.float64))
+
+    @classmethod
+    def of_moments(cls, mean: Array, spread: Array) -> StructuralFeatures:
+        """``fit``, given the mean and the standard deviation of each column."""
         # Less than this is rounding error, as in a ring, where all degrees are equal.
         scale = np.where(spread > 1e-6, spread, 1)
-        return cls(tuple(columns.mean(0, dtype=np.float64).tolist()), tuple(scale.tolist()), random=0)
+        return cls(tuple(mean.tolist()), tuple(scale.tolist()), random=0)
 
     def features(self, columns: Array, ids: Array) -> Array:
         """One row per node: its degree features, scaled, and normal random numbers that follow from its id, if any."""
@@ -62,16 +66,37 @@ def degree_features(source: Array, target: Array, count: int) -> Array:
     """One row per node: the log of its degree, and its mean, minimum and maximum among the neighbours."""
     ones = np.ones(len(source), np.float32)
     adjacency = sp.coo_array((ones, (source, target)), shape=(count, count)).tocsr()
-    adjacency = ((adjacency + adjacency.T) > 0).astype(np.float32).tocsr()
+    adjacency = neighbours(adjacency, adjacency.T)
+    degree = log_degree(adjacency)
+    return neighbour_degrees(degree, degree, adjacency)
+
+
+def neighbours(incoming: sp.csr_array, outgoing: sp.csr_array) -> sp.csr_array:
+    """The neighbours of nodes in either direction, each once."""
+    return ((incoming + outgoing) > 0).astype(np.float32).tocsr()
+
+
+def log_degree(adjacency: sp.csr_array) -> Array:
+    """The log of the degree of each row's node."""
+    return np.log1p(np.diff(adjacency.indptr)).astype(np.float32)
+
+
+def neighbour_degrees(own: Array, degree: Array, adjacency: sp.csr_array) -> Array:
+    """The degree features of some nodes.
+
+    Args:
+        own: The logs of their degrees.
+        degree: Those of all nodes.
+        adjacency: A row for each of these nodes, of their ``neighbours``.
+    """
     counts = np.diff(adjacency.indptr)
-    degree = np.log1p(counts).astype(np.float32)
-    neighbours = degree[adjacency.indices]
+    of_neighbours = degree[adjacency.indices]
     some = counts > 0
-    columns = [degree]
+    columns = [own]
     for reduce in (np.add, np.minimum, np.maximum):
-        values = np.zeros(count, np.float32)
+        values = np.zeros(len(own), np.float32)
         if some.any():
-            values[some] = reduce.reduceat(neighbours, adjacency.indptr[:-1][some])
+            values[some] = reduce.reduceat(of_neighbours, adjacency.indptr[:-1][some])
         columns.append(values)
     columns[1] /= np.maximum(1, counts)
     return np.stack(columns, 1)

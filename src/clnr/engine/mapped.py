@@ -1,0 +1,174 @@
+"""A graph in files, of which a sampled step on a CPU reads only the rows that it touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from clnr import rng
+from clnr.engine.cpu import CSRArrays, allocated, drop_rule, numba_kernels
+from clnr.engine.sparse_matrix import SparseMatrix
+from clnr.engine.view import DeviceGraph, View
+from clnr.errors import DataError, MethodError
+from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder, MappedArray, array_file, to_float32
+
+# So many rows are read at a time; then pages of files beyond the bound are given back. Where the system does not tell how many
+# there are, all of them.
+_ROWS = 1 << 13
+_RESIDENT = 1 << 30
+_PAGE = 4096
+_MEASURED = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class MappedEdges:
+    """``A + I`` by target, as ``DeviceGraph.edges``; its self-loops are added to the rows that are read.
+
+    ``made`` holds one number of 4 bytes per node between steps, where ``Frontier`` numbers the nodes that it meets.
+    """
+
+    folder: GraphFolder
+    indptr: MappedArray
+    columns: MappedArray
+    values: MappedArray | None
+    made: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.folder.num_nodes, self.folder.num_nodes
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        values = np.empty(0, np.float32) if self.values is None else self.values.values
+        return self.indptr.values, self.columns.values, values
+
+    def bound_memory(self) -> None:
+        _bound(self.indptr, self.columns, *([] if self.values is None else [self.values]))
+
+
+@dataclass(frozen=True, eq=False)
+class MappedFeatures:
+    """Features in files, dense or sparse, as ``DeviceGraph.features``; rows are read as float32."""
+
+    folder: GraphFolder
+    values: MappedArray
+    indptr: MappedArray | None
+    columns: MappedArray | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.folder.num_nodes, self.folder.num_features
+
+    def rows(self, nodes: Array) -> Array | sp.csr_array:
+        """The features of some nodes, read in the order of the file."""
+        order = np.argsort(nodes, kind="stable")
+        parts = [order[first : first + _ROWS] for first in range(0, len(order), _ROWS)]
+        if self.indptr is not None and self.columns is not None:
+            return self._sparse_rows(nodes, order, parts)
+        out = np.empty((len(nodes), self.shape[1]), np.float32)
+        for part in parts:
+            out[part] = self.values.float32(nodes[part])
+            _bound(self.values)
+        return out
+
+    def _sparse_rows(self, nodes: Array, order: Array, parts: list[Array]) -> sp.csr_array:
+        assert self.indptr is not None
+        assert self.columns is not None
+        read = []
+        for part in parts:
+            starts, ends = self.indptr.values[nodes[part]], self.indptr.values[nodes[part] + 1]
+            indptr = np.concatenate([[0], np.cumsum(ends - starts)])
+            entries = np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1])
+            columns, values = self.columns.values[entries], to_float32(self.values.values[entries], self.values.dtype)
+            if len(columns) and not 0 <= columns.min() <= columns.max() < self.shape[1]:
+                raise _damaged(self.folder, "features.indices")
+            read.append(sp.csr_array((values, columns, indptr), shape=(len(part), self.shape[1])))
+            _bound(self.indptr, self.columns, self.values)
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return sp.vstack(read, format="csr")[back] if read else sp.csr_array((0, self.shape[1]), dtype=np.float32)
+
+
+def map_folder(folder: GraphFolder) -> DeviceGraph:
+    """A graph folder as a graph on the CPU, of which nothing is read yet."""
+    weighted = "incoming.weight" in folder.arrays
+    edges = MappedEdges(
+        folder,
+        folder.map("incoming.indptr"),
+        folder.map("incoming.indices"),
+        folder.map("incoming.weight") if weighted else None,
+    )
+    parts = [folder.map(f"features.{part}") if folder.sparse else None for part in ("indptr", "indices")]
+    features = MappedFeatures(folder, folder.map("features.values"), *parts)
+    # A model that is trained on it asks for its sizes, and through the engine for rows: see ``Model.whole_graph_part``.
+    return DeviceGraph(cast(Any, folder), cast(SparseMatrix, edges), cast(Any, features))
+
+
+def measured_nodes(count: int) -> torch.Tensor:
+    """The nodes that stand for all where statistics of all are asked for, as batch normalisation does after training."""
+    return rng.permute(rng.key(0, "measured"), torch.arange(min(count, _MEASURED)), count)
+
+
+class StoredRule:
+    """Which edges in files a view keeps: ``DropRule`` for ``MappedEdges``."""
+
+    def __init__(self, view: View):
+        self._edges = cast(MappedEdges, view.propagation)
+        if view.drop is not None and isinstance(view.drop.rate, torch.Tensor):
+            raise MethodError("edges that each have a rate of their own cannot be dropped from a graph in files")
+        self._rule = drop_rule(view.drop)
+
+    def count(self, rows: Array) -> tuple[Array, Array]:
+        """How many edges into each of these nodes are kept, and the sum of their weights."""
+        counts, sums, wrong = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32), np.zeros(len(rows), np.bool_)
+        for part in _parts(len(rows)):
+            self._call("count_stored", rows[part], counts[part], sums[part], wrong[part])
+        if wrong.any():
+            raise _damaged(self._edges.folder, "incoming.indices")
+        return counts, sums
+
+    def fill(self, rows: Array, counts: Array) -> CSRArrays:
+        """The kept edges into these nodes, so many of each."""
+        kept = allocated(counts)
+        for part in _parts(len(rows)):
+            self._call("fill_stored", rows[part], kept.indptr[part], kept.columns, kept.values)
+        return kept
+
+    def _call(self, kernel: str, rows: Array, *more: Array) -> None:
+        kernels, indptr = numba_kernels(), self._edges.indptr.values
+        starts, ends = indptr[rows], indptr[rows + 1]
+        load = ends - starts
+        if not (starts.min() >= 0 and load.min() >= 0 and ends.max() <= len(self._edges.columns.values)):
+            raise _damaged(self._edges.folder, "incoming.indptr")
+        arguments = (*self._edges.arrays, self._rule, rows, *more)
+        kernels.shared(np.concatenate([[0], np.cumsum(load)]), getattr(kernels, kernel), *arguments)
+        self._edges.bound_memory()
+
+
+def _parts(count: int) -> list[slice]:
+    return [slice(first, min(first + _ROWS, count)) for first in range(0, count, _ROWS)]
+
+
+def _damaged(folder: GraphFolder, name: str) -> DataError:
+    return DataError(f"{folder.path / array_file(name)}: it is damaged, or was changed: it points outside of the graph")
+
+
+def _bound(*arrays: MappedArray) -> None:
+    """Give the pages of files back if those of the process exceed a bound."""
+    try:
+        shared = int(Path("/proc/self/statm").read_text().split()[2]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        shared = _RESIDENT + 1
+    if shared > _RESIDENT:
+        for each in arrays:
+            each.release()

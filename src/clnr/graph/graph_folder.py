@@ -1,0 +1,380 @@
+"""A graph as a folder: flat little-endian arrays in files of their own, memory-mapped when they are read.
+
+graph.json                          sizes and types of all arrays; size and SHA-256 of each file: written last
+incoming.indptr.bin, .indices.bin   edges by target, and .weight.bin where they have weights
+outgoing.indptr.bin, ...            the same edges by source; left out where the graph is undirected
+features.values.bin                 one row per node; sparse ones also have .indptr.bin and .indices.bin
+ids.values.bin                      numbers; or ids.offsets.bin and ids.text.bin, which is UTF-8
+labels.values.bin                   class per node, -1 where unknown, if there are any
+
+Other files may stand beside them, such as tables.json of ``clnr ingest``; they are checked alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from clnr.errors import DataError
+from clnr.graph.csr import CSR, Array
+from clnr.graph.graph import Graph
+from clnr.support.checked_files import check_count, check_version, errors_name, parse_json, sha256
+
+if TYPE_CHECKING:
+    import pyarrow
+
+FORMAT_VERSION = 1
+MANIFEST = "graph.json"
+FEATURE_TYPES = ("float32", "float16", "bfloat16")
+# bfloat16 is the upper half of a float32, which NumPy does not know.
+_STORED = {"bfloat16": "<u2", "float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
+_CSR = ("indptr", "indices")
+ARRAYS = (
+    *(f"{way}.{part}" for way in ("incoming", "outgoing") for part in (*_CSR, "weight")),
+    *(f"features.{part}" for part in (*_CSR, "values")),
+    *("ids.values", "ids.offsets", "ids.text", "labels.values"),
+)
+"""The names of all arrays that a folder may have."""
+
+
+def array_file(name: str) -> str:
+    """The file of an array."""
+    return f"{name}.bin"
+
+
+class ArrayInfo(NamedTuple):
+    """The type of an array's numbers, and its shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(_STORED[self.dtype]).itemsize
+
+
+class FileInfo(NamedTuple):
+    """A file's size and the digest of its content."""
+
+    bytes: int
+    sha256: str
+
+
+class MappedArray(NamedTuple):
+    """An array in a file. Its pages are read when they are touched, and count as the process's memory until released."""
+
+    values: Array
+    dtype: str
+    pages: mmap.mmap | None
+
+    @classmethod
+    def open(cls, path: Path, info: ArrayInfo) -> MappedArray:
+        if not info.bytes:
+            return cls(np.empty(info.shape, _STORED[info.dtype]), info.dtype, None)
+        with path.open("rb") as file:
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return cls(np.frombuffer(pages, _STORED[info.dtype]).reshape(info.shape), info.dtype, pages)
+
+    def float32(self, index: Any) -> Array:
+        """Some of its rows as float32."""
+        return to_float32(self.values[index], self.dtype)
+
+    def release(self) -> None:
+        """Give pages that were read back to the system, where it can; they are read again when touched."""
+        if self.pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.pages.madvise(mmap.MADV_DONTNEED)
+
+
+def to_float32(stored: Array, dtype: str) -> Array:
+    """Stored features as numbers; not copied where they are float32 already."""
+    if dtype == "bfloat16":
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float32, copy=False)
+
+
+def to_stored(values: Array, dtype: str) -> Array:
+    """Numbers in the type of a file; floats are rounded to the nearest."""
+    if dtype != "bfloat16":
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(values, _STORED[dtype])
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype("<u2")
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class GraphFolder:
+    """A graph in a folder, of which nothing is in memory until it is asked for.
+
+    Attributes:
+        path: The folder.
+        num_nodes: Number of nodes.
+        num_edges: Directed edges; an undirected edge counts twice.
+        num_features: Features of a node.
+        num_classes: Number of classes; 0 without labels.
+        directed: Whether edges are directed.
+        name: What to call it in reports.
+        arrays: Type and shape of each array.
+        files: Size and digest of each file.
+    """
+
+    path: Path
+    num_nodes: int
+    num_edges: int
+    num_features: int
+    num_classes: int
+    directed: bool
+    name: str
+    arrays: Mapping[str, ArrayInfo]
+    files: Mapping[str, FileInfo]
+
+    @classmethod
+    def open(cls, path: Path) -> GraphFolder:
+        """Open a folder; the size of every file is checked, but not its content, which ``verify`` does."""
+        if not path.is_dir():
+            raise DataError(f"{path}: there is no such folder")
+        manifest = path / MANIFEST
+        if not manifest.is_file():
+            raise DataError(f"{path}: it has no {MANIFEST}, so it is no graph folder; clnr ingest writes one")
+        with errors_name(manifest):
+            folder = cls._of(path, parse_json(manifest.read_text(encoding="utf-8")))
+        for name, (size, _) in folder.files.items():
+            with errors_name(path / name):
+                if (there := (path / name).stat().st_size) != size:
+                    raise DataError(f"it has {there:,} bytes where {size:,} are right: it is damaged, or was changed")
+        return folder
+
+    @classmethod
+    def _of(cls, path: Path, content: dict[str, Any]) -> GraphFolder:
+        check_version(content["form"], FORMAT_VERSION)
+        nodes, edges, features, classes = (check_count(content[name]) for name in ("nodes", "edges", "features", "classes"))
+        arrays = {
+            str(name): ArrayInfo(str(info["dtype"]), tuple(check_count(each) for each in info["shape"]))
+            for name, info in content["arrays"].items()
+        }
+        files = {
+            str(name): FileInfo(check_count(info["bytes"]), str(info["sha256"])) for name, info in content["files"].items()
+        }
+        for each in files:
+            if Path(each).name != each:
+                raise DataError(f"'{each}' is not the name of a file in this folder")
+        directed, name = bool(content["directed"]), str(content["name"])
+        folder = cls(path, nodes, edges, features, classes, directed, name, arrays, files)
+        folder._check_shapes()
+        return folder
+
+    def _check_shapes(self) -> None:
+        """Every array must be there, of the size that follows from the counts, and of the type that is read."""
+        nodes, edges = self.num_nodes, self.num_edges
+        index, expected = ("int32", "int64"), dict[str, tuple[tuple[str, ...], tuple[int, ...]]]()
+        for way in ("incoming", "outgoing") if self.directed else ("incoming",):
+            expected |= {f"{way}.indptr": (("int64",), (nodes + 1,)), f"{way}.indices": (index, (edges,))}
+            if "incoming.weight" in self.arrays:
+                expected[f"{way}.weight"] = ("float32",), (edges,)
+        if self.sparse:
+            entries = self._shape("features.indices")
+            expected |= {"features.indptr": (("int64",), (nodes + 1,)), "features.indices": (("int32",), entries)}
+            expected["features.values"] = FEATURE_TYPES, entries
+        else:
+            expected["features.values"] = FEATURE_TYPES, (nodes, self.num_features)
+        if "ids.values" in self.arrays:
+            expected["ids.values"] = ("int64",), (nodes,)
+        else:
+            expected |= {"ids.offsets": (("int64",), (nodes + 1,)), "ids.text": (("uint8",), self._shape("ids.text"))}
+        if "labels.values" in self.arrays:
+            expected["labels.values"] = ("int64",), (nodes,)
+        for name, (types, shape) in expected.items():
+            info = self.arrays.get(name)
+            if info is None or info.dtype not in types or info.shape != shape or len(shape) != len(info.shape):
+                raise DataError(f"the array {name} is not {' or '.join(types)} of shape {shape}, but {info}")
+            if self.files.get(array_file(name), FileInfo(-1, "")).bytes != info.bytes:
+                raise DataError(f"the file of {name} does not have {info.bytes:,} bytes")
+        if odd := sorted(self.arrays.keys() - expected.keys()):
+            raise DataError(f"the array {odd[0]} is not one of a graph")
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return self.arrays[name].shape[:1] if name in self.arrays else (-1,)
+
+    def verify(self, progress: Callable[[str], None] | None = None) -> None:
+        """Read every file, and raise if one is not as it was written.
+
+        Args:
+            progress: Called with the name of each file before it is read.
+        """
+        for name, (_, digest) in self.files.items():
+            if progress is not None:
+                progress(name)
+            with errors_name(self.path / name):
+                if sha256(self.path / name) != digest:
+                    raise DataError("it is damaged, or was changed; write the folder again (clnr ingest)")
+
+    @property
+    def sparse(self) -> bool:
+        return "features.indptr" in self.arrays
+
+    @property
+    def feature_type(self) -> str:
+        return self.arrays["features.values"].dtype
+
+    @property
+    def labels(self) -> Array | None:
+        return self.map("labels.values").values if "labels.values" in self.arrays else None
+
+    @property
+    def dataset(self) -> None:
+        """It is none of the catalogue."""
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the digests of its arrays: of all that the graph is, ids and labels included."""
+        parts = [f"{name} {self.files[array_file(name)].sha256}" for name in sorted(self.arrays)]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def map(self, name: str) -> MappedArray:
+        """An array of the folder; each call maps it anew."""
+        path = self.path / array_file(name)
+        with errors_name(path):
+            return MappedArray.open(path, self.arrays[name])
+
+    def ids(self, start: int, stop: int) -> pyarrow.Array:
+        """The ids of a range of nodes: numbers or text."""
+        with errors_name(self.path / array_file("ids.offsets" if "ids.offsets" in self.arrays else "ids.values")):
+            return _id_range(self.map, self.arrays, start, stop)
+
+    def graph(self) -> Graph:
+        """All of it in memory, checked as any graph."""
+        with errors_name(self.path):
+            incoming = self._edges("incoming")
+            labels = self.labels
+            return Graph(
+                features=self._features(),
+                incoming=incoming,
+                outgoing=self._edges("outgoing") if self.directed else incoming,
+                labels=None if labels is None else labels.astype(np.int64),
+                ids=self.ids(0, self.num_nodes).to_numpy(zero_copy_only=False),
+                name=self.name,
+            )
+
+    def _edges(self, way: str) -> CSR:
+        indptr, indices = (self.map(f"{way}.{part}").values.astype(np.int64) for part in _CSR)
+        weight = self.map(f"{way}.weight").values.copy() if "incoming.weight" in self.arrays else None
+        return CSR(indptr, indices, weight)
+
+    def _features(self) -> Any:
+        values = self.map("features.values").float32(slice(None))
+        if not self.sparse:
+            return values
+        indptr, indices = (self.map(f"features.{part}").values for part in _CSR)
+        shape = self.num_nodes, self.num_features
+        return sp.csr_array((values.copy(), indices.astype(np.int32), indptr.astype(np.int64)), shape=shape)
+
+
+def _id_range(map_array: Callable[[str], MappedArray], arrays: Mapping[str, ArrayInfo], start: int, stop: int) -> pyarrow.Array:
+    import pyarrow as pa
+
+    if "ids.values" in arrays:
+        return pa.array(map_array("ids.values").values[start:stop])
+    offsets, text = map_array("ids.offsets").values[start : stop + 1], map_array("ids.text").values
+    first, last = int(offsets[0]), int(offsets[-1])
+    if not (0 <= first <= last <= len(text) and (np.diff(offsets) >= 0).all()):
+        raise DataError("it is damaged: its numbers are not in order")
+    buffers = [None, pa.py_buffer(offsets - first), pa.py_buffer(text[first:last].tobytes())]
+    ids = pa.Array.from_buffers(pa.large_string(), stop - start, buffers)
+    ids.validate(full=True)
+    return ids
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------------
+
+
+class FolderWriter:
+    """Writes the arrays of a graph into an empty folder, one piece after the other; the last step makes it a graph folder.
+
+    Args:
+        folder: Where to write.
+        feature_type: How features are stored: one of ``FEATURE_TYPES``.
+    """
+
+    def __init__(self, folder: Path, feature_type: str = "float32"):
+        self.folder, self.feature_type = folder, feature_type
+        self._arrays: dict[str, ArrayInfo] = {}
+        self._files: dict[str, FileInfo] = {}
+
+    @contextmanager
+    def array(self, name: str, dtype: str, width: int | None = None) -> Iterator[Callable[[Array], None]]:
+        """Open an array; what is yielded appends to it.
+
+        Args:
+            name: One of ``ARRAYS``.
+            dtype: The type of its numbers.
+            width: Numbers in a row; None for an array of one dimension.
+        """
+        assert name in ARRAYS
+        total, count = hashlib.sha256(), 0
+        with (self.folder / array_file(name)).open("wb") as file:
+
+            def append(values: Array) -> None:
+                nonlocal count
+                stored = to_stored(values, dtype)
+                if dtype in FEATURE_TYPES and not np.isfinite(to_float32(stored, dtype)).all():
+                    raise DataError(f"a feature is too large for {dtype}; choose bfloat16 or float32 (--dtype)")
+                content = stored.reshape(-1).data.cast("B") if stored.size else b""
+                file.write(content)
+                total.update(content)
+                count += len(stored)
+
+            yield append
+            size = file.tell()
+        self._arrays[name] = ArrayInfo(dtype, (count,) if width is None else (count, width))
+        self._files[array_file(name)] = FileInfo(size, total.hexdigest())
+
+    def map(self, name: str) -> MappedArray:
+        """An array that is written."""
+        return MappedArray.open(self.folder / array_file(name), self._arrays[name])
+
+    def ids(self, start: int, stop: int) -> pyarrow.Array:
+        """The ids of a range of nodes, which are written."""
+        return _id_range(self.map, self._arrays, start, stop)
+
+    def file(self, name: str) -> Path:
+        """The path of another file; ``close`` takes its digest."""
+        self._files[name] = FileInfo(0, "")
+        return self.folder / name
+
+    def close(self, *, nodes: int, features: int, classes: int, directed: bool, name: str) -> None:
+        """Write the manifest, without which nothing opens the folder."""
+        for each, (_, digest) in self._files.items():
+            if not digest:
+                path = self.folder / each
+                self._files[each] = FileInfo(path.stat().st_size, sha256(path))
+        content = {
+            "form": FORMAT_VERSION,
+            "name": name,
+            "nodes": nodes,
+            "edges": self._arrays["incoming.indices"].shape[0],
+            "features": features,
+            "classes": classes,
+            "directed": directed,
+            "arrays": {each: info._asdict() for each, info in self._arrays.items()},
+            "files": {each: info._asdict() for each, info in self._files.items()},
+        }
+        (self.folder / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def is_graph_folder(path: Path) -> bool:
+    """Whether a folder has a manifest such as ours; its arrays may be damaged."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        return "incoming.indptr" in json.loads((path / MANIFEST).read_text(encoding="utf-8"))["arrays"]
+    return False

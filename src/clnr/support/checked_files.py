@@ -1,0 +1,57 @@
+"""Files that are read without trusting them: any error becomes one line that names the file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from clnr.errors import ClnrError, DataError
+
+
+@contextmanager
+def errors_name(path: Path) -> Iterator[None]:
+    """Any error becomes a DataError of one line that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path}: the file is missing") from None
+    except ClnrError as error:
+        raise DataError(f"{path}: {_one_line(error)}") from None
+    except Exception as error:
+        raise DataError(f"{path}: it cannot be read, {type(error).__name__}: {_one_line(error)}") from None
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; lone surrogates, which could not be written again, are refused."""
+    value = json.loads(text)
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def check_version(version: object, known: int) -> None:
+    """Refuse a file of a format that this version of clnr does not know."""
+    if version != known:
+        raise DataError(
+            f"its format is version {version!r:.40}; this clnr reads versions up to {known}: update clnr to read it"
+        )
+
+
+def check_count(value: object) -> int:
+    """A whole number from 0 on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r:.40} is not a whole number from 0 on")
+    return value
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _one_line(error: Exception) -> str:
+    """An error's message on one line of bounded length: it may repeat what is in a file."""
+    return " ".join(str(error).split())[:400]

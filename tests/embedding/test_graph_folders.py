@@ -1,0 +1,115 @@
+"""A graph folder is taken like any graph: by the command line, by NodeEmbedder, by run and compare."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from clnr import NodeEmbedder, Recipe, load, recipe_for, run
+from clnr.cli import app
+from clnr.errors import ClnrError, DataError
+from clnr.tables import ingest, read_tables
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+QUICK = ("--set", "epochs=2", "--set", "hidden=8", "--set", "dimension=8", "--no-report", "--no-baselines", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Tables of a small graph with labels, and the folder that ingest makes of them."""
+    folder = tmp_path_factory.mktemp("folders")
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 3, 200)
+    source = rng.integers(0, 200, 900)
+    target = np.where(rng.random(900) < 0.8, (source // 3 * 3 + rng.integers(0, 9, 900)) % 200, rng.integers(0, 200, 900))
+    features = rng.normal(size=(200, 6)) + label[:, None]
+    pq.write_table(pa.table({"source": source, "target": target}), folder / "edges.parquet")
+    pq.write_table(pa.table({"id": np.arange(200), "x": features.tolist(), "label": label}), folder / "nodes.parquet")
+    ingest(folder / "edges.parquet", folder / "nodes.parquet", out=folder / "graph")
+    return folder
+
+
+def cli(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_the_embedder_takes_a_path(tables):
+    options = {"recipe": {"epochs": 2, "hidden": 8}, "dimension": 8, "device": "cpu"}
+    table_graph = read_tables(tables / "edges.parquet", tables / "nodes.parquet")
+    wanted = NodeEmbedder(**options).fit_transform(table_graph)
+    for path in (tables / "graph", str(tables / "graph") + "/"):
+        np.testing.assert_array_equal(NodeEmbedder(**options).fit_transform(path), wanted)
+
+
+def test_the_command_line_takes_a_folder(tables, tmp_path):
+    cli("embed", "--edges", tables / "edges.parquet", "--nodes", tables / "nodes.parquet", "--out", tmp_path / "a", *QUICK)
+    cli("embed", "--graph", tables / "graph", "--out", tmp_path / "b", *QUICK)
+    one, other = (pq.read_table(tmp_path / name / "embeddings.parquet") for name in "ab")
+    assert one.equals(other)
+    found = json.loads(cli("embed", "--graph", tables / "graph", "--dry-run", "--json", "--device", "cpu").stdout)
+    assert found["graph"]["nodes"] == "200"
+
+
+def test_ingest_and_verify_on_the_command_line(tables, tmp_path):
+    words = (
+        "--edges",
+        tables / "edges.parquet",
+        "--nodes",
+        tables / "nodes.parquet",
+        "--out",
+        tmp_path / "g",
+        "--dtype",
+        "float16",
+    )
+    made = json.loads(cli("ingest", *words, "--json", "--quiet").stdout)
+    assert (made["nodes"], made["features"], made["classes"]) == (200, 6, 3)
+    assert "float16" in cli("ingest", "--verify", tmp_path / "g").stdout
+    values = tmp_path / "g" / "features.values.bin"
+    values.write_bytes(values.read_bytes()[::-1])
+    with pytest.raises(DataError, match=r"features\.values\.bin: it is damaged"):
+        cli("ingest", "--verify", tmp_path / "g")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--graph", "g", "--edges", "e.csv"), "leave out --edges"),
+        (("--graph", "g", "--model", "m"), "--model takes tables"),
+        (("--graph", "no/where", "--out", "o"), "no/where: there is no such folder"),
+    ],
+)
+def test_what_does_not_go_with_a_folder_is_said(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ClnrError) as caught:
+        cli("embed", *words)
+    assert said in str(caught.value)
+
+
+def test_run_takes_a_folder_with_labels(tables, tmp_path):
+    path = str(tables / "graph")
+    quick = Recipe(epochs=2, hidden=8, dimension=8, probe_steps=10)
+    by_path, by_graph = run("CLNR", path, recipe=quick, device="cpu"), run("CLNR", load(path), recipe=quick, device="cpu")
+    assert by_path.strict == by_graph.strict
+    assert by_path.dataset == "graph"
+    assert recipe_for("CLNR", path) == recipe_for("CLNR", load(path))
+    ingest(tables / "edges.parquet", out=tmp_path / "bare")
+    with pytest.raises(DataError, match="bare has no labels"):
+        run("CLNR", str(tmp_path / "bare"), recipe=quick, device="cpu")
+    with pytest.raises(DataError, match="it is no graph folder"):
+        run("CLNR", str(tmp_path), recipe=quick, device="cpu")
+
+
+def test_compare_takes_a_folder_with_labels(tables, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLNR_HOME", str(tmp_path))
+    few = ("--set", "epochs=2", "--set", "hidden=8", "--set", "dimension=8", "--set", "probe_steps=5", "--seeds", 2)
+    words = ("compare", tables / "graph", "--methods", "CLNR,nCLNR", "--device", "cpu", "--json", "--quiet", *few)
+    assert "CLNR" in json.dumps(json.loads(cli(*words).stdout))

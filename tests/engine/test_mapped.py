@@ -1,0 +1,130 @@
+"""A sampled step on a graph in files computes what it computes on the same graph in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import methods
+from clnr.engine import View, choose
+from clnr.engine import mapped as module
+from clnr.engine.mapped import MappedFeatures, map_folder
+from clnr.errors import DataError, MethodError
+from clnr.graph.graph_folder import FEATURE_TYPES, GraphFolder
+from clnr.methods.presets import preset
+from clnr.tables import ingest
+from clnr.training.loop import fit
+
+pytest.importorskip("duckdb")
+pytest.importorskip("numba")
+pa = pytest.importorskip("pyarrow")
+
+NODES = 400
+
+
+def written(folder, *, weighted=False, directed=False, sparse=False, dtype="float32", loops=False):
+    """A random graph in a folder; a few nodes have no edges."""
+    rng = np.random.default_rng(3)
+    source, target = rng.integers(0, NODES - 5, (2, 1500))
+    edges = {"source": source, "target": target}
+    if weighted:
+        edges["weight"] = rng.integers(1, 5, 1500).astype(float)
+    nodes = {"id": np.arange(NODES), "x": rng.normal(size=(NODES, 12)).tolist()}
+    if sparse:
+        nodes = {"id": np.arange(NODES), "kind": [f"k{i}" for i in rng.integers(0, 60, NODES)], "size": rng.normal(size=NODES)}
+    return ingest(pa.table(edges), pa.table(nodes), out=folder / "graph", directed=directed, dtype=dtype)
+
+
+def trained(device_graph, engine, method=methods.CLNR, **changes):
+    options = {"epochs": 4, "hidden": 16, "dimension": 16, "sampled_nodes": 64, "moments": "sampled", **changes}
+    recipe = preset(method, None).recipe.but(**options)
+    return fit(method.build(recipe), engine, device_graph, recipe, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ({}, {}),
+        ({"weighted": True}, {}),
+        ({"directed": True, "weighted": True}, {"layers": 3}),
+        ({}, {"edge_drop_mode": "pairs", "feature_mask_mode": "elements"}),
+        ({}, {"max_neighbors": 2}),
+        ({"sparse": True}, {}),
+        ({"sparse": True}, {"feature_mask_mode": "elements"}),
+        ({"dtype": "bfloat16"}, {}),
+        ({"dtype": "float16"}, {"edge_drop": 0.0, "feature_mask": 0.0}),
+    ],
+    ids=str,
+)
+def test_training_from_files_is_training_in_memory(tmp_path, monkeypatch, options, changes):
+    monkeypatch.setattr(module, "_ROWS", 37)
+    engine, folder = choose("cpu"), written(tmp_path, **options)
+    from_files = trained(engine.to_device(folder), engine, **changes)
+    in_memory = trained(engine.to_device(folder.graph()), engine, **changes)
+    exact = not options.get("sparse")
+    for name, value in in_memory.parameters.items():
+        found = from_files.parameters[name]
+        assert torch.equal(found, value) if exact else torch.allclose(found, value, rtol=1e-3, atol=1e-5)
+    assert torch.allclose(from_files.losses, in_memory.losses, rtol=0 if exact else 1e-4)
+
+
+@pytest.mark.parametrize("method", ["GRACE", "nCLNR", "GCLNR"])
+def test_methods_by_contrast_train_from_files(tmp_path, method):
+    engine, folder = choose("cpu"), written(tmp_path)
+    found = methods.find(method)
+    one, other = (trained(engine.to_device(each), engine, found) for each in (folder, folder.graph()))
+    assert torch.equal(one.losses, other.losses)
+
+
+@pytest.mark.parametrize("encoder", ["mlp", "gcn-bn"])
+def test_statistics_of_all_nodes_are_those_of_a_sample(tmp_path, encoder):
+    engine, folder = choose("cpu"), written(tmp_path)
+    one, other = (trained(engine.to_device(each), engine, encoder=encoder) for each in (folder, folder.graph()))
+    for name, value in other.parameters.items():
+        torch.testing.assert_close(one.parameters[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", FEATURE_TYPES)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_are_those_of_the_matrix_in_any_order(tmp_path, monkeypatch, dtype, sparse):
+    monkeypatch.setattr(module, "_ROWS", 7)
+    folder = written(tmp_path, dtype=dtype, sparse=sparse)
+    features = map_folder(folder).features
+    assert isinstance(features, MappedFeatures)
+    whole = folder.graph().features
+    for nodes in (np.random.default_rng(0).permutation(NODES)[:50], np.array([5]), np.empty(0, np.int64)):
+        found = features.rows(nodes)
+        wanted = whole[nodes]
+        np.testing.assert_array_equal(*((each.toarray() if sparse else each) for each in (found, wanted)))
+
+
+def test_pages_are_given_back(tmp_path, monkeypatch):
+    released = []
+    monkeypatch.setattr(module, "_RESIDENT", 0)
+    monkeypatch.setattr(module.MappedArray, "release", lambda self: released.append(self.dtype))
+    engine = choose("cpu")
+    trained(engine.to_device(written(tmp_path)), engine, epochs=1)
+    assert {"float32", "int32", "int64"} == set(released)
+
+
+def test_damaged_files_are_noticed_before_they_do_harm(tmp_path):
+    engine, folder = choose("cpu"), written(tmp_path)
+    for name, value in (("incoming.indices", NODES), ("incoming.indices", -1), ("incoming.indptr", 10**9)):
+        path = folder.path / f"{name}.bin"
+        content = path.read_bytes()
+        kind = folder.arrays[name].dtype
+        path.write_bytes(np.full(len(content) // np.dtype(kind).itemsize, value, kind).tobytes())
+        with pytest.raises(DataError, match=f"{name}.bin: it is damaged, or was changed"):
+            trained(engine.to_device(GraphFolder.open(folder.path)), engine)
+        path.write_bytes(content)
+
+
+def test_rates_of_single_edges_are_refused(tmp_path):
+    from clnr import rng
+    from clnr.engine import Drop
+
+    engine, folder = choose("cpu"), written(tmp_path)
+    view = View(engine.to_device(folder), drop=Drop(rng.key(0), torch.zeros(3)))
+    with pytest.raises(MethodError, match="a rate of their own"):
+        engine.sampled_operators(view, torch.arange(3))

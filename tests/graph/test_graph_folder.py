@@ -1,0 +1,120 @@
+"""A graph folder opens only if it is whole, and every damage is one line that names the file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from clnr.errors import DataError
+from clnr.graph.graph_folder import FEATURE_TYPES, MANIFEST, GraphFolder, is_graph_folder, to_float32, to_stored
+from clnr.tables import ingest
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    edges = pa.table({"source": ["a", "b", "ü"], "target": ["b", "ü", "d"], "weight": [1.0, 2.0, 0.5]})
+    nodes = pa.table(
+        {"id": ["a", "b", "ü", "d"], "kind": ["x", "y", None, "x"], "size": [1.0, 2.0, 3.0, 4.0], "label": [0, 1, 0, 1]}
+    )
+    ingest(edges, nodes, out=tmp_path / "graph", directed=True)
+    return tmp_path / "graph"
+
+
+def manifest(folder, change):
+    content = json.loads((folder / MANIFEST).read_text())
+    change(content)
+    (folder / MANIFEST).write_text(json.dumps(content))
+
+
+def test_a_folder_tells_its_sizes_without_reading_it(folder):
+    graph = GraphFolder.open(folder)
+    assert (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes) == (4, 3, 4, 2)
+    assert graph.directed
+    assert graph.sparse
+    assert graph.feature_type == "float32"
+    assert graph.labels.tolist() == [0, 1, 0, 1]
+    assert graph.ids(1, 3).to_pylist() == ["b", "ü"]
+    assert is_graph_folder(folder)
+    graph.verify()
+
+
+def test_every_file_that_is_cut_longer_missing_or_changed_is_named(folder):
+    names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST)
+    assert len(names) == 14
+    for name in names:
+        path = folder / name
+        content = path.read_bytes()
+        for damaged in (content[:-1], content + b"x"):
+            path.write_bytes(damaged)
+            with pytest.raises(DataError, match=f"{name}: it has .* bytes where .* are right: it is damaged, or was changed"):
+                GraphFolder.open(folder)
+        path.unlink()
+        with pytest.raises(DataError, match=f"{name}: the file is missing"):
+            GraphFolder.open(folder)
+        path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+        with pytest.raises(DataError, match=f"{name}: it is damaged, or was changed"):
+            GraphFolder.open(folder).verify()
+        path.write_bytes(content)
+    GraphFolder.open(folder).verify()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: content.update(form=2), "its format is version 2; this clnr reads versions up to 1: update clnr"),
+        (lambda content: content.update(nodes=5), "the array incoming.indptr is not int64 of shape (6,)"),
+        (lambda content: content.update(nodes=-1), "-1 is not a whole number from 0 on"),
+        (lambda content: content.update(edges=True), "True is not a whole number"),
+        (lambda content: content.update(features=3) or content["arrays"].pop("features.indptr"), "the array features.values"),
+        (lambda content: content["arrays"].pop("outgoing.indices"), "the array outgoing.indices"),
+        (lambda content: content["arrays"]["incoming.indices"].update(dtype="int64"), "does not have 24 bytes"),
+        (lambda content: content["arrays"]["incoming.indices"].update(dtype="object"), "is not int32 or int64"),
+        (lambda content: content["files"].update({"../x": {"bytes": 0, "sha256": ""}}), "is not the name of a file"),
+        (
+            lambda content: content["arrays"].update({"x": {"dtype": "int64", "shape": [0]}}),
+            "the array x is not one",
+        ),
+        (lambda content: content.pop("nodes"), "KeyError"),
+        (lambda content: content.update(arrays=[]), "AttributeError"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(folder, change, said):
+    manifest(folder, change)
+    with pytest.raises(DataError) as caught:
+        GraphFolder.open(folder)
+    assert said in str(caught.value)
+    assert MANIFEST in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_folders_are_no_graph_folders(tmp_path):
+    with pytest.raises(DataError, match="there is no such folder"):
+        GraphFolder.open(tmp_path / "none")
+    with pytest.raises(DataError, match=r"it has no graph.json, so it is no graph folder; clnr ingest writes one"):
+        GraphFolder.open(tmp_path)
+    (tmp_path / MANIFEST).write_text("{")
+    with pytest.raises(DataError, match=r"graph.json: it cannot be read, JSONDecodeError"):
+        GraphFolder.open(tmp_path)
+    assert not is_graph_folder(tmp_path)
+
+
+def test_indices_that_point_nowhere_are_refused_when_the_graph_is_loaded(folder):
+    path = folder / "incoming.indices.bin"
+    path.write_bytes(np.array([0, 9, 1], "<i4").tobytes())
+    with pytest.raises(DataError, match="incoming edges: a sparse matrix of 4 columns has an entry in column 9"):
+        GraphFolder.open(folder).graph()
+
+
+@pytest.mark.parametrize("dtype", FEATURE_TYPES)
+def test_numbers_are_stored_as_torch_rounds_them(dtype):
+    torch = pytest.importorskip("torch")
+    numbers = np.random.default_rng(0).normal(size=10_000).astype(np.float32) * np.float32(10) ** np.arange(-5, 5).repeat(1000)
+    found = to_float32(to_stored(numbers.astype(np.float32), dtype), dtype)
+    wanted = torch.tensor(numbers.astype(np.float32)).to(getattr(torch, dtype)).float().numpy()
+    np.testing.assert_array_equal(found, wanted)
+    assert found.dtype == np.float32

@@ -1,0 +1,248 @@
+"""Ingest writes the graph that reading the same tables gives, and a killed one leaves nothing that opens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from clnr.errors import ClnrError, DataError
+from clnr.graph.graph_folder import FEATURE_TYPES, MANIFEST, FolderWriter, GraphFolder
+from clnr.tables import ingest, load_graph_folder, read_tables
+from tests.fuzz import examples
+from tests.tables.files import saved
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+
+NODES = "id,title,age,label,kind,vip\nann,Ann Lee,30,x,red,yes\nbob,Bob,,y,blue,no\ncy,Cy Old,50,x,red,yes\ndee,Dee,2,,red,no\n"
+EDGES = "source,target,weight\nann,bob,1\nbob,ann,3\nann,bob,2\ncy,cy,1\ncy,bob,0\ncy,ann,0.5\nzed,ann,1\n"
+TEXTS = " ".join(f"word{i % 70} other{i % 9}" for i in range(200))
+
+
+def assert_equal(read, loaded):
+    """Two results of reading tables are the same, up to the rounding of sums."""
+    one, other = read.graph, loaded.graph
+    assert one.ids.tolist() == other.ids.tolist()
+    assert one.ids.dtype.kind == other.ids.dtype.kind
+    for way in ("incoming", "outgoing"):
+        a, b = getattr(one, way), getattr(other, way)
+        np.testing.assert_array_equal(a.indptr, b.indptr)
+        np.testing.assert_array_equal(a.indices, b.indices)
+        assert (a.weight is None) == (b.weight is None)
+        if a.weight is not None:
+            np.testing.assert_allclose(a.weight, b.weight, rtol=1e-6)
+    assert sp.issparse(one.features) == sp.issparse(other.features)
+    x, y = (each.features.toarray() if sp.issparse(each.features) else each.features for each in (one, other))
+    np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+    assert (one.labels is None) == (other.labels is None)
+    assert one.labels is None or one.labels.tolist() == other.labels.tolist()
+    assert one.name == other.name
+    assert read.classes == loaded.classes
+    assert read.ingest_report == loaded.ingest_report
+    assert (read.columns is None) == (loaded.columns is None)
+    assert read.columns is None or read.columns.equals(loaded.columns)
+    assert read.feature_encoder.width == loaded.feature_encoder.width
+    assert read.feature_encoder.dropped == loaded.feature_encoder.dropped
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize(
+    ("edges", "nodes"),
+    [
+        (EDGES, NODES),
+        (EDGES, None),
+        ("source,target\n3,1\n1,2\n2,3\n3,1\n1,3\n", None),
+        ("source,target\n3,1\n1,2\n2,3\n3,1\n1,3\n", "id,x,y\n1,0.5,2\n2,1.5,2\n3,9,1\n12,0,0\n"),
+        ("1 2\n2 3\n", None),
+        ("from,to,w\n007,7,1\n7,08,2\n", "id,t\n7,1\n007,2\n08,3\n9,4\n"),
+        ("source,target\nü,漢字\n漢字,😀\n", 'id,note\nü,"one, two"\n漢字,two\n😀,\n'),
+        (
+            "source,target\n" + "".join(f"{i},{i * i % 97}\n" for i in range(97)),
+            "id,text\n" + "".join(f"{i},{TEXTS[i : i + 90]}\n" for i in range(97)),
+        ),
+        ("source,target\na,b\nc,d\n", "id\nd\nc\nb\na\n"),
+        ("source,target,weight\na,b,0\nb,c,1e-60\nc,a,2\n", "id,x\na,1\nb,2\nc,4\nlone,3\n"),
+    ],
+)
+def test_it_writes_the_graph_that_reading_gives(tmp_path, edges, nodes, directed):
+    e = saved(tmp_path, "e.csv", edges)
+    n = None if nodes is None else saved(tmp_path, "n.csv", nodes)
+    ingest(e, n, out=tmp_path / "graph", directed=directed)
+    assert_equal(read_tables(e, n, directed=directed), load_graph_folder(tmp_path / "graph"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({"e.csv", "graph", *(["n.csv"] if nodes else [])})
+
+
+TYPED = {
+    "numbers": {"id": [2, 1, 5], "x": [1.0, None, 3.0]},
+    "lists": {"id": [2, 1, 5], "x": [[1.0, 2.0], [3.0, 4.0], None], "y": [1, 2, 3]},
+    "times": {"id": ["2", "b", "x y"], "x": pa.array([0, 10**9, None], pa.timestamp("s")), "flag": [True, False, None]},
+    "floats as ids": {"id": [2.0, 1.0, 5.0], "title": ["a", "b", "c"]},
+}
+
+
+@pytest.mark.parametrize("case", TYPED)
+def test_typed_columns_are_read_alike(tmp_path, case):
+    nodes = pa.table(TYPED[case])
+    edges = pa.table({"source": nodes["id"].take([0, 1, 1]), "target": nodes["id"].take([1, 2, 0])})
+    pq.write_table(nodes, tmp_path / "n.parquet")
+    pq.write_table(edges, tmp_path / "e.parquet")
+    ingest(edges, nodes, out=tmp_path / "frames")
+    files = str(tmp_path / "e*.parquet"), str(tmp_path / "n*.parquet")
+    read = read_tables(*files)
+    ingest(*files, out=tmp_path / "files")
+    assert_equal(read, load_graph_folder(tmp_path / "files"))
+    np.testing.assert_array_equal(read.graph.ids, load_graph_folder(tmp_path / "frames").graph.ids)
+
+
+IDS = st.one_of(st.integers(-3, 9).map(str), st.sampled_from(["a", "B", "ü x", "007", "1.0", "nan", "-"]))
+
+
+@hypothesis.given(
+    st.lists(st.tuples(IDS, IDS, st.sampled_from(["0", "1", "2.5", "1e-3"])), min_size=1, max_size=12),
+    st.one_of(st.none(), st.dictionaries(IDS, st.sampled_from(["", "1", "2", "red", "blue"]), min_size=1, max_size=9)),
+    st.booleans(),
+    st.booleans(),
+)
+@hypothesis.settings(max_examples=examples(20), deadline=None)
+def test_any_tables_are_the_same_graph_or_the_same_error(tmp_path_factory, edges, nodes, weighted, directed):
+    folder = tmp_path_factory.mktemp("fuzz")
+    columns = {"source": [each[0] for each in edges], "target": [each[1] for each in edges]}
+    if weighted:
+        columns["weight"] = [each[2] for each in edges]
+    e = pa.table(columns)
+    n = None if nodes is None else pa.table({"id": list(nodes), "x": list(nodes.values())})
+    read, written = (
+        outcome(lambda: read_tables(e, n, directed=directed)),
+        outcome(lambda: ingest(e, n, out=folder / "graph", directed=directed)),
+    )
+    if isinstance(read, str):
+        assert written == read
+        assert list(folder.iterdir()) == []
+    else:
+        assert_equal(read, load_graph_folder(folder / "graph"))
+
+
+def outcome(call):
+    """What a call returns, or the message of its error."""
+    try:
+        return call()
+    except DataError as error:
+        return str(error)
+
+
+def test_a_graph_of_many_chunks_is_the_same(tmp_path, monkeypatch):
+    from clnr.tables import chunks, folder_ingest, sql
+
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(0, 500, (2, 3000))
+    edges = pa.table({"source": source, "target": target, "weight": rng.integers(0, 3, 3000).astype(float)})
+    nodes = pa.table({"id": rng.permutation(520), "x": rng.normal(size=520), "kind": [f"k{i % 7}" for i in range(520)]})
+    for owner, name in ((sql, "_STREAMED"), (chunks, "_ROWS"), (folder_ingest, "_PART")):
+        monkeypatch.setattr(owner, name, 64)
+    for given in (nodes, None):
+        for directed in (False, True):
+            ingest(edges, given, out=tmp_path / "graph", directed=directed, force=True)
+            assert_equal(read_tables(edges, given, directed=directed), load_graph_folder(tmp_path / "graph"))
+
+
+@pytest.mark.parametrize("dtype", FEATURE_TYPES)
+def test_features_are_rounded_to_their_type(tmp_path, dtype):
+    torch = pytest.importorskip("torch")
+    values = np.random.default_rng(0).normal(size=(30, 5)) * 10.0 ** np.arange(-3, 2)
+    nodes = pa.table({"id": np.arange(30), "x": values.tolist()})
+    edges = pa.table({"source": np.arange(29), "target": np.arange(1, 30)})
+    ingest(edges, nodes, out=tmp_path / "graph", dtype=dtype)
+    exact = torch.tensor(read_tables(edges, nodes).graph.features)
+    found = load_graph_folder(tmp_path / "graph").graph.features
+    np.testing.assert_array_equal(found, exact.to(getattr(torch, dtype)).float().numpy())
+
+
+def test_numbers_beyond_their_type_are_refused(tmp_path):
+    for dtype in ("float16", "bfloat16"):
+        largest = np.array([[np.finfo(np.float32).max]])
+        with (
+            pytest.raises(DataError, match=f"a feature is too large for {dtype}; choose bfloat16 or float32"),
+            FolderWriter(tmp_path, dtype).array("features.values", dtype, 1) as append,
+        ):
+            append(largest)
+
+
+def test_what_cannot_be_done_is_said_before_anything_is_written(tmp_path, monkeypatch):
+    import shutil
+    from collections import namedtuple
+
+    edges = saved(tmp_path, "e.csv", EDGES)
+    usage = namedtuple("usage", "total used free")
+    with pytest.raises(ClnrError, match=r"memory \(--memory\) must be an amount from 1 GB on"):
+        ingest(edges, out=tmp_path / "graph", memory="10 MB")
+    with pytest.raises(ClnrError, match="float8"):
+        ingest(edges, out=tmp_path / "graph", dtype="float8")
+    with pytest.raises(DataError, match="there is nothing to read"):
+        ingest(out=tmp_path / "graph")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10, 10, 10))
+    with pytest.raises(DataError, match=r"the disk is too small: about .* are needed, and .* are free"):
+        ingest(edges, out=tmp_path / "graph")
+    assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
+
+
+def test_only_a_graph_folder_is_overwritten(tmp_path):
+    edges = saved(tmp_path, "e.csv", EDGES)
+    ingest(edges, out=tmp_path / "graph")
+    with pytest.raises(ClnrError, match="exists already"):
+        ingest(edges, out=tmp_path / "graph")
+    ingest(edges, out=tmp_path / "graph", force=True)
+    saved(tmp_path / "graph", "mine.txt", "x")
+    with pytest.raises(ClnrError, match=r"mine\.txt"):
+        ingest(edges, out=tmp_path / "graph", force=True)
+
+
+SLOW = """
+import sys, time
+from clnr.tables import ingest
+from clnr.graph.graph_folder import FolderWriter
+at = int(sys.argv[3])
+steps = []
+def progress(line):
+    steps.append(line)
+    if len(steps) == at:
+        print(line, flush=True)
+        time.sleep(60)
+if at == 0:
+    def late(self, **more):
+        print("closing", flush=True)
+        time.sleep(60)
+    FolderWriter.close = late
+ingest(sys.argv[1], out=sys.argv[2], progress=progress)
+"""
+
+
+@pytest.mark.parametrize("at", [0, 1, 3, 5])
+def test_a_killed_ingest_leaves_nothing_that_opens_and_the_next_one_cleans_up(tmp_path, at):
+    edges = saved(tmp_path, "e.csv", EDGES)
+    out = tmp_path / "graph"
+    process = subprocess.Popen([sys.executable, "-c", SLOW, str(edges), str(out), str(at)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not out.exists()
+    left = [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert left
+    for path in left:
+        assert not (path / MANIFEST).exists()
+    began = time.perf_counter()
+    ingest(edges, out=out)
+    assert time.perf_counter() - began < 30
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["e.csv", "graph"]
+    GraphFolder.open(out).verify()
