@@ -118,7 +118,7 @@ def batch_norm(workers) -> dict[str, torch.Tensor]:
 
 def disagreement(workers) -> str:
     try:
-        workers.agree({"seed": 1, "tables": "a" if workers.first else "b"})
+        workers.agree(lambda: {"seed": 1, "tables": "a" if workers.first else "b"})
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "agreed"

@@ -150,8 +150,9 @@ def embed(
     )
     chosen = parse_formats(formats or [])
     if dry_run:
-        _, preflight = pipeline.plan(pipeline.read_source(tables), settings, workers)
-        tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
+        _, preflight = pipeline.plan(pipeline.read_source(tables), settings, workers if group.alone else None)
+        if group.first:
+            tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
         return
     assert folder is not None
     began = perf_counter()

@@ -351,7 +351,7 @@ def embed_tables(
         else:
             table_graph = read_source(tables)
             recipe, preflight = plan(table_graph, settings)
-            settings.workers.agree(_about(table_graph, settings, recipe))
+            settings.workers.agree(lambda: _about(table_graph, settings, recipe))
             finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
             if settings.workers.from_first(finished):
                 _remove_checkpoint(settings)
@@ -373,7 +373,7 @@ def _work_along(tables: Mapping[str, Any], settings: Settings) -> None:
     table_graph = read_source(tables)
     recipe, _ = plan(table_graph, settings)
     workers = settings.workers
-    workers.agree(_about(table_graph, settings, recipe))
+    workers.agree(lambda: _about(table_graph, settings, recipe))
     if not workers.from_first(False):
         fit_along(
             table_graph, settings.method, recipe, settings.seed, settings.engine, hold_out=settings.hold_out, workers=workers

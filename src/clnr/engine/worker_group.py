@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from clnr import rng
 from clnr.errors import DataError, DeviceError, LostWorker
 from clnr.support.launch import Place, rendezvous_url
 from clnr.support.workers import ALONE, Workers
@@ -48,9 +49,12 @@ class WorkerGroup(Workers):
     def _bounds(self, rank: int) -> tuple[int, int]:
         return self._rows * rank // self.size, self._rows * (rank + 1) // self.size
 
-    def share(self, nodes: Tensor | None, device: object = None) -> Tensor | None:
+    def share(self, nodes: Tensor | None, device: torch.device | None = None) -> Tensor | None:
+        if nodes is None:
+            # In no order that means anything, so that each share is as good as drawn.
+            nodes = rng.shuffle(rng.key(0, "share"), self._rows, device)
         low, high = self._bounds(self.rank)
-        return torch.arange(low, high, device=device) if nodes is None else nodes[low:high]  # type: ignore[call-overload]
+        return nodes[low:high]
 
     def num_rows(self, rows: Tensor) -> int:
         return self._rows
@@ -101,9 +105,9 @@ class WorkerGroup(Workers):
         every, counts = self._concatenated(own, lengths.tolist()).unique(return_counts=True)
         return 1 / counts[torch.searchsorted(every, own)].to(wide)
 
-    def agree(self, about: Mapping[str, object]) -> None:
+    def agree(self, about: Callable[[], Mapping[str, object]]) -> None:
+        own = {**about(), "version of clnr": __version__, "version of torch": torch.__version__}
         with self._together():
-            own = {**about, "version of clnr": __version__, "version of torch": torch.__version__}
             self.store.set(f"about {self.rank}", json.dumps(own))
             every = [json.loads(self.store.get(f"about {rank}")) for rank in range(self.size)]
         for rank, other in enumerate(every):

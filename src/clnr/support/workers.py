@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -43,7 +44,7 @@ class Workers(ABC):
         """These workers in a step in which they have so many rows together, a share each: in the order of rank."""
 
     @abstractmethod
-    def share(self, nodes: Tensor | None, device: object = None) -> Tensor | None:
+    def share(self, nodes: Tensor | None, device: torch.device | None = None) -> Tensor | None:
         """This worker's share of the nodes of a step; None stands for all nodes."""
 
     @abstractmethod
@@ -89,8 +90,8 @@ class Workers(ABC):
     # -- a training ---------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def agree(self, about: Mapping[str, object]) -> None:
-        """Fail where the workers' descriptions of the training differ."""
+    def agree(self, about: Callable[[], Mapping[str, object]]) -> None:
+        """Fail where the workers' descriptions of the training differ; one alone is not asked for its own."""
 
     @abstractmethod
     def from_first(self, number: int) -> int:
@@ -124,7 +125,7 @@ class Alone(Workers):
     def sharing(self, rows: int) -> Workers:
         return self
 
-    def share(self, nodes: Tensor | None, device: object = None) -> Tensor | None:
+    def share(self, nodes: Tensor | None, device: torch.device | None = None) -> Tensor | None:
         return nodes
 
     def num_rows(self, rows: Tensor) -> int:
@@ -151,7 +152,7 @@ class Alone(Workers):
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         return None
 
-    def agree(self, about: Mapping[str, object]) -> None:
+    def agree(self, about: Callable[[], Mapping[str, object]]) -> None:
         pass
 
     def from_first(self, number: int) -> int:
