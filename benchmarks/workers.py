@@ -4,8 +4,7 @@
     python -m benchmarks.workers physics computers --workers 1 2
 
 Data sets, or a synthetic graph, are in the memory of every worker, each of which computes with so many threads of a CPU. A time
-is the median over epochs after warm-up, of the first worker; bytes are counted, and compared with what the plan of ``clnr embed``
-says.
+is the median over epochs after warm-up, of the first worker. Bytes are counted, beside what the plan of ``clnr embed`` says.
 """
 
 from __future__ import annotations
