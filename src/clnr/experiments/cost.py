@@ -40,9 +40,7 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     width = max(recipe.hidden, recipe.dimension)
     sampled = min(size.nodes, recipe.sampled_nodes or size.nodes)
     links = 1 + size.edges / max(1, size.nodes)
-    # The rows that each layer computes: of all nodes, or of those that the sampled ones reach by their edges.
-    wanted = sampled if recipe.moments == "sampled" else size.nodes
-    rows = [min(size.nodes, wanted * links**hops) for hops in range(recipe.layers)]
+    rows = _layer_rows(recipe, size)
     moved = 3 * views * sum(rows) * links * width * _NUMBER
     inner = min(size.features, width) + width * (recipe.layers - 1)
     multiplied = 6 * views * (rows[-1] * width * inner + sampled**2 * width)
@@ -52,6 +50,20 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     # The embedding of all nodes takes the memory of one layer of a full step.
     held = _NUMBER * 4 * views * max(size.nodes, sum(rows)) * width
     return Cost(epochs * (moved / bandwidth + multiplied / speed + launch), _BASE + size.bytes + _EDGE * size.edges + held)
+
+
+def _layer_rows(recipe: Recipe, size: Size) -> list[float]:
+    """The rows that each layer computes: of all nodes, or of those that the sampled ones reach by their edges."""
+    links = 1 + size.edges / max(1, size.nodes)
+    wanted = min(size.nodes, recipe.sampled_nodes or size.nodes) if recipe.moments == "sampled" else size.nodes
+    return [min(size.nodes, wanted * links**hops) for hops in range(recipe.layers)]
+
+
+def step_rows(recipe: Recipe, size: Size) -> tuple[float, float]:
+    """The nodes whose features one view of a sampled step reads, at most, and the edges into the rows that it computes."""
+    links = 1 + size.edges / max(1, size.nodes)
+    rows = _layer_rows(recipe, size)
+    return min(size.nodes, rows[-1] * links), min(size.edges, sum(rows) * links)
 
 
 def evaluating(nodes: int, classes: int, width: int) -> float:

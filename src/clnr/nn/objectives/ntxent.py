@@ -51,6 +51,9 @@ class NTXent(Objective):
     def sampled_moments(self) -> bool:
         return self.moments == "sampled"
 
+    def samples(self, count: int) -> bool:
+        return self.sampled_moments and 0 < self.sampled_nodes < count
+
     def nodes(self, count: int, step: StepContext) -> Tensor | None:
         if not 0 < self.sampled_nodes < count:
             return None

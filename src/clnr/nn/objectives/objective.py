@@ -67,6 +67,10 @@ class Objective(ABC):
         """Whether postprocessing takes the columns' moments over ``nodes`` alone, so that no other rows are needed."""
         return False
 
+    def samples(self, count: int) -> bool:
+        """Whether a step needs the rows of only some of so many nodes."""
+        return False
+
     @property
     def max_neighbors(self) -> int:
         """How many neighbours of a node such a step takes, drawn afresh each epoch; 0 for all."""
