@@ -33,7 +33,7 @@ def _wait_asleep() -> None:
     is imported.
     """
     if os.environ.keys().isdisjoint({"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}):
-        os.environ |= {"GOMP_SPINCOUNT": "10000", "KMP_BLOCKTIME": "1"}
+        os.environ |= {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

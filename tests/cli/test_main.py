@@ -18,7 +18,7 @@ def test_threads_without_work_soon_fall_asleep():
     _wait_asleep()
     assert {name: os.environ.get(name) for name in NAMES} == {
         "OMP_WAIT_POLICY": None,
-        "GOMP_SPINCOUNT": "10000",
+        "GOMP_SPINCOUNT": "1000",
         "KMP_BLOCKTIME": "1",
     }
 

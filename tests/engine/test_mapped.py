@@ -101,7 +101,7 @@ def test_rows_are_those_of_the_matrix_in_any_order(tmp_path, monkeypatch, dtype,
 
 def test_pages_are_given_back(tmp_path, monkeypatch):
     released = []
-    monkeypatch.setattr(module, "_RESIDENT", 0)
+    monkeypatch.setattr(module, "RESIDENT", 0)
     monkeypatch.setattr(module.MappedArray, "release", lambda self: released.append(self.dtype))
     engine = choose("cpu")
     trained(engine.to_device(written(tmp_path)), engine, epochs=1)

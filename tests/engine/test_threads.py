@@ -3,13 +3,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from clnr import methods
-from clnr.engine import choose, cpu, threads
+from clnr import methods, rng
+from clnr.engine import Drop, Mask, View, choose, cpu, threads
 from clnr.engine.cuda import KernelEngine
 from clnr.errors import ClnrError, DeviceError
 from clnr.experiments.run import learn, run
 from clnr.methods.recipe import Recipe
-from clnr.nn.objectives import StepContext
 from clnr.training.loop import fit
 from clnr.training.step_work import Size, step_work
 from tests.conftest import tiny
@@ -133,15 +132,16 @@ def test_the_work_of_a_step_grows_with_everything():
 
 
 def test_results_of_our_own_loops_do_not_depend_on_threads():
-    """A step of CLNR on a graph so small that torch's products are the same, too."""
-    graph, outcomes = tiny(300, 3000), []
+    """Torch's products do, on some processors."""
+    graph, outcomes = tiny(300, 3000, sparse=True), []
+    weight, h = (torch.randn(rows, 8, generator=torch.Generator().manual_seed(rows)) for rows in (graph.num_features, 300))
     for count in (1, 2, 3):
         engine = choose("cpu", threads=count)
-        model = methods.CLNR.build(SMALL)
-        parameters = {name: value.requires_grad_() for name, value in model.init(graph.num_features, 0).items()}
+        given = weight.clone().requires_grad_(), h.clone().requires_grad_()
         with engine.use_threads(), pytest.MonkeyPatch.context() as patch:
             patch.setattr("clnr.engine.numba_kernels._SHARE", 1)
-            loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
-            outcomes.append([loss, *torch.autograd.grad(loss, list(parameters.values()))])
+            operators = engine.operators(View(engine.to_device(graph), Drop(rng.key(0), 0.5), Mask(rng.key(1), 0.5)))
+            found = [operators.project(given[0]), operators.propagate(given[1], relu=True)]
+            outcomes.append([*found, *torch.autograd.grad(found, given, [each.detach() for each in found])])
     for other in outcomes[1:]:
         assert all(torch.equal(one, two) for one, two in zip(outcomes[0], other, strict=True))

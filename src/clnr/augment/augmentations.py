@@ -44,12 +44,14 @@ class Augmentation(ABC):
         deterministic: Whether nothing about it is random, so that the embedding sees it too.
         cuda_graph_safe: Whether a CUDA graph can capture a step with it: not if it waits for the GPU.
         samples: Whether the rows of some nodes can be computed without those of all.
+        whole_graph: Whether it looks at all of the graph, which must be in memory then.
     """
 
     stream: ClassVar[str]
     deterministic: ClassVar[bool] = False
     cuda_graph_safe: ClassVar[bool] = True
     samples: ClassVar[bool] = True
+    whole_graph: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, view: View, key: rng.Key) -> View: ...
@@ -101,6 +103,7 @@ class AdaptiveDropEdges(Augmentation):
     centrality: str = CENTRALITY.field()
 
     stream: ClassVar[str] = "DropUnimportantEdges"
+    whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
         return view.but(drop=engine.Drop(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
@@ -124,6 +127,7 @@ class AdaptiveMaskFeatures(Augmentation):
     centrality: str = CENTRALITY.field()
 
     stream: ClassVar[str] = "MaskUnimportantFeatures"
+    whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
         return view.but(mask=engine.Mask(key, view.device_graph.once(self, lambda: self._rates(view.device_graph))))
@@ -143,6 +147,7 @@ class ShuffleNodes(Augmentation):
     """Permute the nodes' features: a corruption that keeps the edges."""
 
     stream: ClassVar[str] = "ShuffleNodes"
+    whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
         return view.but(node_permutation=rng.shuffle(key, view.device_graph.graph.num_nodes, view.device_graph.device))
@@ -162,6 +167,7 @@ class Diffuse(Augmentation):
 
     stream: ClassVar[str] = "Diffuse"
     deterministic: ClassVar[bool] = True
+    whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
         device_graph = view.device_graph
@@ -210,6 +216,7 @@ class HalfHop(Augmentation):
     # How many slow nodes there are decides the size of tensors.
     cuda_graph_safe: ClassVar[bool] = False
     samples: ClassVar[bool] = False
+    whole_graph: ClassVar[bool] = True
 
     def __call__(self, view: View, key: rng.Key) -> View:
         if self.half_hop == 0:

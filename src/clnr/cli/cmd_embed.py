@@ -76,7 +76,13 @@ def embed(
         list[str] | None, typer.Option("--format", help="Further output formats: csv, npy, word2vec, pyg.")
     ] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
-    memory: Annotated[str | None, typer.Option(help="Memory limit of DuckDB while it reads tables, such as '4 GB'.")] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory limit of DuckDB while it reads tables, such as '4 GB'. With --graph, of all: a graph that needs more "
+            "is trained on from its files."
+        ),
+    ] = None,
     workers: NumWorkers = 1,
     max_restarts: MaxRestarts = 3,
     worker_timeout: WorkerTimeout = 1800,
@@ -121,7 +127,7 @@ def embed(
         "memory": memory,
     }
     if graph is not None:
-        given = [name for name, value in tables.items() if value is not None]
+        given = [name for name, value in tables.items() if value is not None and name != "memory"]
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out --{given[0].replace('_', '-')}"
             raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
@@ -149,6 +155,9 @@ def embed(
         workers=group,
     )
     chosen = parse_formats(formats or [])
+    if graph is not None and not _embed_in_memory(graph, settings, memory):
+        _embed_from_files(graph, folder, settings, memory, force, chosen, dry_run, as_json, quiet)
+        return
     if dry_run:
         _, preflight = pipeline.plan(pipeline.read_source(tables), settings, workers if group.alone else None)
         if group.first:
@@ -170,6 +179,65 @@ def embed(
         say(f"{folder} is finished: there is nothing to resume")
     else:
         _print_result(result, folder, perf_counter() - began, as_json, trained=model is None)
+
+
+def _embed_in_memory(graph: Path, settings: Any, memory: str | None) -> bool:
+    from clnr.embedding.out_of_core import fits_memory
+    from clnr.graph.graph_folder import GraphFolder
+
+    return fits_memory(GraphFolder.open(graph), settings, _bytes(memory))
+
+
+def _bytes(memory: str | None) -> int | None:
+    from clnr.errors import ClnrError
+    from clnr.support.humanize import parse_bytes
+
+    if memory is not None and parse_bytes(memory) is None:
+        raise ClnrError(f"--memory must be an amount such as '4 GB', not '{memory}'")
+    return None if memory is None else parse_bytes(memory)
+
+
+def _embed_from_files(
+    graph: Path,
+    folder: Path | None,
+    settings: Any,
+    memory: str | None,
+    force: bool,
+    formats: list[str],
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Embed a graph folder that does not fit in memory."""
+    from time import perf_counter
+
+    from clnr.embedding import out_of_core
+    from clnr.errors import ClnrError
+    from clnr.graph.graph_folder import GraphFolder
+    from clnr.support.humanize import duration, plural
+    from clnr.support.progress import progress_bar
+
+    opened, bound = GraphFolder.open(graph), _bytes(memory)
+    if formats:
+        raise ClnrError("a graph that does not fit in memory is embedded to Parquet alone: leave out --format")
+    if dry_run or folder is None:
+        _, disk_plan = out_of_core.plan(opened, settings, bound)
+        tell(json.dumps(disk_plan.to_dict()) if as_json else str(disk_plan))
+        return
+    began = perf_counter()
+    try:
+        with progress_bar(quiet) as bar:
+            result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, bar=bar)
+    except KeyboardInterrupt:
+        _say_stopped(settings.checkpoint)
+        raise typer.Exit(130) from None
+    seconds = perf_counter() - began
+    if as_json:
+        content = {"nodes": result.nodes, "dimension": result.dimension, "shards": result.shards, "folder": str(folder)}
+        print(json.dumps({**content, "seconds": round(seconds, 3)}))
+    else:
+        sizes = f"{plural(result.nodes, 'node')} in {result.dimension} dimensions, {plural(result.shards, 'shard')}"
+        out.print(f"{sizes}, {duration(seconds)}: {folder}", style="bold")
 
 
 def _say_stopped(checkpoint: Path | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
+from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from clnr.embedding.artifact_files import (
     METRICS,
     MODEL,
     RECIPE,
+    SHARDS,
+    SOURCE,
     VECTORS,
     ArtifactFiles,
     check_version,
@@ -52,9 +55,19 @@ _META = Reference(torch.device("meta"))
 def save_folder(result: EmbeddingResult, folder: Path) -> None:
     """Write everything but the report into an empty folder."""
     import pyarrow.parquet as pq
-    import safetensors.torch
 
     model, table_graph = result.model, result.table_graph
+    save_model(model, folder)
+    save_table_graph(table_graph, folder)
+    pq.write_table(vector_table(table_graph.graph, result.z), folder / VECTORS)
+    (folder / METRICS).write_bytes(metrics_jsonl(result.losses, result.scores, result.warnings, result.baselines).encode())
+    (folder / DIGESTS).write_bytes(digests_json(folder))
+
+
+def save_model(model: FittedModel, folder: Path) -> None:
+    """Write the recipe and the parameters of a model into a folder."""
+    import safetensors.torch
+
     if methods.METHODS.get(model.method.name) != model.method:
         raise MethodError(
             f"{model.method.name} is a method of your own, which could not be loaded again; save the embedding by itself"
@@ -63,16 +76,14 @@ def save_folder(result: EmbeddingResult, folder: Path) -> None:
     parameters = {name: value.contiguous() for name, value in model.parameters.items()}
     metadata = {"form": str(FORMAT_VERSION), "method": model.method.name}
     (folder / MODEL).write_bytes(safetensors.torch.save(parameters, metadata))
-    save_table_graph(table_graph, folder)
-    pq.write_table(vector_table(table_graph.graph, result.z), folder / VECTORS)
-    (folder / METRICS).write_bytes(_metrics_jsonl(result).encode())
-    (folder / DIGESTS).write_bytes(digests_json(folder))
 
 
 def load_folder(folder: Path) -> EmbeddingResult:
     """Load a folder; a file that is damaged or inconsistent is refused, and nothing in it is ever executed."""
     files = ArtifactFiles.open(folder)
-    model = _load_model(files)
+    if files.has(SOURCE):
+        raise DataError(f"{folder}: its embedding is in shards, {SHARDS}/part-*.parquet, which are not loaded as a whole")
+    model = load_model(files)
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
         width = model.embed(_featureless(model, 0), _REFERENCE).shape[1]
@@ -83,7 +94,7 @@ def load_folder(folder: Path) -> EmbeddingResult:
         raise DataError(
             f"{folder / GRAPH}: nodes have {table_graph.graph.num_features} features, and the model takes {model.features}"
         )
-    return EmbeddingResult(model, table_graph, z, *_load_metrics(files))
+    return EmbeddingResult(model, table_graph, z, *load_metrics(files))
 
 
 def differences(
@@ -145,7 +156,8 @@ def _recipe_toml(model: FittedModel) -> str:
     )
 
 
-def _load_model(files: ArtifactFiles) -> FittedModel:
+def load_model(files: ArtifactFiles) -> FittedModel:
+    """Read the model of a folder; it must be complete, and fit its recipe."""
     with files.reading(RECIPE) as path:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         check_version(content["form"])
@@ -191,15 +203,18 @@ def _featureless(model: FittedModel, nodes: int) -> Graph:
 # -- metrics ----------------------------------------------------------------------------------------------------------------
 
 
-def _metrics_jsonl(result: EmbeddingResult) -> str:
-    lines: list[dict[str, Any]] = [{"epoch": i, "loss": loss} for i, loss in enumerate(result.losses, 1)]
-    last = {"scores": without_nan(result.scores), "remarks": result.warnings}
-    if result.baselines:
-        last["baselines"] = without_nan(result.baselines)
+def metrics_jsonl(
+    losses: Sequence[float], scores: Mapping[str, float], warnings: Sequence[str], baselines: Mapping[str, Any]
+) -> str:
+    """The content of metrics.jsonl."""
+    lines: list[dict[str, Any]] = [{"epoch": i, "loss": loss} for i, loss in enumerate(losses, 1)]
+    last = {"scores": without_nan(scores), "remarks": warnings}
+    if baselines:
+        last["baselines"] = without_nan(baselines)
     return "".join(json.dumps(line) + "\n" for line in [*lines, last])
 
 
-def _load_metrics(
+def load_metrics(
     files: ArtifactFiles,
 ) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]:
     """Losses, scores, warnings, and the scores of baselines, which older folders do not have."""

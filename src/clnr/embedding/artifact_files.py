@@ -2,9 +2,10 @@
 
 recipe.toml                         method, seed and hyper-parameters
 model.safetensors                   learned parameters
-embeddings.parquet                  id and vector of each node
+embeddings.parquet                  id and vector of each node; or embeddings/part-*.parquet, in the order of nodes
 metrics.jsonl                       loss of each epoch, then the scores
 graph.safetensors, nodes.parquet    the graph, and its node table
+source.json                         with shards, in place of these two: the graph folder, and its digest
 tables.json                         how tables were turned into the graph, and the names of its classes
 digests.json                        SHA-256 of each file above
 """
@@ -28,8 +29,9 @@ from clnr.tables.table_info import NODES, TABLES
 FORMAT_VERSION = 1
 RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
+SHARDS, SOURCE = "embeddings", "source.json"
 REPORT, DIGESTS = "report.html", "digests.json"
-LOADED_FILES = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS)
+LOADED_FILES = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, SOURCE)
 _UNFINISHED = [temporary_name(name, what) for name in (REPORT, TABLES, DIGESTS) for what in ("part", "lock")]
 _NAMES = frozenset([*LOADED_FILES, DIGESTS, REPORT, *(name for name, _ in EXPORT_FORMATS.values()), *_UNFINISHED])
 _FIRST_BYTES = b"form = "
@@ -42,7 +44,7 @@ def _is_artifact(folder: Path) -> bool:
     return False
 
 
-OWNED_FILES = OwnedFiles(_NAMES, _is_artifact)
+OWNED_FILES = OwnedFiles(_NAMES, _is_artifact, (SHARDS, "part-*.parquet"))
 """How to recognise a folder that clnr wrote."""
 
 

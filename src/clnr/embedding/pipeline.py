@@ -174,11 +174,11 @@ def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight:
         check_checkpoint(settings.checkpoint)
     if settings.tune:
         recipe = tune(table_graph, method, recipe, seed, engine, settings.tune, settings.hold_out, settings.fixed, log)
-    checkpoint = _checkpoint(table_graph, settings, recipe)
+    checkpoint = checkpoint_of(table_graph.graph.digest, settings, recipe)
     if checkpoint is not None and settings.resume:
         path = checkpoint.path
         log(f"resuming from {path}" if path.is_file() else f"there is no checkpoint {path}: training starts from scratch")
-    with engine.use_threads(), _shown(settings, recipe, table_graph.graph, bar) as progress:
+    with engine.use_threads(), shown(settings, recipe, table_graph.graph.num_nodes, bar) as progress:
         result = fit_graph(
             table_graph,
             method,
@@ -226,29 +226,29 @@ def _winner(result: EmbeddingResult, settings: Settings, log: Callable[[str], No
 
 
 @contextlib.contextmanager
-def _shown(settings: Settings, recipe: Recipe, graph: Graph, bar: Bar | None) -> Iterator[ProgressCallback | None]:
+def shown(settings: Settings, recipe: Recipe, nodes: int, bar: Bar | None) -> Iterator[ProgressCallback | None]:
     """The progress of training, on a bar if there is one."""
     if bar is None:
         yield None
         return
     epochs = recipe.epochs if settings.method.objective else 0
-    what = f"{settings.method.name} on {graph.num_nodes:,} nodes"
+    what = f"{settings.method.name} on {nodes:,} nodes"
     with first_use(settings.engine, bar), bar.training(what, epochs) as progress:
         yield progress
 
 
-def _checkpoint(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> Checkpoint | None:
-    """The checkpoint of this very training; None if none is asked for."""
+def checkpoint_of(graph: str, settings: Settings, recipe: Recipe) -> Checkpoint | None:
+    """The checkpoint of this very training on the graph with a digest; None if none is asked for."""
     if settings.checkpoint is None or not settings.uses_checkpoint:
         return None
-    about = _about(table_graph, settings, recipe) | {"versions": environment.versions()}
+    about = _about(graph, settings, recipe) | {"versions": environment.versions()}
     return Checkpoint(settings.checkpoint, settings.checkpoint_every or recipe.epochs + 1, about, settings.resume)
 
 
-def _about(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> dict[str, object]:
+def _about(graph: str, settings: Settings, recipe: Recipe) -> dict[str, object]:
     """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""
     return {
-        "tables": table_graph.graph.digest,
+        "tables": graph,
         "method": settings.method.name,
         "seed": int(settings.seed),
         "recipe": recipe.to_dict(),
@@ -351,7 +351,7 @@ def embed_tables(
         else:
             table_graph = read_source(tables)
             recipe, preflight = plan(table_graph, settings)
-            settings.workers.agree(lambda: _about(table_graph, settings, recipe))
+            settings.workers.agree(lambda: _about(table_graph.graph.digest, settings, recipe))
             finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
             if settings.workers.from_first(finished):
                 _remove_checkpoint(settings)
@@ -373,7 +373,7 @@ def _work_along(tables: Mapping[str, Any], settings: Settings) -> None:
     table_graph = read_source(tables)
     recipe, _ = plan(table_graph, settings)
     workers = settings.workers
-    workers.agree(lambda: _about(table_graph, settings, recipe))
+    workers.agree(lambda: _about(table_graph.graph.digest, settings, recipe))
     if not workers.from_first(False):
         fit_along(
             table_graph, settings.method, recipe, settings.seed, settings.engine, hold_out=settings.hold_out, workers=workers

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.artifact_files import GRAPH, VECTORS, ArtifactFiles
+from clnr.embedding.artifact_files import GRAPH, SOURCE, VECTORS, ArtifactFiles
 from clnr.embedding.artifact_graph import (
     check_name_column,
     check_node_table,
@@ -17,6 +17,7 @@ from clnr.embedding.artifact_graph import (
 )
 from clnr.embedding.export import read_vectors
 from clnr.embedding.neighbors import NeighborSearch
+from clnr.embedding.shards import Shards
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_csr
@@ -65,6 +66,8 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
     if k < 1:
         raise ClnrError(f"k (-k) must be at least 1, not {k}")
     files = ArtifactFiles.open(folder)
+    if files.has(SOURCE):
+        return _similar_in_shards(files, node, k, approximate)
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
     texts = [str(each) for each in ids.tolist()]
@@ -87,6 +90,25 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
         for place, j in enumerate(found)
     ]
     return SimilarNodes(nodes, bool(names), labels is not None)
+
+
+def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: bool) -> SimilarNodes:
+    """Edges and labels are those of the graph folder, if it is still where it was."""
+    shards, info = Shards.open(files), load_table_info(files)
+    row, found = shards.nearest(node, k, approximate)
+    graph = shards.graph_folder()
+    linked = set() if graph is None else graph.neighbours(row)
+    labels = None if graph is None else graph.labels
+    nodes = [
+        SimilarNode(
+            id=name,
+            cosine=cosine,
+            linked=other in linked,
+            label=None if labels is None or labels[other] < 0 else info.class_name(int(labels[other])),
+        )
+        for other, name, cosine in found
+    ]
+    return SimilarNodes(nodes, has_names=False, has_labels=labels is not None)
 
 
 def _links_and_labels(files: ArtifactFiles, info: TableInfo, ids: Array, row: int) -> tuple[set[int], Array | None]:

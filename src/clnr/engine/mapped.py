@@ -21,7 +21,8 @@ from clnr.graph.graph_folder import GraphFolder, MappedArray, array_file, to_flo
 # So many rows are read at a time; then pages of files beyond the bound are given back. Where the system does not tell how many
 # there are, all of them.
 _ROWS = 1 << 13
-_RESIDENT = 1 << 30
+RESIDENT = 1 << 30
+"""Bytes of files that may be mapped into memory."""
 _PAGE = 4096
 _MEASURED = 1 << 14
 
@@ -70,22 +71,12 @@ class MappedFeatures:
         return self.folder.num_nodes, self.folder.num_features
 
     def rows(self, nodes: Array) -> Array | sp.csr_array:
-        """The features of some nodes, read in the order of the file."""
+        """The features of some nodes."""
+        if self.indptr is None or self.columns is None:
+            return read_rows(self.values, nodes)
         order = np.argsort(nodes, kind="stable")
-        parts = [order[first : first + _ROWS] for first in range(0, len(order), _ROWS)]
-        if self.indptr is not None and self.columns is not None:
-            return self._sparse_rows(nodes, order, parts)
-        out = np.empty((len(nodes), self.shape[1]), np.float32)
-        for part in parts:
-            out[part] = self.values.float32(nodes[part])
-            _bound(self.values)
-        return out
-
-    def _sparse_rows(self, nodes: Array, order: Array, parts: list[Array]) -> sp.csr_array:
-        assert self.indptr is not None
-        assert self.columns is not None
         read = []
-        for part in parts:
+        for part in (order[part] for part in _parts(len(order))):
             starts, ends = self.indptr.values[nodes[part]], self.indptr.values[nodes[part] + 1]
             indptr = np.concatenate([[0], np.cumsum(ends - starts)])
             entries = np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1])
@@ -97,6 +88,16 @@ class MappedFeatures:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return sp.vstack(read, format="csr")[back] if read else sp.csr_array((0, self.shape[1]), dtype=np.float32)
+
+
+def read_rows(array: MappedArray, nodes: Array) -> Array:
+    """Some rows of an array in a file, as float32; read in the order of the file."""
+    order = np.argsort(nodes, kind="stable")
+    out = np.empty((len(nodes), array.values.shape[1]), np.float32)
+    for part in (order[part] for part in _parts(len(order))):
+        out[part] = array.float32(nodes[part])
+        _bound(array)
+    return out
 
 
 def map_folder(folder: GraphFolder) -> DeviceGraph:
@@ -168,7 +169,7 @@ def _bound(*arrays: MappedArray) -> None:
     try:
         shared = int(Path("/proc/self/statm").read_text().split()[2]) * _PAGE
     except (OSError, ValueError, IndexError):
-        shared = _RESIDENT + 1
-    if shared > _RESIDENT:
+        shared = RESIDENT + 1
+    if shared > RESIDENT:
         for each in arrays:
             each.release()

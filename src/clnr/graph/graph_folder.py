@@ -253,6 +253,14 @@ class GraphFolder:
         with errors_name(self.path / array_file("ids.offsets" if "ids.offsets" in self.arrays else "ids.values")):
             return _id_range(self.map, self.arrays, start, stop)
 
+    def neighbours(self, node: int) -> set[int]:
+        """The nodes with an edge to or from a node."""
+        found: set[int] = set()
+        for way in ("incoming", "outgoing") if self.directed else ("incoming",):
+            start, stop = self.map(f"{way}.indptr").values[node : node + 2]
+            found.update(self.map(f"{way}.indices").values[start:stop].tolist())
+        return found
+
     def graph(self) -> Graph:
         """All of it in memory, checked as any graph."""
         with errors_name(self.path):

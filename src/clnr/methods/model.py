@@ -13,6 +13,7 @@ from clnr import rng
 from clnr.augment.augmentations import Augmentation
 from clnr.engine import DeviceGraph, Engine, Neighbors, Operators, View
 from clnr.engine.dense import at_least_float32
+from clnr.engine.layer_pass import LayerOperators
 from clnr.graph import Graph
 from clnr.nn.encoders import Encoder
 from clnr.nn.inputs import Input
@@ -81,6 +82,24 @@ class Model:
         """Whether a CUDA graph can capture a step of its training."""
         views = (part.cuda_graph_safe for view in self.views for part in view)
         return all(views) and all(part.cuda_graph_safe for part in self.postprocess)
+
+    def whole_graph_reason(self, nodes: int) -> str | None:
+        """Why a graph of so many nodes must be in memory, and cannot be trained on and embedded from files; None if it can."""
+        inputs = [part for part in self.inputs if not part.changes_nothing]
+        for part in (*inputs, *(part for view in self.views for part in view if part.whole_graph)):
+            return f"{type(part).__name__} looks at all of the graph"
+        if self.readout is not None:
+            names = ", ".join(type(block).__name__ for block in self.readout.blocks)
+            return f"its read-out ({names}) is fitted to the rows of all nodes"
+        if not self.encoder.samples:
+            return f"{type(self.encoder).__name__} needs the rows of all nodes"
+        if self.objective is not None and not self.objective.takes_some(nodes):
+            return "each step computes the rows of all nodes, unless moments=sampled and sampled_nodes is below their number"
+        return None
+
+    def embed_layer(self, parameters: Parameters, operators: LayerOperators) -> Tensor:
+        """The embedding of a block of nodes, in its last layer's pass; before that, ``LayerEndError`` has the layer's rows."""
+        return at_least_float32(self.encoder.embed(sub_dict(parameters, "encoder"), [operators]))
 
     def augment(self, device_graph: DeviceGraph, seed: int, stream: str, epoch: int | Tensor) -> list[View]:
         """The views of one epoch of a random stream: ``train``, or another name for views that training never saw."""

@@ -39,6 +39,11 @@ _BAG = 0.5
 class Input(ABC):
     """A map of a graph to the same graph with other features."""
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether a recipe has turned it off; by default not."""
+        return False
+
     def width(self, features: int) -> int:
         """How many features a node has afterwards."""
         return features
@@ -113,6 +118,10 @@ class AddStructure(Input):
     structure: int = hyper_parameter(
         0, 0, 65536, "columns from edges alone beside the features, for each of 4, 8 and 16 steps; 0 for none"
     )
+
+    @property
+    def changes_nothing(self) -> bool:
+        return not self.structure
 
     def width(self, features: int) -> int:
         return features + len(STEPS) * self.structure

@@ -28,21 +28,38 @@ class OwnedFiles:
     Attributes:
         names: The name of every file that may be in such a folder.
         recognizes: Whether a folder's content shows that clnr wrote it.
+        shards: The name of a folder that may be in it, and the pattern of the files in that; empty if there is none.
     """
 
     names: frozenset[str]
     recognizes: Callable[[Path], bool]
+    shards: tuple[str, str] = ("", "")
 
     def find_foreign(self, folder: Path) -> str | None:
         """The name of the first file in a folder that clnr did not write, or None."""
-        names = sorted(each.name for each in folder.iterdir())
-        recognized = not names or self.recognizes(folder)
-        return next((name for name in names if name not in self.names or not recognized), None)
+        there = sorted(folder.iterdir())
+        recognized = not there or self.recognizes(folder)
+        for each in there:
+            if self._is_shards(each):
+                others = sorted(path.name for path in each.iterdir() if not path.match(self.shards[1]))
+                if others:
+                    return f"{each.name}/{others[0]}"
+            elif each.name not in self.names or not recognized:
+                return each.name
+        return None
+
+    def _is_shards(self, path: Path) -> bool:
+        return path.name == self.shards[0] and path.is_dir() and not path.is_symlink()
 
     def remove(self, folder: Path) -> None:
         """Remove a folder and clnr's files in it; other files stay, and are an error."""
         for path in folder.iterdir():
-            if path.name in self.names:
+            if self._is_shards(path):
+                for shard in path.glob(self.shards[1]):
+                    shard.unlink()
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+            elif path.name in self.names:
                 path.unlink()
         try:
             folder.rmdir()
@@ -266,9 +283,21 @@ def atomic_folder(path: Path, force: bool, owned: OwnedFiles) -> Iterator[Path]:
 
 def _flush(folder: Path) -> None:
     for path in folder.iterdir():
-        with path.open("r+b") as file:
-            os.fsync(file.fileno())
+        if path.is_dir():
+            _flush(path)
+        else:
+            with path.open("r+b") as file:
+                os.fsync(file.fileno())
     _sync(folder)
+
+
+def move_folder(part: Path, path: Path, force: bool, owned: OwnedFiles) -> None:
+    """Put a complete folder in the place of another, as ``atomic_folder`` does; within ``reserve_folder``."""
+    try:
+        _flush(part)
+    except OSError as error:
+        raise ClnrError(f"{path} cannot be written: {error.strerror or error}; {part} has what is there") from None
+    _move_into_place(part, resolve_path(path), force, owned)
 
 
 def _move_into_place(part: Path, path: Path, force: bool, owned: OwnedFiles) -> None:

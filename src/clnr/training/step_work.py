@@ -26,11 +26,15 @@ class StepWork(NamedTuple):
 
     Attributes:
         rows: How many rows all layers compute, of one view.
+        nodes: Of how many nodes one view reads the features.
+        edges: How many edges one view follows.
         moved: Bytes that propagation reads and writes.
         multiplied: Operations of dense products.
     """
 
     rows: float
+    nodes: float
+    edges: float
     moved: float
     multiplied: float
 
@@ -54,4 +58,5 @@ def step_work(views: int, objective: Objective | None, recipe: Recipe, size: Siz
     moved = 3 * views * sum(rows) * links * width * _NUMBER
     inner = min(size.features, width) + width * (recipe.layers - 1)
     pairs = some**2 if objective is not None and objective.all_pairs else 0
-    return StepWork(sum(rows), moved, 6 * views * (rows[-1] * width * inner + pairs * width))
+    nodes, edges = min(size.nodes, rows[-1] * links), min(size.edges, sum(rows) * links)
+    return StepWork(sum(rows), nodes, edges, moved, 6 * views * (rows[-1] * width * inner + pairs * width))

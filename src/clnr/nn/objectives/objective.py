@@ -81,6 +81,10 @@ class Objective(ABC):
         """Whether postprocessing takes the columns' moments over ``nodes`` alone, so that no other rows are needed."""
         return False
 
+    def takes_some(self, count: int) -> bool:
+        """Whether a step needs the rows of only some of so many nodes."""
+        return False
+
     @property
     def max_neighbors(self) -> int:
         """How many neighbours of a node such a step takes, drawn afresh each epoch; 0 for all."""
@@ -142,6 +146,9 @@ class SampledObjective(Objective):
     @property
     def sampled_moments(self) -> bool:
         return self.moments == "sampled"
+
+    def takes_some(self, count: int) -> bool:
+        return self.sampled_moments and 0 < self.sampled_nodes < count
 
     def nodes(self, count: int, step: StepContext) -> Tensor | None:
         if not (self.sampled_loss or self.sampled_moments) or not 0 < self.sampled_nodes < count:

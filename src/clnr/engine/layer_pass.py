@@ -1,0 +1,81 @@
+"""An encoder's layers one after the other, for a block of nodes at a time: what embeds a graph that is larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from clnr.engine.base import Engine, Operators
+from clnr.engine.view import View
+
+if TYPE_CHECKING:
+    from clnr.graph.csr import Array
+
+ReadRows = Callable[["Array"], Tensor]
+"""Rows of some nodes, in their order."""
+
+
+class LayerEndError(Exception):
+    """Not a failure: a layer is computed, and the next one has been asked for; ``rows`` are what that was given."""
+
+    def __init__(self, rows: Tensor):
+        super().__init__("the next layer begins")
+        self.rows = rows
+
+
+class LayerOperators(Operators):
+    """The maps of a block of nodes in one pass: an encoder is run again for each layer, and only that layer is computed.
+
+    A layer is a call of ``propagate`` or ``convolve``. Those before this pass's give zeros, which nothing is made of; its own
+    reads the rows that it would be given from what the pass before has stored, for the block's nodes and their neighbours;
+    the one after it ends the pass with ``LayerEndError``. So an encoder must give each layer what the one before has made, and
+    nothing besides: no other rows are the block's.
+
+    Args:
+        view: The graph.
+        engine: Computes the rows of some nodes (``sampled_operators``).
+        nodes: The nodes of the block.
+        layer: Which layer this pass computes, from 0 on.
+        stored: The rows that this layer is given; None for the first one, which reads the features.
+    """
+
+    def __init__(self, view: View, engine: Engine, nodes: Tensor, layer: int, stored: ReadRows | None):
+        super().__init__(view)
+        self._block = engine.sampled_operators(view, nodes)
+        self._count, self._layer, self._stored = len(nodes), layer, stored
+        self._calls = 0
+        self.dense = self._block.dense
+
+    def _is_turn(self, h: Tensor | None) -> bool:
+        """Whether the layer that is asked for now is this pass's own."""
+        turn, self._calls = self._calls, self._calls + 1
+        if turn > self._layer:
+            assert h is not None
+            raise LayerEndError(h)
+        return turn == self._layer
+
+    def _input(self) -> Tensor | None:
+        nodes = self._block.within(1).nodes
+        assert nodes is not None
+        return None if self._stored is None else self._stored(nodes.numpy())
+
+    @property
+    def features(self) -> Tensor:
+        return self._block.within(0).features
+
+    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return self._block.within(0).project(weight, bias)
+
+    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
+        if not self._is_turn(h):
+            return torch.zeros(self._count, h.shape[1])
+        given = self._input()
+        return self._block.within(1).propagate(self._block.within(1).features if given is None else given, relu)
+
+    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
+        if not self._is_turn(h):
+            return torch.zeros(self._count, weight.shape[1])
+        return self._block.within(1).convolve(weight, bias, self._input(), relu)
