@@ -31,6 +31,7 @@ EPOCHS = 20
 SAMPLED = 37
 METHOD_NAMES = (
     *("CLNR", "nCLNR", "rCLNR", "GCLNR", "GRACE", "GRACE-all", "GCA"),
+    *("CCA-SSG", "BGRL", "DGI", "MVGRL", "MVGRL-plain"),
     *("CLNR-mix", "CLNR-hops", "CLNR-MLP", "CLNR-BN", "CLNR-SIGN", "CLNR-tuned", "CLNR-skip"),
 )
 RECIPE = Recipe(hidden=24, dimension=16, epochs=EPOCHS, sampled_nodes=SAMPLED, moments="sampled", structure=8)

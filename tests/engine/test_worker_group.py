@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from clnr.errors import RecipeError
 from clnr.experiments import cost
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
+from clnr.nn.objectives import CCA
 from clnr.support.workers import ALONE
 from tests import oracles
 from tests.worker_checks import METHOD_NAMES, RECIPE, SAMPLED, SIZES, graph, numbers, recipe_of
@@ -132,7 +135,7 @@ def test_bytes_sent_are_rows_and_gradients(found):
         assert float(found[size, 0]["trained"]["nCLNR"]["sent"]) == pytest.approx(gathered + summed, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["CLNR", "GRACE", "CLNR-mix", "GRACE-all"])
+@pytest.mark.parametrize("name", METHOD_NAMES)
 def test_the_plan_says_how_much_they_send(found, name):
     size = preflight.size_of(graph())
     for workers in SIZES:
@@ -162,10 +165,20 @@ def test_without_an_environment_one_is_alone(monkeypatch):
         ("dCLNR", "all", "dCLNR: Whiten needs the rows of all nodes in each step, so one worker must train it"),
         ("CLNR", "all", "several workers share sampled steps only: --set moments=sampled, or train CLNR with one"),
         ("SVD", "all", "SVD trains nothing that several workers could share"),
-        ("CCA-SSG", "all", "CCA-SSG: CCA does not share its steps between workers, so one worker must train it"),
+        ("BGRL", "all", "several workers share sampled steps only: --set moments=sampled, or train BGRL with one"),
+        ("GAE", "all", "GAE: Reconstruct needs the rows of all nodes in each step, so one worker must train it"),
     ],
 )
 def test_what_cannot_be_shared_is_refused_with_the_reason(name, moments, message):
     with pytest.raises(RecipeError) as caught:
         METHODS[name].check_shared(Recipe(moments=moments))
     assert str(caught.value) == message
+
+
+def test_an_objective_of_ones_own_is_shared_only_if_it_says_so():
+    @dataclass(frozen=True)
+    class Own(CCA):
+        shares: ClassVar[bool] = False
+
+    with pytest.raises(RecipeError, match="own: Own does not share its steps between workers, so one worker must train it"):
+        METHODS["CLNR"].but("own", "", objective=Own).check_shared(Recipe(moments="sampled"))

@@ -17,7 +17,7 @@ from torch import Tensor
 from clnr import rng
 from clnr.errors import DataError, DeviceError, LostWorker
 from clnr.support.launch import Place, rendezvous_url
-from clnr.support.workers import ALONE, Workers
+from clnr.support.workers import ALONE, Value, Workers
 from clnr.version import __version__
 
 _POLL = 0.2
@@ -59,11 +59,11 @@ class WorkerGroup(Workers):
     def num_rows(self, rows: Tensor) -> int:
         return self._rows
 
-    def mean(self, values: Tensor) -> Tensor:
+    def mean(self, values: Tensor, dim: int | None = None) -> Tensor:
         low, high = self._bounds(self.rank)
-        return values.mean() * ((high - low) / self._rows)
+        return values.mean(dim) * ((high - low) / self._rows)
 
-    def part(self, value: Tensor) -> Tensor:
+    def part(self, value: Value) -> Value:
         return value / self.size
 
     def sum(self, value: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ __all__ = ["Cost", "Size", "evaluating", "mapping", "training"]
 
 # Bytes and operations per second, and the fixed seconds of an epoch: typical values.
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
-_NUMBER = 4
+_NUMBER, _NODE = 4, 8
 _MOMENTS = 5  # Sums over a column: two for its mean, one for its variance, two for their gradients.
 _EDGE = 80
 _STEP = 2e-6
@@ -44,18 +44,23 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
 
 
 def sent(method: Method, recipe: Recipe, size: Size, workers: int) -> float:
-    """The bytes that each of several workers sends to others in a step: rows, moments and gradients."""
+    """The bytes that each of several workers sends in a step: rows, sums, gradients and, for batch norm, lists of nodes."""
     model = method.build(recipe)
     assert model.objective is not None
     inputs = model.input_width(size.features)
     # Only a first layer's parameters depend on the inputs: so many for each.
-    one, two = (sum(value.numel() for value in model.init(count, 0).values()) for count in (1, 2))
+    one, two = (sum(value.numel() for value in model.learned(model.init(count, 0)).values()) for count in (1, 2))
     parameters = one + (inputs - 1) * (two - one)
-    columns = len(model.views) * model.encoder.encoders * model.encoder.width(inputs)
+    width, views = model.encoder.width(inputs), len(model.views)
+    columns = views * model.encoder.encoders * width
     share = math.ceil(min(size.nodes, recipe.sampled_nodes or size.nodes) / workers)
     gathered = share * columns if model.objective.gathers else 0
-    moments = _MOMENTS * columns * sum(part.of_moments for part in model.postprocess)
-    return _NUMBER * (workers - 1) * (gathered + 2 / workers * (moments + parameters))
+    moments = columns * sum(part.of_moments for part in model.postprocess) + views * sum(model.encoder.batch_norms)
+    # A sum's gradient is a sum, too.
+    summed = _MOMENTS * moments + 2 * model.objective.summed(width, views) + parameters
+    rows = step_work(views, model.objective, recipe.but(sampled_nodes=share), size).rows
+    listed = _NODE * views * len(model.encoder.batch_norms) / recipe.layers * rows
+    return (workers - 1) * (_NUMBER * (gathered + 2 / workers * summed) + listed)
 
 
 def evaluating(nodes: int, classes: int, width: int) -> float:

@@ -193,6 +193,12 @@ class Model:
         ignored = self.postprocess and self.postprocess[0].ignores_shifts
         return [f"encoder.{name}" for name in self.encoder.shifts] if ignored else []
 
+    def learned(self, parameters: Parameters) -> Parameters:
+        """Those of its parameters that have gradients in a sampled step."""
+        follow = [name for name in sub_dict(parameters, "encoder") if not self.encoder.learns(name)]
+        without = {*self._without_effect, *(f"encoder.{name}" for name in follow)}
+        return {name: value for name, value in parameters.items() if name not in without}
+
     @torch.no_grad()
     def criterion(self, parameters: Parameters, loss: Tensor, step: StepContext) -> Tensor:
         """What early stopping watches in one epoch."""

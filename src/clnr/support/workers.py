@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+Value = TypeVar("Value", float, "Tensor")
 
 
 class Workers(ABC):
@@ -52,11 +54,11 @@ class Workers(ABC):
         """How many rows there are, of which ``rows`` are this worker's share."""
 
     @abstractmethod
-    def mean(self, values: Tensor) -> Tensor:
-        """This worker's part of the mean of all workers' values, as many for each row of its share."""
+    def mean(self, values: Tensor, dim: int | None = None) -> Tensor:
+        """This worker's part of the mean, along ``dim`` if given, of all workers' values, as many for each row of its share."""
 
     @abstractmethod
-    def part(self, value: Tensor) -> Tensor:
+    def part(self, value: Value) -> Value:
         """This worker's part of a value that all workers have computed alike."""
 
     @abstractmethod
@@ -131,10 +133,10 @@ class Alone(Workers):
     def num_rows(self, rows: Tensor) -> int:
         return len(rows)
 
-    def mean(self, values: Tensor) -> Tensor:
-        return values.mean()
+    def mean(self, values: Tensor, dim: int | None = None) -> Tensor:
+        return values.mean(dim)
 
-    def part(self, value: Tensor) -> Tensor:
+    def part(self, value: Value) -> Value:
         return value
 
     def sum(self, value: Tensor) -> Tensor:

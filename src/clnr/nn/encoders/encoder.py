@@ -66,6 +66,15 @@ class Encoder(ABC):
         """Names of the parameters that do nothing but add a constant to a column of its rows."""
         return ()
 
+    @property
+    def batch_norms(self) -> tuple[int, ...]:
+        """The widths of the rows that it batch-normalises in a view: of each layer that it does this after."""
+        return ()
+
+    def learns(self, name: str) -> bool:
+        """Whether gradients change one of its parameters."""
+        return True
+
     def outputs(self, parameters: Parameters, eval_views: list[Operators]) -> list[Tensor]:
         """The embedding; of several encoders, each one's, for a read-out that scales them by themselves."""
         return [self.embed(parameters, eval_views)]

@@ -103,7 +103,11 @@ class BatchGCN(BatchNormEncoder):
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         plain = PReLUGCN(self.layers, self.hidden, self.dimension).init(inputs, key)
-        return plain | norms([*[self.hidden] * (self.layers - 1), self.dimension])
+        return plain | norms(list(self.batch_norms))
+
+    @property
+    def batch_norms(self) -> tuple[int, ...]:
+        return (*[self.hidden] * (self.layers - 1), self.dimension)
 
     def width(self, inputs: int) -> int:
         return self.dimension

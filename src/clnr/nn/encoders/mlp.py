@@ -97,5 +97,9 @@ class Backbone(PlainEncoder):
     def shifts(self) -> tuple[str, ...]:
         return self._chosen.shifts
 
+    @property
+    def batch_norms(self) -> tuple[int, ...]:
+        return self._chosen.batch_norms
+
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         return self._chosen.finalize(parameters, eval_views)

@@ -56,6 +56,13 @@ class MomentumEncoder(Encoder):
     def width(self, inputs: int) -> int:
         return self.dimension
 
+    @property
+    def batch_norms(self) -> tuple[int, ...]:
+        return 2 * self._one.batch_norms
+
+    def learns(self, name: str) -> bool:
+        return name.startswith("online.")
+
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         return parameters | add_prefix("online", self._one.finalize(sub_dict(parameters, "online"), eval_views))
 

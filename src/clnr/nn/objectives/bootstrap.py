@@ -35,6 +35,7 @@ class Bootstrap(SampledObjective):
     target: ClassVar[str] = "N-N"
     head: ClassVar[bool] = True
     views: ClassVar[range] = range(2, 3)
+    shares: ClassVar[bool] = True
 
     def init(self, width: int, key: rng.Key) -> Parameters:
         return linear_layers([width, self.head_width or 2 * width, width], key) | prelu_weights(1)
@@ -42,8 +43,9 @@ class Bootstrap(SampledObjective):
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         u, v, u_target, v_target = views
         predict = partial(perceptron, parameters, activation=lambda h: prelu(h, parameters["0.slope"]))
-        return 2 - _cosine(predict(u), v_target) - _cosine(predict(v), u_target)
+        to_v, to_u = _cosines(predict(u), v_target), _cosines(predict(v), u_target)
+        return step.workers.part(2.0) - step.workers.mean(to_v) - step.workers.mean(to_u)
 
 
-def _cosine(a: Tensor, b: Tensor) -> Tensor:
-    return (unit_rows(a) * unit_rows(b)).sum(1).mean()
+def _cosines(a: Tensor, b: Tensor) -> Tensor:
+    return (unit_rows(a) * unit_rows(b)).sum(1)

@@ -33,11 +33,15 @@ class CCA(SampledObjective):
 
     target: ClassVar[str] = "F-F"
     views: ClassVar[range] = range(2, 3)
+    shares: ClassVar[bool] = True
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         u, v = views
-        n = u.shape[0]
+        n = step.workers.num_rows(u)
         agreement = (u * v).sum() / n
         one = torch.eye(u.shape[1], dtype=u.dtype, device=u.device)
-        decorrelation = sum((one - z.T @ z / n).square().sum() for z in views)
-        return self.decorrelation * decorrelation - agreement
+        distances = [(one - step.workers.sum(z.T @ z) / n).square().sum() for z in views]
+        return self.decorrelation * sum(map(step.workers.part, distances)) - agreement
+
+    def summed(self, width: int, views: int) -> int:
+        return views * width**2

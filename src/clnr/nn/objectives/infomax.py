@@ -34,15 +34,20 @@ class Infomax(SampledObjective):
     estimator: ClassVar[bool] = True
     negatives: ClassVar[bool] = True
     views: ClassVar[range] = SOME[1::2]
+    shares: ClassVar[bool] = True
 
     def init(self, width: int, key: rng.Key) -> Parameters:
         return {"weight": bilinear(key, width), "bias": torch.zeros(())}
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         real, corrupted = views[: len(views) // 2], views[len(views) // 2 :]
-        summaries = [parameters["weight"] @ h.mean(0).sigmoid() for h in real]
+        means = step.workers.sum(torch.stack([step.workers.mean(h, 0) for h in real]))
+        summaries = [parameters["weight"] @ mean.sigmoid() for mean in means]
         terms = []
         for direction, h, other in zip(summaries[1:] + summaries[:1], real, corrupted, strict=True):
             terms.append(softplus(-(h @ direction + parameters["bias"])))
             terms.append(softplus(other @ direction + parameters["bias"]))
-        return torch.cat(terms).mean()
+        return step.workers.mean(torch.cat(terms))
+
+    def summed(self, width: int, views: int) -> int:
+        return views // 2 * width

@@ -106,6 +106,10 @@ class Objective(ABC):
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         """The loss, given each view's rows; where workers share the step, this one's part of it, given its rows."""
 
+    def summed(self, width: int, views: int) -> int:
+        """How many numbers it adds up over the workers that share a step, for so many views' rows of this width."""
+        return 0
+
     def criterion(self, loss: Tensor, embedded: Callable[[], Tensor], step: StepContext) -> Tensor:
         """What early stopping monitors; the parameters with the lowest value are kept. By default the loss."""
         return loss
