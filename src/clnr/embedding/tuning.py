@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-import torch
-
 from clnr import datasets
 from clnr.embedding.fitting import training_graph
 from clnr.engine import Engine, unit_rows
 from clnr.errors import ClnrError, DataError, TrainingError
-from clnr.evaluation import hold_out, link_scores, probe
+from clnr.evaluation import hold_out, link_scores, logistic_probe
 from clnr.experiments.grid_search import hide_test_labels
 from clnr.experiments.run import learn
 from clnr.graph import Graph
@@ -104,12 +102,12 @@ def _scorer(
     seen = graph if held is None else training_graph(table_graph, held.graph)
     if graph.labels is not None:
         labelled = hide_test_labels(graph, seed)
-        labels, split = torch.tensor(labelled.labels, device=engine.device), datasets.split_of(labelled, seed)
+        assert labelled.labels is not None
+        labels, split = labelled.labels, datasets.split_of(labelled, seed)
 
         def by_labels(recipe: Recipe) -> float:
             z = learn(method, _labelled(seen, labelled), seed, recipe, engine).z
-            rate, decay = recipe.probe_learning_rate, recipe.probe_weight_decay
-            return probe(z, labels, split, recipe.probe_steps, rate, decay).validation
+            return logistic_probe(z.cpu().numpy(), labels, split, seed).validation
 
         return by_labels, "validation accuracy"
     inner = hold_out(seen, max(share, 0.05), seed + 1)
