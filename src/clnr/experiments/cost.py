@@ -39,8 +39,7 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     views = max(2, len(method.views))
     width = max(recipe.hidden, recipe.dimension)
     sampled = min(size.nodes, recipe.sampled_nodes or size.nodes)
-    links = 1 + size.edges / max(1, size.nodes)
-    rows = _layer_rows(recipe, size)
+    links, rows = _links(recipe, size), _layer_rows(recipe, size)
     moved = 3 * views * sum(rows) * links * width * _NUMBER
     inner = min(size.features, width) + width * (recipe.layers - 1)
     multiplied = 6 * views * (rows[-1] * width * inner + sampled**2 * width)
@@ -52,18 +51,29 @@ def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost
     return Cost(epochs * (moved / bandwidth + multiplied / speed + launch), _BASE + size.bytes + _EDGE * size.edges + held)
 
 
+def _links(recipe: Recipe, size: Size) -> float:
+    """The edges into a node, its self-loop included; no more than a sampled step takes."""
+    edges = size.edges / max(1, size.nodes)
+    return 1 + (min(edges, recipe.max_neighbors) if recipe.max_neighbors and recipe.moments == "sampled" else edges)
+
+
 def _layer_rows(recipe: Recipe, size: Size) -> list[float]:
     """The rows that each layer computes: of all nodes, or of those that the sampled ones reach by their edges."""
-    links = 1 + size.edges / max(1, size.nodes)
     wanted = min(size.nodes, recipe.sampled_nodes or size.nodes) if recipe.moments == "sampled" else size.nodes
-    return [min(size.nodes, wanted * links**hops) for hops in range(recipe.layers)]
+    return [min(size.nodes, wanted * _links(recipe, size) ** hops) for hops in range(recipe.layers)]
 
 
-def step_rows(recipe: Recipe, size: Size) -> tuple[float, float]:
-    """The nodes whose features one view of a sampled step reads, at most, and the edges into the rows that it computes."""
-    links = 1 + size.edges / max(1, size.nodes)
-    rows = _layer_rows(recipe, size)
-    return min(size.nodes, rows[-1] * links), min(size.edges, sum(rows) * links)
+class StepSize(NamedTuple):
+    """What one view of a sampled step takes at most: nodes whose features it reads, rows that it computes, edges into these."""
+
+    inputs: float
+    rows: float
+    edges: float
+
+
+def step_size(recipe: Recipe, size: Size) -> StepSize:
+    rows, links = _layer_rows(recipe, size), _links(recipe, size)
+    return StepSize(min(size.nodes, rows[-1] * links), sum(rows), min(size.edges, sum(rows) * links))
 
 
 def evaluating(nodes: int, classes: int, width: int) -> float:
