@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
-from clnr.errors import DataError
+from clnr.errors import DataError, OutOfMemory
 from clnr.graph import Graph
 from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.sparse_formats import as_adjacency
-from clnr.support.humanize import one_line
-from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, load_graph_folder, read_tables
+from clnr.support.humanize import gigabytes, one_line
+from clnr.support.memory import free_memory
+from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
+from clnr.tables.folder_ingest import in_memory
 from clnr.tables.source import is_frame
 from clnr.tables.structural import degree_features
 
@@ -39,7 +43,7 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
     if isinstance(source, str | Path):
         if not Path(source).is_dir():
             raise DataError(f"{one_line(str(source))}: there is no such folder, so it is no graph; give {_SUPPORTED}")
-        return load_graph_folder(Path(source))
+        return _folder(GraphFolder.open(Path(source)))
     pair = source if isinstance(source, tuple | list) and len(source) == 2 else (source, None)
     first, second = pair
     if sp.issparse(first):
@@ -51,6 +55,16 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
     if hasattr(source, "adj") and hasattr(source, "is_directed"):
         return _networkx(source, feature_encoder)
     raise DataError(f"a {type(source).__name__} is no graph; give {_SUPPORTED}")
+
+
+def _folder(folder: GraphFolder) -> TableGraph:
+    free = free_memory(torch.device("cpu"))
+    if free is not None and folder.loaded_bytes > free:
+        raise OutOfMemory(
+            f"{folder.path}: in memory it takes about {gigabytes(folder.loaded_bytes)}, and {gigabytes(free)} are free; "
+            "clnr embed --graph trains on it from its files"
+        )
+    return in_memory(folder)
 
 
 def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:

@@ -41,9 +41,11 @@ from clnr.training.step_work import step_work
 
 _ABOUT = "about.json"
 _NUMBER = 4
-# The program itself, and the rows of a step of training beside their inputs: activations, gradients, two views.
+# The program itself; how often the features that a view reads are in memory, and the rows that a step computes: activations
+# and gradients of two views.
 _BASE = 6.5e8
-_COPIES = 8
+_INPUTS = 3
+_COPIES = 12
 _MOST_NODES = 1 << 17
 _LEAST_ROWS = 1 << 12
 
@@ -126,7 +128,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
     settings.method.check(recipe)
     needs = f"{gigabytes(_cost(folder, settings, recipe).memory)} would be needed in memory, and it cannot work from files"
     if settings.engine.name != "cpu":
-        raise MethodError(f"{folder.path}: {needs}: only the CPU reads graphs from files (--device cpu)")
+        raise MethodError(f"{folder.path}: {needs}: only the CPU, with numba, reads graphs from files (--device cpu)")
     reason = settings.method.build(recipe).whole_graph_reason(folder.num_nodes)
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
@@ -136,20 +138,22 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
         raise MethodError(f"{folder.path}: {needs}: {reason}; --method CLNR with its defaults works, and so does more memory")
     free = memory.free_memory(settings.engine.device)
     most = min((each for each in (bound, free) if each is not None), default=1 << 32)
-    width = max(recipe.hidden, recipe.dimension, folder.num_features)
-    size = Size(folder.num_nodes, folder.num_edges, folder.num_features, 0)
-    work = step_work(len(settings.method.views), settings.method.build(recipe).objective, recipe, size)
-    rows, edges = work.nodes, work.edges
+    width, features = max(recipe.hidden, recipe.dimension), folder.num_features
+    size = Size(folder.num_nodes, folder.num_edges, features, 0)
+    one_view = step_work(len(settings.method.views), settings.method.build(recipe).objective, recipe, size)
     fixed = _BASE + RESIDENT + _NUMBER * folder.num_nodes
-    step = _COPIES * _NUMBER * width * rows
+    step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * width * one_view.rows)
     if (need := fixed + step) > most:
         raise OutOfMemory(
             f"training from files needs about {gigabytes(need)}, and {gigabytes(most)} may be used; fewer sampled_nodes, "
             "max_neighbors=10 or a smaller hidden (--set) need less"
         )
-    block = max(_LEAST_ROWS, int((most - fixed) / 2 / (_NUMBER * 3 * width)))
-    values = folder.arrays["features.values"]
-    step_bytes = 2 * (rows * values.bytes / max(1, folder.num_nodes) + edges * folder.map("incoming.indices").values.itemsize)
+    block = max(_LEAST_ROWS, int((most - fixed) / 2 / (_NUMBER * _INPUTS * max(width, features))))
+    row_bytes, edge_bytes = (
+        folder.arrays[name].bytes / max(1, count)
+        for name, count in (("features.values", folder.num_nodes), ("incoming.indices", folder.num_edges))
+    )
+    step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
     disk = _NUMBER * folder.num_nodes * (2 * recipe.hidden + recipe.dimension)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     seconds = _cost(folder, settings, recipe).seconds

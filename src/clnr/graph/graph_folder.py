@@ -229,6 +229,13 @@ class GraphFolder:
         return self.arrays["features.values"].dtype
 
     @property
+    def loaded_bytes(self) -> int:
+        """The memory that ``graph`` takes."""
+        edges = (12 if "incoming.weight" in self.arrays else 8) * self.num_edges
+        entries = int(np.prod(self.arrays["features.values"].shape, dtype=np.int64))
+        return (1 + self.directed) * (edges + 8 * self.num_nodes) + (2 if self.sparse else 1) * 4 * entries
+
+    @property
     def labels(self) -> Array | None:
         return self.map("labels.values").values if "labels.values" in self.arrays else None
 
