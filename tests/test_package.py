@@ -37,7 +37,7 @@ def test_public_names_are_pinned_sorted_and_there():
             "Summary",
             "__version__",
         ),
-        *("embed", "load", "read_tables", "recipe_for", "run", "runs"),
+        *("embed", "ingest", "load", "read_tables", "recipe_for", "run", "runs"),
     ]
     assert all(hasattr(clnr, name) for name in clnr.__all__)
     assert (SOURCE / "py.typed").is_file()

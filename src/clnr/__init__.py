@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clnr.graph import Graph, Split
     from clnr.methods import CLNR, METHODS, Method
     from clnr.methods.recipe import Recipe
-    from clnr.tables import read_tables
+    from clnr.tables import ingest, read_tables
 
 __all__ = [
     "CLNR",
@@ -31,6 +31,7 @@ __all__ = [
     "Summary",
     "__version__",
     "embed",
+    "ingest",
     "load",
     "read_tables",
     "recipe_for",
@@ -48,7 +49,7 @@ _HOMES = {
     "NodeEmbedder": "embedding.estimator",
     "Recipe": "methods.recipe",
     "load": "datasets",
-    "read_tables": "tables",
+    **dict.fromkeys(("ingest", "read_tables"), "tables"),
 }
 
 
