@@ -26,6 +26,7 @@ from clnr.errors import ClnrError, DataError, MethodError, OutOfMemory
 from clnr.experiments.run import learn
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
+from clnr.support.workers import Alone
 from clnr.tables import ingest
 
 pytest.importorskip("duckdb")
@@ -190,6 +191,14 @@ def test_a_killed_embedding_goes_on_from_its_last_block(folder, tmp_path, monkey
     embed_folder(folder, tmp_path / "undisturbed", settings(), MEMORY)
     np.testing.assert_allclose(vectors(out)[1], vectors(tmp_path / "undisturbed")[1], rtol=1e-5, atol=1e-6)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "undisturbed"]
+
+
+def test_several_workers_are_refused(folder):
+    class Two(Alone):
+        size = 2
+
+    with pytest.raises(MethodError, match="it cannot work from files by several workers; leave out --workers"):
+        plan(folder, settings(workers=Two()), MEMORY)
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
         reason = "edge_noise changes edges"
     if settings.tune or settings.auto:
         reason = "tuning and --method auto score by held-out edges"
+    if not settings.workers.alone:
+        raise MethodError(f"{folder.path}: {needs} by several workers; leave out --workers, or use more memory")
     if reason is not None:
         raise MethodError(f"{folder.path}: {needs}: {reason}; --method CLNR with its defaults works, and so does more memory")
     free = memory.free_memory(settings.engine.device)
