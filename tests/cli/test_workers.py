@@ -260,6 +260,7 @@ def hosts():
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
+@pytest.mark.slow
 def test_torchrun_on_two_hosts_restarts_and_gives_what_one_host_gives(tables, undisturbed, hosts):
     jobs = []
     for rank, (prefix, interface, address) in enumerate(hosts):

@@ -264,7 +264,7 @@ def unit(*shape, seed=4):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (300, 40), (20, 1100), (1500, 9)])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (300, 40), (20, 300), (1500, 9)])
 def test_columns_standardised_by_their_own_moments(shape, dtype):
     z, g = rounded(random(*shape) * 2 + 1, dtype), random(*shape, seed=3)
     z[:, :1] = 4
@@ -282,8 +282,7 @@ def test_columns_standardised_by_their_own_moments(shape, dtype):
     near(got.grad, exact.grad.numpy(), dtype, scale=20)
 
 
-@pytest.mark.parametrize("stored", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("dtype", "stored"), [(torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True)])
 @pytest.mark.parametrize("temperature", [0.05, 0.5])
 @pytest.mark.parametrize("shape", [(2, 3), (10, 16), (66, 33), (150, 7), (34, 600)])
 def test_contrast(shape, temperature, dtype, stored, monkeypatch):
