@@ -15,10 +15,12 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import out_of_core
+from clnr.embedding import block_embedding, disk_plan, out_of_core
 from clnr.embedding.artifact import load_folder
+from clnr.embedding.block_embedding import BlockEmbedding
+from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fitting import FittedModel
-from clnr.embedding.out_of_core import BlockEmbedding, embed_folder, fits_memory, plan
+from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.pipeline import Settings
 from clnr.embedding.similar import similar_nodes
 from clnr.engine import choose
@@ -116,8 +118,8 @@ def test_from_a_folder_to_shards(folder, tmp_path):
 
 
 def test_similar_nodes_of_shards(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(out_of_core, "_LEAST_ROWS", 50)
-    monkeypatch.setattr(out_of_core, "_MOST_NODES", 50)
+    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
+    monkeypatch.setattr(block_embedding, "_MOST_NODES", 50)
     out = tmp_path / "out"
     assert embed_folder(folder, out, settings(), MEMORY).shards > 3
     ids, z = vectors(out)
@@ -150,26 +152,26 @@ SLOW = """
 import sys
 import time
 from pathlib import Path
-from clnr.embedding import out_of_core
+from clnr.embedding import block_embedding, disk_plan, out_of_core
 from clnr.graph.graph_folder import GraphFolder
 from tests.embedding.test_out_of_core import MEMORY, settings
-out_of_core._LEAST_ROWS = out_of_core._MOST_NODES = 40
-at, compute, calls = int(sys.argv[3]), out_of_core.BlockEmbedding._compute, []
+disk_plan._LEAST_ROWS = block_embedding._MOST_NODES = 40
+at, compute, calls = int(sys.argv[3]), block_embedding.BlockEmbedding._compute, []
 def slow(self, layer, block):
     calls.append(block)
     if len(calls) == at:
         print("stopped", flush=True)
         time.sleep(60)
     return compute(self, layer, block)
-out_of_core.BlockEmbedding._compute = slow
+block_embedding.BlockEmbedding._compute = slow
 chosen = settings(resume=True, checkpoint=Path(sys.argv[2] + ".checkpoint"))
 out_of_core.embed_folder(GraphFolder.open(Path(sys.argv[1])), Path(sys.argv[2]), chosen, MEMORY)
 """
 
 
 def test_a_killed_embedding_goes_on_from_its_last_block(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(out_of_core, "_LEAST_ROWS", 40)
-    monkeypatch.setattr(out_of_core, "_MOST_NODES", 40)
+    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 40)
+    monkeypatch.setattr(block_embedding, "_MOST_NODES", 40)
     out = tmp_path / "out"
     for at in (4, 12, 3):
         process = subprocess.Popen([sys.executable, "-c", SLOW, str(folder.path), str(out), str(at)], stdout=subprocess.PIPE)
@@ -244,7 +246,7 @@ def test_the_disk_is_checked_before_training(folder, tmp_path, monkeypatch):
 
 
 def test_the_command_line_embeds_from_files_where_memory_is_small(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(out_of_core, "fits_memory", lambda *_: False)
+    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
     words = ["embed", "--graph", str(folder.path), "--method", "CLNR", *SET, "--device", "cpu", "--memory", "2 GB"]
     dry = CliRunner().invoke(app, [*words, "--dry-run", "--json"])
     assert json.loads(dry.stdout)["disk_bytes"] == 4 * NODES * (2 * 16 + 8)

@@ -182,7 +182,7 @@ def embed(
 
 
 def _embed_in_memory(graph: Path, settings: Any, memory: str | None) -> bool:
-    from clnr.embedding.out_of_core import fits_memory
+    from clnr.embedding.disk_plan import fits_memory
     from clnr.graph.graph_folder import GraphFolder
 
     return fits_memory(GraphFolder.open(graph), settings, _bytes(memory))
@@ -211,7 +211,7 @@ def _embed_from_files(
     """Embed a graph folder that does not fit in memory."""
     from time import perf_counter
 
-    from clnr.embedding import out_of_core
+    from clnr.embedding import disk_plan, out_of_core
     from clnr.errors import ClnrError
     from clnr.graph.graph_folder import GraphFolder
     from clnr.support.humanize import duration, plural
@@ -221,8 +221,8 @@ def _embed_from_files(
     if formats:
         raise ClnrError("a graph that does not fit in memory is embedded to Parquet alone: leave out --format")
     if dry_run or folder is None:
-        _, disk_plan = out_of_core.plan(opened, settings, bound)
-        tell(json.dumps(disk_plan.to_dict()) if as_json else str(disk_plan))
+        _, planned = disk_plan.plan(opened, settings, bound)
+        tell(json.dumps(planned.to_dict()) if as_json else str(planned))
         return
     began = perf_counter()
     try:

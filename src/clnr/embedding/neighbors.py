@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 25
 
 
+def new_index(width: int) -> Any:
+    """An empty index of cosines (usearch), for rows of so many numbers."""
+    try:
+        from usearch.index import Index
+    except ImportError:
+        raise ClnrError(
+            "approximate search needs usearch: pip install 'clnr[approximate]'; without it, search is exact"
+        ) from None
+    return Index(ndim=width, metric="cos", dtype="f32")
+
+
 class NeighborList(NamedTuple):
     """For each query node: its nearest neighbours, nearest first, and their cosine similarities; both [n, k]."""
 
@@ -83,13 +94,7 @@ class NeighborSearch:
 
     @cached_property
     def _index(self) -> Any:
-        try:
-            from usearch.index import Index
-        except ImportError:
-            raise ClnrError(
-                "approximate search needs usearch: pip install 'clnr[approximate]'; without it, search is exact"
-            ) from None
-        index = Index(ndim=self._rows.shape[1], metric="cos", dtype="f32")
+        index = new_index(self._rows.shape[1])
         index.add(np.arange(len(self._rows)), self._rows)
         return index
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from clnr.embedding.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles, check_version
 from clnr.embedding.export import read_vectors
-from clnr.errors import ClnrError, DataError
+from clnr.embedding.neighbors import new_index
+from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.checked_files import check_count, errors_name, parse_json
@@ -147,15 +148,9 @@ def _exactly(shards: Shards, row: int, query: Array, k: int) -> list[tuple[int, 
 
 
 def _by_index(shards: Shards, row: int, query: Array, k: int) -> list[tuple[int, str, float]]:
-    try:
-        from usearch.index import Index
-    except ImportError:
-        raise ClnrError(
-            "approximate search needs usearch: pip install 'clnr[approximate]'; without it, search is exact"
-        ) from None
     index: Any = None
     for first, ids, z in shards.parts():
-        index = Index(ndim=z.shape[1], metric="cos", dtype="f32") if index is None else index
+        index = new_index(z.shape[1]) if index is None else index
         index.add(np.arange(first, first + len(ids)), z)
     found = [int(key) for key in index.search(query, k + 1).keys.tolist() if int(key) != row][:k]
     names: dict[int, tuple[str, float]] = {}

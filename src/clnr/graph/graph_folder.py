@@ -179,7 +179,7 @@ class GraphFolder:
         """Every array must be there, of the size that follows from the counts, and of the type that is read."""
         nodes, edges = self.num_nodes, self.num_edges
         index, expected = ("int32", "int64"), dict[str, tuple[tuple[str, ...], tuple[int, ...]]]()
-        for way in ("incoming", "outgoing") if self.directed else ("incoming",):
+        for way in self._ways:
             expected |= {f"{way}.indptr": (("int64",), (nodes + 1,)), f"{way}.indices": (index, (edges,))}
             if "incoming.weight" in self.arrays:
                 expected[f"{way}.weight"] = ("float32",), (edges,)
@@ -203,6 +203,10 @@ class GraphFolder:
                 raise DataError(f"the file of {name} does not have {info.bytes:,} bytes")
         if odd := sorted(self.arrays.keys() - expected.keys()):
             raise DataError(f"the array {odd[0]} is not one of a graph")
+
+    @property
+    def _ways(self) -> tuple[str, ...]:
+        return ("incoming", "outgoing") if self.directed else ("incoming",)
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return self.arrays[name].shape[:1] if name in self.arrays else (-1,)
@@ -263,7 +267,7 @@ class GraphFolder:
     def neighbours(self, node: int) -> set[int]:
         """The nodes with an edge to or from a node."""
         found: set[int] = set()
-        for way in ("incoming", "outgoing") if self.directed else ("incoming",):
+        for way in self._ways:
             start, stop = self.map(f"{way}.indptr").values[node : node + 2]
             found.update(self.map(f"{way}.indices").values[start:stop].tolist())
         return found

@@ -77,3 +77,23 @@ def progress_bar(quiet: bool) -> Iterator[Bar]:
         *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
     ) as progress:
         yield Bar(progress, quiet)
+
+
+class Tenths:
+    """Says how far a piece of work is, at each tenth of it.
+
+    Args:
+        say: Called with a line.
+        what: Names the work.
+        total: All there is to do.
+    """
+
+    def __init__(self, say: Callable[[str], None], what: str, total: int):
+        self._say, self._what, self._total = say, what, max(1, total)
+        self._shown = -1
+
+    def done(self, count: int) -> None:
+        """So much of it is done."""
+        if (percent := 100 * count // self._total) // 10 > self._shown // 10:
+            self._say(f"{self._what}: {percent} %")
+            self._shown = percent

@@ -27,6 +27,7 @@ from clnr.support.arguments import check_choice, check_type
 from clnr.support.atomic_io import OwnedFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
 from clnr.support.checked_files import errors_name
 from clnr.support.humanize import gigabytes, parse_bytes, plural
+from clnr.support.progress import Tenths
 from clnr.tables.chunks import fetch_chunks
 from clnr.tables.columns import check_columns, column_sql, label_sql, register_classes
 from clnr.tables.edge_list import IngestReport, merge_rows
@@ -275,13 +276,11 @@ class _Ingest:
         return encoder
 
     def _counted(self, blocks: Iterator[Any]) -> Iterator[Any]:
-        done, shown = 0, -1
+        done, tenths = 0, Tenths(self._progress, "writing features", self._count)
         for block in blocks:
             yield block
             done += block.shape[0]
-            if (percent := 100 * done // max(1, self._count)) // 10 > shown // 10:
-                self._progress(f"writing features: {percent} %")
-                shown = percent
+            tenths.done(done)
 
     def _write_structure(self, encoder: FeatureEncoder) -> FeatureEncoder:
         degree = np.empty(self._count, np.float32)

@@ -1,0 +1,152 @@
+"""What it takes to train on a graph folder from its files and to embed it, and whether that is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from clnr.embedding.defaults import Choice
+from clnr.embedding.pipeline import Settings
+from clnr.engine.mapped import RESIDENT
+from clnr.errors import MethodError, OutOfMemory
+from clnr.experiments.cost import Cost, Size, training
+from clnr.graph.graph_folder import GraphFolder
+from clnr.methods.recipe import Recipe
+from clnr.support import memory
+from clnr.support.humanize import duration, gigabytes
+from clnr.training.step_work import step_work
+
+_NUMBER = 4
+# The program itself; how often the features that a view reads are in memory, and the rows that a step computes: activations
+# and gradients of two views.
+_BASE = 6.5e8
+_INPUTS = 3
+_COPIES = 12
+_LEAST_ROWS = 1 << 12
+
+
+def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None) -> bool:
+    """Whether a graph folder can be loaded, and trained on in memory.
+
+    Args:
+        folder: The graph.
+        settings: How to train.
+        bound: Bytes that may be used; None for what is free.
+    """
+    recipe, _ = settings.recipe_for(cast(Any, folder))
+    return _cost(folder, settings, recipe).memory <= _usable(settings, bound, float("inf"))
+
+
+def _usable(settings: Settings, bound: int | None, default: float) -> float:
+    """Bytes that may be used: what is free, and no more than the bound; ``default`` where neither is known."""
+    known = (bound, memory.free_memory(settings.engine.device))
+    return min((each for each in known if each is not None), default=default)
+
+
+def _cost(folder: GraphFolder, settings: Settings, recipe: Recipe) -> Cost:
+    sizes = folder.num_nodes, folder.num_edges, folder.num_features
+    entries = folder.arrays["features.values"].shape
+    return training(settings.method, recipe, Size(*sizes, 2 * _NUMBER * float(np.prod(entries))), settings.engine)
+
+
+@dataclass(frozen=True)
+class DiskPlan:
+    """What is known before a graph folder is trained on and embedded from its files; ``print`` shows it in lines.
+
+    Attributes:
+        facts: Of the graph: values by name.
+        choices: Hyper-parameters that follow from the graph, with their reasons.
+        seconds: Estimated seconds of training, if pages that were read stay in the system's cache.
+        memory: Estimated peak of memory in bytes.
+        step_bytes: Bytes that a step reads from files.
+        disk: Bytes of the shards, and of the two layers that are on disk while they are written.
+        block_rows: How many rows a block of nodes may gather while it is embedded.
+    """
+
+    facts: dict[str, str]
+    choices: tuple[Choice, ...]
+    seconds: float
+    memory: float
+    step_bytes: float
+    disk: float
+    block_rows: int
+
+    @property
+    def lines(self) -> list[str]:
+        return [
+            "; ".join(f"{name}: {value}" for name, value in self.facts.items()),
+            *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
+            f"from files: a step reads up to {gigabytes(self.step_bytes)}; rough estimate: {duration(self.seconds)} to train "
+            f"if the system caches it, {gigabytes(self.memory)} of memory, {gigabytes(self.disk)} of disk",
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as ``clnr embed --dry-run --json`` prints them."""
+        return {
+            "graph": self.facts,
+            "choices": [choice._asdict() for choice in self.choices],
+            "train_seconds": self.seconds,
+            "memory_bytes": self.memory,
+            "step_bytes": self.step_bytes,
+            "disk_bytes": self.disk,
+        }
+
+
+def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Recipe, DiskPlan]:
+    """The recipe for a graph folder, and what training and embedding from its files take; refuses what cannot work.
+
+    Args:
+        folder: The graph.
+        settings: How to train.
+        bound: Bytes of memory that may be used; None for what is free.
+    """
+    recipe, choices = settings.recipe_for(cast(Any, folder))
+    settings.method.check(recipe)
+    needs = f"{gigabytes(_cost(folder, settings, recipe).memory)} would be needed in memory, and it cannot work from files"
+    if settings.engine.name != "cpu":
+        raise MethodError(f"{folder.path}: {needs}: only the CPU, with numba, reads graphs from files (--device cpu)")
+    reason = settings.method.build(recipe).whole_graph_reason(folder.num_nodes)
+    if recipe.edge_noise:
+        reason = "edge_noise changes edges"
+    if settings.tune or settings.auto:
+        reason = "tuning and --method auto score by held-out edges"
+    if not settings.workers.alone:
+        raise MethodError(f"{folder.path}: {needs} by several workers; leave out --workers, or use more memory")
+    if reason is not None:
+        raise MethodError(f"{folder.path}: {needs}: {reason}; --method CLNR with its defaults works, and so does more memory")
+    most = _usable(settings, bound, 1 << 32)
+    width, features = max(recipe.hidden, recipe.dimension), folder.num_features
+    size = Size(folder.num_nodes, folder.num_edges, features, 0)
+    one_view = step_work(len(settings.method.views), settings.method.build(recipe).objective, recipe, size)
+    fixed = _BASE + RESIDENT + _NUMBER * folder.num_nodes
+    step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * width * one_view.rows)
+    if (need := fixed + step) > most:
+        raise OutOfMemory(
+            f"training from files needs about {gigabytes(need)}, and {gigabytes(most)} may be used; fewer sampled_nodes, "
+            "max_neighbors=10 or a smaller hidden (--set) need less"
+        )
+    block = max(_LEAST_ROWS, int((most - fixed) / 2 / (_NUMBER * _INPUTS * max(width, features))))
+    row_bytes, edge_bytes = (
+        folder.arrays[name].bytes / max(1, count)
+        for name, count in (("features.values", folder.num_nodes), ("incoming.indices", folder.num_edges))
+    )
+    step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
+    disk = _NUMBER * folder.num_nodes * (2 * recipe.hidden + recipe.dimension)
+    kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
+    seconds = _cost(folder, settings, recipe).seconds
+    return recipe, DiskPlan(_facts(folder), kept, seconds, min(most, fixed + max(step, most / 4)), step_bytes, disk, block)
+
+
+def _facts(folder: GraphFolder) -> dict[str, str]:
+    kind = "directed" if folder.directed else "undirected, both directions counted"
+    return {
+        "nodes": f"{folder.num_nodes:,}",
+        "edges": f"{folder.num_edges:,} {kind}{', weighted' if 'incoming.weight' in folder.arrays else ''}",
+        "features": f"{folder.num_features:,} {'sparse' if folder.sparse else 'dense'}, {folder.feature_type}",
+        **({"classes": f"{folder.num_classes:,}"} if folder.num_classes else {}),
+    }
