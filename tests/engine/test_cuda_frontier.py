@@ -59,13 +59,16 @@ def wanted(graph, device="cpu"):
     return torch.tensor(list(dict.fromkeys([count - 1, 0, *(7 % count, 3 % count)])), device=device)
 
 
-def assert_rows_equal(engine, graph, drop, mask, layers=2):
-    """Rows of the wanted nodes after up to ``layers`` convolutions, in both orders, and the gradients of all weights."""
+def assert_rows_equal(engine, graph, drop, mask, layers=2, given=None):
+    """Rows of the wanted nodes after up to ``layers`` convolutions, in both orders, and the gradients of all weights.
+
+    The engine is ``given`` the graph in another form, or as it is.
+    """
     nodes = wanted(graph)
     weights = random(graph.num_features, 4), random(graph.num_features, 17, seed=3), random(4, 4, seed=4), random(17, 4, seed=5)
     target = random(len(nodes), 4, seed=6)
 
-    def outcome(engine, drop, mask):
+    def outcome(engine, graph, drop, mask):
         view = View(engine.to_device(graph), drop, mask)
         operators = engine.sampled_operators(view, nodes.to(engine.device))
         some = [torch.tensor(w, dtype=torch.float32, device=engine.device, requires_grad=True) for w in weights]
@@ -83,8 +86,8 @@ def assert_rows_equal(engine, graph, drop, mask, layers=2):
         found = [*rows, maps[0].features, *(each for each in gradients if each is not None)]
         return operators, [each.detach().cpu().numpy() for each in found]
 
-    operators, got = outcome(engine, *(_moved(each, engine.device) for each in (drop, mask)))
-    _, expected = outcome(reference(), drop, mask)
+    operators, got = outcome(engine, given or graph, *(_moved(each, engine.device) for each in (drop, mask)))
+    _, expected = outcome(reference(), graph, drop, mask)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=3e-5)
     return operators

@@ -35,9 +35,9 @@ def found(tmp_path_factory):
     """What every worker of every group found: by size and rank."""
     folder = tmp_path_factory.mktemp("workers")
     words = [sys.executable, "-m", "tests.worker_checks", str(folder)]
-    done = subprocess.run(
-        words, cwd=ROOT, capture_output=True, text=True, timeout=900, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
+    # Where torch sees a GPU, a process that has computed gradients cannot be forked.
+    env = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=900, env=env)
     assert done.returncode == 0, done.stderr
     return {tuple(map(int, path.stem.split("-"))): torch.load(path) for path in folder.glob("*.pt")}
 

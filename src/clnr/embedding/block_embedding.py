@@ -47,6 +47,7 @@ class BlockEmbedding:
     ):
         self._fitted, self._folder, self._work, self._block_rows = model, folder, work, block_rows
         self._model, self._engine = model.method.build(model.recipe), settings.engine.float32
+        self._parameters = {name: value.to(self._engine.device) for name, value in model.parameters.items()}
         self._device_graph = self._engine.to_device(cast(Any, folder))
         self._log = (bar or Bar(None, quiet=True)).note
 
@@ -81,12 +82,12 @@ class BlockEmbedding:
         read = None if stored is None else lambda some: torch.from_numpy(read_rows(stored, some))
         operators = LayerOperators(View(self._device_graph), self._engine, nodes, layer, read)
         try:
-            rows, is_last = self._model.embed_layer(self._fitted.parameters, operators), True
+            rows, is_last = self._model.embed_layer(self._parameters, operators), True
         except LayerEndError as end:
             rows, is_last = end.rows, False
         if not rows.isfinite().all():
             raise TrainingError(f"the embedding is not finite; {advice(self._fitted.recipe)}")
-        return rows.float().numpy(), is_last
+        return rows.float().numpy(force=True), is_last
 
     # -- layers on disk -----------------------------------------------------------------------------------------------
 

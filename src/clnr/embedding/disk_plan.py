@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.pipeline import Settings
@@ -33,15 +34,18 @@ def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None) -> b
     Args:
         folder: The graph.
         settings: How to train.
-        bound: Bytes that may be used; None for what is free.
+        bound: Bytes of main memory that may be used; None for what is free.
     """
     recipe, _ = settings.recipe_for(cast(Any, folder))
-    return _cost(folder, settings, recipe).memory <= _usable(settings, bound, float("inf"))
+    most, device, needed = _usable(bound, float("inf")), settings.engine.device, _cost(folder, settings, recipe).memory
+    if device.type == "cpu":
+        return needed <= most
+    return folder.loaded_bytes <= most and needed <= (memory.free_memory(device) or 0)
 
 
-def _usable(settings: Settings, bound: int | None, default: float) -> float:
-    """Bytes that may be used: what is free, and no more than the bound; ``default`` where neither is known."""
-    known = (bound, memory.free_memory(settings.engine.device))
+def _usable(bound: int | None, default: float) -> float:
+    """Bytes of main memory that may be used: what is free, and no more than the bound; ``default`` where neither is known."""
+    known = (bound, memory.free_memory(torch.device("cpu")))
     return min((each for each in known if each is not None), default=default)
 
 
@@ -108,8 +112,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
     recipe, choices = settings.recipe_for(cast(Any, folder))
     settings.method.check(recipe)
     needs = f"{gigabytes(_cost(folder, settings, recipe).memory)} would be needed in memory, and it cannot work from files"
-    if settings.engine.name != "cpu":
-        raise MethodError(f"{folder.path}: {needs}: only the CPU, with numba, reads graphs from files (--device cpu)")
+    if not settings.engine.reads_files:
+        raise MethodError(f"{folder.path}: {needs}: that needs numba, and on a GPU also Triton")
     reason = settings.method.build(recipe).whole_graph_reason(folder.num_nodes)
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
@@ -119,7 +123,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
         raise MethodError(f"{folder.path}: {needs} by several workers; leave out --workers, or use more memory")
     if reason is not None:
         raise MethodError(f"{folder.path}: {needs}: {reason}; --method CLNR with its defaults works, and so does more memory")
-    most = _usable(settings, bound, 1 << 32)
+    most = _usable(bound, 1 << 32)
     width, features = max(recipe.hidden, recipe.dimension), folder.num_features
     size = Size(folder.num_nodes, folder.num_edges, features, 0)
     one_view = step_work(len(settings.method.views), settings.method.build(recipe).objective, recipe, size)

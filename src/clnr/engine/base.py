@@ -163,6 +163,9 @@ class Engine(ABC):
             return None
         return f"up to {usable_threads()}" if self.threads is None else str(self.threads)
 
+    reads_files = False
+    """Whether it trains on and embeds graphs that stay in files."""
+
     def use_threads(self, seconds: float | None = None) -> AbstractContextManager[int | None]:
         """Run a block with the threads asked for, or as many as are usable; on a GPU it has those that there are.
 

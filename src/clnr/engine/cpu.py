@@ -18,12 +18,10 @@ from clnr.engine.base import Engine, Operators, unit_rows
 from clnr.engine.dense import narrowed, product
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
-from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, less_twins
-from clnr.engine.view import DeviceGraph, Drop, Mask, Neighbors, View
+from clnr.engine.torch_sparse import BlockEngine, Features, FusedMatrix, Matrix, TorchEngine, less_twins
+from clnr.engine.view import Drop, Mask, Neighbors, View
 from clnr.errors import DeviceError
-from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder
 
 _NONE = np.empty((0, 0), np.float32)
 _DENSE_ABOVE = 0.2
@@ -84,6 +82,11 @@ class CSRArrays(NamedTuple):
         bound = np.uint32(int(a)), np.uint32(int(b)), neighbors.most
         kernels.shared(self.indptr, kernels.take_neighbors, *self, rows, bound, taken, values)
         return CSRArrays(np.concatenate([[0], np.cumsum(taken)])[self.indptr], self.columns[taken], values[taken])
+
+    def transposed(self, shape: tuple[int, int]) -> CSRArrays:
+        """The transpose of a matrix of this shape."""
+        turned = sp.csr_array((self.values, self.columns, self.indptr), shape=shape).tocsc()
+        return CSRArrays(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
 
     def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
         """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero; in the type of h."""
@@ -154,7 +157,7 @@ class MaskedColumns(FusedMatrix, Features):
         return self._whole.to_dense() * self._factor
 
 
-class CompiledEngine(SparseEngine):
+class CompiledEngine(BlockEngine):
     """Compiled loops: a view's dropped edges are removed once, so that its products visit only the others.
 
     Args:
@@ -189,28 +192,17 @@ class CompiledEngine(SparseEngine):
 
         return CompiledMatrix(build, view.propagation.shape)
 
-    def to_device(self, graph: Graph) -> DeviceGraph:
-        """Move a graph to the CPU; one in a folder stays in its files."""
-        if isinstance(graph, GraphFolder):
-            from clnr.engine.mapped import map_folder
-
-            return map_folder(graph)
-        return super().to_device(graph)
-
-    def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
-        """The linear maps of a view; of a graph in files those of a fixed sample of nodes, for statistics of all."""
-        if isinstance(view.device_graph.graph, GraphFolder):
-            from clnr.engine.mapped import measured_nodes
-
-            return self.sampled_operators(view, measured_nodes(view.device_graph.graph.num_nodes), streams)
-        return super().plain_operators(view, streams)
-
     def sampled_operators(
         self, view: View, nodes: Tensor, streams: Streams | None = None, draws: Tensor | None = None
     ) -> Operators:
-        from clnr.engine.frontier import Frontier, FrontierOperators
+        return self.block_operators(view, nodes)
 
-        return FrontierOperators(view, self, Frontier(view, nodes.numpy()))
+    def block_matrix(self, arrays: CSRArrays, shape: tuple[int, int]) -> CompiledMatrix:
+        return CompiledMatrix(lambda transposed: arrays.transposed(shape) if transposed else arrays, shape)
+
+    def block_features(self, rows: sp.csr_array, mask: Mask | None) -> Features:
+        matrix = self.block_matrix(CSRArrays(rows.indptr.astype(np.int64), rows.indices, rows.data), rows.shape)
+        return matrix if mask is None else MaskedColumns(matrix, mask.of_columns(rows.shape[1], self.device).float())
 
     def features(self, x: SparseMatrix, mask: Mask | None) -> Features:
         if mask is not None and mask.elements:

@@ -7,19 +7,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from clnr import rng
 from clnr.engine.base import Engine, Operators
-from clnr.engine.sparse_matrix import SparseMatrix
+from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import Streams
-from clnr.engine.torch_sparse import Features, FusedMatrix, Matrix, SparseEngine, TorchEngine, TorchMatrix
+from clnr.engine.torch_sparse import BlockEngine, Features, FusedMatrix, Matrix, TorchEngine, TorchMatrix, in_files
 from clnr.engine.triton_dense import KernelDense, triton_kernels
 from clnr.engine.view import DeviceGraph, Drop, Mask, View
 from clnr.errors import DeviceError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from clnr.engine.cpu import CSRArrays
 
 _DENSE_ABOVE = 0.05
 # A view of more nodes fills the GPU alone; side by side, views would only evict each other from its cache.
@@ -95,7 +100,7 @@ def _as_values(x: SparseMatrix, mask: Mask | None) -> TorchMatrix:
     return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), _multiply)
 
 
-class KernelEngine(SparseEngine):
+class KernelEngine(BlockEngine):
     """Triton's kernels: a view's dropped edges are removed once, by the same draws as on a CPU, for all its products.
 
     Args:
@@ -125,6 +130,8 @@ class KernelEngine(SparseEngine):
 
     def prepare(self, view: View) -> None:
         super().prepare(view)
+        if in_files(view.device_graph):
+            return
         links, x = view.propagation, view.device_graph.features
         self.structures(links)
         _degrees(links)
@@ -152,9 +159,21 @@ class KernelEngine(SparseEngine):
     ) -> Operators:
         from clnr.engine.cuda_frontier import Frontier, ListedOperators, lists_rows_of
 
+        if in_files(view.device_graph):
+            return self.block_operators(view, nodes)
         if not lists_rows_of(view):
             return super().sampled_operators(view, nodes, streams, draws)
         return ListedOperators(Frontier(view, self, nodes, streams, draws))
+
+    def block_matrix(self, arrays: CSRArrays, shape: tuple[int, int]) -> Matrix:
+        def laid_out(arrays: CSRArrays, shape: tuple[int, int]) -> Any:
+            indptr, columns, values = (torch.from_numpy(each) for each in arrays)
+            return self.kernels.prepare(indptr, columns.to(self.device), values, shape)
+
+        return KernelMatrix(self, laid_out(arrays, shape), lambda: laid_out(arrays.transposed(shape), shape[::-1]))
+
+    def block_features(self, rows: sp.csr_array, mask: Mask | None) -> Features:
+        return self.features(to_sparse_matrix(rows, self.device), mask)
 
     def structures(self, matrix: SparseMatrix) -> tuple[Any, Any]:
         """The matrix and its transpose, laid out for the kernels once."""

@@ -1,9 +1,8 @@
-"""Sampled steps on a CPU: the rows of some nodes, computed from those that their edges reach and from no others."""
+"""Sampled steps whose nodes a CPU finds: the rows of some, computed from those that their edges reach and from no others."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,15 +10,12 @@ import torch
 from torch import Tensor
 
 from clnr.engine.base import Operators
-from clnr.engine.cpu import CompiledMatrix, CSRArrays, DropRule, MaskedColumns, numba_kernels
+from clnr.engine.cpu import CSRArrays, DropRule, numba_kernels
 from clnr.engine.mapped import MappedEdges, MappedFeatures, StoredRule
 from clnr.engine.sparse_matrix import SparseMatrix
-from clnr.engine.torch_sparse import Features, Matrix, MatrixOperators
+from clnr.engine.torch_sparse import BlockEngine, Features, Matrix, MatrixOperators
 from clnr.engine.view import View
 from clnr.graph.csr import Array
-
-if TYPE_CHECKING:
-    from clnr.engine.cpu import CompiledEngine
 
 # To add one number of a row that an edge points to takes about as long as so many steps of a dense product.
 _GATHER = 8
@@ -96,16 +92,16 @@ class Frontier:
 class FrontierOperators(MatrixOperators):
     """The maps between the rows of the nodes within ``hops`` of the wanted ones and those within one hop fewer."""
 
-    def __init__(self, view: View, engine: CompiledEngine, frontier: Frontier, hops: int = 0):
+    def __init__(self, view: View, engine: BlockEngine, frontier: Frontier, hops: int = 0):
         super().__init__(view, engine)
-        self._compiled, self._frontier, self._hops = engine, frontier, hops
+        self._blocks, self._frontier, self._hops = engine, frontier, hops
 
     def within(self, hops: int) -> Operators:
-        return FrontierOperators(self.view, self._compiled, self._frontier, hops)
+        return FrontierOperators(self.view, self._blocks, self._frontier, hops)
 
     @cached_property
     def nodes(self) -> Tensor:
-        return torch.from_numpy(self._frontier.nodes(self._hops))
+        return torch.from_numpy(self._frontier.nodes(self._hops)).to(self._blocks.device)
 
     @cached_property
     def _block(self) -> CSRArrays:
@@ -114,7 +110,7 @@ class FrontierOperators(MatrixOperators):
     @cached_property
     def _adjacency(self) -> Matrix:
         shape = len(self._block.indptr) - 1, len(self.nodes)
-        return _compiled(self._block, shape)
+        return self._blocks.block_matrix(self._block, shape)
 
     @cached_property
     def _x(self) -> Tensor | Features:
@@ -125,25 +121,22 @@ class FrontierOperators(MatrixOperators):
         if isinstance(x, SparseMatrix):
             return self._sparse_rows(x.once("scipy", lambda: _to_scipy(x))[nodes.numpy()], nodes)
         if isinstance(x, MappedFeatures):
-            read = x.rows(nodes.numpy())
+            read = x.rows(nodes.numpy(force=True))
             if sp.issparse(read):
                 return self._sparse_rows(read, nodes)
-            rows = torch.from_numpy(read).to(self._compiled.dtype)
+            rows = self._blocks.dense_features(torch.from_numpy(read).to(self._blocks.device))
         else:
-            rows = self._compiled.all_features(view.device_graph, x).index_select(0, nodes)
+            rows = self._blocks.all_features(view.device_graph, x).index_select(0, nodes)
         if mask is None or not mask.elements:
             return rows
-        return rows * mask.of_elements(nodes[:, None], torch.arange(rows.shape[1])).to(rows.dtype)
+        return rows * mask.of_elements(nodes[:, None], torch.arange(rows.shape[1], device=rows.device)).to(rows.dtype)
 
     def _sparse_rows(self, rows: sp.csr_array, nodes: Tensor) -> Features:
         mask = self.view.mask
         if mask is not None and mask.elements:
-            of_rows = nodes.repeat_interleave(torch.from_numpy(np.diff(rows.indptr).astype(np.int64)))
+            of_rows = nodes.cpu().repeat_interleave(torch.from_numpy(np.diff(rows.indptr).astype(np.int64)))
             rows.data *= mask.of_elements(of_rows, torch.from_numpy(rows.indices.astype(np.int64))).numpy()
-        matrix = _compiled(CSRArrays(rows.indptr.astype(np.int64), rows.indices, rows.data), rows.shape)
-        if mask is None or mask.elements:
-            return matrix
-        return MaskedColumns(matrix, mask.of_columns(rows.shape[1], nodes.device).float())
+        return self._blocks.block_features(rows, None if mask is None or mask.elements else mask)
 
     def _propagates_first(self, weight: Tensor) -> bool:
         inputs, outputs = weight.shape
@@ -154,16 +147,3 @@ class FrontierOperators(MatrixOperators):
 def _to_scipy(x: SparseMatrix) -> sp.csr_array:
     parts = x.values.numpy(), x.columns.numpy().astype(np.int32), x.indptr.numpy()
     return sp.csr_array(parts, shape=x.shape)
-
-
-def _compiled(arrays: CSRArrays, shape: tuple[int, int]) -> CompiledMatrix:
-    """A matrix as it is; its transpose is made when a gradient needs it."""
-
-    def build(transposed: bool) -> CSRArrays:
-        if not transposed:
-            return arrays
-        indptr, columns, values = arrays
-        turned = sp.csr_array((values, columns, indptr), shape=shape).tocsc()
-        return CSRArrays(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
-
-    return CompiledMatrix(build, shape)

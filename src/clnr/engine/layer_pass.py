@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from clnr.engine.base import Engine, Operators
@@ -60,7 +59,7 @@ class LayerOperators(Operators):
     def _input(self) -> Tensor | None:
         nodes = self._block.within(1).nodes
         assert nodes is not None
-        return None if self._stored is None else self._stored(nodes.numpy())
+        return None if self._stored is None else self._stored(nodes.numpy(force=True)).to(nodes.device)
 
     @property
     def features(self) -> Tensor:
@@ -71,11 +70,11 @@ class LayerOperators(Operators):
 
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
         if not self._is_turn(h):
-            return torch.zeros(self._count, h.shape[1])
+            return h.new_zeros(self._count, h.shape[1])
         given = self._input()
         return self._block.within(1).propagate(self._block.within(1).features if given is None else given, relu)
 
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
         if not self._is_turn(h):
-            return torch.zeros(self._count, weight.shape[1])
+            return weight.new_zeros(self._count, weight.shape[1])
         return self._block.within(1).convolve(weight, bias, self._input(), relu)

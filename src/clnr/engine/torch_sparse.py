@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -16,6 +17,10 @@ from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import IdentityKey, Streams
 from clnr.engine.view import DeviceGraph, Mask, View, to_device
 from clnr.graph import Graph
+from clnr.graph.graph_folder import GraphFolder
+
+if TYPE_CHECKING:
+    from clnr.engine.cpu import CSRArrays
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
 
@@ -306,6 +311,47 @@ class SparseEngine(Engine):
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
         return _NTXent.apply(unit_rows(rows), temperature, self.dtype)
+
+
+class BlockEngine(SparseEngine):
+    """An engine that can compute rows of nodes that a CPU finds, and so also those of a graph that stays in files."""
+
+    reads_files = True
+
+    @abstractmethod
+    def block_matrix(self, arrays: CSRArrays, shape: tuple[int, int]) -> Matrix:
+        """A matrix from the host, ready to multiply."""
+
+    @abstractmethod
+    def block_features(self, rows: sp.csr_array, mask: Mask | None) -> Features:
+        """Sparse features of some nodes from the host; ``mask`` is one of columns."""
+
+    def block_operators(self, view: View, nodes: Tensor) -> Operators:
+        """``sampled_operators`` whose nodes a CPU finds."""
+        from clnr.engine.frontier import Frontier, FrontierOperators
+
+        return FrontierOperators(view, self, Frontier(view, nodes.numpy(force=True)))
+
+    def to_device(self, graph: Graph) -> DeviceGraph:
+        """Move a graph to the device; one in a folder stays in its files."""
+        if isinstance(graph, GraphFolder):
+            from clnr.engine.mapped import map_folder
+
+            return map_folder(graph)
+        return super().to_device(graph)
+
+    def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
+        """The linear maps of a view; of a graph in files those of a fixed sample of nodes, for statistics of all."""
+        if in_files(view.device_graph):
+            from clnr.engine.mapped import measured_nodes
+
+            return self.block_operators(view, measured_nodes(view.device_graph.graph.num_nodes))
+        return super().plain_operators(view, streams)
+
+
+def in_files(device_graph: DeviceGraph) -> bool:
+    """Whether a graph stays in its files."""
+    return isinstance(device_graph.graph, GraphFolder)
 
 
 class TorchEngine(SparseEngine):

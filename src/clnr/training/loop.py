@@ -169,7 +169,8 @@ def train_all(
         train_states[0].load_state(train_states[0].state if state is None else state, begun)
         workers.copy_from_first(list(train_states[0].state.values()))
     if learns:
-        step = CudaGraphStep(train_states, engine, model.cuda_graph_safe and workers.alone)
+        on_device = starts[0].device_graph.device == engine.device
+        step = CudaGraphStep(train_states, engine, model.cuda_graph_safe and workers.alone and on_device)
         with engine.own_stream():
             for epochs in _train(step, buffer, recipe, progress, begun):
                 if checkpoint is not None and epochs % checkpoint.every == 0:

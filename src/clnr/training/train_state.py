@@ -21,7 +21,7 @@ from clnr.training.optim import Adam
 class TrainState:
     """The training of one seed.
 
-    On a GPU the epoch counter and the learning rate are tensors there, and nothing in a step waits for the device.
+    With a graph on a GPU, the epoch counter and the learning rate are tensors there, and nothing in a step waits for it.
 
     Args:
         model: What to train.
@@ -32,7 +32,7 @@ class TrainState:
     """
 
     def __init__(self, model: Model, recipe: Recipe, fresh: Parameters, start: StepContext, history: Tensor):
-        device = start.engine.device
+        device, counts = start.engine.device, start.device_graph.device
         self._parameters = {name: value.to(device).requires_grad_() for name, value in fresh.items()}
         self._model, self._step, self._history = model, start, history
         self._best = EarlyStopping(self._parameters, recipe.patience) if recipe.patience and history.numel() else None
@@ -40,7 +40,7 @@ class TrainState:
             return
         rates = [learning_rate(recipe, epoch) for epoch in range(recipe.epochs)]
         self._rates: list[float] | Tensor = rates
-        if device.type == "cuda":
+        if counts.type == "cuda":
             self._step = dataclasses.replace(start, epoch=torch.zeros((), dtype=torch.int64, device=device))
             self._rates = torch.tensor(rates, device=device)
         decoupled = recipe.weight_decay_mode == "decoupled"

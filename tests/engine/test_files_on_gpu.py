@@ -1,0 +1,88 @@
+"""A graph in files on a GPU: a CPU finds the nodes of a step, and kernels compute, interpreted where there is no GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import methods
+from clnr.embedding.block_embedding import BlockEmbedding
+from clnr.embedding.disk_plan import fits_memory, plan
+from clnr.embedding.fitting import FittedModel
+from clnr.embedding.pipeline import Settings
+from clnr.engine.frontier import FrontierOperators
+from clnr.experiments.run import learn
+from clnr.graph.graph_folder import FolderWriter, GraphFolder
+from clnr.training.loop import fit
+from tests.conftest import tiny
+from tests.engine.conftest import DROPS, FUSED, MASKS, exact
+from tests.engine.test_cuda_frontier import SOME, assert_rows_equal
+
+pytest.importorskip("numba")
+pq = pytest.importorskip("pyarrow.parquet")
+
+KERNELS = [*FUSED, pytest.param(exact, id="gpu", marks=pytest.mark.gpu)]
+
+
+def written(path, graph, dtype="float32"):
+    """A graph as a folder, without tables."""
+    path.mkdir()
+    writer = FolderWriter(path, dtype)
+    for way in ("incoming", "outgoing") if graph.directed else ("incoming",):
+        edges = getattr(graph, way)
+        parts = {"indptr": "int64", "indices": "int32"} | ({} if edges.weight is None else {"weight": "float32"})
+        for part, kind in parts.items():
+            with writer.array(f"{way}.{part}", kind) as append:
+                append(getattr(edges, part))
+    x = graph.features
+    sparse = not isinstance(x, np.ndarray)
+    if sparse:
+        for part, kind in {"indptr": "int64", "indices": "int32"}.items():
+            with writer.array(f"features.{part}", kind) as append:
+                append(getattr(x, part))
+    with writer.array("features.values", dtype, None if sparse else x.shape[1]) as append:
+        append(x.data if sparse else x)
+    with writer.array("ids.values", "int64") as append:
+        append(np.arange(graph.num_nodes))
+    writer.close(nodes=graph.num_nodes, features=graph.num_features, classes=0, directed=graph.directed, name=graph.name)
+    return GraphFolder.open(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "drop", "mask"),
+    [
+        ("usual", "half", "columns"),
+        ("usual", "pairs", "elements"),
+        ("sparse features", "half", "columns"),
+        ("directed, weighted, sparse", "all", "elements"),
+        ("no edges", "none left", "all"),
+    ],
+)
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_and_gradients_are_those_in_memory(tmp_path, engine, name, drop, mask):
+    given = written(tmp_path / "graph", SOME[name])
+    operators = assert_rows_equal(engine, SOME[name], DROPS[drop], MASKS[mask], given=given)
+    assert isinstance(operators, FrontierOperators)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sparse", [False, True])
+def test_training_and_blocks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse):
+    graph = tiny(nodes=400, edges=1500, sparse=sparse)
+    folder, engine = written(tmp_path / "graph", graph), exact()
+    changes = {"epochs": 5, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
+    settings = Settings(methods.CLNR, engine, recipe=changes)
+    recipe, _ = plan(folder, settings, 4_000_000_000)
+    assert fits_memory(folder, settings, None)
+    assert not fits_memory(folder, settings, 1000)
+    one, other = (fit(methods.CLNR.build(recipe), engine, engine.to_device(each), recipe, 0) for each in (folder, graph))
+    torch.testing.assert_close(one.losses, other.losses, rtol=1e-4, atol=1e-5)
+    trained = learn(methods.CLNR, graph, 0, recipe, engine)
+    parameters = {each: value.cpu() for each, value in trained.fitted.parameters.items()}
+    (tmp_path / "embeddings").mkdir()
+    model = FittedModel(methods.CLNR, 0, recipe, parameters, graph.num_features)
+    BlockEmbedding(model, folder, settings, tmp_path, block_rows=500).run()
+    tables = [pq.read_table(path)["vector"] for path in sorted((tmp_path / "embeddings").iterdir())]
+    z = np.concatenate([np.stack(table.to_pylist()) for table in tables])
+    np.testing.assert_allclose(z, trained.z.cpu().numpy(), rtol=1e-3, atol=1e-4)
