@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -15,7 +10,7 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import block_embedding, disk_plan, out_of_core
+from clnr.embedding import block_embedding, disk_plan
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import fits_memory, plan
@@ -24,11 +19,11 @@ from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.pipeline import Settings
 from clnr.embedding.similar import similar_nodes
 from clnr.engine import choose
-from clnr.errors import ClnrError, DataError, MethodError, OutOfMemory
+from clnr.errors import ClnrError, DataError, MethodError, OutOfMemory, RecipeError
+from clnr.experiments import cost
 from clnr.experiments.run import learn
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
-from clnr.support.workers import Alone
 from clnr.tables import ingest
 
 pytest.importorskip("duckdb")
@@ -148,61 +143,6 @@ def test_similar_nodes_by_an_index(folder, tmp_path):
     assert len({each.id for each in exact.nodes} & {each.id for each in index.nodes}) >= 4
 
 
-SLOW = """
-import sys
-import time
-from pathlib import Path
-from clnr.embedding import block_embedding, disk_plan, out_of_core
-from clnr.graph.graph_folder import GraphFolder
-from tests.embedding.test_out_of_core import MEMORY, settings
-disk_plan._LEAST_ROWS = block_embedding._MOST_NODES = 40
-at, compute, calls = int(sys.argv[3]), block_embedding.BlockEmbedding._compute, []
-def slow(self, layer, block):
-    calls.append(block)
-    if len(calls) == at:
-        print("stopped", flush=True)
-        time.sleep(60)
-    return compute(self, layer, block)
-block_embedding.BlockEmbedding._compute = slow
-chosen = settings(resume=True, checkpoint=Path(sys.argv[2] + ".checkpoint"))
-out_of_core.embed_folder(GraphFolder.open(Path(sys.argv[1])), Path(sys.argv[2]), chosen, MEMORY)
-"""
-
-
-def test_a_killed_embedding_goes_on_from_its_last_block(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 40)
-    monkeypatch.setattr(block_embedding, "_MOST_NODES", 40)
-    out = tmp_path / "out"
-    for at in (4, 12, 3):
-        process = subprocess.Popen([sys.executable, "-c", SLOW, str(folder.path), str(out), str(at)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"stopped\n"
-        time.sleep(0.05)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-        assert not out.exists()
-    calls = []
-    compute = BlockEmbedding._compute
-    monkeypatch.setattr(BlockEmbedding, "_compute", lambda *args: calls.append(args) or compute(*args))
-    monkeypatch.setattr(out_of_core, "_train", lambda *_: pytest.fail("it trained again"))
-    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
-    shards = embed_folder(folder, out, chosen, MEMORY).shards
-    assert len(calls) < shards
-    monkeypatch.undo()
-    embed_folder(folder, tmp_path / "undisturbed", settings(), MEMORY)
-    np.testing.assert_allclose(vectors(out)[1], vectors(tmp_path / "undisturbed")[1], rtol=1e-5, atol=1e-6)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "undisturbed"]
-
-
-def test_several_workers_are_refused(folder):
-    class Two(Alone):
-        size = 2
-
-    with pytest.raises(MethodError, match="it cannot work from files by several workers; leave out --workers"):
-        plan(folder, settings(workers=Two()), MEMORY)
-
-
 @pytest.mark.parametrize(
     ("method", "more", "said"),
     [
@@ -233,6 +173,29 @@ def test_the_plan_tells_memory_and_disk(folder):
     assert not fits_memory(folder, settings(), 500_000_000)
     with pytest.raises(OutOfMemory, match="training from files needs about"):
         plan(folder, settings(), 500_000_000)
+
+
+def test_the_plan_of_several_workers_says_what_each_takes(folder):
+    (recipe, one), (_, two) = (plan(folder, settings(), 2 * MEMORY, workers) for workers in (1, 2))
+    assert two.memory <= MEMORY
+    assert two.block_rows < one.block_rows
+    assert two.step_bytes < one.step_bytes
+    assert two.to_dict()["memory_bytes"] == 2 * two.to_dict()["worker_memory_bytes"]
+    assert two.to_dict()["workers"] == 2
+    assert two.sent_per_step == cost.sent(methods.CLNR, recipe, cost.Size(NODES, folder.num_edges, 6, 0), 2)
+    assert "2 workers: each takes" in str(two)
+    assert "workers" not in str(one)
+    with pytest.raises(OutOfMemory, match="for each worker, and 500 MB may be used; fewer workers, fewer sampled_nodes"):
+        plan(folder, settings(), 1_000_000_000, 2)
+    with pytest.raises(RecipeError, match="100 workers cannot share 64 nodes of a step; start at most 64"):
+        plan(folder, settings(), MEMORY, 100)
+
+
+def test_a_graph_fits_in_memory_if_every_worker_can_load_it(folder):
+    needed = 700_000_000
+    assert fits_memory(folder, settings(), needed)
+    assert not fits_memory(folder, settings(), needed, 2)
+    assert fits_memory(folder, settings(), 2 * needed, 2)
 
 
 def test_the_disk_is_checked_before_training(folder, tmp_path, monkeypatch):

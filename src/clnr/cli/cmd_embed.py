@@ -155,11 +155,12 @@ def embed(
         workers=group,
     )
     chosen = parse_formats(formats or [])
-    if graph is not None and not _embed_in_memory(graph, settings, memory):
-        _embed_from_files(graph, folder, settings, memory, force, chosen, dry_run, as_json, quiet)
+    planned = workers if group.alone else None
+    if graph is not None and not _embed_in_memory(graph, settings, memory, planned):
+        _embed_from_files(graph, folder, settings, memory, force, chosen, dry_run, as_json, quiet, planned)
         return
     if dry_run:
-        _, preflight = pipeline.plan(pipeline.read_source(tables), settings, workers if group.alone else None)
+        _, preflight = pipeline.plan(pipeline.read_source(tables), settings, planned)
         if group.first:
             tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
         return
@@ -181,11 +182,13 @@ def embed(
         _print_result(result, folder, perf_counter() - began, as_json, trained=model is None)
 
 
-def _embed_in_memory(graph: Path, settings: Any, memory: str | None) -> bool:
+def _embed_in_memory(graph: Path, settings: Any, memory: str | None, workers: int | None) -> bool:
     from clnr.embedding.disk_plan import fits_memory
     from clnr.graph.graph_folder import GraphFolder
 
-    return fits_memory(GraphFolder.open(graph), settings, _bytes(memory))
+    fits = fits_memory(GraphFolder.open(graph), settings, _bytes(memory), workers)
+    # What does not fit on one machine is in files for the workers on all of them.
+    return bool(settings.workers.least(fits))
 
 
 def _bytes(memory: str | None) -> int | None:
@@ -207,6 +210,7 @@ def _embed_from_files(
     dry_run: bool,
     as_json: bool,
     quiet: bool,
+    workers: int | None,
 ) -> None:
     """Embed a graph folder that does not fit in memory."""
     from time import perf_counter
@@ -217,20 +221,26 @@ def _embed_from_files(
     from clnr.support.humanize import duration, plural
     from clnr.support.progress import progress_bar
 
-    opened, bound = GraphFolder.open(graph), _bytes(memory)
+    opened, bound, first = GraphFolder.open(graph), _bytes(memory), settings.workers.first
     if formats:
         raise ClnrError("a graph that does not fit in memory is embedded to Parquet alone: leave out --format")
     if dry_run or folder is None:
-        _, planned = disk_plan.plan(opened, settings, bound)
-        tell(json.dumps(planned.to_dict()) if as_json else str(planned))
+        _, planned = disk_plan.plan(opened, settings, bound, workers)
+        if first:
+            tell(json.dumps(planned.to_dict()) if as_json else str(planned))
         return
     began = perf_counter()
     try:
-        with progress_bar(quiet) as bar:
+        with progress_bar(quiet or not first) as bar:
             result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, bar=bar)
     except KeyboardInterrupt:
-        _say_stopped(settings.checkpoint)
+        if first:
+            _say_stopped(settings.checkpoint)
         raise typer.Exit(130) from None
+    if result is None:
+        if first:
+            say(f"{folder} is finished: there is nothing to resume")
+        return
     seconds = perf_counter() - began
     if as_json:
         content = {"nodes": result.nodes, "dimension": result.dimension, "shards": result.shards, "folder": str(folder)}

@@ -1,8 +1,11 @@
-"""A graph folder embedded in blocks of nodes, one layer after the other, into shards."""
+"""A graph folder embedded in blocks of nodes, one layer after the other, into shards; by one worker or several."""
 
 from __future__ import annotations
 
+import functools
 import itertools
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +15,7 @@ import torch
 
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.pipeline import Settings
-from clnr.embedding.shards import shard_path, write_shard
+from clnr.embedding.shards import shard_path, shard_width, write_shard
 from clnr.engine import View
 from clnr.engine.layer_pass import LayerEndError, LayerOperators
 from clnr.engine.mapped import read_rows
@@ -25,18 +28,65 @@ from clnr.training.loop import advice
 
 _NUMBER = 4
 _MOST_NODES = 1 << 17
+_OPEN = 256
+
+
+class LayerFiles:
+    """The rows of all nodes after a layer, in a file for each block; a file is complete, or not there.
+
+    Args:
+        folder: Has the files, or will have.
+        blocks: The nodes of each.
+    """
+
+    def __init__(self, folder: Path, blocks: list[slice]):
+        self.folder, self._blocks = folder, blocks
+        self._starts = np.array([block.start for block in blocks])
+        # Each open file takes a descriptor, of which a process may have few.
+        self._open = functools.lru_cache(_OPEN)(self._map)
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"{number:05d}.bin"
+
+    @property
+    def complete(self) -> bool:
+        return all(self.path(number).is_file() for number in range(len(self._blocks)))
+
+    def write(self, number: int, rows: Array) -> None:
+        self.folder.mkdir(exist_ok=True)
+        part = self.path(number).with_suffix(".unfinished")
+        part.write_bytes(np.ascontiguousarray(rows, "<f4").data)
+        part.replace(self.path(number))
+
+    def _map(self, number: int) -> MappedArray:
+        path, block = self.path(number), self._blocks[number]
+        rows = block.stop - block.start
+        return MappedArray.open(path, ArrayInfo("float32", (rows, path.stat().st_size // (_NUMBER * rows))))
+
+    def rows(self, nodes: Array) -> torch.Tensor:
+        """The rows of some nodes; read in the order of the files."""
+        order = np.argsort(nodes, kind="stable")
+        stops = np.append(np.searchsorted(nodes[order], self._starts[1:]), len(order))
+        out: Array | None = None
+        for number, (start, stop) in enumerate(itertools.pairwise([0, *stops.tolist()])):
+            if start < stop or out is None:
+                stored, some = self._open(number), order[start:stop]
+                out = np.empty((len(nodes), stored.values.shape[1]), np.float32) if out is None else out
+                out[some] = read_rows(stored, nodes[some] - self._blocks[number].start)
+        return torch.from_numpy(out)
 
 
 class BlockEmbedding:
     """A graph embedded one layer after the other, each in blocks of nodes; at most two layers are on disk.
 
-    What is there of an earlier run is kept: complete layers, the blocks of an unfinished one, and shards.
+    What is there of an earlier run is kept: complete layers, the blocks of an unfinished one, and shards. Workers take the next
+    block whenever they are done with one, and wait for each other after a layer. A row does not depend on who computes it.
 
     Args:
         model: Embeds.
         folder: The graph.
-        settings: Whose engine computes.
-        work: Where layers and shards are written.
+        settings: Whose engine computes, and whose workers share the blocks.
+        work: Where layers and shards are written; all workers see it.
         block_rows: How many rows a block may gather: its nodes and the sources of their edges. A node with more edges is a
             block by itself, and takes more.
         bar: Shows progress; None for none.
@@ -49,20 +99,18 @@ class BlockEmbedding:
         self._model, self._engine = model.method.build(model.recipe), settings.engine.float32
         self._parameters = {name: value.to(self._engine.device) for name, value in model.parameters.items()}
         self._device_graph = self._engine.to_device(cast(Any, folder))
+        self._workers, self._made = settings.workers, list(self._blocks())
+        self._layers: dict[int, LayerFiles] = {}
         self._log = (bar or Bar(None, quiet=True)).note
 
     def run(self) -> tuple[int, int]:
         """Write all shards; returns the numbers of a vector, and of shards."""
-        with memory.enough_memory(), torch.no_grad():
-            for layer in itertools.count(self._complete_layers()):
-                blocks = list(self._blocks())
-                rows, is_last = self._compute(layer, blocks[0])
-                if is_last:
-                    self._write_shards(layer, blocks)
-                    self._remove_layers(layer)
-                    return rows.shape[1], len(blocks)
-                self._write_layer(layer, blocks, rows.shape[1])
+        with memory.enough_memory(), torch.no_grad(), self._engine.use_threads():
+            for layer in itertools.count(self._workers.from_first(self._complete_layers())):
+                width = self._workers.least(self._compute_layer(layer))
                 self._remove_layers(layer)
+                if width:
+                    return width, len(self._made)
         raise AssertionError
 
     def _blocks(self) -> Iterator[slice]:
@@ -75,11 +123,34 @@ class BlockEmbedding:
             yield slice(start, stop)
             start = stop
 
+    def _compute_layer(self, layer: int) -> int:
+        """This worker's blocks of a layer; returns what is known of it: numbers of a vector if it is the last one, else 0."""
+        width, made, tenths = sys.maxsize, self._layer(layer + 1), None
+        for number in self._workers.take(len(self._made)):
+            block = self._made[number]
+            width = self._compute_block(layer, number, made)
+            what = "vectors" if width else f"layer {layer + 1}"
+            tenths = tenths or Tenths(self._log, f"embedding, {what}", self._folder.num_nodes)
+            tenths.done(block.stop)
+        return width
+
+    def _compute_block(self, layer: int, number: int, made: LayerFiles) -> int:
+        """Write the rows of a block after a layer, unless they are there; returns as ``_compute_layer``."""
+        block, shard = self._made[number], shard_path(self._work, number)
+        if made.path(number).is_file():
+            return 0
+        if not shard.is_file():
+            rows, is_last = self._compute(layer, block)
+            if not is_last:
+                made.write(number, rows)
+                return 0
+            write_shard(shard, self._folder.ids(block.start, block.stop), rows)
+        return shard_width(shard)
+
     def _compute(self, layer: int, block: slice) -> tuple[Array, bool]:
         """The rows of a block after a layer, and whether it is the last one."""
-        stored = self._layer(layer)
         nodes = torch.arange(block.start, block.stop)
-        read = None if stored is None else lambda some: torch.from_numpy(read_rows(stored, some))
+        read = self._layer(layer).rows if layer else None
         operators = LayerOperators(View(self._device_graph), self._engine, nodes, layer, read)
         try:
             rows, is_last = self._model.embed_layer(self._parameters, operators), True
@@ -91,47 +162,17 @@ class BlockEmbedding:
 
     # -- layers on disk -----------------------------------------------------------------------------------------------
 
-    def _files(self, layer: int) -> list[Path]:
-        """The file with what a layer is given, whose name tells how many numbers a row has; none for the first layer."""
-        return list(self._work.glob(f"layer-{layer}-*.bin"))
+    def _layer(self, layer: int) -> LayerFiles:
+        """What a layer is given."""
+        return self._layers.setdefault(layer, LayerFiles(self._work / f"layer-{layer}", self._made))
 
     def _complete_layers(self) -> int:
-        return max((int(path.name.split("-")[1]) for path in self._work.glob("layer-*.bin")), default=0)
-
-    def _layer(self, layer: int) -> MappedArray | None:
-        if layer == 0:
-            return None
-        (path,) = self._files(layer)
-        width = int(path.stem.split("-")[2])
-        return MappedArray.open(path, ArrayInfo("float32", (self._folder.num_nodes, width)))
-
-    def _write_layer(self, layer: int, blocks: list[slice], width: int) -> None:
-        path = self._work / f"layer-{layer + 1}-{width}.unfinished"
-        row = _NUMBER * width
-        done = path.stat().st_size // row if path.is_file() else 0
-        begun = max((block.stop for block in blocks if block.stop <= done), default=0)
-        with path.open("ab") as file:
-            file.truncate(begun * row)
-            for block in self._shown(f"layer {layer + 1}", blocks):
-                if block.start >= begun:
-                    file.write(np.ascontiguousarray(self._compute(layer, block)[0], "<f4").data)
-                    file.flush()
-        path.rename(path.with_suffix(".bin"))
+        found = [int(path.name.split("-")[1]) for path in self._work.glob("layer-*")]
+        return max((layer for layer in found if self._layer(layer).complete), default=0)
 
     def _remove_layers(self, layer: int) -> None:
         """Remove what layers up to this one were given."""
         for each in range(1, layer + 1):
-            for path in self._files(each):
-                path.unlink()
-
-    def _write_shards(self, layer: int, blocks: list[slice]) -> None:
-        for number, block in enumerate(self._shown("vectors", blocks)):
-            path = shard_path(self._work, number)
-            if not path.is_file():
-                write_shard(path, self._folder.ids(block.start, block.stop), self._compute(layer, block)[0])
-
-    def _shown(self, what: str, blocks: list[slice]) -> Iterator[slice]:
-        tenths = Tenths(self._log, f"embedding, {what}", self._folder.num_nodes)
-        for block in blocks:
-            yield block
-            tenths.done(block.stop)
+            self._layers.pop(each, None)
+            if self._workers.first:
+                shutil.rmtree(self._work / f"layer-{each}", ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -9,10 +10,10 @@ import numpy as np
 import torch
 
 from clnr.embedding.defaults import Choice
-from clnr.embedding.pipeline import Settings
+from clnr.embedding.pipeline import Settings, check_workers
 from clnr.engine.mapped import RESIDENT
 from clnr.errors import MethodError, OutOfMemory
-from clnr.experiments.cost import Cost, Size, training
+from clnr.experiments.cost import Cost, Size, sent, training
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
@@ -28,19 +29,21 @@ _COPIES = 12
 _LEAST_ROWS = 1 << 12
 
 
-def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None) -> bool:
+def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> bool:
     """Whether a graph folder can be loaded, and trained on in memory.
 
     Args:
         folder: The graph.
         settings: How to train.
         bound: Bytes of main memory that may be used; None for what is free.
+        workers: How many processes would each load it, if not as the settings say.
     """
     recipe, _ = settings.recipe_for(cast(Any, folder))
-    most, device, needed = _usable(bound, float("inf")), settings.engine.device, _cost(folder, settings, recipe).memory
+    beside, most, device = workers or settings.workers.local_size, _usable(bound, float("inf")), settings.engine.device
+    needed = _cost(folder, settings, recipe).memory
     if device.type == "cpu":
-        return needed <= most
-    return folder.loaded_bytes <= most and needed <= (memory.free_memory(device) or 0)
+        return beside * needed <= most
+    return beside * folder.loaded_bytes <= most and needed <= (memory.free_memory(device) or 0)
 
 
 def _usable(bound: int | None, default: float) -> float:
@@ -63,10 +66,13 @@ class DiskPlan:
         facts: Of the graph: values by name.
         choices: Hyper-parameters that follow from the graph, with their reasons.
         seconds: Estimated seconds of training, if pages that were read stay in the system's cache.
-        memory: Estimated peak of memory in bytes.
-        step_bytes: Bytes that a step reads from files.
+        memory: Estimated peak of memory in bytes, of each worker.
+        step_bytes: Bytes that each worker reads from files in a step.
         disk: Bytes of the shards, and of the two layers that are on disk while they are written.
         block_rows: How many rows a block of nodes may gather while it is embedded.
+        workers: How many processes share training and embedding.
+        local_workers: How many of them are on this machine.
+        sent_per_step: Bytes that each worker sends in a step.
     """
 
     facts: dict[str, str]
@@ -76,14 +82,23 @@ class DiskPlan:
     step_bytes: float
     disk: float
     block_rows: int
+    workers: int = 1
+    local_workers: int = 1
+    sent_per_step: float = 0.0
 
     @property
     def lines(self) -> list[str]:
+        total = f"{gigabytes(self.local_workers * self.memory)} of memory, {gigabytes(self.disk)} of disk"
+        shared = [
+            f"{self.workers} workers: each takes {gigabytes(self.memory)} of memory, and in a step reads up to "
+            f"{gigabytes(self.step_bytes)} and sends about {self.sent_per_step / 1e6:.2g} MB"
+        ]
         return [
             "; ".join(f"{name}: {value}" for name, value in self.facts.items()),
             *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
             f"from files: a step reads up to {gigabytes(self.step_bytes)}; rough estimate: {duration(self.seconds)} to train "
-            f"if the system caches it, {gigabytes(self.memory)} of memory, {gigabytes(self.disk)} of disk",
+            f"if the system caches it, {total}",
+            *(shared if self.workers > 1 else []),
         ]
 
     def __str__(self) -> str:
@@ -95,19 +110,23 @@ class DiskPlan:
             "graph": self.facts,
             "choices": [choice._asdict() for choice in self.choices],
             "train_seconds": self.seconds,
-            "memory_bytes": self.memory,
+            "memory_bytes": self.local_workers * self.memory,
+            "worker_memory_bytes": self.memory,
+            "workers": self.workers,
+            "sent_bytes_per_step": self.sent_per_step,
             "step_bytes": self.step_bytes,
             "disk_bytes": self.disk,
         }
 
 
-def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Recipe, DiskPlan]:
+def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> tuple[Recipe, DiskPlan]:
     """The recipe for a graph folder, and what training and embedding from its files take; refuses what cannot work.
 
     Args:
         folder: The graph.
         settings: How to train.
-        bound: Bytes of memory that may be used; None for what is free.
+        bound: Bytes of memory that may be used on a machine; None for what is free.
+        workers: How many processes would share it, if not as the settings say; all on this machine.
     """
     recipe, choices = settings.recipe_for(cast(Any, folder))
     settings.method.check(recipe)
@@ -119,20 +138,22 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
         reason = "edge_noise changes edges"
     if settings.tune or settings.auto:
         reason = "tuning and --method auto score by held-out edges"
-    if not settings.workers.alone:
-        raise MethodError(f"{folder.path}: {needs} by several workers; leave out --workers, or use more memory")
     if reason is not None:
         raise MethodError(f"{folder.path}: {needs}: {reason}; --method CLNR with its defaults works, and so does more memory")
-    most = _usable(bound, 1 << 32)
+    total, beside = workers or settings.workers.size, workers or settings.workers.local_size
+    check_workers(total, settings.method, recipe, folder.num_nodes)
+    most = _usable(bound, 1 << 32) / beside
     width, features = max(recipe.hidden, recipe.dimension), folder.num_features
     size = Size(folder.num_nodes, folder.num_edges, features, 0)
-    one_view = step_work(len(settings.method.views), settings.method.build(recipe).objective, recipe, size)
-    fixed = _BASE + RESIDENT + _NUMBER * folder.num_nodes
+    share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / total))
+    one_view = step_work(len(settings.method.views), settings.method.build(recipe).objective, share, size)
+    fixed = _BASE + RESIDENT / beside + _NUMBER * folder.num_nodes
     step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * width * one_view.rows)
     if (need := fixed + step) > most:
         raise OutOfMemory(
-            f"training from files needs about {gigabytes(need)}, and {gigabytes(most)} may be used; fewer sampled_nodes, "
-            "max_neighbors=10 or a smaller hidden (--set) need less"
+            f"training from files needs about {gigabytes(need)}{' for each worker' if beside > 1 else ''}, and "
+            f"{gigabytes(most)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 or "
+            "a smaller hidden (--set) need less"
         )
     block = max(_LEAST_ROWS, int((most - fixed) / 2 / (_NUMBER * _INPUTS * max(width, features))))
     row_bytes, edge_bytes = (
@@ -143,7 +164,10 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
     disk = _NUMBER * folder.num_nodes * (2 * recipe.hidden + recipe.dimension)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     seconds = _cost(folder, settings, recipe).seconds
-    return recipe, DiskPlan(_facts(folder), kept, seconds, min(most, fixed + max(step, most / 4)), step_bytes, disk, block)
+    peak = min(most, fixed + max(step, most / 4))
+    sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
+    made = DiskPlan(_facts(folder), kept, seconds, peak, step_bytes, disk, block, total, beside, sent_per_step)
+    return recipe, made
 
 
 def _facts(folder: GraphFolder) -> dict[str, str]:

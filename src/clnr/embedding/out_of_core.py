@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,10 +17,11 @@ from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import DiskPlan, plan
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.pipeline import Settings
-from clnr.embedding.shards import source_json
+from clnr.embedding.shards import Shards, source_json
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe
+from clnr.nn.objectives import StepContext
 from clnr.support import memory
 from clnr.support.atomic_io import check_folder, move_folder, reserve_folder, resolve_path, temporary_name
 from clnr.support.checked_files import errors_name, parse_json
@@ -27,9 +30,10 @@ from clnr.support.progress import Bar
 from clnr.tables.folder_ingest import read_table_info
 from clnr.tables.table_info import TABLES
 from clnr.training.checkpoint import check_checkpoint, remove_checkpoint
-from clnr.training.loop import fit
+from clnr.training.loop import fit, train_all
 
-_ABOUT = "about.json"
+_ABOUT, _SEEN = "about.json", "seen"
+_LATEST, _POLL = 10.0, 0.2
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,10 @@ class ShardedEmbedding:
 
 def embed_folder(
     folder: GraphFolder, out: Path, settings: Settings, bound: int | None = None, *, force: bool = False, bar: Bar | None = None
-) -> ShardedEmbedding:
-    """From a graph folder to a folder with a model and shards of vectors, in bounded memory.
+) -> ShardedEmbedding | None:
+    """From a graph folder to a folder with a model and shards of vectors, in bounded memory; None if it was there already.
+
+    Where workers share it, all of them call this; all but the first return None.
 
     Args:
         folder: The graph.
@@ -64,38 +70,87 @@ def embed_folder(
         force: Whether a folder that clnr wrote may be overwritten.
         bar: Shows progress; None for none.
     """
+    workers = settings.workers
+    if not workers.first:
+        _work_along(folder, out, settings, bound)
+        return None
     log = (bar or Bar(None, quiet=True)).note
     with reserve_folder(out, OWNED_FILES):
-        check_folder(out, force, OWNED_FILES)
+        finished = settings.resume and (out / SOURCE).is_file()
+        if force or not finished:
+            check_folder(out, force, OWNED_FILES)
         if settings.checkpoint is not None and settings.uses_checkpoint:
             check_checkpoint(settings.checkpoint)
-        recipe, disk_plan = plan(folder, settings, bound)
+        recipe, disk_plan, work = _begin(folder, out, settings, bound)
+        if workers.from_first(finished and work.is_finished(force)):
+            _remove_checkpoint(settings)
+            return None
         for line in disk_plan.lines:
             log(line)
         _check_disk(out, disk_plan)
-        work = _Work(resolve_path(out), folder, settings, recipe)
+        if not workers.alone and not settings.resume:
+            # Workers that are started again go on from a checkpoint: it must be one of this training.
+            _remove_checkpoint(settings)
         earlier = work.resumed()
-        if earlier is None:
-            model, losses = _train(folder, settings, recipe, bar)
-            work.save(model, losses, disk_plan.block_rows)
-        else:
+        work.check_seen()
+        block_rows = workers.least(disk_plan.block_rows)
+        if workers.from_first(earlier is not None):
+            assert earlier is not None
             model, losses = earlier
             log("training is complete: embedding goes on")
+        else:
+            model, losses = _train(folder, settings, recipe, bar)
+            work.save(model, losses, block_rows)
+        workers.least(0)
         dimension, shards = BlockEmbedding(model, folder, settings, work.path, work.block_rows, bar).run()
         work.finish(dimension, shards, force)
-        if settings.checkpoint is not None:
-            remove_checkpoint(settings.checkpoint)
+        _remove_checkpoint(settings)
     return ShardedEmbedding(model, folder.num_nodes, dimension, shards, losses)
 
 
+def _work_along(folder: GraphFolder, out: Path, settings: Settings, bound: int | None) -> None:
+    """Do a worker's share of the first one's ``embed_folder``."""
+    workers, engine = settings.workers, settings.engine
+    recipe, disk_plan, work = _begin(folder, out, settings, bound)
+    if workers.from_first(False):
+        return
+    work.check_seen()
+    workers.least(disk_plan.block_rows)
+    if not workers.from_first(False):
+        start = StepContext(engine, engine.to_device(cast(Any, folder)), settings.seed, 0, recipe.epochs, workers=workers)
+        with memory.enough_memory():
+            train_all(settings.method.build(recipe), recipe, [start])
+    # Until the first one has written the model.
+    workers.least(0)
+    model, _ = work.load()
+    BlockEmbedding(model, folder, settings, work.path, work.block_rows).run()
+
+
+def _begin(folder: GraphFolder, out: Path, settings: Settings, bound: int | None) -> tuple[Recipe, DiskPlan, _Work]:
+    """What all workers do first: plan, and agree on what is to be done."""
+    recipe, disk_plan = plan(folder, settings, bound)
+
+    def about() -> dict[str, object]:
+        others = pipeline.training_about(folder.digest, settings, recipe)
+        return {"graph folder": others.pop("tables"), **others}
+
+    settings.workers.agree(about)
+    return recipe, disk_plan, _Work(resolve_path(out), folder, settings, recipe)
+
+
 def _train(folder: GraphFolder, settings: Settings, recipe: Recipe, bar: Bar | None) -> tuple[FittedModel, tuple[float, ...]]:
-    engine, seed = settings.engine, settings.seed
+    engine, seed, workers = settings.engine, settings.seed, settings.workers
     checkpoint = pipeline.checkpoint_of(folder.digest, settings, recipe)
     with pipeline.shown(settings, recipe, folder.num_nodes, bar) as progress, memory.enough_memory():
-        device_graph = engine.to_device(cast(Any, folder))
-        fitted = fit(settings.method.build(recipe), engine, device_graph, recipe, seed, progress, checkpoint=checkpoint)
+        graph, model = engine.to_device(cast(Any, folder)), settings.method.build(recipe)
+        fitted = fit(model, engine, graph, recipe, seed, progress, checkpoint=checkpoint, workers=workers)
     parameters = {name: value.detach().cpu() for name, value in fitted.parameters.items()}
     return FittedModel(settings.method, seed, recipe, parameters, folder.num_features), tuple(fitted.losses.tolist())
+
+
+def _remove_checkpoint(settings: Settings) -> None:
+    if settings.checkpoint is not None:
+        remove_checkpoint(settings.checkpoint)
 
 
 def _check_disk(out: Path, disk_plan: DiskPlan) -> None:
@@ -112,7 +167,7 @@ class _Work:
 
     def __init__(self, out: Path, folder: GraphFolder, settings: Settings, recipe: Recipe):
         self.path = out.with_name(temporary_name(out.name, "work"))
-        self._out, self._folder, self._resume = out, folder, settings.resume
+        self._out, self._folder, self._resume, self._workers = out, folder, settings.resume, settings.workers
         about = {"graph": folder.digest, "method": settings.method.name, "seed": int(settings.seed), "recipe": recipe.to_dict()}
         # As it will be read back.
         self._about = json.loads(json.dumps(about))
@@ -120,14 +175,51 @@ class _Work:
     def resumed(self) -> tuple[FittedModel, tuple[float, ...]] | None:
         """Model and losses of a process that was stopped after training; None if there are none, and the folder is empty."""
         if self._resume and (self.path / DIGESTS).is_file():
-            files = ArtifactFiles.open(self.path)
             with errors_name(self.path / _ABOUT):
                 same = self._saved()["about"] == self._about
             if same:
-                return load_model(files), load_metrics(files)[0]
+                return self.load()
         shutil.rmtree(self.path, ignore_errors=True)
         (self.path / SHARDS).mkdir(parents=True)
         return None
+
+    def load(self) -> tuple[FittedModel, tuple[float, ...]]:
+        """Model and losses of a training that is complete."""
+        files = ArtifactFiles.open(self.path)
+        return load_model(files), load_metrics(files)[0]
+
+    def is_finished(self, force: bool) -> bool:
+        """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
+        files = ArtifactFiles.open(self._out)
+        earlier, (_, graph) = load_model(files), Shards.open(files).graph
+        same = (graph, earlier.method.name, earlier.seed, earlier.recipe.to_dict()) == tuple(self._about.values())
+        if not (same or force):
+            raise DataError(
+                f"{self._out} is finished, but of another graph, method, seed or recipe; overwrite it with --force (force=True)"
+            )
+        return same
+
+    def check_seen(self) -> None:
+        """Fail on a worker that does not see what the first one writes to this folder."""
+        workers, path = self._workers, self.path / _SEEN
+        if workers.alone:
+            return
+        mark = workers.from_first(secrets.randbelow(1 << 60))
+        if workers.first:
+            path.write_text(str(mark), encoding="utf-8")
+        workers.least(0)
+        # A network file system may show it a little later.
+        end = time.monotonic() + _LATEST
+        while not (path.is_file() and path.read_text(encoding="utf-8") == str(mark)):
+            if time.monotonic() > end:
+                raise DataError(
+                    f"{self.path.parent} is not the folder that the first worker writes to; on several hosts, --out must be on "
+                    "a file system that all of them share"
+                )
+            time.sleep(_POLL)
+        workers.least(0)
+        if workers.first:
+            path.unlink()
 
     def save(self, model: FittedModel, losses: tuple[float, ...], block_rows: int) -> None:
         save_model(model, self.path)

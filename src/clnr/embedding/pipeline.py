@@ -141,14 +141,19 @@ def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None
     recipe, choices = settings.recipe_for(table_graph.graph)
     settings.method.check(recipe)
     size = workers or settings.workers.size
-    if size > 1:
-        settings.method.check_shared(recipe)
-        rows = min(table_graph.graph.num_nodes, recipe.sampled_nodes or table_graph.graph.num_nodes)
-        if size > rows:
-            raise RecipeError(f"{size} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
+    check_workers(size, settings.method, recipe, table_graph.graph.num_nodes)
     judged = settings.evaluate * (1 + len(settings.compared))
     beside = workers or settings.workers.local_size
     return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside)
+
+
+def check_workers(workers: int, method: Method, recipe: Recipe, nodes: int) -> None:
+    """Fail if so many workers cannot share a training on a graph of so many nodes."""
+    if workers > 1:
+        method.check_shared(recipe)
+        rows = min(nodes, recipe.sampled_nodes or nodes)
+        if workers > rows:
+            raise RecipeError(f"{workers} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
 
 
 def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult:
@@ -241,11 +246,11 @@ def checkpoint_of(graph: str, settings: Settings, recipe: Recipe) -> Checkpoint 
     """The checkpoint of this very training on the graph with a digest; None if none is asked for."""
     if settings.checkpoint is None or not settings.uses_checkpoint:
         return None
-    about = _about(graph, settings, recipe) | {"versions": environment.versions()}
+    about = training_about(graph, settings, recipe) | {"versions": environment.versions()}
     return Checkpoint(settings.checkpoint, settings.checkpoint_every or recipe.epochs + 1, about, settings.resume)
 
 
-def _about(graph: str, settings: Settings, recipe: Recipe) -> dict[str, object]:
+def training_about(graph: str, settings: Settings, recipe: Recipe) -> dict[str, object]:
     """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""
     return {
         "tables": graph,
@@ -351,7 +356,7 @@ def embed_tables(
         else:
             table_graph = read_source(tables)
             recipe, preflight = plan(table_graph, settings)
-            settings.workers.agree(lambda: _about(table_graph.graph.digest, settings, recipe))
+            settings.workers.agree(lambda: training_about(table_graph.graph.digest, settings, recipe))
             finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
             if settings.workers.from_first(finished):
                 _remove_checkpoint(settings)
@@ -373,7 +378,7 @@ def _work_along(tables: Mapping[str, Any], settings: Settings) -> None:
     table_graph = read_source(tables)
     recipe, _ = plan(table_graph, settings)
     workers = settings.workers
-    workers.agree(lambda: _about(table_graph.graph.digest, settings, recipe))
+    workers.agree(lambda: training_about(table_graph.graph.digest, settings, recipe))
     if not workers.from_first(False):
         fit_along(
             table_graph, settings.method, recipe, settings.seed, settings.engine, hold_out=settings.hold_out, workers=workers

@@ -37,6 +37,14 @@ def write_shard(path: Path, ids: pyarrow.Array, z: Array) -> None:
     part.replace(path)
 
 
+def shard_width(path: Path) -> int:
+    """The numbers of a vector in a shard."""
+    import pyarrow.parquet as pq
+
+    with errors_name(path):
+        return int(pq.read_schema(path).field("vector").type.list_size)
+
+
 def source_json(graph: GraphFolder, dimension: int, shards: int) -> bytes:
     """The content of source.json: which graph folder was embedded, and into what."""
     content = {

@@ -14,6 +14,7 @@ from clnr import rng
 from clnr.engine.cpu import CSRArrays, allocated, drop_rule, numba_kernels
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import DeviceGraph, View
+from clnr.engine.worker_group import current_workers
 from clnr.errors import DataError, MethodError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder, MappedArray, array_file, to_float32
@@ -22,7 +23,7 @@ from clnr.graph.graph_folder import GraphFolder, MappedArray, array_file, to_flo
 # there are, all of them.
 _ROWS = 1 << 13
 RESIDENT = 1 << 30
-"""Bytes of files that may be mapped into memory."""
+"""Bytes of files that may be mapped into memory, by all workers of a machine."""
 _PAGE = 4096
 _MEASURED = 1 << 14
 
@@ -165,11 +166,12 @@ def _damaged(folder: GraphFolder, name: str) -> DataError:
 
 
 def _bound(*arrays: MappedArray) -> None:
-    """Give the pages of files back if those of the process exceed a bound."""
+    """Give the pages of files back if those of the process exceed its share of a bound."""
+    most = RESIDENT // current_workers().local_size
     try:
         shared = int(Path("/proc/self/statm").read_text().split()[2]) * _PAGE
     except (OSError, ValueError, IndexError):
-        shared = RESIDENT + 1
-    if shared > RESIDENT:
+        shared = most + 1
+    if shared > most:
         for each in arrays:
             each.release()

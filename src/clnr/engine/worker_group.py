@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,8 +41,11 @@ class WorkerGroup(Workers):
     size: int
     local_size: int
     store: Any
+    timeout: float
     _rows: int = 0
     _traffic: _Traffic = field(default_factory=_Traffic)
+    # All workers do the same things in the same order, so that a number names each of them.
+    _names: Iterator[int] = field(default_factory=itertools.count)
 
     def sharing(self, rows: int) -> WorkerGroup:
         return replace(self, _rows=rows)
@@ -114,7 +118,7 @@ class WorkerGroup(Workers):
             if differs := [name for name in every[0] if other[name] != every[0][name]]:
                 raise DataError(
                     f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command "
-                    "on the same tables"
+                    "on the same data"
                 )
 
     def from_first(self, number: int) -> int:
@@ -127,6 +131,34 @@ class WorkerGroup(Workers):
         with self._together():
             for tensor in tensors:
                 dist.broadcast(tensor, 0)
+
+    def take(self, count: int) -> Iterator[int]:
+        name, taken = f"taken {next(self._names)}", 0
+        while taken < count:
+            with self._together():
+                taken = self.store.add(name, 1)
+                self.store.set(f"latest {self.rank}", f"{name} {taken}")
+            if taken <= count:
+                yield taken - 1
+
+    def least(self, number: int) -> int:
+        name = f"here {next(self._names)}"
+        with self._together():
+            self.store.set(f"{name} {self.rank}", str(number))
+            return min(self._awaited(name, rank) for rank in range(self.size))
+
+    def _awaited(self, name: str, rank: int) -> int:
+        """The number that a worker brings along, once it has come."""
+        latest, since, pause = b"", time.monotonic(), _POLL / 64
+        while not self.store.check([f"{name} {rank}"]):
+            now = self.store.get(f"latest {rank}") if self.store.check([f"latest {rank}"]) else b""
+            if now != latest:
+                latest, since = now, time.monotonic()
+            elif time.monotonic() > since + self.timeout:
+                raise LostWorker(f"worker {self.rank} of {self.size} has waited for worker {rank} in vain")
+            time.sleep(pause)
+            pause = min(_POLL, 2 * pause)
+        return int(self.store.get(f"{name} {rank}"))
 
     @property
     def sent(self) -> int:
@@ -187,7 +219,7 @@ def join(device: str, timeout: float) -> Workers:
         dist.init_process_group(backend, timeout=limit, **group)
     except (RuntimeError, ValueError) as error:
         raise LostWorker(f"worker {place.rank} of {place.size} did not find the others: {error}") from None
-    _joined.append(WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store)))
+    _joined.append(WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store), timeout))
     return _joined[-1]
 
 

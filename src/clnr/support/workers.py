@@ -8,7 +8,7 @@ parameters are added up. So each worker does the same step of the optimiser.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -103,6 +103,21 @@ class Workers(ABC):
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors by those of the first worker."""
 
+    # -- pieces of work that need nobody else --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def take(self, count: int) -> Iterable[int]:
+        """Numbers below ``count``, in order, each given to one of the workers: to whoever is the next to ask."""
+
+    @abstractmethod
+    def least(self, number: int) -> int:
+        """Wait until all workers have come here; returns the smallest of their numbers.
+
+        However long they take: one is given up only if it has taken no piece of work for the time after which it is.
+        """
+
+    # -- the end ------------------------------------------------------------------------------------------------------------
+
     @abstractmethod
     def claim(self) -> bool:
         """Whether this worker is the one to tell of an error: the first that asks."""
@@ -162,6 +177,12 @@ class Alone(Workers):
 
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
         pass
+
+    def take(self, count: int) -> Iterable[int]:
+        return range(count)
+
+    def least(self, number: int) -> int:
+        return number
 
     def claim(self) -> bool:
         return True

@@ -17,6 +17,7 @@ from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives import StepContext, Supervision
+from clnr.support.workers import ALONE, Workers
 from clnr.training.cuda_graph_step import CudaGraphStep
 from clnr.training.early_stopping import ended
 from clnr.training.metric_buffer import MetricBuffer
@@ -72,6 +73,7 @@ def fit(
     progress: ProgressCallback | None = None,
     supervision: Supervision | None = None,
     checkpoint: CheckpointCallback | None = None,
+    workers: Workers = ALONE,
 ) -> TrainingResult:
     """Train a model on a graph on a device.
 
@@ -86,13 +88,13 @@ def fit(
         progress: Called now and then with the number of epochs done and the latest known loss.
         supervision: Labels, for a supervised objective.
         checkpoint: Saves the state now and then; training resumes from what it has.
+        workers: Those that share the training, of which this is the first; the others call ``train_all``.
 
     Raises:
         TrainingError: A loss was not finite.
     """
-    (fitted,) = fit_all(
-        model, recipe, [StepContext(engine, device_graph, seed, 0, recipe.epochs, supervision)], progress, checkpoint
-    )
+    start = StepContext(engine, device_graph, seed, 0, recipe.epochs, supervision, workers)
+    (fitted,) = fit_all(model, recipe, [start], progress, checkpoint)
     if isinstance(fitted, TrainingError):
         raise fitted
     return fitted

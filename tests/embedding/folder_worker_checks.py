@@ -1,0 +1,184 @@
+"""Workers on a graph folder that is trained from its files: forked from one process, which imports torch once.
+
+    python -m tests.embedding.folder_worker_checks FOLDER
+
+writes an output folder for each case, and FOLDER/told.json: what each worker of a case ended with.
+``tests/embedding/test_folder_workers.py`` reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from clnr import methods
+from clnr.embedding import block_embedding, disk_plan, out_of_core
+from clnr.embedding.artifact import load_model
+from clnr.embedding.artifact_files import ArtifactFiles
+from clnr.embedding.block_embedding import BlockEmbedding
+from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.pipeline import Settings
+from clnr.engine import cpu
+from clnr.engine.worker_group import join
+from clnr.graph.graph_folder import GraphFolder
+from clnr.support.workers import ALONE
+from clnr.tables import ingest
+from clnr.training.checkpoint import Checkpoint
+
+NODES = 200
+EPOCHS = 20
+MEMORY = 4_000_000_000
+METHODS = {"CLNR": {}, "GRACE": {"max_neighbors": 3}, "GCLNR": {"layers": 3}}
+CHANGES = {"epochs": EPOCHS, "hidden": 16, "dimension": 8, "sampled_nodes": 37, "moments": "sampled"}
+# The blocks of a layer are about so many.
+BLOCKS = 8
+
+
+def make_graph(path: Path, seed: int) -> GraphFolder:
+    random = np.random.default_rng(seed)
+    source, target = random.integers(0, NODES, (2, 800))
+    nodes = {"id": np.arange(NODES), "x": random.normal(size=(NODES, 6)).tolist()}
+    return ingest(pa.table({"source": source, "target": target}), pa.table(nodes), out=path)
+
+
+def settings(method: str, workers, out: Path, **more) -> Settings:
+    recipe = {**CHANGES, **METHODS[method]}
+    return Settings(
+        methods.find(method),
+        cpu(),
+        recipe=recipe,
+        workers=workers,
+        checkpoint=out.with_name(f"{out.name}.checkpoint"),
+        **more,
+    )
+
+
+def kill_at_block(count: int) -> None:
+    """Let this process be killed when it computes its block of this number."""
+    compute, calls = BlockEmbedding._compute, []
+
+    def counted(self, layer, block):
+        calls.append(block)
+        if len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return compute(self, layer, block)
+
+    BlockEmbedding._compute = counted
+
+
+def kill_after_epochs(count: int) -> None:
+    """Let this process be killed when it has saved a checkpoint of so many epochs."""
+    save = Checkpoint.save
+
+    def counted(self, done, state):
+        save(self, done, state)
+        if done == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Checkpoint.save = counted
+
+
+class Cases:
+    def __init__(self, folder: Path):
+        self.folder, self.told = folder, {}
+        self.graph, self.other = (make_graph(folder / f"graph-{seed}", seed) for seed in (0, 1))
+
+    def one(self, name: str, method: str = "CLNR", **more) -> None:
+        """One worker alone, in this process."""
+        out = self.folder / name
+        embed_folder(self.graph, out, settings(method, ALONE, out, **more), MEMORY)
+
+    def several(
+        self,
+        name: str,
+        size: int = 2,
+        method: str = "CLNR",
+        before=lambda rank: None,
+        graphs=None,
+        outs=None,
+        ends_all=False,
+        **more,
+    ):
+        """Several workers, forked; if one is killed, the others are, too, as ``launch`` does."""
+        children = {}
+        for rank in range(size):
+            if child := os.fork():
+                children[child] = rank
+                continue
+            meeting = self.folder / f"meeting-{name}"
+            os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "CLNR_RENDEZVOUS": meeting.as_uri()}
+            try:
+                before(rank)
+                out = self.folder / (outs[rank] if outs else name)
+                workers = join("cpu", 60)
+                graph = graphs[rank] if graphs else self.graph
+                embed_folder(graph, out, settings(method, workers, out, **more), MEMORY)
+                workers.leave()
+                said = ""
+            except BaseException as error:
+                said = f"{type(error).__name__}: {error}"
+            (self.folder / f"told-{rank}").write_text(said)
+            os._exit(0)
+        told = {}
+        while children:
+            pid, status = os.waitpid(-1, 0)
+            rank = children.pop(pid)
+            told[rank] = "killed" if os.WIFSIGNALED(status) else (self.folder / f"told-{rank}").read_text()
+            if told[rank] == "killed" or (told[rank] and ends_all):
+                for each in children:
+                    os.kill(each, signal.SIGKILL)
+        (self.folder / f"meeting-{name}").unlink(missing_ok=True)
+        self.told.setdefault(name, []).append([told[rank] for rank in range(size)])
+
+    def run(self) -> None:
+        self.one("CLNR-1")
+        # What is imported at the first use is there for the others.
+        load_model(ArtifactFiles.open(self.folder / "CLNR-1"))
+        for method in METHODS:
+            if method != "CLNR":
+                self.one(f"{method}-1", method)
+            self.several(f"{method}-2", 2, method)
+        self.embedding_killed()
+        self.training_killed()
+        self.several("CLNR-2", resume=True)
+        self.several("other-graph", graphs=(self.graph, self.other))
+        out_of_core._LATEST = 0.3
+        (self.folder / "elsewhere").mkdir()
+        self.several("unseen", ends_all=True, outs=("unseen", "elsewhere/unseen"))
+
+    def embedding_killed(self) -> None:
+        """Killed in the first layer, resumed by three and killed again, resumed by one."""
+        self.several("embedding-killed", 2, before=lambda rank: kill_at_block(3))
+        self.several("embedding-killed", 3, before=lambda rank: kill_at_block(3), resume=True)
+        blocks = []
+        compute, train = BlockEmbedding._compute, out_of_core._train
+        BlockEmbedding._compute = lambda *args: blocks.append(args) or compute(*args)
+        out_of_core._train = None
+        self.one("embedding-killed", resume=True)
+        BlockEmbedding._compute, out_of_core._train = compute, train
+        self.told["blocks after two kills"] = len(blocks)
+
+    def training_killed(self) -> None:
+        more = {"checkpoint_every": 5, "method": "GCLNR"}
+        self.several("training-killed", 2, before=lambda rank: None if rank else kill_after_epochs(10), **more)
+        self.several("training-killed", 2, resume=True, **more)
+
+
+def main(folder: Path) -> None:
+    disk_plan._LEAST_ROWS = 1
+    block_embedding._MOST_NODES = NODES // BLOCKS
+    cases = Cases(folder)
+    cases.run()
+    (folder / "told.json").write_text(json.dumps(cases.told))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(Path(sys.argv[1]))

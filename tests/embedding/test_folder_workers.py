@@ -1,0 +1,108 @@
+"""Several workers on a graph folder that is trained from its files: they give what one gives, also when some are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+if not hasattr(os, "fork"):
+    pytest.skip("needs fork", allow_module_level=True)
+pytest.importorskip("duckdb")
+pytest.importorskip("numba")
+
+from tests.embedding.folder_worker_checks import BLOCKS, EPOCHS, METHODS, NODES
+from tests.embedding.test_out_of_core import vectors
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The folders of all cases, and what workers were told."""
+    folder = tmp_path_factory.mktemp("workers")
+    words = [sys.executable, "-m", "tests.embedding.folder_worker_checks", str(folder)]
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, timeout=900, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def told(made):
+    return json.loads((made / "told.json").read_text())
+
+
+def losses(folder: Path) -> np.ndarray:
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return np.array([line["loss"] for line in lines if "loss" in line])
+
+
+def assert_same_files(one: Path, other: Path) -> None:
+    a, b = (safetensors.numpy.load_file(folder / "model.safetensors") for folder in (one, other))
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    shards = sorted(path.name for path in (one / "embeddings").iterdir())
+    assert len(shards) >= BLOCKS
+    assert shards == sorted(path.name for path in (other / "embeddings").iterdir())
+    for name in shards:
+        assert (one / "embeddings" / name).read_bytes() == (other / "embeddings" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_after_20_epochs_two_workers_have_what_one_has(made, told, method):
+    assert told[f"{method}-2"][0] == ["", ""]
+    one, two = made / f"{method}-1", made / f"{method}-2"
+    assert len(losses(one)) == EPOCHS
+    np.testing.assert_allclose(losses(two), losses(one), rtol=0, atol=1e-5)
+    (ids, a), (others, b) = vectors(one), vectors(two)
+    assert ids == others
+    assert a.shape == (NODES, 8)
+    np.testing.assert_allclose(b, a, rtol=0, atol=1e-5 * max(1.0, float(np.abs(a).max())))
+
+
+def test_an_embedding_that_is_killed_goes_on_with_other_workers_bit_for_bit(made, told):
+    assert all("killed" in each for each in told["embedding-killed"])
+    # Of two layers; at the first kill two blocks of each worker are done, at the second two of each of three.
+    assert 0 < told["blocks after two kills"] <= 2 * len(list((made / "CLNR-2" / "embeddings").iterdir())) - 4
+    assert_same_files(made / "embedding-killed", made / "CLNR-2")
+
+
+def test_a_training_that_is_killed_goes_on_bit_for_bit(made, told):
+    killed, again = told["training-killed"]
+    assert killed[0] == "killed"
+    assert again == ["", ""]
+    assert_same_files(made / "training-killed", made / "GCLNR-2")
+
+
+def test_what_is_finished_is_not_done_again(told):
+    assert told["CLNR-2"] == [["", ""], ["", ""]]
+
+
+def test_workers_with_different_folders_say_so(told):
+    ((first, second),) = told["other-graph"]
+    assert first == second
+    assert first.startswith("DataError: workers 0 and 1 do not have the same graph folder; start all of them with the same")
+
+
+def test_a_worker_that_does_not_see_the_output_says_so(told, made):
+    ((first, second),) = told["unseen"]
+    assert second == (
+        f"DataError: {made / 'elsewhere'} is not the folder that the first worker writes to; on several hosts, --out must be "
+        "on a file system that all of them share"
+    )
+    assert first == "killed"
+
+
+def test_nothing_is_left_beside_the_outputs(made):
+    left = {path.name for path in made.iterdir() if path.name.startswith(".") or path.suffix == ".checkpoint"}
+    # A killed process leaves what the next one takes up.
+    assert left <= {".unseen.clnr.work", ".unseen.clnr.lock"}
