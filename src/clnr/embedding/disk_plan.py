@@ -138,11 +138,12 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
     step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
     disk = _NUMBER * folder.num_nodes * (2 * recipe.hidden + recipe.dimension)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
-    seconds = _cost(folder, settings, recipe).seconds
-    return recipe, DiskPlan(_facts(folder), kept, seconds, min(most, fixed + max(step, most / 4)), step_bytes, disk, block)
+    seconds, peak = _cost(folder, settings, recipe).seconds, min(most, fixed + max(step, most / 4))
+    return recipe, DiskPlan(folder_facts(folder), kept, seconds, peak, step_bytes, disk, block)
 
 
-def _facts(folder: GraphFolder) -> dict[str, str]:
+def folder_facts(folder: GraphFolder) -> dict[str, str]:
+    """Counts of a graph folder, in words."""
     kind = "directed" if folder.directed else "undirected, both directions counted"
     return {
         "nodes": f"{folder.num_nodes:,}",

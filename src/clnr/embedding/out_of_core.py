@@ -6,21 +6,32 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from clnr.embedding import pipeline
 from clnr.embedding.artifact import load_metrics, load_model, metrics_jsonl, save_model
-from clnr.embedding.artifact_files import DIGESTS, METRICS, OWNED_FILES, SHARDS, SOURCE, ArtifactFiles, digests_json
+from clnr.embedding.artifact_files import (
+    DIGESTS,
+    METRICS,
+    OWNED_FILES,
+    REPORT,
+    SHARDS,
+    SOURCE,
+    ArtifactFiles,
+    digests_json,
+)
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import DiskPlan, plan
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.pipeline import Settings
-from clnr.embedding.shards import source_json
+from clnr.embedding.sample_report import sample_report_html
+from clnr.embedding.sampled_scores import SampledScores, score_files, training_files
+from clnr.embedding.shards import Shards, source_json
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
-from clnr.support.atomic_io import check_folder, move_folder, reserve_folder, resolve_path, temporary_name
+from clnr.support.atomic_io import check_folder, move_folder, reserve_folder, resolve_path, temporary_name, write_atomic
 from clnr.support.checked_files import errors_name, parse_json
 from clnr.support.humanize import gigabytes
 from clnr.support.progress import Bar
@@ -42,6 +53,7 @@ class ShardedEmbedding:
         dimension: Numbers of a vector.
         shards: Number of shards.
         losses: One per epoch.
+        scored: Scores on samples, warnings, and the scores of raw features.
     """
 
     model: FittedModel
@@ -49,10 +61,18 @@ class ShardedEmbedding:
     dimension: int
     shards: int
     losses: tuple[float, ...]
+    scored: SampledScores
 
 
 def embed_folder(
-    folder: GraphFolder, out: Path, settings: Settings, bound: int | None = None, *, force: bool = False, bar: Bar | None = None
+    folder: GraphFolder,
+    out: Path,
+    settings: Settings,
+    bound: int | None = None,
+    *,
+    force: bool = False,
+    report: bool = False,
+    bar: Bar | None = None,
 ) -> ShardedEmbedding:
     """From a graph folder to a folder with a model and shards of vectors, in bounded memory.
 
@@ -62,6 +82,7 @@ def embed_folder(
         settings: How to train; with ``resume`` also an embedding that was stopped goes on, from its last block.
         bound: Bytes of memory that may be used; None for what is free.
         force: Whether a folder that clnr wrote may be overwritten.
+        report: Whether to write report.html, of a sample of nodes.
         bar: Shows progress; None for none.
     """
     log = (bar or Bar(None, quiet=True)).note
@@ -81,18 +102,24 @@ def embed_folder(
         else:
             model, losses = earlier
             log("training is complete: embedding goes on")
-        dimension, shards = BlockEmbedding(model, folder, settings, work.path, work.block_rows, bar).run()
-        work.finish(dimension, shards, force)
+        dimension, shards = work.embedded or BlockEmbedding(model, folder, settings, work.path, work.block_rows, bar).run()
+        work.save_embedded(dimension, shards)
+        log("scoring a sample")
+        stored = work.shards(dimension, shards)
+        with memory.enough_memory(), settings.engine.use_threads():
+            scored = score_files(model, folder, settings, stored.rows, work.block_rows)
+            html = sample_report_html(model, folder, stored, losses, scored, resolve_path(out).name) if report else None
+        work.finish(dimension, shards, losses, scored, html, force)
         if settings.checkpoint is not None:
             remove_checkpoint(settings.checkpoint)
-    return ShardedEmbedding(model, folder.num_nodes, dimension, shards, losses)
+    return ShardedEmbedding(model, folder.num_nodes, dimension, shards, losses, scored)
 
 
 def _train(folder: GraphFolder, settings: Settings, recipe: Recipe, bar: Bar | None) -> tuple[FittedModel, tuple[float, ...]]:
     engine, seed = settings.engine, settings.seed
     checkpoint = pipeline.checkpoint_of(folder.digest, settings, recipe)
     with pipeline.shown(settings, recipe, folder.num_nodes, bar) as progress, memory.enough_memory():
-        device_graph = engine.to_device(cast(Any, folder))
+        device_graph, _ = training_files(folder, settings)
         fitted = fit(settings.method.build(recipe), engine, device_graph, recipe, seed, progress, checkpoint=checkpoint)
     parameters = {name: value.detach().cpu() for name, value in fitted.parameters.items()}
     return FittedModel(settings.method, seed, recipe, parameters, folder.num_features), tuple(fitted.losses.tolist())
@@ -114,6 +141,7 @@ class _Work:
         self.path = out.with_name(temporary_name(out.name, "work"))
         self._out, self._folder, self._resume = out, folder, settings.resume
         about = {"graph": folder.digest, "method": settings.method.name, "seed": int(settings.seed), "recipe": recipe.to_dict()}
+        about["hold_out"] = float(settings.hold_out)
         # As it will be read back.
         self._about = json.loads(json.dumps(about))
 
@@ -131,12 +159,28 @@ class _Work:
 
     def save(self, model: FittedModel, losses: tuple[float, ...], block_rows: int) -> None:
         save_model(model, self.path)
-        remark = "embedded from files, in blocks: no edges were held out, and there are no scores"
-        (self.path / METRICS).write_bytes(metrics_jsonl(losses, {}, (remark,), {}).encode())
+        self._save_metrics(losses, SampledScores({}, (), {}))
         (self.path / TABLES).write_bytes(read_table_info(self._folder).to_json())
         content = {"about": self._about, "block_rows": block_rows}
         (self.path / _ABOUT).write_text(json.dumps(content), encoding="utf-8")
         (self.path / DIGESTS).write_bytes(digests_json(self.path))
+
+    def _save_metrics(self, losses: tuple[float, ...], scored: SampledScores) -> None:
+        (self.path / METRICS).write_bytes(metrics_jsonl(losses, *scored).encode())
+
+    def save_embedded(self, dimension: int, shards: int) -> None:
+        """Remember that all shards are written."""
+        write_atomic(self.path / _ABOUT, json.dumps(self._saved() | {"embedded": [dimension, shards]}).encode())
+
+    @property
+    def embedded(self) -> tuple[int, int] | None:
+        """The numbers of a vector and of shards, if all of them are written."""
+        dimension, shards = self._saved().get("embedded", (0, 0))
+        return (int(dimension), int(shards)) if dimension else None
+
+    def shards(self, dimension: int, shards: int) -> Shards:
+        """The shards, all of which are written."""
+        return Shards(self.path, self._folder.num_nodes, dimension, shards, (self._folder.path, self._folder.digest))
 
     def _saved(self) -> dict[str, Any]:
         return parse_json((self.path / _ABOUT).read_text(encoding="utf-8"))
@@ -146,7 +190,12 @@ class _Work:
         """How many rows a block may gather: the same for all blocks, also after a resume with more or less memory."""
         return int(self._saved()["block_rows"])
 
-    def finish(self, dimension: int, shards: int, force: bool) -> None:
+    def finish(
+        self, dimension: int, shards: int, losses: tuple[float, ...], scored: SampledScores, report: bytes | None, force: bool
+    ) -> None:
+        self._save_metrics(losses, scored)
+        if report is not None:
+            (self.path / REPORT).write_bytes(report)
         (self.path / SOURCE).write_bytes(source_json(self._folder, dimension, shards))
         (self.path / DIGESTS).write_bytes(digests_json(self.path))
         (self.path / _ABOUT).unlink()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,7 +31,8 @@ _MEASURED = 1 << 14
 class MappedEdges:
     """``A + I`` by target, as ``DeviceGraph.edges``; its self-loops are added to the rows that are read.
 
-    ``made`` holds one number of 4 bytes per node between steps, where ``Frontier`` numbers the nodes that it meets.
+    ``made`` holds one number of 4 bytes per node between steps, where ``Frontier`` numbers the nodes that it meets. Edges of
+    ``held_out`` are left out: target times the number of nodes plus source, sorted.
     """
 
     folder: GraphFolder
@@ -39,6 +40,7 @@ class MappedEdges:
     columns: MappedArray
     values: MappedArray | None
     made: dict[str, Any] = field(default_factory=dict, repr=False)
+    held_out: Array = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -115,6 +117,14 @@ def map_folder(folder: GraphFolder) -> DeviceGraph:
     return DeviceGraph(cast(Any, folder), cast(SparseMatrix, edges), cast(Any, features))
 
 
+def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:
+    """A graph in files without the edges between some pairs of nodes, [2, n], in either direction."""
+    edges = cast(MappedEdges, device_graph.edges)
+    count = edges.shape[0]
+    keys = np.unique(np.concatenate([pairs[0] * count + pairs[1], pairs[1] * count + pairs[0]]))
+    return replace(device_graph, edges=cast(SparseMatrix, replace(edges, held_out=keys, made={})), made={})
+
+
 def measured_nodes(count: int) -> torch.Tensor:
     """The nodes that stand for all where statistics of all are asked for, as batch normalisation does after training."""
     return rng.permute(rng.key(0, "measured"), torch.arange(min(count, _MEASURED)), count)
@@ -127,7 +137,7 @@ class StoredRule:
         self._edges = cast(MappedEdges, view.propagation)
         if view.drop is not None and isinstance(view.drop.rate, torch.Tensor):
             raise MethodError("edges that each have a rate of their own cannot be dropped from a graph in files")
-        self._rule = drop_rule(view.drop)
+        self._rule = (*drop_rule(view.drop), self._edges.held_out)
 
     def count(self, rows: Array) -> tuple[Array, Array]:
         """How many edges into each of these nodes are kept, and the sum of their weights."""

@@ -272,6 +272,11 @@ class GraphFolder:
             found.update(self.map(f"{way}.indices").values[start:stop].tolist())
         return found
 
+    def degrees(self, nodes: Array) -> Array:
+        """The number of edges of some nodes, in either direction."""
+        indptr = [self.map(f"{way}.indptr").values for way in self._ways]
+        return sum(each[nodes + 1] - each[nodes] for each in indptr)
+
     def graph(self) -> Graph:
         """All of it in memory, checked as any graph."""
         with errors_name(self.path):
