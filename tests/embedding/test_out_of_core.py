@@ -55,7 +55,7 @@ def settings(method="CLNR", **more):
     changes = {**CHANGES, **more.pop("changes", {})}
     chosen = methods.find(method)
     recipe = {key: value for key, value in changes.items() if key in chosen.keys}
-    return Settings(chosen, choose("cpu"), recipe=recipe, **more)
+    return Settings(chosen, choose("cpu"), recipe=recipe, **{"hold_out": 0.0, "evaluate": False, "baselines": False, **more})
 
 
 def vectors(folder):

@@ -157,7 +157,7 @@ def embed(
     chosen = parse_formats(formats or [])
     planned = workers if group.alone else None
     if graph is not None and not _embed_in_memory(graph, settings, memory, planned):
-        _embed_from_files(graph, folder, settings, memory, force, chosen, dry_run, as_json, quiet, planned)
+        _embed_from_files(graph, folder, settings, memory, force, chosen, report, dry_run, as_json, quiet, planned)
         return
     if dry_run:
         _, preflight = pipeline.plan(pipeline.read_source(tables), settings, planned)
@@ -207,6 +207,7 @@ def _embed_from_files(
     memory: str | None,
     force: bool,
     formats: list[str],
+    report: bool,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
@@ -216,7 +217,9 @@ def _embed_from_files(
     from time import perf_counter
 
     from clnr.embedding import disk_plan, out_of_core
+    from clnr.embedding.baseline_comparison import compare
     from clnr.errors import ClnrError
+    from clnr.experiments.results import without_nan
     from clnr.graph.graph_folder import GraphFolder
     from clnr.support.humanize import duration, plural
     from clnr.support.progress import progress_bar
@@ -232,7 +235,7 @@ def _embed_from_files(
     began = perf_counter()
     try:
         with progress_bar(quiet or not first) as bar:
-            result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, bar=bar)
+            result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, report=report, bar=bar)
     except KeyboardInterrupt:
         if first:
             _say_stopped(settings.checkpoint)
@@ -242,12 +245,16 @@ def _embed_from_files(
             say(f"{folder} is finished: there is nothing to resume")
         return
     seconds = perf_counter() - began
+    compared = compare(result.model.method, result.scored.scores, result.scored.baselines)
     if as_json:
         content = {"nodes": result.nodes, "dimension": result.dimension, "shards": result.shards, "folder": str(folder)}
-        print(json.dumps({**content, "seconds": round(seconds, 3)}))
-    else:
-        sizes = f"{plural(result.nodes, 'node')} in {result.dimension} dimensions, {plural(result.shards, 'shard')}"
-        out.print(f"{sizes}, {duration(seconds)}: {folder}", style="bold")
+        more = {"seconds": round(seconds, 3), "comparison": None if compared is None else compared.sentence}
+        print(json.dumps(without_nan({**content, **result.scored._asdict(), **more})))
+        return
+    sizes = f"{plural(result.nodes, 'node')} in {result.dimension} dimensions, {plural(result.shards, 'shard')}"
+    out.print(f"{sizes}, {duration(seconds)}: {folder}", style="bold")
+    _print_scores("score", result.scored.scores, compared, result.scored.warnings)
+    out.print(", ".join(sorted(path.name for path in folder.iterdir())), style="dim")
 
 
 def _say_stopped(checkpoint: Path | None) -> None:
@@ -258,12 +265,9 @@ def _say_stopped(checkpoint: Path | None) -> None:
 
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
-    from clnr.cli import console_tables
     from clnr.embedding.baseline_comparison import compare
     from clnr.embedding.preflight import graph_facts, table_warnings
-    from clnr.embedding.report_data import format_scores
     from clnr.experiments.results import without_nan
-    from clnr.support.console import Table
     from clnr.support.humanize import duration, plural
 
     graph, dimension = result.table_graph.graph, int(result.z.shape[1])
@@ -285,14 +289,22 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         print(json.dumps(without_nan(content)))
         return
     out.print(f"{plural(graph.num_nodes, 'node')} in {dimension} dimensions, {duration(seconds)}: {folder}", style="bold")
-    table = Table("score" if trained else "score of the training", "value", box=None, pad_edge=False)
-    for description, value in format_scores(result.scores):
+    _print_scores("score" if trained else "score of the training", result.scores, compared, result.warnings)
+    out.print(", ".join(files), style="dim")
+
+
+def _print_scores(title: str, scores: dict[str, float], compared: Any, warnings: tuple[str, ...]) -> None:
+    from clnr.cli import console_tables
+    from clnr.embedding.report_data import format_scores
+    from clnr.support.console import Table
+
+    table = Table(title, "value", box=None, pad_edge=False)
+    for description, value in format_scores(scores):
         table.add_row(description, value)
     out.print(table)
     if compared is not None:
         out.print(console_tables.baselines(compared))
         out.print(compared.sentence)
-    for warning in result.warnings:
+    for warning in warnings:
         if compared is None or warning != compared.sentence:
             out.print(f"- {warning}", style="yellow")
-    out.print(", ".join(files), style="dim")

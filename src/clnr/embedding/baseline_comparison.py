@@ -170,7 +170,8 @@ def score_warnings(graph: Graph, method: Method, scores: Scores, baselines: Mapp
 
 def _why_chance(graph: Graph, raw: Scores) -> str:
     """What may be the reason for a link AUC near chance; "" if nothing is known."""
-    if graph.num_edges <= MOST_EDGES and _is_bipartite(graph):
+    # Of a graph in files, not all edges are looked at.
+    if isinstance(graph, Graph) and graph.num_edges <= MOST_EDGES and _is_bipartite(graph):
         return "; the graph is bipartite, where linked nodes need not be alike"
     if raw.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         return f"; linked nodes are hardly more alike than others (raw features: {_LINKS.cell(raw)})"

@@ -18,7 +18,7 @@ from clnr.embedding.pipeline import Settings
 from clnr.embedding.shards import shard_path, shard_width, write_shard
 from clnr.engine import View
 from clnr.engine.layer_pass import LayerEndError, LayerOperators
-from clnr.engine.mapped import read_rows
+from clnr.engine.mapped import copy_rows, in_order
 from clnr.errors import TrainingError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import ArrayInfo, GraphFolder, MappedArray
@@ -37,10 +37,11 @@ class LayerFiles:
     Args:
         folder: Has the files, or will have.
         blocks: The nodes of each.
+        resident: Bytes of files that may be mapped into memory at a time.
     """
 
-    def __init__(self, folder: Path, blocks: list[slice]):
-        self.folder, self._blocks = folder, blocks
+    def __init__(self, folder: Path, blocks: list[slice], resident: int):
+        self.folder, self._blocks, self._resident = folder, blocks, resident
         self._starts = np.array([block.start for block in blocks])
         # Each open file takes a descriptor, of which a process may have few.
         self._open = functools.lru_cache(_OPEN)(self._map)
@@ -61,18 +62,19 @@ class LayerFiles:
     def _map(self, number: int) -> MappedArray:
         path, block = self.path(number), self._blocks[number]
         rows = block.stop - block.start
-        return MappedArray.open(path, ArrayInfo("float32", (rows, path.stat().st_size // (_NUMBER * rows))))
+        info = ArrayInfo("float32", (rows, path.stat().st_size // (_NUMBER * rows)))
+        return MappedArray.open(path, info, self._resident)
 
     def rows(self, nodes: Array) -> torch.Tensor:
         """The rows of some nodes; read in the order of the files."""
-        order = np.argsort(nodes, kind="stable")
-        stops = np.append(np.searchsorted(nodes[order], self._starts[1:]), len(order))
+        nodes, places = in_order(nodes)
+        stops = np.append(np.searchsorted(nodes, self._starts[1:]), len(nodes))
         out: Array | None = None
         for number, (start, stop) in enumerate(itertools.pairwise([0, *stops.tolist()])):
             if start < stop or out is None:
-                stored, some = self._open(number), order[start:stop]
+                stored, first = self._open(number), self._blocks[number].start
                 out = np.empty((len(nodes), stored.values.shape[1]), np.float32) if out is None else out
-                out[some] = read_rows(stored, nodes[some] - self._blocks[number].start)
+                copy_rows(stored, nodes[start:stop] - first, places[start:stop], out)
         return torch.from_numpy(out)
 
 
@@ -164,7 +166,7 @@ class BlockEmbedding:
 
     def _layer(self, layer: int) -> LayerFiles:
         """What a layer is given."""
-        return self._layers.setdefault(layer, LayerFiles(self._work / f"layer-{layer}", self._made))
+        return self._layers.setdefault(layer, LayerFiles(self._work / f"layer-{layer}", self._made, self._folder.resident))
 
     def _complete_layers(self) -> int:
         found = [int(path.name.split("-")[1]) for path in self._work.glob("layer-*")]

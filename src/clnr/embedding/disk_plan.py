@@ -11,10 +11,9 @@ import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.pipeline import Settings, check_workers
-from clnr.engine.mapped import RESIDENT
 from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
-from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.graph_folder import RESIDENT, GraphFolder
 from clnr.methods.recipe import Recipe
 from clnr.support import memory
 from clnr.support.humanize import duration, gigabytes
@@ -27,6 +26,8 @@ _BASE = 6.5e8
 _INPUTS = 3
 _COPIES = 12
 _LEAST_ROWS = 1 << 12
+# The share of memory that pages of files may take.
+_PAGES = 0.25
 
 
 def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> bool:
@@ -70,6 +71,7 @@ class DiskPlan:
         step_bytes: Bytes that each worker reads from files in a step.
         disk: Bytes of the shards, and of the two layers that are on disk while they are written.
         block_rows: How many rows a block of nodes may gather while it is embedded.
+        resident: Bytes of files that may be mapped into memory at a time.
         workers: How many processes share training and embedding.
         local_workers: How many of them are on this machine.
         sent_per_step: Bytes that each worker sends in a step.
@@ -82,6 +84,7 @@ class DiskPlan:
     step_bytes: float
     disk: float
     block_rows: int
+    resident: int
     workers: int = 1
     local_workers: int = 1
     sent_per_step: float = 0.0
@@ -147,7 +150,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     size = Size(folder.num_nodes, folder.num_edges, features, 0)
     share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / total))
     one_view = step_work(len(settings.method.views), settings.method.build(recipe).objective, share, size)
-    fixed = _BASE + RESIDENT / beside + _NUMBER * folder.num_nodes
+    resident = int(max(RESIDENT / beside, _PAGES * most))
+    fixed = _BASE + resident + _NUMBER * folder.num_nodes
     step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * width * one_view.rows)
     if (need := fixed + step) > most:
         raise OutOfMemory(
@@ -166,11 +170,12 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     seconds = _cost(folder, settings, recipe).seconds
     peak = min(most, fixed + max(step, most / 4))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
-    made = DiskPlan(_facts(folder), kept, seconds, peak, step_bytes, disk, block, total, beside, sent_per_step)
+    made = DiskPlan(folder_facts(folder), kept, seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step)
     return recipe, made
 
 
-def _facts(folder: GraphFolder) -> dict[str, str]:
+def folder_facts(folder: GraphFolder) -> dict[str, str]:
+    """Counts of a graph folder, in words."""
     kind = "directed" if folder.directed else "undirected, both directions counted"
     return {
         "nodes": f"{folder.num_nodes:,}",

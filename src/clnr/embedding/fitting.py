@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +33,7 @@ HOLD_OUT = 0.05
 """The default share of edges that are held out of training, to score by."""
 MOST_NODES = 1_000_000
 """Baselines are not scored on a graph of more nodes."""
+NO_LINKS = "too few edges, or too few pairs without an edge, to hold some out: no link scores"
 _MEASURED_NODES = 2048
 _COLLAPSED_RANK = 1.5
 
@@ -125,7 +126,7 @@ def fit_graph(
     graph, warnings = table_graph.graph, []
     split, seen = _held_out(table_graph, hold_out, seed)
     if hold_out and split is None:
-        warnings.append("too few edges, or too few pairs without an edge, to hold some out: no link scores")
+        warnings.append(NO_LINKS)
     trained = learn(method, seen, seed, recipe, engine, progress, checkpoint, workers)
     model = _fitted(method, trained, graph)
     z = trained.z.cpu().numpy() if split is None else model.embed(graph, engine)
@@ -138,11 +139,17 @@ def fit_graph(
     scores = own.scores | scorer.reference() | _geometry_scores(method, engine, trained)
     if split is not None:
         scores["links_held_out"] = float(split.positives.shape[1])
-    if scores["effective_rank"] < _COLLAPSED_RANK and z.shape[1] > 1:
-        warnings.append("the embedding has collapsed: it uses hardly more than one dimension, so nodes are hardly told apart")
+    warnings += collapse_warnings(scores, z.shape[1])
     beside, skipped = _score_baselines(graph, seen, baselines, model, recipe, engine, scorer, own)
     warnings += [*own.warnings, *score_warnings(graph, method, scores, beside), *skipped]
     return EmbeddingResult(model, table_graph, z, tuple(trained.fitted.losses.tolist()), scores, tuple(warnings), beside)
+
+
+def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:
+    """A line if an embedding of so many columns uses hardly more than one dimension."""
+    if scores["effective_rank"] >= _COLLAPSED_RANK or width < 2:
+        return []
+    return ["the embedding has collapsed: it uses hardly more than one dimension, so nodes are hardly told apart"]
 
 
 def fit_along(

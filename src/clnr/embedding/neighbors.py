@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 25
 
 
-def new_index(width: int) -> Any:
-    """An empty index of cosines (usearch), for rows of so many numbers."""
+def new_index(width: int, dtype: str = "f32") -> Any:
+    """An empty index of cosines (usearch), for rows of so many numbers, which it keeps in a type of its own."""
     try:
         from usearch.index import Index
     except ImportError:
         raise ClnrError(
             "approximate search needs usearch: pip install 'clnr[approximate]'; without it, search is exact"
         ) from None
-    return Index(ndim=width, metric="cos", dtype="f32")
+    return Index(ndim=width, metric="cos", dtype=dtype)
 
 
 class NeighborList(NamedTuple):

@@ -6,24 +6,35 @@ import json
 import secrets
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from clnr.embedding import pipeline
 from clnr.embedding.artifact import load_metrics, load_model, metrics_jsonl, save_model
-from clnr.embedding.artifact_files import DIGESTS, METRICS, OWNED_FILES, SHARDS, SOURCE, ArtifactFiles, digests_json
+from clnr.embedding.artifact_files import (
+    DIGESTS,
+    METRICS,
+    OWNED_FILES,
+    REPORT,
+    SHARDS,
+    SOURCE,
+    ArtifactFiles,
+    digests_json,
+)
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import DiskPlan, plan
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.pipeline import Settings
+from clnr.embedding.sample_report import sample_report_html
+from clnr.embedding.sampled_scores import SampledScores, score_files, training_files
 from clnr.embedding.shards import Shards, source_json
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
 from clnr.support import memory
-from clnr.support.atomic_io import check_folder, move_folder, reserve_folder, resolve_path, temporary_name
+from clnr.support.atomic_io import check_folder, move_folder, reserve_folder, resolve_path, temporary_name, write_atomic
 from clnr.support.checked_files import errors_name, parse_json
 from clnr.support.humanize import gigabytes
 from clnr.support.progress import Bar
@@ -46,6 +57,7 @@ class ShardedEmbedding:
         dimension: Numbers of a vector.
         shards: Number of shards.
         losses: One per epoch.
+        scored: Scores on samples, warnings, and the scores of raw features.
     """
 
     model: FittedModel
@@ -53,10 +65,18 @@ class ShardedEmbedding:
     dimension: int
     shards: int
     losses: tuple[float, ...]
+    scored: SampledScores
 
 
 def embed_folder(
-    folder: GraphFolder, out: Path, settings: Settings, bound: int | None = None, *, force: bool = False, bar: Bar | None = None
+    folder: GraphFolder,
+    out: Path,
+    settings: Settings,
+    bound: int | None = None,
+    *,
+    force: bool = False,
+    report: bool = False,
+    bar: Bar | None = None,
 ) -> ShardedEmbedding | None:
     """From a graph folder to a folder with a model and shards of vectors, in bounded memory; None if it was there already.
 
@@ -68,6 +88,7 @@ def embed_folder(
         settings: How to train; with ``resume`` also an embedding that was stopped goes on, from its last block.
         bound: Bytes of memory that may be used; None for what is free.
         force: Whether a folder that clnr wrote may be overwritten.
+        report: Whether to write report.html, of a sample of nodes.
         bar: Shows progress; None for none.
     """
     workers = settings.workers
@@ -81,7 +102,7 @@ def embed_folder(
             check_folder(out, force, OWNED_FILES)
         if settings.checkpoint is not None and settings.uses_checkpoint:
             check_checkpoint(settings.checkpoint)
-        recipe, disk_plan, work = _begin(folder, out, settings, bound)
+        folder, recipe, disk_plan, work = _begin(folder, out, settings, bound)
         if workers.from_first(finished and work.is_finished(force)):
             _remove_checkpoint(settings)
             return None
@@ -101,32 +122,43 @@ def embed_folder(
         else:
             model, losses = _train(folder, settings, recipe, bar)
             work.save(model, losses, block_rows)
-        workers.least(0)
-        dimension, shards = BlockEmbedding(model, folder, settings, work.path, work.block_rows, bar).run()
-        work.finish(dimension, shards, force)
+        embedded = work.embedded
+        if workers.from_first(embedded is None):
+            embedded = BlockEmbedding(model, folder, settings, work.path, work.block_rows, bar).run()
+            work.save_embedded(*embedded)
+        assert embedded is not None
+        log("scoring a sample")
+        stored = work.shards(*embedded)
+        with memory.enough_memory(), settings.engine.use_threads():
+            scored = score_files(model, folder, settings, stored.rows, work.block_rows)
+            html = sample_report_html(model, folder, stored, losses, scored, resolve_path(out).name) if report else None
+        work.finish(*embedded, losses, scored, html, force)
         _remove_checkpoint(settings)
-    return ShardedEmbedding(model, folder.num_nodes, dimension, shards, losses)
+    return ShardedEmbedding(model, folder.num_nodes, *embedded, losses, scored)
 
 
 def _work_along(folder: GraphFolder, out: Path, settings: Settings, bound: int | None) -> None:
     """Do a worker's share of the first one's ``embed_folder``."""
     workers, engine = settings.workers, settings.engine
-    recipe, disk_plan, work = _begin(folder, out, settings, bound)
+    folder, recipe, disk_plan, work = _begin(folder, out, settings, bound)
     if workers.from_first(False):
         return
     work.check_seen()
     workers.least(disk_plan.block_rows)
     if not workers.from_first(False):
-        start = StepContext(engine, engine.to_device(cast(Any, folder)), settings.seed, 0, recipe.epochs, workers=workers)
+        device_graph, _ = training_files(folder, settings)
+        start = StepContext(engine, device_graph, settings.seed, 0, recipe.epochs, workers=workers)
         with memory.enough_memory():
             train_all(settings.method.build(recipe), recipe, [start])
-    # Until the first one has written the model.
-    workers.least(0)
-    model, _ = work.load()
-    BlockEmbedding(model, folder, settings, work.path, work.block_rows).run()
+    # Told when the first one has written the model.
+    if workers.from_first(False):
+        model, _ = work.load()
+        BlockEmbedding(model, folder, settings, work.path, work.block_rows).run()
 
 
-def _begin(folder: GraphFolder, out: Path, settings: Settings, bound: int | None) -> tuple[Recipe, DiskPlan, _Work]:
+def _begin(
+    folder: GraphFolder, out: Path, settings: Settings, bound: int | None
+) -> tuple[GraphFolder, Recipe, DiskPlan, _Work]:
     """What all workers do first: plan, and agree on what is to be done."""
     recipe, disk_plan = plan(folder, settings, bound)
 
@@ -135,15 +167,17 @@ def _begin(folder: GraphFolder, out: Path, settings: Settings, bound: int | None
         return {"graph folder": others.pop("tables"), **others}
 
     settings.workers.agree(about)
-    return recipe, disk_plan, _Work(resolve_path(out), folder, settings, recipe)
+    folder = replace(folder, resident=disk_plan.resident)
+    return folder, recipe, disk_plan, _Work(resolve_path(out), folder, settings, recipe)
 
 
 def _train(folder: GraphFolder, settings: Settings, recipe: Recipe, bar: Bar | None) -> tuple[FittedModel, tuple[float, ...]]:
     engine, seed, workers = settings.engine, settings.seed, settings.workers
     checkpoint = pipeline.checkpoint_of(folder.digest, settings, recipe)
     with pipeline.shown(settings, recipe, folder.num_nodes, bar) as progress, memory.enough_memory():
-        graph, model = engine.to_device(cast(Any, folder)), settings.method.build(recipe)
-        fitted = fit(model, engine, graph, recipe, seed, progress, checkpoint=checkpoint, workers=workers)
+        device_graph, _ = training_files(folder, settings)
+        model = settings.method.build(recipe)
+        fitted = fit(model, engine, device_graph, recipe, seed, progress, checkpoint=checkpoint, workers=workers)
     parameters = {name: value.detach().cpu() for name, value in fitted.parameters.items()}
     return FittedModel(settings.method, seed, recipe, parameters, folder.num_features), tuple(fitted.losses.tolist())
 
@@ -169,6 +203,7 @@ class _Work:
         self.path = out.with_name(temporary_name(out.name, "work"))
         self._out, self._folder, self._resume, self._workers = out, folder, settings.resume, settings.workers
         about = {"graph": folder.digest, "method": settings.method.name, "seed": int(settings.seed), "recipe": recipe.to_dict()}
+        about["hold_out"] = float(settings.hold_out)
         # As it will be read back.
         self._about = json.loads(json.dumps(about))
 
@@ -192,7 +227,8 @@ class _Work:
         """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
         files = ArtifactFiles.open(self._out)
         earlier, (_, graph) = load_model(files), Shards.open(files).graph
-        same = (graph, earlier.method.name, earlier.seed, earlier.recipe.to_dict()) == tuple(self._about.values())
+        found = {"graph": graph, "method": earlier.method.name, "seed": earlier.seed, "recipe": earlier.recipe.to_dict()}
+        same = found.items() <= self._about.items()
         if not (same or force):
             raise DataError(
                 f"{self._out} is finished, but of another graph, method, seed or recipe; overwrite it with --force (force=True)"
@@ -223,12 +259,28 @@ class _Work:
 
     def save(self, model: FittedModel, losses: tuple[float, ...], block_rows: int) -> None:
         save_model(model, self.path)
-        remark = "embedded from files, in blocks: no edges were held out, and there are no scores"
-        (self.path / METRICS).write_bytes(metrics_jsonl(losses, {}, (remark,), {}).encode())
+        self._save_metrics(losses, SampledScores({}, (), {}))
         (self.path / TABLES).write_bytes(read_table_info(self._folder).to_json())
         content = {"about": self._about, "block_rows": block_rows}
         (self.path / _ABOUT).write_text(json.dumps(content), encoding="utf-8")
         (self.path / DIGESTS).write_bytes(digests_json(self.path))
+
+    def _save_metrics(self, losses: tuple[float, ...], scored: SampledScores) -> None:
+        (self.path / METRICS).write_bytes(metrics_jsonl(losses, *scored).encode())
+
+    def save_embedded(self, dimension: int, shards: int) -> None:
+        """Remember that all shards are written."""
+        write_atomic(self.path / _ABOUT, json.dumps(self._saved() | {"embedded": [dimension, shards]}).encode())
+
+    @property
+    def embedded(self) -> tuple[int, int] | None:
+        """The numbers of a vector and of shards, if all of them are written."""
+        dimension, shards = self._saved().get("embedded", (0, 0))
+        return (int(dimension), int(shards)) if dimension else None
+
+    def shards(self, dimension: int, shards: int) -> Shards:
+        """The shards, all of which are written."""
+        return Shards(self.path, self._folder.num_nodes, dimension, shards, (self._folder.path, self._folder.digest))
 
     def _saved(self) -> dict[str, Any]:
         return parse_json((self.path / _ABOUT).read_text(encoding="utf-8"))
@@ -238,7 +290,12 @@ class _Work:
         """How many rows a block may gather: the same for all blocks, also after a resume with more or less memory."""
         return int(self._saved()["block_rows"])
 
-    def finish(self, dimension: int, shards: int, force: bool) -> None:
+    def finish(
+        self, dimension: int, shards: int, losses: tuple[float, ...], scored: SampledScores, report: bytes | None, force: bool
+    ) -> None:
+        self._save_metrics(losses, scored)
+        if report is not None:
+            (self.path / REPORT).write_bytes(report)
         (self.path / SOURCE).write_bytes(source_json(self._folder, dimension, shards))
         (self.path / DIGESTS).write_bytes(digests_json(self.path))
         (self.path / _ABOUT).unlink()

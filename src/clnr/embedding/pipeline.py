@@ -15,7 +15,7 @@ import numpy as np
 
 from clnr import methods
 from clnr.embedding.artifact import differences, load_folder, name_nodes, save_folder, save_names
-from clnr.embedding.artifact_files import OWNED_FILES, RECIPE, REPORT
+from clnr.embedding.artifact_files import OWNED_FILES, RECIPE, REPORT, SOURCE, ArtifactFiles
 from clnr.embedding.defaults import Choice, default_recipe
 from clnr.embedding.export import EXPORT_FORMATS, check_formats
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult, embed_with, fit_along, fit_graph, recipe_beside
@@ -410,6 +410,13 @@ def write_report(folder: Path, name: str | None = None) -> Path:
         folder: Written by ``clnr embed`` or ``NodeEmbedder.save``.
         name: The column of node names, which the folder remembers; None for no change.
     """
+    files = ArtifactFiles.open(folder)
+    if files.has(SOURCE):
+        from clnr.embedding.sample_report import write_sample_report
+
+        if name is not None:
+            raise DataError(f"{folder}: the names of its nodes are those that clnr ingest was told (--name)")
+        return write_sample_report(files)
     result = load_folder(folder)
     if name is not None:
         result = name_nodes(result, name, folder)

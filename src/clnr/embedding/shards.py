@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clnr.embedding.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles, check_version
-from clnr.embedding.export import read_vectors
-from clnr.embedding.neighbors import new_index
+from clnr.embedding.neighbors import NeighborList, new_index
+from clnr.embedding.node_ids import text_of
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
@@ -58,18 +60,21 @@ def source_json(graph: GraphFolder, dimension: int, shards: int) -> bytes:
     return json.dumps(content, indent=1).encode()
 
 
-class Shards(NamedTuple):
-    """The shards of a folder that ``clnr embed --graph`` wrote.
+@dataclass(frozen=True)
+class Shards:
+    """The shards of a folder that ``clnr embed --graph`` wrote; one of them is in memory at a time.
 
     Attributes:
         folder: The folder.
         nodes: Number of nodes in all of them.
+        dimension: Numbers of a vector.
         shards: Number of shards.
         graph: The path of the graph folder, and its digest.
     """
 
     folder: Path
     nodes: int
+    dimension: int
     shards: int
     graph: tuple[Path, str]
 
@@ -78,8 +83,8 @@ class Shards(NamedTuple):
         with files.reading(SOURCE) as path:
             content = parse_json(path.read_text(encoding="utf-8"))
             check_version(content["form"])
-            nodes, count = check_count(content["nodes"]), check_count(content["shards"])
-            return cls(files.folder, nodes, count, (Path(str(content["folder"])), str(content["digest"])))
+            nodes, dimension, count = (check_count(content[name]) for name in ("nodes", "dimension", "shards"))
+            return cls(files.folder, nodes, dimension, count, (Path(str(content["folder"])), str(content["digest"])))
 
     def graph_folder(self) -> GraphFolder | None:
         """The graph that was embedded, if it is still where it was."""
@@ -90,79 +95,140 @@ class Shards(NamedTuple):
             return None
         return found if found.digest == digest else None
 
+    @cached_property
+    def _starts(self) -> Array:
+        """The first row of each shard, and the number of all."""
+        import pyarrow.parquet as pq
+
+        counts = []
+        for path in self._paths():
+            with errors_name(path):
+                counts.append(pq.read_metadata(path).num_rows)
+        if sum(counts) != self.nodes:
+            raise DataError(f"{self.folder}: its shards have {sum(counts):,} nodes where {self.nodes:,} are right")
+        return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
+
     def _paths(self) -> Iterator[Path]:
         return (shard_path(self.folder, number) for number in range(self.shards))
 
-    def find(self, node: str) -> tuple[int, Array]:
-        """The row and the vector of a node, given its id as text."""
+    def _column(self, number: int, name: str) -> Any:
+        """A column of a shard, in one piece."""
         import pyarrow as pa
-        import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        before = 0
+        path = shard_path(self.folder, number)
+        with errors_name(path):
+            column = pq.read_table(path, columns=[name])[name].combine_chunks()
+            column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            if column.null_count:
+                raise DataError(f"a value is missing in the column '{name}'")
+            return column
+
+    def vectors(self, number: int) -> Array:
+        """The vectors of a shard."""
+        import pyarrow as pa
+
+        column = self._column(number, "vector")
+        with errors_name(shard_path(self.folder, number)):
+            if column.type != pa.list_(pa.float32(), self.dimension):
+                raise DataError(f"the column 'vector' must hold lists of {self.dimension} float32 numbers, not {column.type}")
+            flat = column.flatten().to_numpy(zero_copy_only=False)
+            if len(flat) != len(column) * self.dimension or not np.isfinite(flat).all():
+                raise DataError("a vector is missing, or has a number that is not finite")
+        return flat.reshape(-1, self.dimension)
+
+    def parts(self) -> Iterator[tuple[int, Array]]:
+        """The first row and the vectors of each shard."""
+        for number, first in enumerate(self._starts[:-1].tolist()):
+            yield first, self.vectors(number)
+
+    def rows(self, nodes: Array) -> Array:
+        """The vectors of some nodes, in their order."""
+        out = np.empty((len(nodes), self.dimension), np.float32)
+        for number, places in self._by_shard(nodes):
+            out[places] = self.vectors(number)[nodes[places] - self._starts[number]]
+        return out
+
+    def ids(self, nodes: Array) -> Array:
+        """The ids of some nodes, in their order: numbers, or text."""
+        import pyarrow as pa
+
+        found = [(places, self._column(number, "id"), number) for number, places in self._by_shard(nodes)]
+        numbers = all(pa.types.is_integer(column.type) for _, column, _ in found)
+        out = np.empty(len(nodes), np.int64 if numbers else object)
+        for places, column, number in found:
+            out[places] = column.take(nodes[places] - self._starts[number]).to_numpy(zero_copy_only=False)
+        return out
+
+    def _by_shard(self, nodes: Array) -> Iterator[tuple[int, Array]]:
+        """The shards that hold some nodes, and the places of these nodes among the given ones."""
+        of = np.searchsorted(self._starts, nodes, "right") - 1
+        order = np.argsort(of, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
+            if len(places):
+                yield int(of[places[0]]), places
+
+    def find(self, names: list[Any]) -> Array:
+        """The rows of the nodes with these ids; a number and its text are the same id."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        texts = [text_of(name) for name in names]
+        wanted, rows = pa.array(dict.fromkeys(texts), pa.string()), np.full(len(set(texts)), -1, np.int64)
         first: list[str] = []
-        for path in self._paths():
-            with errors_name(path):
-                ids = pq.read_table(path, columns=["id"])["id"].cast(pa.string())
-                first = first or ids.slice(0, 3).to_pylist()
-                row = pc.index(ids, pa.scalar(node, pa.string())).as_py()
-                if row >= 0:
-                    return before + row, read_vectors(path)[1][row]
-                before += len(ids)
-        raise DataError(f"{self.folder}: there is no node '{node}'; its ids are such as {', '.join(map(repr, first))}")
+        for number, start in enumerate(self._starts[:-1].tolist()):
+            ids = self._column(number, "id").cast(pa.string())
+            first = first or ids.slice(0, 3).to_pylist()
+            places = pc.index_in(wanted, value_set=ids).to_numpy(zero_copy_only=False)
+            rows[~np.isnan(places)] = start + places[~np.isnan(places)].astype(np.int64)
+            if (rows >= 0).all():
+                break
+        if (rows < 0).any():
+            missing = wanted[int(np.flatnonzero(rows < 0)[0])].as_py()
+            raise DataError(f"{self.folder}: there is no node '{missing}'; its ids are such as {', '.join(map(repr, first))}")
+        return rows[pc.index_in(pa.array(texts, pa.string()), value_set=wanted).to_numpy(zero_copy_only=False).astype(np.int64)]
 
-    def parts(self) -> Iterator[tuple[int, Array, Array]]:
-        """The first row, the ids and the vectors of each shard."""
-        first = 0
-        for path in self._paths():
-            with errors_name(path):
-                ids, z = read_vectors(path)
-            yield first, ids, z
-            first += len(ids)
-        if first != self.nodes:
-            raise DataError(f"{self.folder}: its shards have {first:,} nodes where {self.nodes:,} are right")
-
-    def nearest(self, node: str, k: int, approximate: bool = False) -> tuple[int, list[tuple[int, str, float]]]:
-        """The row of a node, and row, id and cosine similarity of the ``k`` nodes nearest to it, nearest first.
+    def nearest(self, row: int, k: int, approximate: bool = False) -> NeighborList:
+        """The ``k`` nodes of largest cosine similarity to a node, nearest first; both arrays are [1, k].
 
         Args:
-            node: Its id as text.
-            k: How many.
-            approximate: Search an index (usearch), which is built from one shard after the other.
+            row: The node.
+            k: How many; fewer if there are not so many.
+            approximate: Search an index (usearch). It is built by the first search, from one shard after the other, and takes
+                two bytes a number and some hundred bytes a node of memory.
         """
-        row, vector = self.find(node)
-        query = unit(vector[None])[0]
-        search = _by_index if approximate else _exactly
-        return row, search(self, row, query, k)
+        query = unit(self.rows(np.array([row])))[0]
+        nodes, cosine = self._by_index(query, k + 1) if approximate else self._exactly(query, k + 1)
+        others = np.flatnonzero(nodes != row)[:k]
+        return NeighborList(nodes[others][None], cosine[others][None])
+
+    def _exactly(self, query: Array, k: int) -> tuple[Array, Array]:
+        nodes, best = np.empty(0, np.int64), np.empty(0, np.float32)
+        for first, z in self.parts():
+            cosine = unit(z) @ query
+            # Stable: of equally similar nodes the first come first.
+            near = np.argsort(-cosine, kind="stable")[:k]
+            nodes, best = np.concatenate([nodes, first + near]), np.concatenate([best, cosine[near]])
+            order = np.argsort(-best, kind="stable")[:k]
+            nodes, best = nodes[order], best[order]
+        return nodes, best
+
+    @cached_property
+    def _index(self) -> Any:
+        index = new_index(self.dimension, "f16")
+        for first, z in self.parts():
+            index.add(np.arange(first, first + len(z)), z)
+        return index
+
+    def _by_index(self, query: Array, k: int) -> tuple[Array, Array]:
+        nodes = np.asarray(self._index.search(query, k).keys).astype(np.int64)
+        # The index computes at lower precision: cosines, and their order, are computed again.
+        cosine = unit(self.rows(nodes)) @ query
+        order = np.argsort(-cosine, kind="stable")
+        return nodes[order], cosine[order]
 
 
 def unit(z: Array) -> Array:
     """Rows scaled to length 1; a row of zeros stays."""
     length = np.linalg.norm(z, axis=1, keepdims=True)
     return np.divide(z, length, out=np.zeros_like(z), where=length > 0)
-
-
-def _exactly(shards: Shards, row: int, query: Array, k: int) -> list[tuple[int, str, float]]:
-    best: list[tuple[int, str, float]] = []
-    for first, ids, z in shards.parts():
-        cosine = unit(z) @ query
-        if first <= row < first + len(ids):
-            cosine[row - first] = -np.inf
-        near = np.argsort(-cosine, kind="stable")[:k]
-        best += [(first + int(i), str(ids[i]), float(cosine[i])) for i in near if np.isfinite(cosine[i])]
-        # Stable: of equally similar nodes the first come first.
-        best = sorted(best, key=lambda each: -each[2])[:k]
-    return best
-
-
-def _by_index(shards: Shards, row: int, query: Array, k: int) -> list[tuple[int, str, float]]:
-    index: Any = None
-    for first, ids, z in shards.parts():
-        index = new_index(z.shape[1]) if index is None else index
-        index.add(np.arange(first, first + len(ids)), z)
-    found = [int(key) for key in index.search(query, k + 1).keys.tolist() if int(key) != row][:k]
-    names: dict[int, tuple[str, float]] = {}
-    for first, ids, z in shards.parts():
-        for i in (each - first for each in found if first <= each < first + len(ids)):
-            names[first + i] = str(ids[i]), float(unit(z[i : i + 1])[0] @ query)
-    return sorted(((key, *names[key]) for key in found), key=lambda each: -each[2])

@@ -18,6 +18,7 @@ from clnr.embedding.artifact_graph import (
 from clnr.embedding.export import read_vectors
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.shards import Shards
+from clnr.embedding.stored_columns import stored_names
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_csr
@@ -93,22 +94,26 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
 
 
 def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: bool) -> SimilarNodes:
-    """Edges and labels are those of the graph folder, if it is still where it was."""
+    """Edges, labels and names are those of the graph folder, if it is still where it was."""
     shards, info = Shards.open(files), load_table_info(files)
-    row, found = shards.nearest(node, k, approximate)
+    row = int(shards.find([node])[0])
+    near = shards.nearest(row, k, approximate)
+    found, ids = near.nodes[0], [str(each) for each in shards.ids(near.nodes[0]).tolist()]
     graph = shards.graph_folder()
     linked = set() if graph is None else graph.neighbours(row)
-    labels = None if graph is None else graph.labels
+    labels = None if graph is None or graph.labels is None else graph.labels[found].tolist()
+    names = [] if graph is None else stored_names(graph, info.ingest_report.names, found, ids)
     nodes = [
         SimilarNode(
-            id=name,
-            cosine=cosine,
+            id=ids[place],
+            cosine=float(near.cosine[0][place]),
             linked=other in linked,
-            label=None if labels is None or labels[other] < 0 else info.class_name(int(labels[other])),
+            name=(names[place] or None) if names else None,
+            label=None if labels is None or labels[place] < 0 else info.class_name(labels[place]),
         )
-        for other, name, cosine in found
+        for place, other in enumerate(found.tolist())
     ]
-    return SimilarNodes(nodes, has_names=False, has_labels=labels is not None)
+    return SimilarNodes(nodes, bool(names), labels is not None)
 
 
 def _links_and_labels(files: ArtifactFiles, info: TableInfo, ids: Array, row: int) -> tuple[set[int], Array | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,16 +14,13 @@ from clnr import rng
 from clnr.engine.cpu import CSRArrays, allocated, drop_rule, numba_kernels
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import DeviceGraph, View
-from clnr.engine.worker_group import current_workers
 from clnr.errors import DataError, MethodError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder, MappedArray, array_file, to_float32
 
 # So many rows are read at a time; then pages of files beyond the bound are given back. Where the system does not tell how many
 # there are, all of them.
-_ROWS = 1 << 13
-RESIDENT = 1 << 30
-"""Bytes of files that may be mapped into memory, by all workers of a machine."""
+_ROWS = 1 << 15
 _PAGE = 4096
 _MEASURED = 1 << 14
 
@@ -32,7 +29,8 @@ _MEASURED = 1 << 14
 class MappedEdges:
     """``A + I`` by target, as ``DeviceGraph.edges``; its self-loops are added to the rows that are read.
 
-    ``made`` holds one number of 4 bytes per node between steps, where ``Frontier`` numbers the nodes that it meets.
+    ``made`` holds one number of 4 bytes per node between steps, where ``Frontier`` numbers the nodes that it meets. Edges of
+    ``held_out`` are left out: target times the number of nodes plus source, sorted.
     """
 
     folder: GraphFolder
@@ -40,6 +38,7 @@ class MappedEdges:
     columns: MappedArray
     values: MappedArray | None
     made: dict[str, Any] = field(default_factory=dict, repr=False)
+    held_out: Array = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -93,12 +92,28 @@ class MappedFeatures:
 
 def read_rows(array: MappedArray, nodes: Array) -> Array:
     """Some rows of an array in a file, as float32; read in the order of the file."""
-    order = np.argsort(nodes, kind="stable")
-    out = np.empty((len(nodes), array.values.shape[1]), np.float32)
-    for part in (order[part] for part in _parts(len(order))):
-        out[part] = array.float32(nodes[part])
+    nodes, places = in_order(nodes)
+    out = np.empty((len(nodes), array.values.shape[1]), array.values.dtype)
+    copy_rows(array, nodes, places, out)
+    return to_float32(out, array.dtype)
+
+
+def in_order(nodes: Array) -> tuple[Array, Array]:
+    """Nodes in their order, and the place that each of them had."""
+    # Numbers are sorted many times faster than their places are.
+    packed = nodes.astype(np.int64) << 32 | np.arange(len(nodes))
+    packed.sort()
+    return packed >> 32, packed & 0xFFFFFFFF
+
+
+def copy_rows(array: MappedArray, rows: Array, places: Array, out: Array) -> None:
+    """Copy some rows of an array in a file, given in their order, to places of another array of the same type."""
+    kernels, bits = numba_kernels(), np.dtype(f"u{out.dtype.itemsize}")
+    source, target = array.values.view(bits), out.view(bits)
+    for part in _parts(len(rows)):
+        load = np.arange(part.stop - part.start + 1)
+        kernels.shared(load, kernels.copy_rows, source, rows[part], places[part], target, width=out.shape[1])
         _bound(array)
-    return out
 
 
 def map_folder(folder: GraphFolder) -> DeviceGraph:
@@ -116,6 +131,14 @@ def map_folder(folder: GraphFolder) -> DeviceGraph:
     return DeviceGraph(cast(Any, folder), cast(SparseMatrix, edges), cast(Any, features))
 
 
+def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:
+    """A graph in files without the edges between some pairs of nodes, [2, n], in either direction."""
+    edges = cast(MappedEdges, device_graph.edges)
+    count = edges.shape[0]
+    keys = np.unique(np.concatenate([pairs[0] * count + pairs[1], pairs[1] * count + pairs[0]]))
+    return replace(device_graph, edges=cast(SparseMatrix, replace(edges, held_out=keys, made={})), made={})
+
+
 def measured_nodes(count: int) -> torch.Tensor:
     """The nodes that stand for all where statistics of all are asked for, as batch normalisation does after training."""
     return rng.permute(rng.key(0, "measured"), torch.arange(min(count, _MEASURED)), count)
@@ -128,7 +151,7 @@ class StoredRule:
         self._edges = cast(MappedEdges, view.propagation)
         if view.drop is not None and isinstance(view.drop.rate, torch.Tensor):
             raise MethodError("edges that each have a rate of their own cannot be dropped from a graph in files")
-        self._rule = drop_rule(view.drop)
+        self._rule = (*drop_rule(view.drop), self._edges.held_out)
 
     def count(self, rows: Array) -> tuple[Array, Array]:
         """How many edges into each of these nodes are kept, and the sum of their weights."""
@@ -166,8 +189,8 @@ def _damaged(folder: GraphFolder, name: str) -> DataError:
 
 
 def _bound(*arrays: MappedArray) -> None:
-    """Give the pages of files back if those of the process exceed its share of a bound."""
-    most = RESIDENT // current_workers().local_size
+    """Give the pages of files back if those of the process exceed their bound."""
+    most = arrays[0].resident
     try:
         shared = int(Path("/proc/self/statm").read_text().split()[2]) * _PAGE
     except (OSError, ValueError, IndexError):

@@ -83,12 +83,22 @@ def fill_kept(indptr, columns, values, rule, rows, begin, to, weights, low, high
 
 
 @_compiled()
+def _is_held_out(key, held_out, first, last):
+    """Whether an edge is among those that are left out, of which ``first`` to ``last`` have its target."""
+    found = False
+    for k in range(first, last):
+        found = found or held_out[k] == key
+    return found
+
+
+@_compiled()
 def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, high):
     """``count_kept`` of stored edges, to which self-loops are added; without values all are 1. A column may be ``wrong``."""
-    a, b, thresholds, _, pairs, transposed = rule
+    a, b, thresholds, _, pairs, transposed, held_out = rule
     nodes, one = len(indptr) - 1, np.float32(1)
     for k in range(low, high):
         i, count, total, loop = rows[k], 0, np.float32(0), False
+        first, last = np.searchsorted(held_out, i * nodes), np.searchsorted(held_out, (i + 1) * nodes)
         for e in range(indptr[i], indptr[i + 1]):
             c = columns[e]
             if c < 0 or c >= nodes:
@@ -98,7 +108,7 @@ def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, 
                 count += 1
                 total += one
             loop = loop or c >= i
-            if _kept(i, c, a, b, thresholds[0], pairs, transposed):
+            if _kept(i, c, a, b, thresholds[0], pairs, transposed) and not _is_held_out(i * nodes + c, held_out, first, last):
                 count += 1
                 total += values[e] if len(values) else one
         counts[k] = count + (not loop)
@@ -108,17 +118,18 @@ def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, 
 @_compiled()
 def fill_stored(indptr, columns, values, rule, rows, begin, to, weights, low, high):
     """``fill_kept`` of stored edges, to which self-loops are added in their order; without values all are 1."""
-    a, b, thresholds, _, pairs, transposed = rule
-    one = np.float32(1)
+    a, b, thresholds, _, pairs, transposed, held_out = rule
+    nodes, one = len(indptr) - 1, np.float32(1)
     for k in range(low, high):
         i, n, loop = rows[k], begin[k], False
+        first, last = np.searchsorted(held_out, i * nodes), np.searchsorted(held_out, (i + 1) * nodes)
         for e in range(indptr[i], indptr[i + 1]):
             c = columns[e]
             if c > i and not loop:
                 to[n], weights[n] = i, one
                 n += 1
             loop = loop or c >= i
-            if _kept(i, c, a, b, thresholds[0], pairs, transposed):
+            if _kept(i, c, a, b, thresholds[0], pairs, transposed) and not _is_held_out(i * nodes + c, held_out, first, last):
                 to[n], weights[n] = c, values[e] if len(values) else one
                 n += 1
         if not loop:
@@ -161,6 +172,13 @@ def number_columns(columns, place, nodes, count):
             count += 1
         columns[e] = place[node]
     return count
+
+
+@_compiled()
+def copy_rows(source, rows, places, out, low, high):
+    """Copy rows of a matrix to places of another."""
+    for i in range(low, high):
+        out[places[i]] = source[rows[i]]
 
 
 @_compiled()

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 MANIFEST = "graph.json"
+RESIDENT = 1 << 30
+"""Bytes of files that may be mapped into memory, if nothing else is said."""
 FEATURE_TYPES = ("float32", "float16", "bfloat16")
 # bfloat16 is the upper half of a float32, which NumPy does not know.
 _STORED = {"bfloat16": "<u2", "float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
@@ -71,19 +73,23 @@ class FileInfo(NamedTuple):
 
 
 class MappedArray(NamedTuple):
-    """An array in a file. Its pages are read when they are touched, and count as the process's memory until released."""
+    """An array in a file. Its pages are read when they are touched, and count as the process's memory until released.
+
+    That should happen when all of its pages of files exceed ``resident`` bytes.
+    """
 
     values: Array
     dtype: str
     pages: mmap.mmap | None
+    resident: int = RESIDENT
 
     @classmethod
-    def open(cls, path: Path, info: ArrayInfo) -> MappedArray:
+    def open(cls, path: Path, info: ArrayInfo, resident: int = RESIDENT) -> MappedArray:
         if not info.bytes:
             return cls(np.empty(info.shape, _STORED[info.dtype]), info.dtype, None)
         with path.open("rb") as file:
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return cls(np.frombuffer(pages, _STORED[info.dtype]).reshape(info.shape), info.dtype, pages)
+        return cls(np.frombuffer(pages, _STORED[info.dtype]).reshape(info.shape), info.dtype, pages, resident)
 
     def float32(self, index: Any) -> Array:
         """Some of its rows as float32."""
@@ -128,6 +134,7 @@ class GraphFolder:
         name: What to call it in reports.
         arrays: Type and shape of each array.
         files: Size and digest of each file.
+        resident: Bytes of its files that may be mapped into memory at a time.
     """
 
     path: Path
@@ -139,6 +146,7 @@ class GraphFolder:
     name: str
     arrays: Mapping[str, ArrayInfo]
     files: Mapping[str, FileInfo]
+    resident: int = RESIDENT
 
     @classmethod
     def open(cls, path: Path) -> GraphFolder:
@@ -257,7 +265,7 @@ class GraphFolder:
         """An array of the folder; each call maps it anew."""
         path = self.path / array_file(name)
         with errors_name(path):
-            return MappedArray.open(path, self.arrays[name])
+            return MappedArray.open(path, self.arrays[name], self.resident)
 
     def ids(self, start: int, stop: int) -> pyarrow.Array:
         """The ids of a range of nodes: numbers or text."""
@@ -271,6 +279,11 @@ class GraphFolder:
             start, stop = self.map(f"{way}.indptr").values[node : node + 2]
             found.update(self.map(f"{way}.indices").values[start:stop].tolist())
         return found
+
+    def degrees(self, nodes: Array) -> Array:
+        """The number of edges of some nodes, in either direction."""
+        indptr = [self.map(f"{way}.indptr").values for way in self._ways]
+        return sum(each[nodes + 1] - each[nodes] for each in indptr)
 
     def graph(self) -> Graph:
         """All of it in memory, checked as any graph."""

@@ -13,7 +13,6 @@ from clnr import rng
 from clnr.augment.augmentations import Augmentation
 from clnr.engine import DeviceGraph, Engine, Neighbors, Operators, View
 from clnr.engine.dense import at_least_float32
-from clnr.engine.layer_pass import LayerOperators
 from clnr.graph import Graph
 from clnr.nn.encoders import Encoder
 from clnr.nn.inputs import Input
@@ -97,8 +96,12 @@ class Model:
             return "each step computes the rows of all nodes, unless moments=sampled and sampled_nodes is below their number"
         return None
 
-    def embed_layer(self, parameters: Parameters, operators: LayerOperators) -> Tensor:
-        """The embedding of a block of nodes, in its last layer's pass; before that, ``LayerEndError`` has the layer's rows."""
+    def embed_layer(self, parameters: Parameters, operators: Operators) -> Tensor:
+        """The embedding of some nodes, without a read-out, from operators that give their rows.
+
+        From ``LayerOperators`` it is that of a block, in its last layer's pass; before that, ``LayerEndError`` has the layer's
+        rows.
+        """
         return at_least_float32(self.encoder.embed(sub_dict(parameters, "encoder"), [operators]))
 
     def augment(self, device_graph: DeviceGraph, seed: int, stream: str, epoch: int | Tensor) -> list[View]:

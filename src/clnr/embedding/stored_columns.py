@@ -1,0 +1,54 @@
+"""The node table of a graph folder: the rows of some nodes, without reading it whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clnr.errors import DataError
+from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
+from clnr.support.checked_files import errors_name
+from clnr.tables.columns import check_columns
+from clnr.tables.node_names import names_at
+from clnr.tables.table_info import NODES
+
+
+def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None = None) -> Any:
+    """Columns of the node table as an Arrow table, one row for each of some nodes in their order; None if there is no table.
+
+    Args:
+        folder: The graph.
+        nodes: The nodes.
+        columns: Names of columns; None for all of them.
+    """
+    if NODES not in folder.files:
+        return None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    order = np.argsort(nodes, kind="stable")
+    wanted, parts, first = nodes[order], [], 0
+    with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
+        if file.metadata.num_rows != folder.num_nodes:
+            raise DataError(f"it has {file.metadata.num_rows:,} rows for {folder.num_nodes:,} nodes")
+        for group in range(file.metadata.num_row_groups):
+            last = first + file.metadata.row_group(group).num_rows
+            low, high = np.searchsorted(wanted, [first, last])
+            if low < high:
+                parts.append(file.read_row_group(group, columns).take(wanted[low:high] - first))
+            first = last
+        table = pa.concat_tables(parts or [file.schema_arrow.empty_table()])
+        table.validate(full=True)
+        check_columns(table)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return table.take(back)
+
+
+def stored_names(folder: GraphFolder, column: str | None, nodes: Array, ids: list[str]) -> list[str]:
+    """The names of some nodes, "" for one without; empty if the folder has no names."""
+    if column is None or NODES not in folder.files:
+        return []
+    return names_at(stored_columns(folder, nodes, [column]), column, np.arange(len(nodes)), ids)
