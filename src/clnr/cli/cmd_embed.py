@@ -220,7 +220,7 @@ def _embed_from_files(
     from clnr.support.humanize import duration, plural
     from clnr.support.progress import progress_bar
 
-    opened, bound = GraphFolder.open(graph), _bytes(memory)
+    opened, bound, settings = GraphFolder.open(graph), _bytes(memory), disk_plan.for_files(settings)
     if formats:
         raise ClnrError("a graph that does not fit in memory is embedded to Parquet alone: leave out --format")
     if dry_run or folder is None:

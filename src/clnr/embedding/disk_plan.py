@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,7 +14,8 @@ from clnr.engine.mapped import RESIDENT
 from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, training
 from clnr.graph.graph_folder import GraphFolder
-from clnr.methods.recipe import Recipe
+from clnr.methods import CLNR
+from clnr.methods.recipe import Recipe, check_used
 from clnr.support import memory
 from clnr.support.humanize import duration, gigabytes
 from clnr.training.step_work import step_work
@@ -25,6 +27,15 @@ _BASE = 6.5e8
 _INPUTS = 3
 _COPIES = 12
 _LEAST_ROWS = 1 << 12
+
+
+def for_files(settings: Settings) -> Settings:
+    """Settings to train from files: CLNR takes the place of the default method, which must see the whole graph.
+
+    Only where an effort has chosen the method, and that one trains.
+    """
+    chosen = settings.effort is not None and not settings.auto and settings.method.objective is not None
+    return dataclasses.replace(settings, method=CLNR) if chosen else settings
 
 
 def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None) -> bool:
@@ -105,6 +116,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
         settings: How to train.
         bound: Bytes of memory that may be used; None for what is free.
     """
+    check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(cast(Any, folder))
     settings.method.check(recipe)
     needs = f"{gigabytes(_cost(folder, settings, recipe).memory)} would be needed in memory, and it cannot work from files"
@@ -138,6 +150,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
     step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
     disk = _NUMBER * folder.num_nodes * (2 * recipe.hidden + recipe.dimension)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
+    if settings.effort is not None and settings.method == CLNR:
+        kept = (Choice("method", CLNR.name, "the default from files, since that in memory must see the whole graph"), *kept)
     seconds, peak = _cost(folder, settings, recipe).seconds, min(most, fixed + max(step, most / 4))
     return recipe, DiskPlan(folder_facts(folder), kept, seconds, peak, step_bytes, disk, block)
 
