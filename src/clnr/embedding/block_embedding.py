@@ -15,7 +15,7 @@ from clnr.embedding.pipeline import Settings
 from clnr.embedding.shards import shard_path, write_shard
 from clnr.engine import View
 from clnr.engine.layer_pass import LayerEndError, LayerOperators
-from clnr.engine.mapped import read_rows
+from clnr.engine.mapped import keep_degrees, read_rows
 from clnr.errors import TrainingError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import ArrayInfo, GraphFolder, MappedArray
@@ -53,6 +53,7 @@ class BlockEmbedding:
     def run(self) -> tuple[int, int]:
         """Write all shards; returns the numbers of a vector, and of shards."""
         with memory.enough_memory(), torch.no_grad():
+            keep_degrees(self._device_graph)
             for layer in itertools.count(self._complete_layers()):
                 blocks = list(self._blocks())
                 rows, is_last = self._compute(layer, blocks[0])
@@ -84,7 +85,7 @@ class BlockEmbedding:
             rows, is_last = self._model.embed_layer(self._fitted.parameters, operators), True
         except LayerEndError as end:
             rows, is_last = end.rows, False
-        if not rows.isfinite().all():
+        if not all(each.isfinite() for each in rows.aminmax()):
             raise TrainingError(f"the embedding is not finite; {advice(self._fitted.recipe)}")
         return rows.float().numpy(), is_last
 

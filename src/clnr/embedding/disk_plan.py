@@ -135,7 +135,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None) -> tuple[Re
     width, features = max(recipe.hidden, recipe.dimension), folder.num_features
     size = Size(folder.num_nodes, folder.num_edges, features, 0)
     one_view = step_work(len(settings.method.views), settings.method.build(recipe).objective, recipe, size)
-    fixed = _BASE + RESIDENT + _NUMBER * folder.num_nodes
+    fixed = _BASE + RESIDENT + 2 * _NUMBER * folder.num_nodes
     step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * width * one_view.rows)
     if (need := fixed + step) > most:
         raise OutOfMemory(

@@ -35,7 +35,13 @@ def write_shard(path: Path, ids: pyarrow.Array, z: Array) -> None:
     flat = pa.array(np.ascontiguousarray(z, np.float32).reshape(-1))
     table = pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
     part = path.with_suffix(".unfinished")
-    pq.write_table(table, part, row_group_size=max(1, len(z)))
+    # Vectors hardly repeat: to look for what does costs more than to write them.
+    plain = {
+        "use_dictionary": ["id"],
+        "write_statistics": ["id"],
+        "compression": {"id": "snappy", "vector.list.element": "none"},
+    }
+    pq.write_table(table, part, row_group_size=max(1, len(z)), **plain)
     part.replace(path)
 
 

@@ -96,8 +96,12 @@ def read_rows(array: MappedArray, nodes: Array) -> Array:
     """Some rows of an array in a file, as float32; read in the order of the file."""
     order = np.argsort(nodes, kind="stable")
     out = np.empty((len(nodes), array.values.shape[1]), np.float32)
+    kernels, width = numba_kernels(), out.shape[1]
     for part in (order[part] for part in _parts(len(order))):
-        out[part] = array.float32(nodes[part])
+        if array.values.dtype == np.float16:  # Which numba does not read.
+            out[part] = array.float32(nodes[part])
+        else:
+            kernels.shared(np.arange(len(part) + 1), kernels.copy_rows, array.values, nodes, part, out, width=width)
         _bound(array)
     return out
 
@@ -115,6 +119,18 @@ def map_folder(folder: GraphFolder) -> DeviceGraph:
     features = MappedFeatures(folder, folder.map("features.values"), *parts)
     # A model that is trained on it asks for its sizes, and through the engine for rows: see ``Model.whole_graph_part``.
     return DeviceGraph(cast(Any, folder), cast(SparseMatrix, edges), cast(Any, features))
+
+
+def keep_degrees(device_graph: DeviceGraph) -> None:
+    """Read all edges once, and keep the degree of each node: 4 bytes a node.
+
+    Who propagates to all nodes, block after block, then need not read the edges of all their neighbours each time.
+    """
+    edges, rule = cast(MappedEdges, device_graph.edges), StoredRule(View(device_graph))
+    degrees = np.empty(edges.shape[0], np.float32)
+    for part in _parts(len(degrees)):
+        degrees[part] = rule.count(np.arange(part.start, part.stop))[1]
+    edges.made["degrees"] = degrees
 
 
 def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:
@@ -137,6 +153,7 @@ class StoredRule:
         self._edges = cast(MappedEdges, view.propagation)
         if view.drop is not None and isinstance(view.drop.rate, torch.Tensor):
             raise MethodError("edges that each have a rate of their own cannot be dropped from a graph in files")
+        self._keeps_all = view.drop is None
         self._rule = (*drop_rule(view.drop), self._edges.held_out)
 
     def count(self, rows: Array) -> tuple[Array, Array]:
@@ -147,6 +164,11 @@ class StoredRule:
         if wrong.any():
             raise _damaged(self._edges.folder, "incoming.indices")
         return counts, sums
+
+    def sums(self, rows: Array) -> Array:
+        """The sum of the weights of the kept edges into each of these nodes."""
+        known = self._edges.made.get("degrees") if self._keeps_all else None
+        return self.count(rows)[1] if known is None else known[rows]
 
     def fill(self, rows: Array, counts: Array) -> CSRArrays:
         """The kept edges into these nodes, so many of each."""

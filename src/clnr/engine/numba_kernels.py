@@ -208,6 +208,15 @@ def _overload_wide(x):
 
 
 @_compiled()
+def copy_rows(stored, nodes, places, to, low, high):
+    """Write the stored rows of nodes to their places: row ``nodes[p]`` to row p, for each p of ``places``."""
+    for k in range(low, high):
+        row, o = stored[nodes[places[k]]], to[places[k]]
+        for c in range(len(o)):
+            o[c] = _wide(row[c])
+
+
+@_compiled()
 def _relu(x):
     """ReLU, faster than with ``max``; a NaN stays a NaN."""
     return np.float32(0) if x <= np.float32(0) else x
