@@ -225,6 +225,7 @@ def _embed_from_files(
     from clnr.support.progress import progress_bar
 
     opened, bound, first = GraphFolder.open(graph), _bytes(memory), settings.workers.first
+    settings = disk_plan.for_files(settings)
     if formats:
         raise ClnrError("a graph that does not fit in memory is embedded to Parquet alone: leave out --format")
     if dry_run or folder is None:

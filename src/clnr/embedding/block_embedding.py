@@ -18,7 +18,7 @@ from clnr.embedding.pipeline import Settings
 from clnr.embedding.shards import shard_path, shard_width, write_shard
 from clnr.engine import View
 from clnr.engine.layer_pass import LayerEndError, LayerOperators
-from clnr.engine.mapped import copy_rows, in_order
+from clnr.engine.mapped import copy_rows, in_order, keep_degrees
 from clnr.errors import TrainingError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import ArrayInfo, GraphFolder, MappedArray
@@ -108,6 +108,7 @@ class BlockEmbedding:
     def run(self) -> tuple[int, int]:
         """Write all shards; returns the numbers of a vector, and of shards."""
         with memory.enough_memory(), torch.no_grad(), self._engine.use_threads():
+            keep_degrees(self._device_graph)
             for layer in itertools.count(self._workers.from_first(self._complete_layers())):
                 width = self._workers.least(self._compute_layer(layer))
                 self._remove_layers(layer)
@@ -158,7 +159,7 @@ class BlockEmbedding:
             rows, is_last = self._model.embed_layer(self._parameters, operators), True
         except LayerEndError as end:
             rows, is_last = end.rows, False
-        if not rows.isfinite().all():
+        if not all(each.isfinite() for each in rows.aminmax()):
             raise TrainingError(f"the embedding is not finite; {advice(self._fitted.recipe)}")
         return rows.float().numpy(force=True), is_last
 

@@ -57,6 +57,11 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
     raise DataError(f"a {type(source).__name__} is no graph; give {_SUPPORTED}")
 
 
+def as_graph_folder(source: Any) -> GraphFolder | None:
+    """The graph folder that a path names; None for anything else."""
+    return GraphFolder.open(Path(source)) if isinstance(source, str | Path) and Path(source).is_dir() else None
+
+
 def _folder(folder: GraphFolder) -> TableGraph:
     free = free_memory(torch.device("cpu"))
     if free is not None and folder.loaded_bytes > free:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,7 +15,8 @@ from clnr.embedding.pipeline import Settings, check_workers
 from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
 from clnr.graph.graph_folder import RESIDENT, GraphFolder
-from clnr.methods.recipe import Recipe
+from clnr.methods import CLNR
+from clnr.methods.recipe import Recipe, check_used
 from clnr.support import memory
 from clnr.support.humanize import duration, gigabytes
 from clnr.training.step_work import step_work
@@ -28,6 +30,15 @@ _COPIES = 12
 _LEAST_ROWS = 1 << 12
 # The share of memory that pages of files may take.
 _PAGES = 0.25
+
+
+def for_files(settings: Settings) -> Settings:
+    """Settings to train from files: CLNR takes the place of the default method, which must see the whole graph.
+
+    Only where an effort has chosen the method, and that one trains.
+    """
+    chosen = settings.effort is not None and not settings.auto and settings.method.objective is not None
+    return dataclasses.replace(settings, method=CLNR) if chosen else settings
 
 
 def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> bool:
@@ -131,6 +142,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
         bound: Bytes of memory that may be used on a machine; None for what is free.
         workers: How many processes would share it, if not as the settings say; all on this machine.
     """
+    check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(cast(Any, folder))
     settings.method.check(recipe)
     needs = f"{gigabytes(_cost(folder, settings, recipe).memory)} would be needed in memory, and it cannot work from files"
@@ -151,7 +163,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / total))
     one_view = step_work(len(settings.method.views), settings.method.build(recipe).objective, share, size)
     resident = int(max(RESIDENT / beside, _PAGES * most))
-    fixed = _BASE + resident + _NUMBER * folder.num_nodes
+    fixed = _BASE + resident + 2 * _NUMBER * folder.num_nodes
     step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * width * one_view.rows)
     if (need := fixed + step) > most:
         raise OutOfMemory(
@@ -167,6 +179,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
     disk = _NUMBER * folder.num_nodes * (2 * recipe.hidden + recipe.dimension)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
+    if settings.effort is not None and settings.method == CLNR:
+        kept = (Choice("method", CLNR.name, "the default from files, since that in memory must see the whole graph"), *kept)
     seconds = _cost(folder, settings, recipe).seconds
     peak = min(most, fixed + max(step, most / 4))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0

@@ -11,19 +11,24 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from clnr.embedding import pipeline
+from clnr.embedding import disk_plan, pipeline
 from clnr.embedding.artifact import load_folder, name_nodes
-from clnr.embedding.convert import as_table_graph
+from clnr.embedding.artifact_files import SOURCE, ArtifactFiles
+from clnr.embedding.convert import as_graph_folder, as_table_graph
 from clnr.embedding.defaults import choose_method
+from clnr.embedding.disk_plan import DiskPlan
 from clnr.embedding.export import parse_formats
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.node_ids import Lookup
 from clnr.embedding.preflight import Preflight, dangling_warning, table_warnings
 from clnr.embedding.report_data import report_html
+from clnr.embedding.shards import Shards
+from clnr.embedding.stored_embedding import StoredEmbedding, StoredIds, StoredResult, embed_files
 from clnr.engine import choose
 from clnr.errors import ClnrError
 from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import check_int, check_list, check_path, check_type
@@ -36,9 +41,10 @@ from clnr.training.checkpoint import remove_checkpoint
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learns node embeddings of a graph without labels, and embeds other graphs with what it learned.
 
-    A graph is a ``clnr.Graph``, what ``read_tables`` returns, PyG's ``Data``, a networkx graph (its nodes' ``x`` are features),
-    a SciPy adjacency matrix or a pair of one and features, a data frame of edges, or a pair of data frames: edges and nodes.
-    A graph without features gets structural ones.
+    A graph is a ``clnr.Graph``, what ``read_tables`` returns, the path of a graph folder, PyG's ``Data``, a networkx graph (its
+    nodes' ``x`` are features), a SciPy adjacency matrix or a pair of one and features, a data frame of edges, or a pair of data
+    frames: edges and nodes. A graph without features gets structural ones. A graph folder that does not fit in memory is
+    trained on from its files, by CLNR if no method is chosen, and its embedding is in temporary files until ``save``.
 
     >>> from clnr import NodeEmbedder, load
     >>> graph = load("toy")
@@ -87,8 +93,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             depend on it.
 
     Attributes:
-        embedding_: One row for each node of the graph that it was fitted on.
-        ids_: Their ids, in the same order.
+        embedding_: One row for each node of the graph that it was fitted on. Of a graph in files, rows are read when they are
+            asked for: ``embedding_[rows]``, ``embedding_.blocks()``; ``numpy.asarray`` reads all of them.
+        ids_: Their ids, in the same order; likewise.
         recipe_: All hyper-parameters that were used.
         losses_: One per epoch.
         scores_: ``link_auc`` and ``link_average_precision`` of the held-out edges, ``effective_rank``, ``alignment`` and
@@ -138,7 +145,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.ignore_memory_check = ignore_memory_check
         self.threads = threads
 
-    def plan(self, X: Any = None) -> Preflight:  # noqa: N803
+    def plan(self, X: Any = None) -> Preflight | DiskPlan:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
 
         ``print`` shows it in lines, and ``to_dict`` has it as plain values.
@@ -146,8 +153,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Args:
             X: The graph; not needed if the embedder was given one.
         """
-        _, preflight = pipeline.plan(as_table_graph(X if self.graph is None else self.graph), self._settings())
-        return preflight
+        source, settings = X if self.graph is None else self.graph, self._settings()
+        folder = _too_large(source, settings)
+        if folder is not None:
+            return disk_plan.plan(folder, disk_plan.for_files(settings), None)[1]
+        return pipeline.plan(as_table_graph(source), settings)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
@@ -156,8 +166,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             X: The graph; or, if the embedder was given one, ids of its nodes, which have no effect here.
             y: Not used.
         """
-        table_graph = as_table_graph(X if self.graph is None else self.graph)
-        self._set_result(pipeline.fit(table_graph, self._settings()))
+        source, settings = X if self.graph is None else self.graph, self._settings()
+        folder = _too_large(source, settings)
+        if folder is not None:
+            self._set_stored(StoredResult.fit(folder, disk_plan.for_files(settings)))
+            return self
+        table_graph = as_table_graph(source)
+        self._set_result(pipeline.fit(table_graph, settings))
         _warn_dangling(table_graph.ingest_report)
         return self
 
@@ -179,8 +194,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             ignore_memory_check=self.ignore_memory_check,
         )
 
-    def transform(self, X: Any) -> Array:  # noqa: N803
+    def transform(self, X: Any) -> Array | StoredEmbedding:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
+
+        Of a graph folder that does not fit in memory, rows are read when they are asked for, as those of ``embedding_``.
 
         Args:
             X: The graph; or, if the embedder was given one, ids of its nodes.
@@ -188,15 +205,24 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         if self.graph is not None:
             return self.embedding_[self._lookup.rows(X)]
-        graph = as_table_graph(X, self._result.table_graph.feature_encoder).graph
-        if graph is self._result.table_graph.graph:
-            return self.embedding_.copy()
-        return self._result.model.embed(graph, choose(self.device, self.precision, self.threads))
+        result, engine = self._result, choose(self.device, self.precision, self.threads)
+        if (folder := as_graph_folder(X)) is not None:
+            if isinstance(result, StoredResult) and folder.digest == result.shards.graph[1]:
+                return result.z
+            settings = pipeline.Settings(result.model.method, engine, recipe=result.model.recipe)
+            if not (self.ignore_memory_check or disk_plan.fits_memory(folder, settings, None)):
+                return embed_files(result.model, folder, settings)
+        if isinstance(result, StoredResult):
+            return result.model.embed(as_table_graph(X, result.info.feature_encoder).graph, engine)
+        graph = as_table_graph(X, result.table_graph.feature_encoder).graph
+        return result.z.copy() if graph is result.table_graph.graph else result.model.embed(graph, engine)
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array:  # noqa: N803
+    def fit_transform(self, X: Any, y: Any = None) -> Array | StoredEmbedding:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
         self.fit(X, y)
-        return self.embedding_.copy() if self.graph is None else self.transform(X)
+        if self.graph is not None:
+            return self.transform(X)
+        return self.embedding_ if isinstance(self._result, StoredResult) else self.embedding_.copy()
 
     def extend(self, edges: Any = None, nodes: Any = None, **columns: Any) -> NodeEmbedder:
         """A new embedder whose graph also has the nodes and edges of these tables, as ``clnr embed --model``.
@@ -209,6 +235,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             columns: Names of columns, and other arguments of ``read_tables``.
         """
         check_is_fitted(self)
+        if isinstance(self._result, StoredResult):
+            raise ClnrError("a graph in files is not extended: ingest all of its tables again, and transform the new folder")
         tables = {"edges": edges, "nodes": nodes, **columns}
         larger = clone(self)
         larger._set_result(pipeline.extend(self._result, tables, choose(self.device, self.precision, self.threads)))
@@ -242,6 +270,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ClnrError(f"{file} is a folder; name a file in it, such as {file / 'report.html'}")
         check_type("title", title, str | None, "text")
         check_type("name", name, str | None, "the name of a column")
+        if isinstance(result, StoredResult):
+            if name is not None:
+                raise ClnrError("the names of a graph in files are those that clnr ingest was told (--name)")
+            return write_atomic(file, result.report_html(result.shards.graph[0].name if title is None else title))
         if name is not None:
             result = name_nodes(result, name)
         return write_atomic(file, report_html(result, result.table_graph.graph.name if title is None else title))
@@ -262,18 +294,40 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         path, force = check_path("folder", folder), check_type("force", force, bool | np.bool_, "True or False")
         check_type("report", report, bool | np.bool_, "True or False")
         names = parse_formats(check_list("formats", formats, str, "names such as csv"))
-        pipeline.write_folder(self._result, path, force=force, formats=names, report=report)
+        if not isinstance(self._result, StoredResult):
+            pipeline.write_folder(self._result, path, force=force, formats=names, report=report)
+        elif names:
+            raise ClnrError(f"an embedding in files is saved as Parquet alone, not as {names[0]}: leave out formats")
+        else:
+            self._result.save(path, force=force, report=report)
         if self.checkpoint is not None:
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> NodeEmbedder:
         """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed."""
-        result = load_folder(check_path("folder", folder))
+        path = check_path("folder", folder)
+        stored = StoredResult.load(path) if ArtifactFiles.open(path).has(SOURCE) else None
+        result = load_folder(path) if stored is None else stored
         model = result.model
         embedder = cls(model.method.name, seed=model.seed, recipe=model.recipe, device=device, precision=precision)
-        embedder._set_result(result)
+        if stored is not None:
+            embedder._set_stored(stored)
+        elif isinstance(result, EmbeddingResult):
+            embedder._set_result(result)
         return embedder
+
+    def _set_stored(self, result: StoredResult) -> None:
+        self._result: EmbeddingResult | StoredResult = result
+        self.embedding_: Any = result.z
+        ids = StoredIds(result.z, result.shards)
+        self.ids_: Any = ids
+        self._lookup: Lookup | StoredIds = ids
+        self._neighbors: NeighborSearch | Shards = result.shards
+        self.recipe_, self.losses_ = result.model.recipe, result.losses
+        self.scores_, self.warnings_, self.baselines_ = result.scored
+        self.ingest_report_ = result.info.ingest_report
+        self.n_features_in_ = result.model.features
 
     def _set_result(self, result: EmbeddingResult) -> None:
         self._result = result
@@ -298,6 +352,12 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_result")
+
+
+def _too_large(source: Any, settings: pipeline.Settings) -> GraphFolder | None:
+    """The graph folder that a path names, if it must be trained on from its files."""
+    folder = None if settings.ignore_memory_check else as_graph_folder(source)
+    return None if folder is None or disk_plan.fits_memory(folder, settings, None) else folder
 
 
 def _warn_dangling(report: IngestReport) -> None:

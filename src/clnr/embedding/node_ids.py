@@ -35,7 +35,7 @@ class Lookup:
 
     def rows(self, names: Any) -> Array:
         """The rows of nodes with these ids; each row of an array with several columns is one id, a tuple."""
-        return np.array([self.row(name) for name in _listed(names)], np.int64)
+        return np.array([self.row(name) for name in id_list(names)], np.int64)
 
     @cached_property
     def _by_id(self) -> dict[Any, int]:
@@ -68,7 +68,8 @@ def _plain(name: Any) -> Any:
     return tuple(map(_plain, name)) if type(name) is tuple else name
 
 
-def _listed(names: Any) -> list[Any]:
+def id_list(names: Any) -> list[Any]:
+    """Ids as a list; a single one as a list of one, and each row of an array with several columns as a tuple."""
     if isinstance(names, str | bytes) or not (hasattr(names, "__array__") or isinstance(names, Iterable)):
         return [names]
     listed = as_array(names, "ids").tolist() if hasattr(names, "__array__") else list(names)

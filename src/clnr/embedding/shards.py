@@ -35,7 +35,13 @@ def write_shard(path: Path, ids: pyarrow.Array, z: Array) -> None:
     flat = pa.array(np.ascontiguousarray(z, np.float32).reshape(-1))
     table = pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
     part = path.with_suffix(".unfinished")
-    pq.write_table(table, part, row_group_size=max(1, len(z)))
+    # Vectors hardly repeat: to look for what does costs more than to write them.
+    plain = {
+        "use_dictionary": ["id"],
+        "write_statistics": ["id"],
+        "compression": {"id": "snappy", "vector.list.element": "none"},
+    }
+    pq.write_table(table, part, row_group_size=max(1, len(z)), **plain)
     part.replace(path)
 
 
@@ -101,14 +107,15 @@ class Shards:
         import pyarrow.parquet as pq
 
         counts = []
-        for path in self._paths():
+        for path in self.paths():
             with errors_name(path):
                 counts.append(pq.read_metadata(path).num_rows)
         if sum(counts) != self.nodes:
             raise DataError(f"{self.folder}: its shards have {sum(counts):,} nodes where {self.nodes:,} are right")
         return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
 
-    def _paths(self) -> Iterator[Path]:
+    def paths(self) -> Iterator[Path]:
+        """The files, in the order of nodes."""
         return (shard_path(self.folder, number) for number in range(self.shards))
 
     def _column(self, number: int, name: str) -> Any:
@@ -188,19 +195,21 @@ class Shards:
             raise DataError(f"{self.folder}: there is no node '{missing}'; its ids are such as {', '.join(map(repr, first))}")
         return rows[pc.index_in(pa.array(texts, pa.string()), value_set=wanted).to_numpy(zero_copy_only=False).astype(np.int64)]
 
-    def nearest(self, row: int, k: int, approximate: bool = False) -> NeighborList:
-        """The ``k`` nodes of largest cosine similarity to a node, nearest first; both arrays are [1, k].
+    def nearest(self, queries: Array | list[int], k: int, approximate: bool = False) -> NeighborList:
+        """The ``k`` nodes of largest cosine similarity to each of some nodes, as ``NeighborSearch.nearest``.
 
         Args:
-            row: The node.
+            queries: The nodes; each costs a pass over all shards, unless ``approximate``.
             k: How many; fewer if there are not so many.
             approximate: Search an index (usearch). It is built by the first search, from one shard after the other, and takes
                 two bytes a number and some hundred bytes a node of memory.
         """
-        query = unit(self.rows(np.array([row])))[0]
-        nodes, cosine = self._by_index(query, k + 1) if approximate else self._exactly(query, k + 1)
-        others = np.flatnonzero(nodes != row)[:k]
-        return NeighborList(nodes[others][None], cosine[others][None])
+        k, found = max(0, min(k, self.nodes - 1)), []
+        for row, query in zip(queries, unit(self.rows(np.asarray(queries, np.int64))), strict=True):
+            nodes, cosine = self._by_index(query, k + 1) if approximate else self._exactly(query, k + 1)
+            others = np.flatnonzero(nodes != row)[:k]
+            found.append((nodes[others], cosine[others]))
+        return NeighborList(*(np.stack(each) for each in zip(*found, strict=True)))
 
     def _exactly(self, query: Array, k: int) -> tuple[Array, Array]:
         nodes, best = np.empty(0, np.int64), np.empty(0, np.float32)
@@ -226,6 +235,9 @@ class Shards:
         cosine = unit(self.rows(nodes)) @ query
         order = np.argsort(-cosine, kind="stable")
         return nodes[order], cosine[order]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.folder, self.nodes, self.dimension, self.shards, self.graph)
 
 
 def unit(z: Array) -> Array:

@@ -97,7 +97,7 @@ def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: boo
     """Edges, labels and names are those of the graph folder, if it is still where it was."""
     shards, info = Shards.open(files), load_table_info(files)
     row = int(shards.find([node])[0])
-    near = shards.nearest(row, k, approximate)
+    near = shards.nearest([row], k, approximate)
     found, ids = near.nodes[0], [str(each) for each in shards.ids(near.nodes[0]).tolist()]
     graph = shards.graph_folder()
     linked = set() if graph is None else graph.neighbours(row)

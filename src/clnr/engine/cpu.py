@@ -247,6 +247,10 @@ class DropRule:
         kernels.shared(self._load(rows), kernels.count_kept, *self._entries, self._rule, rows, counts, sums)
         return counts, sums
 
+    def sums(self, rows: Array) -> Array:
+        """The sum of the values of the kept entries of each of these rows."""
+        return self.count(rows)[1]
+
     def fill(self, rows: Array, counts: Array) -> CSRArrays:
         """The kept entries of these rows, so many of each."""
         kernels, kept = numba_kernels(), allocated(counts)

@@ -50,9 +50,11 @@ class Frontier:
         """What propagates from the nodes within so many hops to those within one hop fewer."""
         self.nodes(hops)
         if self._matrix is None:
-            self._count()
-            normalised = self._view.propagation_matrix is None
-            self._matrix = self._entries.scaled(self._sums) if normalised else self._entries
+            if self._view.propagation_matrix is None:
+                further = self._rule.sums(self._nodes[len(self._sums) :])
+                self._matrix = self._entries.scaled(np.concatenate([self._sums, further]))
+            else:
+                self._matrix = self._entries
         rows = self._sizes[hops - 1]
         indptr = self._matrix.indptr[: rows + 1]
         return CSRArrays(indptr, self._matrix.columns[: indptr[-1]], self._matrix.values[: indptr[-1]])

@@ -1,0 +1,201 @@
+"""An embedding in shards as ``NodeEmbedder`` has it: rows and ids are read when they are asked for."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+
+from clnr.embedding import disk_plan
+from clnr.embedding.artifact import load_metrics, load_model
+from clnr.embedding.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, REPORT, SHARDS, ArtifactFiles
+from clnr.embedding.artifact_graph import load_table_info
+from clnr.embedding.block_embedding import BlockEmbedding
+from clnr.embedding.fitting import FittedModel
+from clnr.embedding.node_ids import id_list
+from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.pipeline import Settings
+from clnr.embedding.sample_report import sample_report_html
+from clnr.embedding.sampled_scores import SampledScores
+from clnr.embedding.shards import Shards
+from clnr.errors import ClnrError, DataError
+from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
+from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
+from clnr.tables.table_info import TableInfo
+
+
+class TemporaryFolder:
+    """A folder of the system's temporary ones (``TMPDIR``), removed with the last that refers to this."""
+
+    def __init__(self) -> None:
+        self.path = Path(mkdtemp(prefix="clnr-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+class StoredEmbedding:
+    """The vectors of all nodes, in shards: an array whose rows are read when they are asked for.
+
+    ``z[5]``, ``z[10:20]``, ``z[[3, 1]]`` and ``z[mask]`` are NumPy arrays. ``for part in z.blocks()`` gives all rows, one shard
+    at a time. ``numpy.asarray(z)`` reads everything.
+
+    Args:
+        shards: Where they are.
+        folder: A temporary folder that they are in, which goes with the last that uses it; None for one that stays.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+
+    def __init__(self, shards: Shards, folder: TemporaryFolder | None = None):
+        self._shards, self._folder = shards, folder
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._shards.nodes, self._shards.dimension
+
+    def __len__(self) -> int:
+        return self._shards.nodes
+
+    def __getitem__(self, index: Any) -> Array:
+        rows, columns = (index[0], index[1:]) if isinstance(index, tuple) else (index, ())
+        nodes = np.arange(len(self))[rows]
+        found = self._shards.rows(nodes.reshape(-1)).reshape(*nodes.shape, self.shape[1])
+        return found[(..., *columns)] if columns else found
+
+    def __iter__(self) -> Iterator[Array]:
+        for block in self.blocks():
+            yield from block
+
+    def blocks(self) -> Iterator[Array]:
+        """All rows in order, one shard at a time."""
+        for _, z in self._shards.parts():
+            yield z
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.concatenate([np.empty((0, self.shape[1]), np.float32), *self.blocks()]).astype(
+            dtype or self.dtype, copy=False
+        )
+
+    def __repr__(self) -> str:
+        return f"StoredEmbedding(shape={self.shape}, folder={str(self._shards.folder)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._folder is not None:
+            raise ClnrError("an embedding in temporary files cannot be pickled: save(folder), then NodeEmbedder.load(folder)")
+        return type(self), (self._shards,)
+
+
+class StoredIds:
+    """The ids of all nodes, beside their vectors in shards: an array whose elements are read when they are asked for.
+
+    It finds rows by id as ``node_ids.Lookup`` does, by a pass over all ids.
+    """
+
+    def __init__(self, z: StoredEmbedding, shards: Shards):
+        self._z, self._shards = z, shards
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (len(self._z),)
+
+    def __len__(self) -> int:
+        return len(self._z)
+
+    def __getitem__(self, index: Any) -> Any:
+        nodes = np.arange(len(self))[index]
+        return self._shards.ids(nodes) if np.ndim(nodes) else self._shards.ids(np.array([nodes]))[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype)
+
+    def row(self, name: Any) -> int:
+        """The row of the node with this id."""
+        return int(self._shards.find([name])[0])
+
+    def rows(self, names: Any) -> Array:
+        """The rows of nodes with these ids."""
+        return self._shards.find(id_list(names))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredResult:
+    """An embedded graph folder, the model that embeds it, and how its training went: ``EmbeddingResult`` of a graph in files.
+
+    Attributes:
+        model: The fitted model.
+        info: How the tables of the graph were read.
+        shards: The embedding.
+        z: The same as an array.
+        losses: One per epoch.
+        scored: Scores on samples.
+    """
+
+    model: FittedModel
+    info: TableInfo
+    shards: Shards
+    z: StoredEmbedding
+    losses: tuple[float, ...]
+    scored: SampledScores
+
+    @classmethod
+    def fit(cls, folder: GraphFolder, settings: Settings) -> StoredResult:
+        """Train from files, and embed into a temporary folder."""
+        made = TemporaryFolder()
+        path = made.path / "embedding"
+        embed_folder(folder, path, settings)
+        return cls.load(path, made)
+
+    @classmethod
+    def load(cls, path: Path, temporary: TemporaryFolder | None = None) -> StoredResult:
+        """What ``clnr embed --graph`` or ``save`` wrote."""
+        files = ArtifactFiles.open(path)
+        shards = Shards.open(files)
+        losses, *scored = load_metrics(files)
+        z = StoredEmbedding(shards, temporary)
+        return cls(load_model(files), load_table_info(files), shards, z, losses, SampledScores(*scored))  # type: ignore[arg-type]
+
+    def report_html(self, title: str) -> bytes:
+        folder = self.shards.graph_folder()
+        if folder is None:
+            raise DataError(f"the graph folder {self.shards.graph[0]} is not there, or was changed: a report needs it")
+        return sample_report_html(self.model, folder, self.shards, self.losses, self.scored, title)
+
+    def save(self, path: Path, *, force: bool, report: bool) -> None:
+        """Write all of it to a folder; shards are linked, or copied where they cannot be."""
+        html = self.report_html(resolve_path(path).name) if report else None
+        with reserve_folder(path, OWNED_FILES):
+            check_folder(path, force, OWNED_FILES)
+            with atomic_folder(path, force, OWNED_FILES) as part:
+                (part / SHARDS).mkdir()
+                others = (self.shards.folder / name for name in (*LOADED_FILES, DIGESTS))
+                for each in (*self.shards.paths(), *(path for path in others if path.is_file())):
+                    _link(each, part / each.relative_to(self.shards.folder))
+                if html is not None:
+                    (part / REPORT).write_bytes(html)
+
+
+def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> StoredEmbedding:
+    """A graph folder that does not fit in memory, embedded with a model into a temporary folder."""
+    if folder.num_features != model.features:
+        raise DataError(f"{folder.path} has {folder.num_features:,} features per node, and this model takes {model.features:,}")
+    _, planned = disk_plan.plan(folder, settings, None)
+    made = TemporaryFolder()
+    (made.path / SHARDS).mkdir()
+    dimension, shards = BlockEmbedding(model, folder, settings, made.path, planned.block_rows).run()
+    where = folder.path, folder.digest
+    return StoredEmbedding(Shards(made.path, folder.num_nodes, dimension, shards, where), made)
+
+
+def _link(path: Path, to: Path) -> None:
+    with suppress(OSError):
+        to.hardlink_to(path)
+        return
+    shutil.copyfile(path, to)

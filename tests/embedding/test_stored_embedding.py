@@ -1,0 +1,171 @@
+"""NodeEmbedder on a graph folder that does not fit in memory: trained from files, its embedding read when asked for."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from clnr import NodeEmbedder
+from clnr.cli import app
+from clnr.embedding import block_embedding, disk_plan
+from clnr.errors import ClnrError, DataError, MethodError
+from clnr.graph.graph_folder import GraphFolder
+from clnr.tables import ingest
+
+pytest.importorskip("duckdb")
+pytest.importorskip("numba")
+pa = pytest.importorskip("pyarrow")
+
+NODES = 300
+RECIPE = {"epochs": 2, "hidden": 16, "sampled_nodes": 64, "moments": "sampled"}
+OPTIONS = {"method": "CLNR", "recipe": RECIPE, "dimension": 8, "device": "cpu", "hold_out": 0.0}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The same graph twice, with text and with numbers as ids."""
+    path, rng = tmp_path_factory.mktemp("graphs"), np.random.default_rng(1)
+    source, target = rng.integers(0, NODES, (2, 1200))
+    x = rng.normal(size=(NODES, 6)).tolist()
+    made = {}
+    for name, ids in (("text", np.array([f"n{i}" for i in range(NODES)])), ("numbers", np.arange(NODES) * 3)):
+        nodes = {"id": ids, "x": x, "title": [f"the node {i}" for i in range(NODES)]}
+        made[name] = ingest(pa.table({"source": ids[source], "target": ids[target]}), pa.table(nodes), out=path / name)
+    return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small(tmp_path_factory):
+    """Nothing fits in memory, and blocks are small; the folder of temporary files."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk_plan, "fits_memory", lambda *_: False)
+        patch.setattr(disk_plan, "_LEAST_ROWS", 60)
+        patch.setattr(block_embedding, "_MOST_NODES", 60)
+        patch.setattr("tempfile.tempdir", str(temporary))
+        yield temporary
+
+
+@pytest.fixture(scope="module")
+def fitted(folders, small):
+    return {name: NodeEmbedder(**OPTIONS).fit(folder.path) for name, folder in folders.items()}
+
+
+def test_the_embedding_is_that_of_the_graph_in_memory(folders, fitted, monkeypatch):
+    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: True)
+    for name, embedder in fitted.items():
+        whole = NodeEmbedder(**OPTIONS).fit(folders[name].path)
+        z = np.asarray(embedder.embedding_)
+        assert embedder.losses_ == pytest.approx(whole.losses_)
+        np.testing.assert_allclose(z, whole.embedding_, rtol=1e-4, atol=1e-5)
+        assert np.array_equal(np.asarray(embedder.ids_), whole.ids_)
+        assert embedder.recipe_ == whole.recipe_
+        assert embedder.n_features_in_ == whole.n_features_in_
+        assert dict(embedder.similar(whole.ids_[7], 5)).keys() == dict(whole.similar(whole.ids_[7], 5)).keys()
+        assert list(embedder.get_feature_names_out()) == list(whole.get_feature_names_out())
+
+
+def test_rows_are_read_as_those_of_an_array(fitted):
+    z = fitted["text"].embedding_
+    all_rows = np.asarray(z)
+    assert (z.shape, len(z), z.ndim, z.dtype) == ((NODES, 8), NODES, 2, np.float32)
+    mask = np.arange(NODES) % 7 == 0
+    for index in (
+        5,
+        -1,
+        slice(58, 63),
+        slice(None, None, -50),
+        [3, 299, 3],
+        mask,
+        np.array([], int),
+        (slice(2, 5), 1),
+        (4, slice(2)),
+    ):
+        np.testing.assert_array_equal(z[index], all_rows[index])
+    np.testing.assert_array_equal(np.concatenate(list(z.blocks())), all_rows)
+    np.testing.assert_array_equal(np.stack(list(z)), all_rows)
+    with pytest.raises(IndexError):
+        z[NODES]
+    ids = fitted["numbers"].ids_
+    assert (ids[2], ids[[1, 0]].tolist(), len(ids)) == (6, [3, 0], NODES)
+
+
+def test_ids_of_any_type_are_found(fitted):
+    text, numbers = fitted["text"], fitted["numbers"]
+    assert text.similar("n7", 3)[0][0].startswith("n")
+    assert numbers.similar(21, 3) == numbers.similar("21", 3)
+    assert isinstance(numbers.similar(21, 3)[0][0], int)
+    with pytest.raises(DataError, match="there is no node 'n999'; its ids are such as 'n0', 'n1', 'n2'"):
+        text.similar("n999")
+    with pytest.raises(DataError, match="there is no node '1'; its ids are such as '0', '3', '6'"):
+        numbers.similar(1)
+    assert len(text.similar("n7", 10_000)) == NODES - 1
+
+
+def test_an_index_finds_almost_the_same(fitted):
+    pytest.importorskip("usearch")
+    exact, index = (dict(fitted["text"].similar("n7", 10, approximate=each)) for each in (False, True))
+    assert len(exact.keys() & index.keys()) >= 8
+    assert all(index[name] == pytest.approx(exact[name], abs=1e-5) for name in exact.keys() & index.keys())
+
+
+def test_it_is_saved_and_loaded(folders, fitted, tmp_path):
+    embedder = fitted["text"]
+    embedder.save(tmp_path / "saved", report=True)
+    assert (tmp_path / "saved" / "report.html").is_file()
+    with pytest.raises(ClnrError, match="exists already"):
+        embedder.save(tmp_path / "saved")
+    loaded = NodeEmbedder.load(tmp_path / "saved")
+    np.testing.assert_array_equal(np.asarray(loaded.embedding_), np.asarray(embedder.embedding_))
+    assert loaded.similar("n3", 4) == embedder.similar("n3", 4)
+    assert loaded.losses_ == embedder.losses_
+    again = pickle.loads(pickle.dumps(loaded))
+    np.testing.assert_array_equal(again.embedding_[:3], embedder.embedding_[:3])
+    with pytest.raises(ClnrError, match="cannot be pickled: save"):
+        pickle.dumps(embedder)
+    with pytest.raises(ClnrError, match="saved as Parquet alone, not as csv"):
+        embedder.save(tmp_path / "other", formats=["csv"])
+    with pytest.raises(ClnrError, match="a graph in files is not extended"):
+        embedder.extend(pa.table({"source": ["n1"], "target": ["n2"]}))
+    assert "the node 5" in embedder.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    shown = CliRunner().invoke(app, ["similar", str(tmp_path / "saved"), "n3", "-k", "2"])
+    assert "the node" in shown.stdout
+
+
+def test_other_graphs_are_embedded_with_it(folders, fitted, monkeypatch):
+    embedder, path = fitted["text"], folders["text"].path
+    assert embedder.transform(path) is embedder.embedding_
+    other = embedder.transform(folders["numbers"].path)
+    np.testing.assert_allclose(np.asarray(other), np.asarray(embedder.embedding_), rtol=1e-5, atol=1e-6)
+    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: True)
+    small = embedder.transform(folders["numbers"].path)
+    assert isinstance(small, np.ndarray)
+    np.testing.assert_allclose(small, np.asarray(other), rtol=1e-4, atol=1e-5)
+
+
+def test_nodes_of_a_given_graph(folders):
+    embedder = NodeEmbedder(**OPTIONS, graph=str(folders["text"].path))
+    found = embedder.fit_transform(["n5", "n299", "n5"])
+    np.testing.assert_array_equal(found, embedder.embedding_[[5, 299, 5]])
+
+
+def test_files_go_with_the_last_that_uses_them(folders, small):
+    before = set(small.iterdir())
+    z = NodeEmbedder(**OPTIONS).fit_transform(folders["text"].path)
+    assert len(set(small.iterdir()) - before) == 1
+    assert z[0].shape == (8,)
+    del z
+    assert set(small.iterdir()) == before
+
+
+def test_the_default_from_files_is_clnr(folders):
+    folder = GraphFolder.open(folders["text"].path)
+    default = NodeEmbedder(device="cpu", recipe=RECIPE)
+    assert "method=CLNR: the default from files" in str(default.plan(folder.path))
+    assert default.fit(folder.path)._result.model.method.name == "CLNR"
+    with pytest.raises(MethodError, match="--method CLNR with its defaults works"):
+        NodeEmbedder("CLNR-mix", device="cpu").fit(Path(folder.path))
