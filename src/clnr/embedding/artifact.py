@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
-from clnr.nn.layers import misfit
+from clnr.nn.layers import Parameters, misfit
 from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
 from clnr.support.checked_files import check_count, parse_json
 from clnr.support.environment import versions
@@ -178,21 +179,27 @@ def load_model(files: ArtifactFiles) -> FittedModel:
 
 
 def _check_parameters(fitted: FittedModel) -> None:
-    """Names and shapes must be those of the method with this recipe, found on the meta device without allocating them."""
-    model, parameters = fitted.method.build(fitted.recipe), fitted.parameters
-    width = model.input_width(fitted.features)
+    """Names and shapes must be those of the method with this recipe."""
+    parameters = fitted.parameters
     # An input may have learned a row for each node of a training graph whose size is not known.
     nodes = max((len(value) for name, value in parameters.items() if name.startswith("input.") and value.ndim), default=0)
-    one = _META.to_device(Graph.from_edges([], [], np.zeros((1, 0), np.float32)))
-    with torch.device("meta"):
-        inputs, fresh = model.empty_inputs(fitted.features, nodes), model.init(width, 0)
-        final = model.finalize(fresh, _META, dataclasses.replace(one, features=torch.empty(1, width)))
-    wrong = misfit(inputs | final, parameters)
+    wrong = misfit(_empty_parameters(fitted.method, fitted.recipe, fitted.features, nodes), parameters)
     if wrong is not None:
         raise DataError(f"it does not fit {RECIPE}: {wrong}")
     for name, value in parameters.items():
         if not value.isfinite().all():
             raise DataError(f"'{name}' has a number that is not finite")
+
+
+@functools.lru_cache(maxsize=64)
+def _empty_parameters(method: Method, recipe: Recipe, features: int, nodes: int) -> Parameters:
+    """Parameters of the right names and shapes, on the meta device: not allocated."""
+    model = method.build(recipe)
+    width = model.input_width(features)
+    one = _META.to_device(Graph.from_edges([], [], np.zeros((1, 0), np.float32)))
+    with torch.device("meta"):
+        inputs, fresh = model.empty_inputs(features, nodes), model.init(width, 0)
+        return inputs | model.finalize(fresh, _META, dataclasses.replace(one, features=torch.empty(1, width)))
 
 
 def _featureless(model: FittedModel, nodes: int) -> Graph:
