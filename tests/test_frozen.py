@@ -34,7 +34,7 @@ FROZEN = {
     "Raw": ("e3b0c44298fc1c14", "c749d147143da042", ""),
     "Untrained": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", ""),
     "GAE": ("5fa96e8da72427f0", "e3b0c44298fc1c14", ""),
-    "VGAE": ("0b225e2a14ecbdd9", "e3b0c44298fc1c14", ""),
+    "VGAE": ("d91fa41f666faf61", "e3b0c44298fc1c14", ""),
     "DGI": ("4efbc3b9ff145b38", "66813656bf36ec06", ""),
     "MVGRL": ("594aab6c5cf8ae15", "8ca6a7fb248c0f55", ""),
     "MVGRL-plain": ("71e6e76a71ea2802", "8ca6a7fb248c0f55", ""),

@@ -33,7 +33,7 @@ def test_a_data_set_that_the_paper_has_not_is_taken_where_it_is_asked_for():
 
 def test_slow_methods_have_fewer_seeds_unless_said():
     scope = Scope()
-    assert scope.batch(methods.MVGRL, "cora").seeds == 5
+    assert scope.batch(methods.BGRL, "cora").seeds == 10
     assert scope.batch(methods.MVGRL, "cora", 2).seeds == 2
     assert scope.batch(methods.MVGRL, "cora").slow
     assert not scope.batch(CLNR, "cora").slow

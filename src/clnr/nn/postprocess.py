@@ -94,10 +94,14 @@ def whiten(z: Tensor) -> Tensor:
 
 
 def inverse_root(matrix: Tensor) -> Tensor:
-    """The inverse square root of a symmetric positive definite matrix, differentiable also at equal eigenvalues."""
+    """The inverse square root of a symmetric positive definite matrix, differentiable also at equal eigenvalues.
+
+    On a GPU no eigenvalue may be below ``FLOOR`` times the mean of the matrix without that floor.
+    """
     from clnr.nn.autograd import InverseRoot
 
-    return InverseRoot.apply(matrix)
+    # The Frobenius norm is at most the trace.
+    return InverseRoot.apply(matrix, FLOOR / (1 + FLOOR) / max(1, len(matrix)))
 
 
 @dataclass(frozen=True)
@@ -128,8 +132,6 @@ class Rescale(MomentPostprocess):
 @dataclass(frozen=True)
 class Whiten(Postprocess):
     """``whiten``: columns that are standardised and uncorrelated."""
-
-    cuda_graph_safe: ClassVar[bool] = False
 
     def __call__(self, parameters: Parameters, z: Tensor) -> Tensor:
         return whiten(z)

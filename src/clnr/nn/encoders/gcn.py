@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from clnr import rng
 from clnr.nn.encoders.encoder import DIMENSION, HIDDEN, LAYERS, BatchNormEncoder, PlainEncoder
-from clnr.nn.layers import Parameters, batch_norm, convolution_layers, norms, prelu, prelu_weights
+from clnr.nn.layers import Parameters, batch_norm, convolution_layers, glorot, norms, prelu, prelu_weights
 from clnr.support.lazy import lazy
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from clnr.engine import Operators
     from clnr.nn.lazy_linear import LazyLinear
 else:
+    torch = lazy("torch")
     LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 
@@ -141,7 +143,12 @@ class GaussianGCN(PlainEncoder):
         return GCN(self.layers, self.hidden, 2 * self.dimension)
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
-        return self._both.init(inputs, key)
+        # In the authors' program means and deviations are two layers, each drawn by its own width.
+        last = f"{self.layers - 1}.weight"
+        parameters = self._both.init(inputs, key)
+        rows = len(parameters[last])
+        halves = [glorot(rng.branch(key, self.layers - 1, half), rows, self.dimension) for half in ("mean", "deviation")]
+        return parameters | {last: torch.cat(halves, 1)}
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
         return self._both(parameters, operators)

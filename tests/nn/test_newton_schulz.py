@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from clnr.nn.newton_schulz import inverse_root_gradient, lyapunov, scales, square_roots
+from clnr.nn.postprocess import FLOOR, inverse_root
+
+WIDTH = 48
+LOW = FLOOR / (1 + FLOOR) / WIDTH
+SPECTRA = {
+    "one direction": [1.0] + [0.0] * (WIDTH - 1),
+    "a few": [3.0, 2.0, 2.0] + [0.0] * (WIDTH - 3),
+    "a power": [1 / (1 + i) ** 2 for i in range(WIDTH)],
+    "equal": [1.0] * WIDTH,
+    "tiny": [1e-14] * WIDTH,
+    "huge": [1e14 / (1 + i) for i in range(WIDTH)],
+}
+
+
+def covariance(spectrum):
+    """A matrix with these eigenvalues, and the floor that whitening adds."""
+    torch.manual_seed(0)
+    q = torch.linalg.qr(torch.randn(WIDTH, WIDTH, dtype=torch.float64))[0]
+    values = torch.tensor(spectrum, dtype=torch.float64)
+    return (q * (values + FLOOR * values.mean())) @ q.T
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+def test_roots_are_those_of_eigenvalues(name):
+    matrix = covariance(SPECTRA[name])
+    matrix = (matrix + matrix.T) / 2
+    values, q = torch.linalg.eigh(matrix)
+    root, inverse = square_roots(matrix, LOW)
+    expected, inverted = (q * values.sqrt()) @ q.T, (q / values.sqrt()) @ q.T
+    assert (root - expected).norm() <= 1e-8 * expected.norm()
+    assert (inverse - inverted).norm() <= 1e-8 * inverted.norm()
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+def test_the_gradient_is_that_of_eigenvalues(name):
+    matrix = covariance(SPECTRA[name])
+    matrix = ((matrix + matrix.T) / 2).requires_grad_()
+    grad = torch.randn(WIDTH, WIDTH, dtype=torch.float64)
+    (expected,) = torch.autograd.grad(inverse_root(matrix), matrix, grad)
+    roots = square_roots(matrix.detach(), LOW)
+    found = inverse_root_gradient(*roots, (grad + grad.T) / 2, LOW)
+    assert (found - expected).norm() <= 1e-8 * expected.norm()
+
+
+def test_lyapunov_solves_its_equation():
+    b, h = covariance(SPECTRA["a power"]), torch.randn(WIDTH, WIDTH, dtype=torch.float64)
+    s = lyapunov(b, h, LOW)
+    torch.testing.assert_close(b @ s + s @ b, h, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("low", [1e-9, 1e-5, 0.3, 1.0])
+def test_scales_bring_all_numbers_to_one_and_no_iteration_is_spare(low):
+    numbers = torch.cat([torch.logspace(math.log10(low), 0, 500, dtype=torch.float64), torch.tensor([low, 1.0]).double()])
+    found = scales(low)
+    for scale in found:
+        numbers = scale * numbers * (3 - (scale * numbers) ** 2) / 2
+        assert numbers.max() <= 1 + 1e-12
+    assert (1 - numbers).abs().max() < 1e-11
+    plain = math.log(1 / low) / math.log(1.5)
+    assert len(found) <= plain / 2 + 7
