@@ -10,7 +10,8 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.support.humanize import one_line
-from clnr.tables.columns import SOURCES, TARGETS, WEIGHTS, check_rows, find_column, id_sql
+from clnr.tables.column_info import ColumnInfo
+from clnr.tables.columns import check_rows, id_sql
 from clnr.tables.source import Table
 from clnr.tables.sql import fetch_numpy, run
 
@@ -34,6 +35,7 @@ class IngestReport:
         remarks: Other notes for the user, a line each.
         directed: Whether edges are directed.
         names: The column with the names of nodes, if there is one.
+        columns: How each column of the tables was read.
     """
 
     rows: int = 0
@@ -45,6 +47,7 @@ class IngestReport:
     remarks: tuple[str, ...] = ()
     directed: bool = False
     names: str | None = None
+    columns: tuple[ColumnInfo, ...] = ()
 
 
 class EdgeList(NamedTuple):
@@ -59,32 +62,26 @@ class EdgeList(NamedTuple):
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), None)
 
 
-def edge_columns(edge_table: Table, source: str | None, target: str | None, weight: str | None) -> tuple[str, str, str | None]:
-    """The columns of sources, targets and weights."""
-    if len(edge_table.columns) < 2:
-        raise DataError(f"{edge_table.name}: it has one column, and edges need two; is there another delimiter?")
-    a = find_column(edge_table, source, SOURCES, "source", (target, weight)) or next(iter(edge_table.columns))
-    b = find_column(edge_table, target, TARGETS, "target", (a, weight)) or list(edge_table.columns)[1]
-    if a == b:
-        raise DataError(f"{edge_table.name}: column '{a}' cannot be both source and target; name two columns")
-    w = find_column(edge_table, weight, WEIGHTS, "weight", (a, b))
-    if w is None and edge_table.no_header and len(edge_table.columns) == 3:
-        w = list(edge_table.columns)[2]
-    return a, b, w
-
-
 def load_edges(db: DuckDBPyConnection, edge_table: Table, a: str, b: str, w: str | None, whole: bool) -> None:
     """Load the SQL table ``edges``: sources s, targets t and weights w, in the order of rows."""
-    weight = "" if w is None else f", TRY_CAST({edge_table.columns[w].sql} AS DOUBLE) AS w"
+    weight = ""
+    if w is not None:
+        c = edge_table.columns[w].sql
+        weight = (
+            f", TRY_CAST({c} AS DOUBLE) AS w, CASE WHEN isfinite(w) AND w >= 0 THEN NULL ELSE CAST({c} AS VARCHAR) END AS given"
+        )
     columns = f"{id_sql(edge_table, a, whole)} AS s, {id_sql(edge_table, b, whole)} AS t{weight}"
     run(db, f"CREATE TEMP TABLE edges AS SELECT {columns} FROM {edge_table.sql}", edge_table.name)
     if not run(db, "SELECT 1 FROM edges LIMIT 1", edge_table.name):
         raise DataError(f"{edge_table.name}: there is no edge in it")
     for column, title in (("s", a), ("t", b)):
-        check_rows(db, edge_table, "edges", f"{column} IS NULL", title, "is empty")
+        check_rows(db, edge_table, "edges", f"{column} IS NULL", title, "is empty", "fill it in, or leave the row out")
     if w is not None:
-        wrong = f"w IS NULL OR isnan(w) OR w < 0 OR w > {_LARGEST!r}"
-        check_rows(db, edge_table, "edges", wrong, w, "is no weight: weights are numbers from 0 on")
+        out = f"--ignore {w} leaves weights out"
+        wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
+        check_rows(db, edge_table, "edges", wrong, w, "is no weight: weights are numbers from 0 on", out, "given")
+        apart = "take abs() of it, or only the rows above 0, by --edges-query"
+        check_rows(db, edge_table, "edges", "w < 0", w, "is negative, and weights say how close two nodes are", apart, "given")
 
 
 def merge_rows(db: DuckDBPyConnection, edge_table: Table, w: str | None, directed: bool) -> IngestReport:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError
 from clnr.support.checked_files import check_count, check_version, parse_json
+from clnr.tables.column_info import ColumnInfo
 from clnr.tables.edge_list import IngestReport
 from clnr.tables.feature_encoder import FeatureEncoder
 
@@ -54,6 +55,7 @@ class TableInfo(NamedTuple):
                 "remarks": report.remarks,
                 "directed": report.directed,
                 "names": report.names,
+                "columns": [column._asdict() for column in report.columns],
             },
         }
         return json.dumps(content, indent=1).encode()
@@ -76,4 +78,5 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         remarks=tuple(str(each) for each in content["remarks"]),
         directed=bool(content["directed"]),
         names=None if names is None else str(names),
+        columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
     )
