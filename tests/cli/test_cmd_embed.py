@@ -188,6 +188,7 @@ def test_how_columns_are_read_is_told_and_changed(clnr, files):
         (["--edges", "edges.csv", "--nodes", "n.csv", "--as", "x=txt"], "unknown type for column 'x' 'txt'"),
         (["--graph", "g", "--as", "x=text"], "leave out --as"),
         (["--graph", "g", "--name", "x"], "leave out --name"),
+        (["--edges", "edges.csv", "--until", "2020"], "until needs the column of the edges' times: edge_time (--edge-time)"),
         (["--graph", "g", "--no-header"], "leave out --header"),
     ],
 )

@@ -39,7 +39,7 @@ st = pytest.importorskip("hypothesis.strategies")
         (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not text in UTF-8"),
         ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is '1e400', which is no weight: weights are numbers"),
         ("source,target,weight\na,b,1\nb,c,1e39\n", "e.csv: 'weight' is no weight: weights are numbers from 0 on in row 2"),
-        ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: 'weight' of a repeated edge adds up to more"),
+        ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: the weights of a repeated edge add up to more"),
         ("source,target\r\na,b\r\nc,d,e\r\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
         (EDGES + '"b,c\nd,e\n', "e.csv: line 4: a quote is opened and not closed"),
         (bytes(range(256)), "e.csv: line 2: it is not text in UTF-8"),

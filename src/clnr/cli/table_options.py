@@ -37,6 +37,16 @@ def table_options(
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column of edge targets; likewise.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of edge weights; likewise.")] = None,
+    edge_type: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of kinds of edges: all kinds get the same total weight.")
+    ] = None,
+    edge_time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of edge times, dates or numbers.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="DATE", help="With --edge-time: the graph as of then, without later edges.")
+    ] = None,
+    half_life: Annotated[
+        float | None, typer.Option(metavar="DAYS", help="With --edge-time: after so long, an edge weighs half.")
+    ] = None,
     key: Annotated[str | None, typer.Option("--id", help="Column of node ids; likewise.")] = None,
     label: Annotated[
         str | None, typer.Option(help="Column of class labels: to evaluate, and for supervised methods; never a feature.")
@@ -69,6 +79,10 @@ def table_options(
         "source": source,
         "target": target,
         "weight": weight,
+        "edge_type": edge_type,
+        "edge_time": edge_time,
+        "until": until,
+        "half_life": half_life,
         "id": key,
         "label": label,
         "names": name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,10 @@ from clnr.tables.table_graph import TableGraph
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_TEXTS = ("edges_query", "nodes_query", "source", "target", "weight", "id", "label", "time", "names", "name")
+_TEXTS = (
+    *("edges_query", "nodes_query", "source", "target", "weight", "edge_type", "edge_time", "until"),
+    *("id", "label", "time", "names", "name"),
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,10 @@ class TableArguments:
     source: str | None = None
     target: str | None = None
     weight: str | None = None
+    edge_type: str | None = None
+    edge_time: str | None = None
+    until: str | None = None
+    half_life: float | None = None
     id: str | None = None
     label: str | None = None
     time: str | None = None
@@ -62,7 +70,28 @@ class TableArguments:
             check_type("each column of types", column, str, "text", DataError)
             if kind not in KINDS:
                 raise UnknownName(f"type for column '{column}'", str(kind), KINDS)
+        self._check_times()
         self._check_tables()
+
+    def _check_times(self) -> None:
+        check_type("half_life", self.half_life, int | float | None, "a number", DataError)
+        for option, value in (("until", self.until), ("half_life", self.half_life)):
+            if value is not None and self.edge_time is None:
+                raise DataError(f"{option} needs the column of the edges' times: edge_time (--edge-time)")
+        if self.half_life is not None and not 0 < self.half_life < math.inf:
+            raise DataError(f"half_life must be above 0 (--half-life), not {self.half_life}")
+        if self.base is not None:
+            if self.half_life is not None and self.until is None:
+                raise DataError("the age of edges that extend an earlier graph is as of a day: give it as until (--until)")
+            if bool(self.base.ingest_report.edge_types) != (self.edge_type is not None) and not self._no_edges:
+                has = "has" if self.base.ingest_report.edge_types else "does not have"
+                raise DataError(
+                    f"the earlier graph {has} edges of several kinds, and new ones must be alike: edge_type (--edge-type)"
+                )
+
+    @property
+    def _no_edges(self) -> bool:
+        return self.edges is None and self.edges_query is None
 
     def _check_tables(self) -> None:
         for role, given, query in (("edges", self.edges, self.edges_query), ("nodes", self.nodes, self.nodes_query)):
@@ -70,7 +99,7 @@ class TableArguments:
                 raise DataError(f"{role} and {role}_query are one table; leave out one of them")
         base, encoder = self.base, self.feature_encoder
         no_nodes = self.nodes is None and self.nodes_query is None
-        if self.edges is None and self.edges_query is None and (base is None or no_nodes):
+        if self._no_edges and (base is None or no_nodes):
             raise DataError(
                 "there is nothing to read: give a table of edges, or one of nodes that extend an earlier graph (base)"
             )
@@ -98,7 +127,7 @@ class TableArguments:
 
     def open_tables(self, db: DuckDBPyConnection) -> tuple[Table | None, Table | None]:
         """The tables of edges and of nodes, of which nothing is read yet; None for one that is not given."""
-        of_edges = (self.source, self.target, self.weight, *self.ignore)
+        of_edges = (self.source, self.target, self.weight, self.edge_type, self.edge_time, *self.ignore)
         of_nodes = (self.id, self.label, self.time, self.names, *(self.features or ()), *self.types, *self.ignore)
         edge_names = KnownNames(tuple(filter(None, of_edges)), (SOURCES, TARGETS))
         # Those of edges show that a table of edges was given for one of nodes.

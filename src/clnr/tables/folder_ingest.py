@@ -137,7 +137,7 @@ class _Ingest:
         ((self._count,),) = run(self._db, "SELECT count(*) FROM row_ids", "nodes")
         self._write_ids(loaded)
         self._progress("merging repeated edges")
-        report = merge_rows(self._db, edge_table, loaded.roles.weight, self._directed)
+        report = merge_rows(self._db, edge_table, loaded.roles.weighted, self._directed)
         edges = self._write_edges(loaded)
         self._progress(f"{plural(self._count, 'node')}, {plural(edges, 'directed edge')}")
         classes = self._write_labels(loaded)
@@ -151,6 +151,7 @@ class _Ingest:
             directed=self._directed,
             names=names,
             columns=loaded.describe(self._db, names, encoder),
+            edge_types=loaded.edge_types,
         )
         writer.file(TABLES).write_bytes(TableInfo(encoder, classes, report).to_json())
         writer.close(
@@ -198,7 +199,7 @@ class _Ingest:
 
     def _write_edges(self, loaded: Loaded) -> int:
         """CSR by target and, of a directed graph, by source."""
-        weight = ", CAST(w AS FLOAT) AS w" if loaded.roles.weight is not None else ""
+        weight = ", CAST(w AS FLOAT) AS w" if loaded.roles.weighted else ""
         kept = "WHERE CAST(w AS FLOAT) <> 0" if weight else ""
         kind, whole = ("int32", "INTEGER") if self._count <= _LARGEST_INT32 else ("int64", "BIGINT")
         a, b = f"CAST(a AS {whole})", f"CAST(b AS {whole})"
@@ -208,7 +209,7 @@ class _Ingest:
             self._progress(f"sorting edges by {'target' if way == 'incoming' else 'source'}")
             parts = (f"SELECT {row} AS r, {column} AS c{weight} FROM distinct_edges {kept}" for row, column in pairs)
             sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY r, c"
-            edges = self._write_csr(way, stream_arrow(self._db, sql, "edges"), kind, loaded.roles.weight is not None)
+            edges = self._write_csr(way, stream_arrow(self._db, sql, "edges"), kind, loaded.roles.weighted)
         run(self._db, "DROP TABLE distinct_edges", "edges")
         return edges
 

@@ -20,6 +20,7 @@ from clnr.tables.arguments import TableArguments
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes, read_columns, read_labels
 from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list, load_edges
+from clnr.tables.edge_weighting import EdgeTimes, balance_kinds, fade_edges, keep_until
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.feature_matrix import FeatureMatrix, MatrixEncoder
 from clnr.tables.infer import type_warnings
@@ -45,6 +46,10 @@ def read_tables(
     source: str | None = None,
     target: str | None = None,
     weight: str | None = None,
+    edge_type: str | None = None,
+    edge_time: str | None = None,
+    until: str | None = None,
+    half_life: float | None = None,
     id: str | None = None,  # noqa: A002
     label: str | None = None,
     time: str | None = None,
@@ -83,6 +88,11 @@ def read_tables(
         source: The column of sources; if not given, one with a common name, else the first.
         target: The column of targets; if not given, one with a common name, else the second.
         weight: The column of weights; if not given, one that is called so, else there are none.
+        edge_type: The column with the kinds of edges. Weights of each kind are multiplied by one number, so that all kinds have
+            the same total weight; these numbers are kept for new tables.
+        edge_time: The column with the times of edges, dates or numbers; never a weight.
+        until: The graph as of this day (or month, year, number): later edges are left out.
+        half_life: After so many days (or units of a number) an edge weighs half, as of ``until`` or of the last edge.
         id: The column of node ids; if not given, one with a common name, else the first.
         label: The column of labels, if there is one; never a feature.
         time: A column of times, never a feature.
@@ -112,6 +122,10 @@ def read_tables(
         source=source,
         target=target,
         weight=weight,
+        edge_type=edge_type,
+        edge_time=edge_time,
+        until=until,
+        half_life=half_life,
         id=id,
         label=label,
         time=time,
@@ -142,6 +156,7 @@ class Loaded(NamedTuple):
         roles: Which column holds what.
         names: The column of node names that the user chose, if any.
         as_integers: Whether ids are integers; else they are text.
+        edge_types: What the weights of each kind of edges were multiplied by.
         remarks: Notes for the user, a line each.
     """
 
@@ -151,6 +166,7 @@ class Loaded(NamedTuple):
     roles: Roles
     names: str | None
     as_integers: bool
+    edge_types: dict[str, float]
     remarks: list[str]
 
     def describe(self, db: DuckDBPyConnection, names: str | None, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:
@@ -177,6 +193,7 @@ def load_tables(
         if arguments.base is not None:
             raise DataError(f"{matrix.name}: its rows are those of a node table, and there is none; give one (--nodes)")
         node_table, roles = _numbered_nodes(db, matrix.shape[0]), roles._replace(id=_NUMBER)
+    edge_types: dict[str, float] = {}
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     as_integers = (
         (earlier is None or earlier.dtype.kind in "iu")
@@ -184,13 +201,33 @@ def load_tables(
         and (node_table is None or all_integers(db, node_table, roles.id))
     )
     if edge_table is not None:
-        load_edges(db, edge_table, roles.source, roles.target, roles.weight, as_integers)
+        times = None if roles.edge_time is None else EdgeTimes.of(db, edge_table, roles.edge_time)
+        load_edges(db, edge_table, roles, as_integers, times)
+        edge_types = _weigh(db, edge_table, roles, times, arguments, remarks)
     if node_table is not None:
         node_table = load_nodes(db, node_table, roles.id, as_integers)
-    loaded = Loaded(edge_table, node_table, matrix, roles, name_column, as_integers, remarks)
+    loaded = Loaded(edge_table, node_table, matrix, roles, name_column, as_integers, edge_types, remarks)
     if matrix is not None:
         _check_matrix(db, matrix, loaded)
     return loaded
+
+
+def _weigh(
+    db: DuckDBPyConnection,
+    edge_table: Table,
+    roles: Roles,
+    times: EdgeTimes | None,
+    arguments: TableArguments,
+    remarks: list[str],
+) -> dict[str, float]:
+    """Leave out edges after ``until``, let the others fade, and balance kinds of edges; what kinds were multiplied by."""
+    if times is not None and arguments.until is not None:
+        remarks += keep_until(db, edge_table, times, arguments.until)
+    if times is not None and arguments.half_life is not None:
+        fade_edges(db, edge_table, times, arguments.half_life, arguments.until)
+    if roles.edge_type is None:
+        return {}
+    return balance_kinds(db, edge_table, {} if arguments.base is None else arguments.base.ingest_report.edge_types)
 
 
 _NUMBER = "row of the matrix"
@@ -228,7 +265,7 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
     ids, index = _ids(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
     edge_list, ingest_report = EdgeList.none(), IngestReport()
     if edge_table is not None:
-        edge_list, ingest_report = build_edge_list(db, edge_table, loaded.roles.weight, directed)
+        edge_list, ingest_report = build_edge_list(db, edge_table, loaded.roles.weighted, directed)
     if base is not None:
         edge_list, more = merge.merge_edges(base.graph, edge_list, directed)
         remarks += more
@@ -252,6 +289,7 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
         directed=directed,
         names=names,
         columns=loaded.describe(db, names, made.feature_encoder),
+        edge_types=loaded.edge_types if base is None else base.ingest_report.edge_types,
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
 

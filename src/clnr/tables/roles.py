@@ -26,6 +26,9 @@ class Roles(NamedTuple):
         source: Of edges: the sources.
         target: Of edges: the targets.
         weight: Of edges: the weights.
+        edge_type: Of edges: their kinds.
+        edge_time: Of edges: their times.
+        fading: Whether edges weigh less by their age.
         id: Of nodes: the ids.
         label: Of nodes: the labels.
         time: Of nodes: times that are no feature.
@@ -37,12 +40,20 @@ class Roles(NamedTuple):
     source: str = ""
     target: str = ""
     weight: str | None = None
+    edge_type: str | None = None
+    edge_time: str | None = None
+    fading: bool = False
     id: str = ""
     label: str | None = None
     time: str | None = None
     features: tuple[str, ...] = ()
     types: Mapping[str, str] = MappingProxyType({})
     ignored: tuple[str, ...] = ()
+
+    @property
+    def weighted(self) -> bool:
+        """Whether edges have weights: a column of them, kinds that are balanced, or ages by which they fade."""
+        return self.weight is not None or self.edge_type is not None or self.fading
 
 
 def find_roles(edge_table: Table | None, node_table: Table | None, arguments: TableArguments) -> Roles:
@@ -51,7 +62,10 @@ def find_roles(edge_table: Table | None, node_table: Table | None, arguments: Ta
     roles = Roles(ignored=ignored)
     if edge_table is not None:
         source, target, weight = _ends(edge_table, arguments, ignored)
-        roles = roles._replace(source=source, target=target, weight=weight)
+        kind = find_column(edge_table, arguments.edge_type, (), "edge types")
+        time = find_column(edge_table, arguments.edge_time, (), "edge times")
+        roles = roles._replace(source=source, target=target, weight=weight, edge_type=kind, edge_time=time)
+        roles = roles._replace(fading=arguments.half_life is not None)
     if node_table is not None:
         return _of_nodes(node_table, arguments, roles)
     if arguments.features or arguments.types:
@@ -66,8 +80,9 @@ def _ends(table: Table, arguments: TableArguments, ignored: tuple[str, ...]) -> 
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
     source, target, weight = arguments.source, arguments.target, arguments.weight
-    a = find_column(table, source, SOURCES, "source", (target, weight, *ignored))
-    b = find_column(table, target, TARGETS, "target", (a, weight, *ignored))
+    taken = (weight, arguments.edge_type, arguments.edge_time, *ignored)
+    a = find_column(table, source, SOURCES, "source", (target, *taken))
+    b = find_column(table, target, TARGETS, "target", (a, *taken))
     key = find_column(table, None, IDS, "id")
     if a is None and b is None and key is not None:
         raise DataError(
@@ -78,7 +93,7 @@ def _ends(table: Table, arguments: TableArguments, ignored: tuple[str, ...]) -> 
     b = b or next((column for column in left if column not in (a, weight)), a)
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
-    return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *ignored))
+    return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:]))
 
 
 def _of_nodes(table: Table, arguments: TableArguments, roles: Roles) -> Roles:
@@ -132,7 +147,8 @@ def _named(names: Iterable[str], tables: list[Table | None], role: str) -> list[
 
 def describe_edges(db: DuckDBPyConnection, table: Table, roles: Roles, whole: bool) -> list[ColumnInfo]:
     """How each column of the edge table was read."""
-    by_column = {roles.source: "source", roles.target: "target", roles.weight: "weight"}
+    by_column = {roles.edge_time: "time", roles.edge_type: "edge type", roles.weight: "weight"}
+    by_column |= {roles.source: "source", roles.target: "target"}
     ids = "whole number" if whole else "text"
     infos = []
     for column in table.columns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -56,6 +57,7 @@ class TableInfo(NamedTuple):
                 "directed": report.directed,
                 "names": report.names,
                 "columns": [column._asdict() for column in report.columns],
+                "edge_types": dict(report.edge_types),
             },
         }
         return json.dumps(content, indent=1).encode()
@@ -79,4 +81,11 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         directed=bool(content["directed"]),
         names=None if names is None else str(names),
         columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
+        edge_types={str(kind): _factor(number) for kind, number in content.get("edge_types", {}).items()},
     )
+
+
+def _factor(number: Any) -> float:
+    if not (isinstance(number, int | float) and 0 < number < math.inf):
+        raise DataError(f"the weights of a kind of edges cannot be multiplied by {number!r}")
+    return float(number)
