@@ -150,6 +150,55 @@ def test_what_is_no_table_is_one_line_and_leaves_nothing(clnr, files, words, sai
     assert left(files) == {"rowid.csv", "wide.csv"}
 
 
+def test_how_columns_are_read_is_told_and_changed(clnr, files):
+    (files / "e.csv").write_text("buyer,seller,year\nann,bob,1999\nbob,cy,2000\n")
+    (files / "n.csv").write_text("person,age,zip,code\nann,30,1000,7\nbob,40,1000,9\ncy,31,2000,9\n")
+    np.save(files / "x.npy", np.eye(3))
+    words = ["--edges", "e.csv", "--nodes", "n.csv", "--features", "zip,code", "--as", "zip=category", "--as", "code=number"]
+    words += ["--ignore", "year", "--feature-matrix", "x.npy", "--header"]
+    expected = [
+        "edges 'buyer': source, text",
+        "edges 'seller': target, text",
+        "edges 'year': not used, number: ignored",
+        "nodes 'person': id, text, none empty",
+        "nodes 'age': not used, number, none empty",
+        "nodes 'zip': feature, category, 2 values, 2 features, none empty",
+        "nodes 'code': feature, number, scaled to mean 0 and variance 1, 1 feature, none empty",
+        "matrix 'x.npy': feature, dense matrix, divided by one number, 3 features",
+    ]
+    assert only_json(clnr("embed", *words, "--dry-run", "--json"))["columns"] == expected
+    assert clnr("ingest", *words, "--out", "graph", "--quiet").code == 0
+    assert only_json(clnr("embed", "--graph", "graph", "--dry-run", "--json"))["columns"] == expected
+    assert clnr("embed", *words, "--out", "mine", *SMALL, "--quiet").code == 0
+    shown = (files / "mine" / "report.html").read_text()
+    assert "not used, number: ignored" in shown
+    (files / "new.csv").write_text("source,target\nann,dan\n")
+    (files / "dan.csv").write_text("person,zip,code\ndan,2000,8\n")
+    np.save(files / "y.npy", np.ones((1, 3)))
+    more = ["--edges", "new.csv", "--nodes", "dan.csv", "--feature-matrix", "y.npy", "--out", "more", "--no-report", "--quiet"]
+    assert clnr("embed", "--model", "mine", *more).code == 0
+    assert load_folder(files / "more").table_graph.graph.ids.tolist() == ["ann", "bob", "cy", "dan"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--edges", "n.csv"], "n.csv: it looks like a table of nodes"),
+        (["--edges", "edges.csv", "--nodes", "n.csv", "--as", "x"], "--as must be COLUMN=KIND, such as year=number, not 'x'"),
+        (["--edges", "edges.csv", "--nodes", "n.csv", "--as", "x=txt"], "unknown type for column 'x' 'txt'"),
+        (["--graph", "g", "--as", "x=text"], "leave out --as"),
+        (["--graph", "g", "--name", "x"], "leave out --name"),
+        (["--edges", "edges.csv", "--until", "2020"], "until needs the column of the edges' times: edge_time (--edge-time)"),
+        (["--graph", "g", "--no-header"], "leave out --header"),
+    ],
+)
+def test_options_of_columns_that_cannot_be_are_one_line(clnr, files, words, said):
+    (files / "n.csv").write_text("id,x\na,1\nb,2\n")
+    ended = clnr("embed", *words, "--out", "mine", *SMALL)
+    assert_refused(ended)
+    assert said in ended.err
+
+
 def test_json_tells_all_and_nothing_else(clnr, files):
     told = only_json(clnr(*EMBED, "--out", "mine", *SMALL, "--json", "--quiet"))
     assert (told["nodes"], told["dimension"], told["folder"]) == (80, 8, "mine")

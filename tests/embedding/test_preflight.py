@@ -39,11 +39,11 @@ def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
     (tmp_path / "e.csv").write_text("source,target\na,b\na,b\nb,b\nc,ghost\n")
     (tmp_path / "n.csv").write_text("id,age,same\na,1,x\nb,2,x\nc,3,x\nd,4,x\n")
     said = "\n".join(table_warnings(read_tables(tmp_path / "e.csv", tmp_path / "n.csv")))
-    for part in ("'ghost'", "1 self-loop;", "1 row repeating an edge", "2 nodes without edges", "column 'same' is not used"):
+    for part in ("'ghost'", "1 self-loop;", "1 row repeating an edge", "2 nodes without edges"):
         assert part in said
 
 
-def test_each_text_column_says_which_words_have_features(tmp_path, monkeypatch):
+def test_each_column_says_how_it_was_read(tmp_path, monkeypatch):
     monkeypatch.setattr("clnr.tables.infer._WORDS", 3)
     (tmp_path / "e.csv").write_text("source,target\n0,1\n")
     rows = [f"{i},{i % 2},about word{i} and more,the {'ab'[i % 2]}{' b' * i},c{i}" for i in range(60)]
@@ -51,10 +51,15 @@ def test_each_text_column_says_which_words_have_features(tmp_path, monkeypatch):
     table_graph = read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
     recipe, chosen = default_recipe(CLNR, table_graph.graph)
     preflight = Preflight.of(table_graph, CLNR, recipe, chosen, cpu())
+    most = "3 most frequent of 63 words, weighted by rarity, the others hashed into 1,024 features"
     assert preflight.columns == (
-        "column 'abstract': 3 most frequent of 63 words, weighted by rarity, the others hashed into 1,024 features",
-        "column 'title': 3 words, weighted by rarity",
-        "column 'code': 60 values hashed into 256 features",
+        "edges 'source': source, whole number",
+        "edges 'target': target, whole number",
+        "nodes 'id': id, whole number, none empty",
+        "nodes 'odd': feature, number, scaled to mean 0 and variance 1, 1 feature, none empty",
+        f"nodes 'abstract': feature, text, {most}, 1,027 features, none empty",
+        "nodes 'title': feature and name, text, 3 words, weighted by rarity, 3 features, none empty",
+        "nodes 'code': feature, category, 60 values hashed into 256 features, 256 features, none empty",
     )
     assert preflight.to_dict()["columns"] == list(preflight.columns)
     assert all(f"- {line}" in preflight.lines for line in preflight.columns)

@@ -106,7 +106,7 @@ def test_features_labels_and_columns_are_those_of_their_rows(tmp_path, form):
     names = [*HOSTILE, *(reserved() if form == "parquet" else ())]
     count = 40
     people = {"who": [f"n{i}" for i in rng.permutation(count)], "kind": [f"k{i}" for i in rng.integers(0, 3, count)]}
-    numbers = {name: rng.permutation(count).tolist() for name in names}
+    numbers = {name: (rng.permutation(count) / 2).tolist() for name in names}
     made = given(tmp_path, form, people | numbers)
     edges = pa.table({"source": people["who"][:-1], "target": people["who"][1:]})
     found = read_tables(edges, made, id="who", label="kind")
@@ -125,7 +125,7 @@ def test_features_labels_and_columns_are_those_of_their_rows(tmp_path, form):
 def test_a_thousand_rows_with_a_column_called_rowid(tmp_path):
     """As it was found: features and labels were those of other nodes."""
     rng = np.random.default_rng(1)
-    order, x, label = rng.permutation(1000).tolist(), rng.normal(size=1000).tolist(), rng.integers(0, 5, 1000).tolist()
+    order, x, label = (rng.permutation(1000) / 2).tolist(), rng.normal(size=1000).tolist(), rng.integers(0, 5, 1000).tolist()
     edges = pa.table({"source": list(range(999)), "target": list(range(1, 1000))})
     columns = {"id": list(range(1000)), "x": x, "label": label}
     for form in ("csv", "parquet"):

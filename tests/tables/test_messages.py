@@ -12,6 +12,7 @@ from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.support.humanize import one_line
 from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.column_encoders import ColumnEncoder
+from clnr.tables.column_info import column_lines
 from clnr.tables.columns import check_columns
 from clnr.tables.sql import fetch_numpy, run
 from tests.tables.files import EDGES, saved
@@ -66,8 +67,8 @@ def test_a_remark_about_something_long_is_cut(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", f"source,target\na,b\nc,{LONG}\n"), nodes)
     assert found.ingest_report.first_dangling == LONG
     assert found.feature_encoder.dropped == {"same": "all its values are the same"}
-    lines = table_warnings(found)
-    assert len(lines) == 4
+    lines = [*table_warnings(found), *column_lines(found.ingest_report.columns)]
+    assert len(lines) == 3 + 5
     assert all(len(line) <= 300 for line in (*lines, dangling_warning(found.ingest_report)))
 
 

@@ -31,15 +31,15 @@ st = pytest.importorskip("hypothesis.strategies")
         ("source,target\na,b\nc,d,e\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
         ("source,target\na,b\nc\n", "e.csv: line 3: it has 1 column, where 2 are expected"),
         ("source,target,weight\na,b,1\nb,c,heavy\n", "e.csv: "),
-        ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is no weight: weights are numbers from 0 on in row 2"),
+        ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is '-1', which is negative, and weights"),
         ("source,target,weight\na,b,1\nb,c,nan\n", "in row 2"),
         ("source,target,weight\na,b,1\nb,c,inf\n", "in row 2"),
         ("source,target,weight\na,b,1\nb,c,\n", "in row 2"),
         ("source,target,source\na,b,c\n", "e.csv: it has two columns of the same name, 'source' and 'source'"),
         (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not text in UTF-8"),
-        ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is no weight: weights are numbers from 0 on in row 2"),
+        ("source,target,weight\na,b,1\nb,c,1e400\n", "e.csv: 'weight' is '1e400', which is no weight: weights are numbers"),
         ("source,target,weight\na,b,1\nb,c,1e39\n", "e.csv: 'weight' is no weight: weights are numbers from 0 on in row 2"),
-        ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: 'weight' of a repeated edge adds up to more"),
+        ("source,target,weight\na,b,3e38\na,b,3e38\n", "e.csv: the weights of a repeated edge add up to more"),
         ("source,target\r\na,b\r\nc,d,e\r\n", "e.csv: line 3: it has more than 2 columns, where 2 are expected"),
         (EDGES + '"b,c\nd,e\n', "e.csv: line 4: a quote is opened and not closed"),
         (bytes(range(256)), "e.csv: line 2: it is not text in UTF-8"),
@@ -95,7 +95,7 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path):
     with pytest.raises(DataError, match="no column 'who' for source; there are source, target"):
         read_tables(path, source="who")
     with pytest.raises(DataError, match="cannot be both source and target"):
-        read_tables(path, source="target")
+        read_tables(path, source="target", target="Target")
     with pytest.raises(DataError, match="memory must be an amount"):
         read_tables(path, memory="much")
 

@@ -88,7 +88,7 @@ def test_a_column_that_is_asked_for_is_not_taken_for_another_by_its_name(tmp_pat
     edges = saved(tmp_path, "e.csv", "w,to,from,weight\na,7,b,9\nb,7,c,9\n")
     assert pairs(read_tables(edges, source="from", target="w").graph) == {("a", "b"), ("b", "c")}
     assert read_tables(edges, target="from", source="w", weight="to").graph.edges()[2].tolist() == [7] * 4
-    people = saved(tmp_path, "n.csv", "label,id,y\na,1,p\nb,2,q\nc,4,p\n")
+    people = saved(tmp_path, "n.csv", "label,id,y\na,1,p\nb,2,q\nc,2,p\n")
     found = read_tables(edges, people, source="from", target="w", id="label")
     assert found.graph.ids.tolist() == ["a", "b", "c"]
     assert (found.classes, [part.column for part in found.feature_encoder.column_encoders]) == (("p", "q"), ["id"])

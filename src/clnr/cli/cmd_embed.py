@@ -9,22 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, say, tell
+from clnr.cli.table_options import option_of, reads_tables
 from clnr.cli.worker_session import MaxRestarts, NumWorkers, WorkerTimeout, by_workers
 
 
 @app.command()
 @by_workers
+@reads_tables
 def embed(
-    edges: Annotated[str | None, typer.Option(help="Edge table: a CSV, Parquet or JSON file, or a quoted glob.")] = None,
-    nodes: Annotated[
-        str | None, typer.Option(help="Node table, one row per node. Without it, features come from the structure.")
-    ] = None,
-    edges_query: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Instead of --edges: one SELECT (DuckDB) over files.")
-    ] = None,
-    nodes_query: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Instead of --nodes: one SELECT (DuckDB) over files.")
-    ] = None,
+    tables: dict[str, Any],
     graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder, as clnr ingest writes it.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder; needed unless --dry-run.")] = None,
     model: Annotated[
@@ -33,20 +26,6 @@ def embed(
     standalone: Annotated[
         bool, typer.Option("--standalone", help="With --model: embed the tables as a separate graph.")
     ] = False,
-    source: Annotated[
-        str | None, typer.Option(help="Column of edge sources; found by name, such as source or from, if not given.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="Column of edge targets; likewise.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of edge weights; likewise.")] = None,
-    key: Annotated[str | None, typer.Option("--id", help="Column of node ids; likewise.")] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column of class labels: to evaluate, and for supervised methods; never a feature.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Column of display names, for the report and search; features stay the same.")
-    ] = None,
-    time: Annotated[str | None, typer.Option("--time", help="Column of timestamps, left out of the features.")] = None,
-    directed: Annotated[bool, typer.Option("--directed", help="Treat edges as directed.")] = False,
     effort: Annotated[
         str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
     ] = None,
@@ -109,27 +88,13 @@ def embed(
     from clnr.support.progress import progress_bar
     from clnr.training.checkpoint import checkpoint_path
 
-    if not (graph or edges or edges_query or (model and (nodes or nodes_query))):
+    given = [name for name, value in tables.items() if value is not None]
+    if not (graph or {"edges", "edges_query"}.intersection(given) or (model and {"nodes", "nodes_query"}.intersection(given))):
         raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
-    tables: dict[str, Any] = {
-        "edges": edges,
-        "nodes": nodes,
-        "edges_query": edges_query,
-        "nodes_query": nodes_query,
-        "source": source,
-        "target": target,
-        "weight": weight,
-        "id": key,
-        "label": label,
-        "time": time,
-        "names": name,
-        "directed": directed or None,
-        "memory": memory,
-    }
+    tables["memory"] = memory
     if graph is not None:
-        given = [name for name, value in tables.items() if value is not None and name != "memory"]
         if given or model is not None:
-            other = "--model takes tables" if model is not None else f"leave out --{given[0].replace('_', '-')}"
+            other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
             raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
         tables = {"graph": graph}
     group = current_workers()

@@ -9,34 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Json, Quiet, app, out
+from clnr.cli.table_options import reads_tables
 
 
 @app.command()
+@reads_tables
 def ingest(
-    edges: Annotated[str | None, typer.Option(help="Edge table: a CSV, Parquet or JSON file, or a quoted glob.")] = None,
-    nodes: Annotated[
-        str | None, typer.Option(help="Node table, one row per node. Without it, features come from the structure.")
-    ] = None,
-    edges_query: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Instead of --edges: one SELECT (DuckDB) over files.")
-    ] = None,
-    nodes_query: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Instead of --nodes: one SELECT (DuckDB) over files.")
-    ] = None,
+    tables: dict[str, Any],
     folder: Annotated[Path | None, typer.Option("--out", help="The graph folder to write.")] = None,
     verify: Annotated[
         Path | None, typer.Option("--verify", metavar="FOLDER", help="Instead: read a graph folder, and check every file.")
     ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="Column of edge sources; found by name, such as source or from, if not given.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="Column of edge targets; likewise.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of edge weights; likewise.")] = None,
-    key: Annotated[str | None, typer.Option("--id", help="Column of node ids; likewise.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of class labels; never a feature.")] = None,
-    name: Annotated[str | None, typer.Option(help="Column of display names; features stay the same.")] = None,
-    time: Annotated[str | None, typer.Option("--time", help="Column of timestamps, left out of the features.")] = None,
-    directed: Annotated[bool, typer.Option("--directed", help="Treat edges as directed.")] = False,
     dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = "float32",
     memory: Annotated[str, typer.Option(help="How much memory may be used; the rest is done on disk.")] = "4 GB",
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr ingest wrote it.")] = False,
@@ -54,24 +37,10 @@ def ingest(
             graph = GraphFolder.open(verify)
             graph.verify(lambda file: bar.note(f"reading {file}"))
         else:
-            if not (edges or edges_query):
+            if tables["edges"] is None and "edges_query" not in tables:
                 raise ClnrError("missing --edges FILE (or --edges-query); see: clnr ingest --help")
             if folder is None:
                 raise ClnrError("missing --out FOLDER; see: clnr ingest --help")
-            tables: dict[str, Any] = {
-                "edges": edges,
-                "nodes": nodes,
-                "edges_query": edges_query,
-                "nodes_query": nodes_query,
-                "source": source,
-                "target": target,
-                "weight": weight,
-                "id": key,
-                "label": label,
-                "time": time,
-                "names": name,
-                "directed": directed or None,
-            }
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
     size = sum(info.bytes for info in graph.files.values())
     if as_json:

@@ -22,6 +22,7 @@ from clnr.methods.recipe import Recipe
 from clnr.support import memory
 from clnr.support.humanize import duration, one_line, plural
 from clnr.tables import IngestReport, TableGraph
+from clnr.tables.column_info import column_lines
 
 MOST = 100_000
 """The most nodes that a map shows."""
@@ -38,7 +39,7 @@ class Preflight:
         cost: Estimated seconds and bytes of training.
         other_seconds: Estimated seconds of everything after training: evaluation by labels, neighbours and the map.
         free_memory: Free bytes on the device; None if that is not known.
-        columns: Which words of a text column, or of many categories, have features, a line for each such column.
+        columns: How each column of the tables was read, a line each.
         workers: How many processes share the training.
         sent_per_step: Estimated bytes that each of them sends to others in a step.
     """
@@ -90,7 +91,7 @@ class Preflight:
             fitted = min(train, MOST_NODES)
             after += evaluated * evaluating(fitted, graph.num_classes, recipe.dimension)
         free = memory.free_memory(engine.device)
-        columns = tuple(column_lines(table_graph))
+        columns = tuple(column_lines(table_graph.ingest_report.columns))
         return cls(
             graph_facts(graph), tuple(table_warnings(table_graph)), kept, cost, after, free, columns, workers, sent_per_step
         )
@@ -189,15 +190,9 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge{weighted}")
     if report.isolated:
         lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
-    if encoder is not None:
+    if encoder is not None and not report.columns:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
     return [one_line(line) for line in (*lines, *report.remarks)]
-
-
-def column_lines(table_graph: TableGraph) -> list[str]:
-    """Which words of each text column have features, and likewise of columns with many categories."""
-    encoders = () if table_graph.feature_encoder is None else table_graph.feature_encoder.column_encoders
-    return [one_line(f"column '{encoder.column}': {encoder.summary}") for encoder in encoders if encoder.summary]
 
 
 def dangling_warning(report: IngestReport) -> str | None:

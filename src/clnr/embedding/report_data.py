@@ -19,6 +19,7 @@ from clnr.methods.settings import Probe
 from clnr.nn.hyper_parameters import declared
 from clnr.report import Column, ComparisonTable, Curve, ReportData, render_html
 from clnr.support.environment import versions
+from clnr.tables.column_info import column_lines
 from clnr.tables.node_names import can_name
 
 _NEAR = 15
@@ -61,6 +62,7 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
         *graph_facts(graph).items(),
         *([("names", f"column {result.table_graph.ingest_report.names}")] if any(names) else []),
     ]
+    columns = [_split(line) for line in column_lines(result.table_graph.ingest_report.columns)]
     # The probe that judges a user's graph has no hyper-parameters.
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
     made = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
@@ -71,6 +73,7 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
         title=title,
         sections=[
             ("The graph", facts),
+            *([("Columns", columns)] if columns else []),
             ("Scores", format_scores(result.scores)),
             ("Training", [*made.items(), *((key, str(value)) for key, value in recipe.items())]),
             ("Versions", [(name, value) for name, value in versions().items() if name != "code"]),
@@ -87,6 +90,12 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
         names=names if any(names) else (),
         comparison=_comparison(result),
     )
+
+
+def _split(line: str) -> tuple[str, str]:
+    """What a line is about, and what it says."""
+    name, _, text = line.partition("': ")
+    return f"{name}'", text
 
 
 def _comparison(result: EmbeddingResult) -> ComparisonTable | None:

@@ -15,7 +15,8 @@ from clnr.graph.csr import Array
 from clnr.support.humanize import plural
 from clnr.tables.source import Column
 from clnr.tables.sql import DATETIMES, NUMBERS, quoted, trimmed
-from clnr.tables.text_hashing import split_words, text_buckets
+from clnr.tables.tags import split_tags, tags_sql
+from clnr.tables.text_hashing import Split, split_words, text_buckets
 
 TRUE = ("true", "yes", "t", "y")
 FALSE = ("false", "no", "f", "n")
@@ -27,15 +28,17 @@ class ColumnEncoder:
 
     Attributes:
         column: Its name.
-        kind: ``number``, ``datetime``, ``bool``, ``category`` (one-hot), ``text`` (bag of words) or ``vector``.
+        kind: ``number``, ``datetime``, ``bool``, ``category`` (one-hot), ``text`` (bag of words), ``tags`` (bag of tags) or
+            ``vector``.
         width: Number of features.
         missing: Whether one more feature marks missing values; only if some were missing when it was inferred.
         centre: Subtracted from a number.
         scale: A number is then divided by it.
-        values: The values of a category or the words of a text that have a feature each, in the order of their features.
-        weights: Of each feature of a text; empty if all are alike.
+        values: The values, words or tags that have a feature each, in the order of their features.
+        weights: Of each feature of text or tags; empty if all are alike.
         buckets: Number of features, after these, into which other values or words are hashed; if 0, they have no feature.
-        distinct: Number of distinct values or words when it was inferred; 0 if that is not known.
+        distinct: Number of distinct values, words or tags when it was inferred; 0 if that is not known.
+        separator: What separates tags that are written as text.
     """
 
     column: str
@@ -48,6 +51,7 @@ class ColumnEncoder:
     weights: tuple[float, ...] = field(default=(), repr=False)
     buckets: int = 0
     distinct: int = 0
+    separator: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in _ENCODE:
@@ -70,6 +74,9 @@ class ColumnEncoder:
             and len(self.weights) in (0, self.width)
             and finite(*self.weights)
             and all(1 <= weight <= 100 for weight in self.weights)
+            and isinstance(self.separator, str)
+            and len(self.separator) <= 8
+            and _is_unicode((self.separator,))
         )
         if not right:
             raise DataError(f"not a valid saved feature encoder: the numbers of column {self.column!r} are out of range")
@@ -80,14 +87,14 @@ class ColumnEncoder:
 
     @property
     def sparse(self) -> bool:
-        return self.kind in ("category", "text")
+        return self.kind in _TOKENS
 
     @property
-    def summary(self) -> str | None:
-        """Which words or values have features; None if that needs no words: numbers, and categories with a feature each."""
-        if not self.sparse or (self.kind == "category" and not self.buckets):
-            return None
-        what = "word" if self.kind == "text" else "value"
+    def summary(self) -> str:
+        """How values become features: which words or values have one, or how numbers are scaled."""
+        if not self.sparse:
+            return _SUMMARIES[self.kind]
+        what = _TOKENS[self.kind]
         weighted = ", weighted by rarity" if self.weights else ""
         hashed = f"hashed into {plural(self.buckets, 'feature')}"
         if not self.values:
@@ -95,6 +102,13 @@ class ColumnEncoder:
         if not self.buckets:
             return f"{plural(len(self.values), what)}{weighted}"
         return f"{len(self.values):,} most frequent of {plural(self.distinct, what)}{weighted}, the others {hashed}"
+
+    def missing_sql(self, column: Column | None) -> str:
+        """Whether a value of a column is missing; None is a column that the table lacks."""
+        value = self.sql(column)
+        if self.kind in ("number", "datetime"):
+            return f"NOT coalesce(isfinite({value}), false)"
+        return f"coalesce(len({value}), -1) <> {self.width}" if self.kind == "vector" else f"({value}) IS NULL"
 
     def sql(self, column: Column | None) -> str:
         """What to select of a column; None is one that the table lacks."""
@@ -107,6 +121,8 @@ class ColumnEncoder:
             return f"epoch({_cast(c, kind, 'TIMESTAMP', DATETIMES)})"
         if self.kind == "vector":
             return _cast(c, kind if kind.endswith("]") else "", "DOUBLE[]", NUMBERS)
+        if self.kind == "tags":
+            return tags_sql(column, self.separator)
         text = trimmed(c)
         if self.kind == "bool":
             yes, no = (", ".join(map(quoted, words)) for words in (TRUE, FALSE))
@@ -131,7 +147,11 @@ def _is_unicode(texts: tuple[str, ...]) -> bool:
     return True
 
 
-_SQL_TYPES = {"number": "DOUBLE", "datetime": "DOUBLE", "bool": "DOUBLE", "vector": "DOUBLE[]"}
+_SQL_TYPES = {"number": "DOUBLE", "datetime": "DOUBLE", "bool": "DOUBLE", "vector": "DOUBLE[]", "tags": "VARCHAR[]"}
+# What has a feature, by the kinds of columns whose features are sparse.
+_TOKENS = {"category": "value", "text": "word", "tags": "tag"}
+_SCALED = "scaled to mean 0 and variance 1"
+_SUMMARIES = {"number": _SCALED, "datetime": _SCALED, "bool": "0 or 1", "vector": "divided by one number"}
 
 
 def _cast(c: str, kind: str, wanted: str, direct: tuple[str, ...]) -> str:
@@ -159,9 +179,17 @@ def _category(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]
 
 
 def _text(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
-    """A bag of words, each row of length 1, so that long text weighs as much as short."""
+    return _bag(encoder, values, split_words)
+
+
+def _tags(encoder: ColumnEncoder, values: Any) -> tuple[sp.csr_array, Array]:
+    return _bag(encoder, values, split_tags)
+
+
+def _bag(encoder: ColumnEncoder, values: Any, split: Split) -> tuple[sp.csr_array, Array]:
+    """A bag of words or tags, each row of length 1, so that long text weighs as much as short."""
     known = _known(values)
-    text, word, words = split_words(values.drop_null())
+    text, word, words = split(values.drop_null())
     feature = _feature_of(encoder, words)[word]
     some = feature >= 0
     rows = _one_hot(np.flatnonzero(known)[text[some]], feature[some], len(values), encoder.width)
@@ -218,5 +246,6 @@ _ENCODE: dict[str, Callable[[ColumnEncoder, Any], tuple[Any, Array]]] = {
     "bool": _bool,
     "category": _category,
     "text": _text,
+    "tags": _tags,
     "vector": _vector,
 }

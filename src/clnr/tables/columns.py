@@ -9,6 +9,7 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
+from clnr.support.humanize import one_line
 from clnr.tables.source import Column, Table, store
 from clnr.tables.sql import DATETIMES, NUMBERS, fetch_numpy, fetch_table, quoted, run, trimmed
 
@@ -48,7 +49,9 @@ def find_column(
     return next((names[each] for each in usual if each in names and each not in taken), None)
 
 
-def check_rows(db: DuckDBPyConnection, table: Table, rows: str, wrong: str, column: str, message: str) -> None:
+def check_rows(
+    db: DuckDBPyConnection, table: Table, rows: str, wrong: str, column: str, message: str, cure: str, value: str = "NULL"
+) -> None:
     """Raise on the first row that is wrong, if any; rows count from 1, without the header.
 
     Args:
@@ -58,11 +61,14 @@ def check_rows(db: DuckDBPyConnection, table: Table, rows: str, wrong: str, colu
         wrong: The condition, in SQL.
         column: The user's column, for the message.
         message: What is wrong with it.
+        cure: What to do about it.
+        value: The value as text, in SQL; NULL to leave it out.
     """
     if run(db, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", table.name):
         numbered = f"(SELECT *, row_number() OVER () AS number FROM {rows})"
-        ((first,),) = run(db, f"SELECT min(number) FROM {numbered} WHERE {wrong}", table.name)
-        raise DataError(f"{table.name}: '{column}' {message} in row {first:,}")
+        ((first, text),) = run(db, f"SELECT min(number), arg_min({value}, number) FROM {numbered} WHERE {wrong}", table.name)
+        what = "" if text is None else f" is '{one_line(text, 80)}', which"
+        raise DataError(f"{table.name}: '{column}'{what} {message} in row {first:,}; {cure}")
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------
@@ -113,10 +119,13 @@ def load_nodes(db: DuckDBPyConnection, table: Table, key: str, whole: bool) -> T
     run(db, f"CREATE TEMP TABLE row_ids AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM node_table", node_table.name)
     if not run(db, "SELECT 1 FROM row_ids LIMIT 1", node_table.name):
         raise DataError(f"{node_table.name}: there is no node in it")
-    check_rows(db, node_table, "row_ids", "id IS NULL", key, "is empty")
+    check_rows(db, node_table, "row_ids", "id IS NULL", key, "is empty", "fill it in, leave the row out, or name another --id")
     twice = "SELECT id, min(i), max(i) FROM row_ids GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
     for node, first, last in run(db, twice, node_table.name):
-        raise DataError(f"{node_table.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}")
+        raise DataError(
+            f"{node_table.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}; keep one row a "
+            f"node, or name another column of ids than '{key}': --id"
+        )
     return node_table
 
 

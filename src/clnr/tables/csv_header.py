@@ -1,6 +1,7 @@
 """The first line of a text file: its delimiter, and whether it is a header.
 
-DuckDB's own detection guesses types and headers from samples; here a header is one that has a known name.
+DuckDB's own detection guesses without saying so. Here a known name decides, else what the lines below look like; a first line
+that could be either is refused.
 """
 
 from __future__ import annotations
@@ -9,17 +10,44 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError
+from clnr.support.humanize import one_line
 from clnr.tables.duckdb_errors import check_names
 from clnr.tables.sql import quoted
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
 _SEEN = 1 << 20
+# So many rows below the first line are looked at.
+_ROWS = 1000
+# A number, a date, a time, or both of these.
+_NUMBER = re.compile(r"[-+]?[.,]?\d[-+.,:/\d]*([eT ][-+.,:/\d]+)?Z?|[-+]?(nan|inf|infinity)", re.IGNORECASE)
+
+
+class KnownNames(NamedTuple):
+    """Names of columns by which a header is known.
+
+    Attributes:
+        given: Those that the user gave: one of them is enough, whatever ``header`` says.
+        usual: Groups of usual names: so is one of each group, and one alone where ``header`` is not given.
+        others: Further names, of which one is enough where ``header`` is not given.
+    """
+
+    given: tuple[str, ...]
+    usual: tuple[tuple[str, ...], ...]
+    others: tuple[str, ...] = ()
+
+    def make_header(self, fields: Sequence[str], header: bool | None) -> bool:
+        """Whether a line is a header by its names."""
+        plain = {field.strip().casefold() for field in fields}
+        usual = [not plain.isdisjoint(group) for group in self.usual]
+        named = any(name.strip().casefold() in plain for name in self.given)
+        return named or all(usual) or (header is None and (any(usual) or not plain.isdisjoint(self.others)))
 
 
 class Header(NamedTuple):
@@ -40,33 +68,98 @@ class Header(NamedTuple):
     newline: str | None
 
 
-def read_header(path: Path, names: Sequence[str]) -> Header:
-    """The header of a file; its first line is one if it has any of some names."""
-    line, comments = _first_line(path)
-    first = line.rstrip("\r\n")
-    newline = line[len(first) :] if len(first.splitlines()) > 1 else None
-    delimiter = max(_DELIMITERS, key=lambda each: (first.count(each) > 0, -_DELIMITERS.index(each)))
-    try:
-        fields = [field.strip() for field in next(csv.reader([first], delimiter=delimiter))]
-    except csv.Error as error:
-        raise DataError(f"{path}: its first line cannot be read as CSV: {error}") from None
-    known = {name.strip().casefold() for name in names}
-    in_file = any(field.casefold() in known for field in fields)
-    columns = fields if in_file else [f"column {i}" for i in range(1, len(fields) + 1)]
-    check_names(columns, str(path))
-    return Header(tuple(columns), delimiter, in_file, comments, newline)
+def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: bool | None = None) -> Header:
+    """The header of one or several files, which must be the same; empty files are skipped.
 
-
-def common_header(paths: Sequence[Path], names: Sequence[str]) -> Header:
-    """The header of several files, which must be the same; empty files are skipped."""
+    Args:
+        paths: The files.
+        role: What a row is, such as ``an edge``, for messages.
+        known: A first line with these names is a header.
+        header: Whether any other first line is one; None to decide by the lines below.
+    """
     some = [path for path in paths if path.stat().st_size] or paths[:1]
-    header = read_header(some[0], names)
-    for path in some[1:]:
-        other = read_header(path, names)
-        if other[:3] != header[:3]:
-            raise DataError(f"{path}: its first line has other columns than that of {some[0]}")
-        header = header._replace(comments=header.comments or other.comments)
-    return header
+    heads = [_read_head(path) for path in some]
+    # A file that has nothing but a first line cannot tell.
+    lead = next((head for head in heads if head.rows), heads[0])
+    in_file = lead.is_header(known, header)
+    if in_file is None:
+        raise DataError(
+            f"{lead.path}: its first line, '{one_line(lead.line, 100)}', may be the names of the columns or {role}; say which: "
+            "--header or --no-header (header=True or False)"
+        )
+    columns = lead.names if in_file else [f"column {i}" for i in range(1, len(lead.fields) + 1)]
+    check_names(columns, str(lead.path))
+    for head in heads:
+        alike = head.names == lead.names if in_file else len(head.fields) == len(lead.fields)
+        if not alike or head.delimiter != lead.delimiter or (not in_file and head.is_header(known, header)):
+            raise DataError(f"{head.path}: its first line has other columns than that of {lead.path}")
+    return Header(tuple(columns), lead.delimiter, in_file, any(head.comments for head in heads), lead.newline)
+
+
+class _Head(NamedTuple):
+    """The first lines of a file.
+
+    Attributes:
+        path: The file.
+        line: The first line that is neither comment nor blank.
+        fields: Its fields.
+        rows: The fields of lines after it.
+        delimiter: What separates them.
+        comments: Whether comments precede it.
+        newline: What ends a line, if the first has line breaks in quotes.
+    """
+
+    path: Path
+    line: str
+    fields: list[str]
+    rows: list[list[str]]
+    delimiter: str
+    comments: bool
+    newline: str | None
+
+    @property
+    def names(self) -> list[str]:
+        """The fields as names of columns."""
+        return [field.strip() for field in self.fields]
+
+    def is_header(self, known: KnownNames, header: bool | None) -> bool | None:
+        """Whether the first line is a header: by its names, else as given, else by the rows below; None if unclear."""
+        plain = [name.casefold() for name in self.names]
+        if known.make_header(plain, header):
+            return True
+        if header is not None:
+            return header
+        if not self.rows or not all(plain) or len(set(plain)) < len(plain):
+            return False
+        signs = {sign for field, *below in zip(self.names, *self.rows, strict=True) for sign in _signs(field, below)}
+        if not {cell.strip() for row in self.rows for cell in row}.isdisjoint(self.names):
+            signs.add(False)
+        return signs.pop() if len(signs) == 1 else None
+
+
+def _signs(field: str, below: Sequence[str]) -> Iterator[bool]:
+    """Whether a field is the name of its column (True) or one of its values (False), as far as the values tell."""
+    values = [value for each in below if (value := each.strip())]
+    if _is_number(field):
+        yield False
+    elif values and all(map(_is_number, values)):
+        yield True
+    elif values and any(map(str.isdigit, field)):
+        shapes = {_shape(value) for value in values}
+        if shapes == {_shape(field)}:
+            yield False
+    elif values and all(any(map(str.isdigit, value)) for value in values):
+        yield True
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a number, a date or a time."""
+    return bool(_NUMBER.fullmatch(text))
+
+
+def _shape(text: str) -> str:
+    """A text without which letters and digits it has: that of P12 and Q7 is the same."""
+    return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", text))
 
 
 def options(header: Header) -> str:
@@ -80,8 +173,51 @@ def options(header: Header) -> str:
     )
 
 
-def _first_line(path: Path) -> tuple[str, bool]:
-    """The first line that is neither comment nor blank, and whether comments precede it; quotes may hold line breaks."""
+def _read_head(path: Path) -> _Head:
+    text, cut = _first_bytes(path)
+    lines = io.StringIO(text, newline="")
+    first, comments, inside = "", False, False
+    for line in lines:
+        if not inside and line.startswith("#"):
+            comments = True
+        elif inside or line.strip():
+            first += line
+            inside ^= bool(line.count('"') % 2)
+            if not inside and line.endswith(("\r", "\n")):
+                break
+    else:
+        if cut:
+            raise DataError(f"{path}: its first line is longer than {_SEEN:,} bytes")
+    if not first:
+        raise DataError(f"{path}: there is nothing in it")
+    bare = first.rstrip("\r\n")
+    newline = first[len(bare) :] if len(bare.splitlines()) > 1 else None
+    delimiter = max(_DELIMITERS, key=lambda each: (bare.count(each) > 0, -_DELIMITERS.index(each)))
+    try:
+        fields = next(csv.reader([bare], delimiter=delimiter))
+    except csv.Error as error:
+        raise DataError(f"{path}: its first line cannot be read as CSV: {error}") from None
+    rest = (line for line in lines if not (comments and line.startswith("#")))
+    return _Head(path, bare, fields, _rows(rest, delimiter, len(fields), cut), delimiter, comments, newline)
+
+
+def _rows(lines: Iterator[str], delimiter: str, width: int, cut: bool) -> list[list[str]]:
+    """The rows of some lines that have as many fields as the first line has, without one that may be cut off."""
+    rows: list[list[str]] = []
+    try:
+        for row in csv.reader(lines, delimiter=delimiter):
+            if len(rows) > _ROWS:
+                break
+            rows.append(row)
+        else:
+            rows = rows[:-1] if cut else rows
+    except csv.Error:
+        pass
+    return [row for row in rows[:_ROWS] if len(row) == width]
+
+
+def _first_bytes(path: Path) -> tuple[str, bool]:
+    """The text of a file's first bytes, and whether there are more."""
     try:
         with _open(path) as file:
             content = file.read(_SEEN)
@@ -94,21 +230,7 @@ def _first_line(path: Path) -> tuple[str, bool]:
         raise DataError(
             f"{path}: line {text.count(chr(10), 0, text.index(chr(0))) + 1:,}: it is not text: it holds a zero byte"
         )
-    first, comments, inside = "", False, False
-    for line in io.StringIO(text, newline=""):
-        if not inside and line.startswith("#"):
-            comments = True
-        elif inside or line.strip():
-            first += line
-            inside ^= bool(line.count('"') % 2)
-            if not inside and line.endswith(("\r", "\n")):
-                break
-    else:
-        if len(content) == _SEEN:
-            raise DataError(f"{path}: its first line is longer than {_SEEN:,} bytes")
-    if not first:
-        raise DataError(f"{path}: there is nothing in it")
-    return first, comments
+    return text, len(content) == _SEEN
 
 
 def _open(path: Path) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,12 +11,16 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.support.humanize import one_line
-from clnr.tables.columns import SOURCES, TARGETS, WEIGHTS, check_rows, find_column, id_sql
+from clnr.tables.column_info import ColumnInfo
+from clnr.tables.columns import check_rows, id_sql
+from clnr.tables.edge_weighting import EdgeTimes
 from clnr.tables.source import Table
-from clnr.tables.sql import fetch_numpy, run
+from clnr.tables.sql import fetch_numpy, run, trimmed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from clnr.tables.roles import Roles
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -34,6 +39,8 @@ class IngestReport:
         remarks: Other notes for the user, a line each.
         directed: Whether edges are directed.
         names: The column with the names of nodes, if there is one.
+        columns: How each column of the tables was read.
+        edge_types: What the weights of each kind of edges were multiplied by; empty without kinds.
     """
 
     rows: int = 0
@@ -45,6 +52,8 @@ class IngestReport:
     remarks: tuple[str, ...] = ()
     directed: bool = False
     names: str | None = None
+    columns: tuple[ColumnInfo, ...] = ()
+    edge_types: Mapping[str, float] = field(default_factory=dict)
 
 
 class EdgeList(NamedTuple):
@@ -59,41 +68,48 @@ class EdgeList(NamedTuple):
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), None)
 
 
-def edge_columns(edge_table: Table, source: str | None, target: str | None, weight: str | None) -> tuple[str, str, str | None]:
-    """The columns of sources, targets and weights."""
-    if len(edge_table.columns) < 2:
-        raise DataError(f"{edge_table.name}: it has one column, and edges need two; is there another delimiter?")
-    a = find_column(edge_table, source, SOURCES, "source", (target, weight)) or next(iter(edge_table.columns))
-    b = find_column(edge_table, target, TARGETS, "target", (a, weight)) or list(edge_table.columns)[1]
-    if a == b:
-        raise DataError(f"{edge_table.name}: column '{a}' cannot be both source and target; name two columns")
-    w = find_column(edge_table, weight, WEIGHTS, "weight", (a, b))
-    if w is None and edge_table.no_header and len(edge_table.columns) == 3:
-        w = list(edge_table.columns)[2]
-    return a, b, w
-
-
-def load_edges(db: DuckDBPyConnection, edge_table: Table, a: str, b: str, w: str | None, whole: bool) -> None:
-    """Load the SQL table ``edges``: sources s, targets t and weights w, in the order of rows."""
-    weight = "" if w is None else f", TRY_CAST({edge_table.columns[w].sql} AS DOUBLE) AS w"
-    columns = f"{id_sql(edge_table, a, whole)} AS s, {id_sql(edge_table, b, whole)} AS t{weight}"
-    run(db, f"CREATE TEMP TABLE edges AS SELECT {columns} FROM {edge_table.sql}", edge_table.name)
+def load_edges(db: DuckDBPyConnection, edge_table: Table, roles: Roles, whole: bool, times: EdgeTimes | None) -> None:
+    """Load the SQL table ``edges``, in the order of rows: sources s, targets t, and as far as given, w, kind and moment."""
+    a, b, w = roles.source, roles.target, roles.weight
+    columns = [f"{id_sql(edge_table, a, whole)} AS s", f"{id_sql(edge_table, b, whole)} AS t"]
+    if w is not None:
+        c = edge_table.columns[w].sql
+        columns.append(f"TRY_CAST({c} AS DOUBLE) AS w")
+        columns.append(f"CASE WHEN isfinite(w) AND w >= 0 THEN NULL ELSE CAST({c} AS VARCHAR) END AS given")
+    elif roles.weighted:
+        columns.append("1.0::DOUBLE AS w")
+    if roles.edge_type is not None:
+        columns.append(f"{trimmed(edge_table.columns[roles.edge_type].sql)} AS kind")
+    if times is not None:
+        columns.append(f"{times.sql} AS moment")
+        columns.append(f"CASE WHEN moment IS NULL THEN {trimmed(edge_table.columns[times.column].sql)} END AS no_time")
+    run(db, f"CREATE TEMP TABLE edges AS SELECT {', '.join(columns)} FROM {edge_table.sql}", edge_table.name)
     if not run(db, "SELECT 1 FROM edges LIMIT 1", edge_table.name):
         raise DataError(f"{edge_table.name}: there is no edge in it")
     for column, title in (("s", a), ("t", b)):
-        check_rows(db, edge_table, "edges", f"{column} IS NULL", title, "is empty")
+        check_rows(db, edge_table, "edges", f"{column} IS NULL", title, "is empty", "fill it in, or leave the row out")
     if w is not None:
-        wrong = f"w IS NULL OR isnan(w) OR w < 0 OR w > {_LARGEST!r}"
-        check_rows(db, edge_table, "edges", wrong, w, "is no weight: weights are numbers from 0 on")
+        out = f"--ignore {w} leaves weights out"
+        wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
+        check_rows(db, edge_table, "edges", wrong, w, "is no weight: weights are numbers from 0 on", out, "given")
+        apart = "take abs() of it, or only the rows above 0, by --edges-query"
+        check_rows(db, edge_table, "edges", "w < 0", w, "is negative, and weights say how close two nodes are", apart, "given")
+    if roles.edge_type is not None:
+        check_rows(db, edge_table, "edges", "kind IS NULL", roles.edge_type, "is empty", "fill it in, or leave the row out")
+    if times is not None:
+        cure = "correct it, or leave the row out"
+        check_rows(
+            db, edge_table, "edges", "moment IS NULL OR NOT isfinite(moment)", times.column, "is no time", cure, "no_time"
+        )
 
 
-def merge_rows(db: DuckDBPyConnection, edge_table: Table, w: str | None, directed: bool) -> IngestReport:
+def merge_rows(db: DuckDBPyConnection, edge_table: Table, weighted: bool, directed: bool) -> IngestReport:
     """Make the SQL table ``distinct_edges`` of ``edges`` between nodes of ``ids``: a, b and w; and say what was found.
 
     Weights of repeated edges are added. An undirected edge that is given both ways has the larger weight of the two, and is
     there once, the lower index first.
     """
-    weight = ", w" if w is not None else ""
+    weight = ", w" if weighted else ""
     run(
         db,
         f"CREATE TEMP TABLE indexed AS SELECT a.i AS a, b.i AS b{weight} "
@@ -123,7 +139,9 @@ def merge_rows(db: DuckDBPyConnection, edge_table: Table, w: str | None, directe
         edge_table.name,
     )
     if largest > _LARGEST:
-        raise DataError(f"{edge_table.name}: '{w}' of a repeated edge adds up to more than float32 holds")
+        raise DataError(
+            f"{edge_table.name}: the weights of a repeated edge add up to more than float32 holds; make them smaller"
+        )
     remarks = []
     if times > given:
         remarks.append(
@@ -134,11 +152,11 @@ def merge_rows(db: DuckDBPyConnection, edge_table: Table, w: str | None, directe
     return IngestReport(rows, rows - complete, loops, int(given) - edges, first_dangling=first, remarks=tuple(remarks))
 
 
-def build_edge_list(db: DuckDBPyConnection, edge_table: Table, w: str | None, directed: bool) -> tuple[EdgeList, IngestReport]:
+def build_edge_list(db: DuckDBPyConnection, edge_table: Table, weighted: bool, directed: bool) -> tuple[EdgeList, IngestReport]:
     """The distinct edges of the SQL table ``edges`` between nodes of ``ids``, and what was found; see ``merge_rows``."""
-    report = merge_rows(db, edge_table, w, directed)
-    columns = fetch_numpy(db, f"SELECT a, b{'' if w is None else ', w'} FROM distinct_edges", edge_table.name)
-    return EdgeList(columns["a"], columns["b"], None if w is None else columns["w"].astype(np.float32)), report
+    report = merge_rows(db, edge_table, weighted, directed)
+    columns = fetch_numpy(db, f"SELECT a, b{', w' if weighted else ''} FROM distinct_edges", edge_table.name)
+    return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if weighted else None), report
 
 
 def _of_either(measure: str, directed: bool) -> str:

@@ -1,9 +1,9 @@
-"""Node features from the columns of a table or from the structure of the graph; saved, to encode later nodes alike."""
+"""Node features from the columns of a table, a matrix, or the structure of the graph; saved, to encode later nodes alike."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.tables.chunks import fetch_chunks
 from clnr.tables.column_encoders import ColumnEncoder
+from clnr.tables.feature_matrix import FeatureMatrix, MatrixEncoder
 from clnr.tables.infer import infer_encoder
 from clnr.tables.source import Table
 from clnr.tables.sql import run
@@ -22,7 +23,7 @@ from clnr.tables.structural import StructuralFeatures
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 # Kinds of columns as formats 1 to 3 have them, and those whose values are all hashed there.
 _OLD_KINDS = {"moment": "datetime", "flag": "bool", "words": "text", "hashed": "category"}
 _OLD_HASHED = ("hashed", "words", "text")
@@ -30,7 +31,7 @@ _OLD_HASHED = ("hashed", "words", "text")
 
 @dataclass(frozen=True)
 class FeatureEncoder:
-    """How nodes get their features: from the columns of their table, or from the structure of the graph.
+    """How nodes get their features: from the columns of their table and a matrix, or from the structure of the graph.
 
     A category or word that was unseen at ``fit`` has no feature, unless its column has buckets for others; in a column that a
     table lacks, all values are missing.
@@ -38,54 +39,77 @@ class FeatureEncoder:
     Attributes:
         column_encoders: One for each column that is used.
         dropped: The reason for each column that is not.
-        structure: How features from structure are scaled; if set, there are no column encoders.
+        structure: How features from structure are scaled; if set, there are no column encoders and no matrix.
+        matrix: How a matrix beside the table is scaled; its features come last.
     """
 
     column_encoders: tuple[ColumnEncoder, ...] = ()
     dropped: dict[str, str] = field(default_factory=dict)
     structure: StructuralFeatures | None = None
+    matrix: MatrixEncoder | None = None
 
     def __post_init__(self) -> None:
-        if self.column_encoders and self.structure is not None:
+        if self.encodes and self.structure is not None:
             raise DataError("not a valid feature encoder: features come from columns or from structure, not from both")
+
+    @property
+    def encodes(self) -> bool:
+        """Whether features come from columns or a matrix."""
+        return bool(self.column_encoders) or self.matrix is not None
 
     @property
     def width(self) -> int:
         columns = sum(encoder.width + encoder.missing for encoder in self.column_encoders)
-        return columns + (0 if self.structure is None else self.structure.width)
+        return columns + sum(other.width for other in (self.structure, self.matrix) if other is not None)
 
     @property
     def sparse(self) -> bool:
-        """Whether features are a sparse matrix: some are categories or text."""
-        return any(encoder.sparse for encoder in self.column_encoders)
+        """Whether features are a sparse matrix: some are categories, text or tags, or a matrix beside the table is."""
+        return any(encoder.sparse for encoder in self.column_encoders) or (self.matrix is not None and self.matrix.sparse)
 
     @classmethod
-    def fit(cls, db: DuckDBPyConnection, table: Table, columns: Sequence[str]) -> FeatureEncoder:
-        """Inferred from the columns of a stored table; without column encoders if none can be a feature."""
-        inferred = {column: infer_encoder(db, table, column) for column in columns}
+    def fit(
+        cls, db: DuckDBPyConnection, table: Table, columns: Sequence[str], types: Mapping[str, str] | None = None
+    ) -> FeatureEncoder:
+        """Inferred from the columns of a stored table; without column encoders if none can be a feature.
+
+        Args:
+            db: The connection.
+            table: The table.
+            columns: The columns that may be features.
+            types: What some of them hold, one of ``KINDS``; the others are inferred.
+        """
+        wanted = {} if types is None else types
+        inferred = {column: infer_encoder(db, table, column, wanted.get(column)) for column in columns}
         encoders = tuple(each for each in inferred.values() if isinstance(each, ColumnEncoder))
         return cls(encoders, {column: each for column, each in inferred.items() if isinstance(each, str)})
 
-    def transform(self, db: DuckDBPyConnection, table: Table) -> Array | sp.csr_array:
-        """The features of a stored table's rows: sparse if some are categories or text."""
+    def transform(self, db: DuckDBPyConnection, table: Table, matrix: FeatureMatrix | None = None) -> Array | sp.csr_array:
+        """The features of a stored table's rows, and of the matrix beside it, which has as many."""
         if self.sparse:
-            return sp.vstack(list(self.blocks(db, table)), format="csr", dtype=np.float32)
+            return sp.vstack(list(self.blocks(db, table, matrix)), format="csr", dtype=np.float32)
         ((count,),) = run(db, f"SELECT count(*) FROM {table.sql}", table.name)
         out = np.empty((count, self.width), np.float32)
         start = 0
-        for block in self.blocks(db, table):
+        for block in self.blocks(db, table, matrix):
             out[start : start + len(block)] = block
             start += len(block)
         return out
 
-    def blocks(self, db: DuckDBPyConnection, table: Table) -> Iterator[Any]:
+    def blocks(self, db: DuckDBPyConnection, table: Table, matrix: FeatureMatrix | None = None) -> Iterator[Any]:
         """The same features, at most 260,000 rows at a time; fewer if they have long text or lists."""
-        selected = ", ".join(encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)
+        selected = ", ".join(["i", *(encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)])
         texts = {encoder.column for encoder in self.column_encoders if encoder.sparse} & table.columns.keys()
         width = sum(encoder.width for encoder in self.column_encoders if not encoder.sparse)
-        for values in fetch_chunks(db, table, selected, texts, width):
+        if self.matrix is not None and not self.matrix.sparse:
+            width += self.matrix.width
+        first = 0
+        for rows, *values in fetch_chunks(db, table, selected, texts, width):
             pairs = zip(self.column_encoders, values, strict=True)
             parts = [part for encoder, column in pairs for part in encoder.encode(column)]
+            if self.matrix is not None:
+                parts.append(self.matrix.encode(matrix, first, first + len(rows)))
+            first += len(rows)
             if self.sparse:
                 yield sp.hstack([sp.csr_array(part) for part in parts], format="csr", dtype=np.float32)
             else:
@@ -94,6 +118,8 @@ class FeatureEncoder:
     def unknown(self, count: int) -> Array | sp.csr_array:
         """The features of nodes whose values are all missing."""
         parts = [np.repeat([0, 1], [encoder.width, encoder.missing]) for encoder in self.column_encoders]
+        if self.matrix is not None:
+            parts.append(np.zeros(self.matrix.width))
         row = np.concatenate(parts).astype(np.float32)[None]
         rows = np.zeros(count, np.int64)
         return sp.csr_array(row)[rows] if self.sparse else row[rows]
@@ -101,8 +127,9 @@ class FeatureEncoder:
     def to_json(self) -> str:
         structure = None if self.structure is None else asdict(self.structure)
         columns = [asdict(encoder) for encoder in self.column_encoders]
+        matrix = None if self.matrix is None else asdict(self.matrix)
         content = {"form": FORMAT_VERSION, "column_encoders": columns, "dropped": self.dropped, "structure": structure}
-        return json.dumps(content, indent=1)
+        return json.dumps({**content, "matrix": matrix}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> FeatureEncoder:
@@ -115,15 +142,16 @@ class FeatureEncoder:
                     f"a feature encoder of format {form!r} cannot be read; this clnr reads formats 1 to {FORMAT_VERSION}"
                 )
             columns = given["column_encoders" if form > 2 else "parts"]
-            encoders = tuple(_column_encoder(each if form == FORMAT_VERSION else _from_old(each)) for each in columns)
+            encoders = tuple(_column_encoder(_from_old(each) if form < 4 else each) for each in columns)
             dropped = {str(column): str(reason) for column, reason in given["dropped"].items()}
             scaling = None if form == 1 else given["structure"]
             structure = None if scaling is None else _structure(scaling)
+            matrix = None if given.get("matrix") is None else MatrixEncoder(**given["matrix"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"not a valid saved feature encoder: {error}") from None
-        if not encoders and structure is None:
+        if not encoders and structure is None and matrix is None:
             raise DataError("not a valid saved feature encoder: it has no features")
-        return cls(encoders, dropped, structure)
+        return cls(encoders, dropped, structure, matrix)
 
 
 def _column_encoder(column: dict[str, Any]) -> ColumnEncoder:

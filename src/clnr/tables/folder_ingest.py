@@ -28,11 +28,12 @@ from clnr.support.atomic_io import OwnedFiles, atomic_folder, check_folder, rese
 from clnr.support.checked_files import errors_name
 from clnr.support.humanize import gigabytes, parse_bytes, plural
 from clnr.support.progress import Tenths
+from clnr.tables.arguments import TableArguments
 from clnr.tables.chunks import fetch_chunks
 from clnr.tables.columns import check_columns, column_sql, label_sql, register_classes
 from clnr.tables.edge_list import IngestReport, merge_rows
 from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.read import Loaded, Options, check_arguments, encoder_for, load_tables, name_of, number_nodes, open_tables
+from clnr.tables.read import Loaded, encoder_for, load_tables, name_of, number_nodes
 from clnr.tables.source import Table
 from clnr.tables.sql import connect, fetch_table, run, stream_arrow
 from clnr.tables.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
@@ -93,14 +94,14 @@ def ingest(
     amount = parse_bytes(memory)
     if amount is None or amount < _OWN_MEMORY + _LEAST:
         raise DataError(f"memory (--memory) must be an amount from 1 GB on, such as '4 GB', not '{memory}'")
-    opened, options = check_arguments(edges, nodes, **columns)
+    arguments = TableArguments(edges, nodes, **columns)
     path = Path(out)
     with reserve_folder(path, OWNED_FILES):
         check_folder(path, force, OWNED_FILES)
         with _spill(resolve_path(path)) as spill, atomic_folder(path, force, OWNED_FILES) as part:
             db = connect(f"{amount - _OWN_MEMORY} B", spill)
             try:
-                _Ingest(db, FolderWriter(part, dtype), options, progress or (lambda line: None)).run(opened)
+                _Ingest(db, FolderWriter(part, dtype), arguments, progress or (lambda line: None)).run()
             finally:
                 db.close()
     return GraphFolder.open(path)
@@ -120,38 +121,45 @@ def _spill(path: Path) -> Iterator[Path]:
 class _Ingest:
     """One run of ``ingest``, whose steps share a connection and the folder that is written."""
 
-    def __init__(self, db: DuckDBPyConnection, writer: FolderWriter, options: Options, progress: Progress):
-        self._db, self._writer, self._options, self._progress = db, writer, options, progress
+    def __init__(self, db: DuckDBPyConnection, writer: FolderWriter, arguments: TableArguments, progress: Progress):
+        self._db, self._writer, self._arguments, self._progress = db, writer, arguments, progress
+        self._directed = arguments.is_directed
         self._count = 0
 
-    def run(self, opened: tuple[Any, Any]) -> None:
-        options, writer = self._options, self._writer
-        edge_table, node_table = open_tables(self._db, *opened, options)
+    def run(self) -> None:
+        arguments, writer = self._arguments, self._writer
+        edge_table, node_table = arguments.open_tables(self._db)
         assert edge_table is not None
         self._check_disk(edge_table, node_table)
         self._progress("reading the tables")
-        loaded = load_tables(self._db, edge_table, node_table, options)
-        number_nodes(self._db, None, loaded.as_integers, node_table is None)
+        loaded = load_tables(self._db, edge_table, node_table, arguments)
+        number_nodes(self._db, None, loaded.as_integers, loaded.node_table is None)
         ((self._count,),) = run(self._db, "SELECT count(*) FROM row_ids", "nodes")
         self._write_ids(loaded)
         self._progress("merging repeated edges")
-        report = merge_rows(self._db, edge_table, loaded.weight, options.directed)
+        report = merge_rows(self._db, edge_table, loaded.roles.weighted, self._directed)
         edges = self._write_edges(loaded)
         self._progress(f"{plural(self._count, 'node')}, {plural(edges, 'directed edge')}")
         classes = self._write_labels(loaded)
-        encoder, remarks = encoder_for(self._db, loaded, options)
+        encoder, remarks = encoder_for(self._db, loaded, arguments)
         encoder = self._write_features(loaded, encoder)
         names = self._write_columns(loaded)
         report = replace(
             report,
             isolated=self._isolated(),
             remarks=(*loaded.remarks, *report.remarks, *remarks),
-            directed=options.directed,
+            directed=self._directed,
             names=names,
+            columns=loaded.describe(self._db, names, encoder),
+            edge_types=loaded.edge_types,
         )
         writer.file(TABLES).write_bytes(TableInfo(encoder, classes, report).to_json())
         writer.close(
-            nodes=self._count, features=encoder.width, classes=len(classes), directed=options.directed, name=options.name
+            nodes=self._count,
+            features=encoder.width,
+            classes=len(classes),
+            directed=self._directed,
+            name=arguments.graph_name,
         )
 
     def _check_disk(self, edge_table: Table, node_table: Table | None) -> None:
@@ -191,17 +199,17 @@ class _Ingest:
 
     def _write_edges(self, loaded: Loaded) -> int:
         """CSR by target and, of a directed graph, by source."""
-        weight = ", CAST(w AS FLOAT) AS w" if loaded.weight is not None else ""
+        weight = ", CAST(w AS FLOAT) AS w" if loaded.roles.weighted else ""
         kept = "WHERE CAST(w AS FLOAT) <> 0" if weight else ""
         kind, whole = ("int32", "INTEGER") if self._count <= _LARGEST_INT32 else ("int64", "BIGINT")
         a, b = f"CAST(a AS {whole})", f"CAST(b AS {whole})"
-        ways = {"incoming": [(b, a)], "outgoing": [(a, b)]} if self._options.directed else {"incoming": [(a, b), (b, a)]}
+        ways = {"incoming": [(b, a)], "outgoing": [(a, b)]} if self._directed else {"incoming": [(a, b), (b, a)]}
         edges = 0
         for way, pairs in ways.items():
             self._progress(f"sorting edges by {'target' if way == 'incoming' else 'source'}")
             parts = (f"SELECT {row} AS r, {column} AS c{weight} FROM distinct_edges {kept}" for row, column in pairs)
             sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY r, c"
-            edges = self._write_csr(way, stream_arrow(self._db, sql, "edges"), kind, loaded.weight is not None)
+            edges = self._write_csr(way, stream_arrow(self._db, sql, "edges"), kind, loaded.roles.weighted)
         run(self._db, "DROP TABLE distinct_edges", "edges")
         return edges
 
@@ -232,13 +240,13 @@ class _Ingest:
 
     @property
     def _ways(self) -> tuple[str, ...]:
-        return ("incoming", "outgoing") if self._options.directed else ("incoming",)
+        return ("incoming", "outgoing") if self._directed else ("incoming",)
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
     def _write_labels(self, loaded: Loaded) -> tuple[str, ...]:
         """The class of each node, if there is a column of labels; returns the names of classes."""
-        node_table, label = loaded.node_table, loaded.label(self._options)
+        node_table, label = loaded.node_table, loaded.roles.label
         if node_table is None or label is None:
             return ()
         names = register_classes(self._db, node_table, label, ())
@@ -249,11 +257,11 @@ class _Ingest:
 
     def _write_features(self, loaded: Loaded, encoder: FeatureEncoder) -> FeatureEncoder:
         """Features by the encoder, which is then complete."""
-        if not encoder.column_encoders:
+        if not encoder.encodes:
             self._progress("writing features, from the structure of the graph")
             return self._write_structure(encoder)
         assert loaded.node_table is not None
-        blocks = encoder.blocks(self._db, loaded.node_table)
+        blocks = encoder.blocks(self._db, loaded.node_table, loaded.matrix)
         kind = self._writer.feature_type
         if not encoder.sparse:
             with self._writer.array("features.values", kind, encoder.width) as append:
@@ -329,7 +337,7 @@ class _Ingest:
         for arrays in fetch_chunks(self._db, table, ", ".join(kept.values()), texts, len(kept)):
             rows = pa.table(dict(zip(kept, arrays, strict=True)))
             if writer is None:
-                names = name_of(loaded, rows, self._options)
+                names = name_of(loaded, rows, self._arguments)
                 writer = pq.ParquetWriter(self._writer.file(NODES), rows.schema)
             writer.write_table(rows)
         assert writer is not None

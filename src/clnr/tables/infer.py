@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from clnr.tables.chunks import fetch_chunks
 from clnr.tables.column_encoders import FALSE, TRUE, ColumnEncoder
 from clnr.tables.source import Table
 from clnr.tables.sql import DATETIMES, NUMBERS, looks_like_datetime, quoted, run, trimmed
+from clnr.tables.tags import find_separator, is_bracketed, split_tags, tags_sql
 from clnr.tables.vocabulary import learn_vocabulary
 
 if TYPE_CHECKING:
@@ -26,11 +28,29 @@ _WORDS = 1 << 14
 _WORD_BUCKETS = 1024
 
 
-def infer_encoder(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | str:
-    """The encoder of a column of a stored table, or the reason why it is no feature."""
+KINDS = ("text", "category", "number", "date", "tags", "id")
+"""What a user can say of a column (``types``, ``--as``)."""
+# So many rows of distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
+_IDS = 100
+_COUNTED = 20
+_FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
+_ID_NAME = re.compile(r"(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$|[a-z](ID|Id|Key|Index|Number)$")
+
+
+def infer_encoder(db: DuckDBPyConnection, table: Table, column: str, wanted: str | None = None) -> ColumnEncoder | str:
+    """The encoder of a column of a stored table, or the reason why it is no feature.
+
+    Args:
+        db: The connection.
+        table: The table.
+        column: The column.
+        wanted: One of ``KINDS``, if the user said what the column is; None to infer it.
+    """
     c, kind = table.columns[column]
+    if wanted is not None:
+        return _as_wanted(db, table, column, wanted)
     if kind.endswith("]"):
-        return _vector(db, table, column)
+        return _list(db, table, column)
     if kind.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
         return f"a {kind.partition('(')[0].lower()} is no feature"
     if kind == "BOOLEAN":
@@ -38,8 +58,53 @@ def infer_encoder(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEn
     if kind.startswith(DATETIMES):
         return _number(db, table, column, f"epoch(CAST({c} AS TIMESTAMP))", "datetime")
     if kind.startswith(NUMBERS):
-        return _number(db, table, column, c, "number")
+        return _unless_ids(db, table, column, c)
     return _text(db, table, column)
+
+
+def _as_wanted(db: DuckDBPyConnection, table: Table, column: str, wanted: str) -> ColumnEncoder | str:
+    c, kind = table.columns[column]
+    text = trimmed(c)
+    if wanted == "id":
+        return "it is an id"
+    if wanted in ("number", "date"):
+        as_date = wanted == "date" and not kind.startswith(NUMBERS)
+        encoder_kind = "datetime" if as_date else "number"
+        value = ColumnEncoder(column, encoder_kind, 1).sql(table.columns[column])
+        if not run(db, f"SELECT 1 FROM {table.sql} WHERE {value} IS NOT NULL LIMIT 1", table.name):
+            found = run(db, f"SELECT {text}, i + 1 FROM {table.sql} WHERE {text} IS NOT NULL ORDER BY i LIMIT 1", table.name)
+            for first, row in found:
+                place = f"'{one_line(first)}' in row {row:,}"
+                raise DataError(f"{table.name}: '{column}' is no {wanted}: {place}; choose another --as {column}=KIND")
+        return _number(db, table, column, value, encoder_kind)
+    ((present, distinct, rows),) = run(
+        db, f"SELECT count(v), count(DISTINCT v), count(*) FROM (SELECT {text} AS v FROM {table.sql})", table.name
+    )
+    if not present:
+        return "it is empty"
+    if wanted == "tags":
+        separator = "" if kind.endswith("]") else find_separator(db, table, column) or ","
+        return _tags(db, table, column, separator)
+    if wanted == "text":
+        return _words(db, table, column, present < rows) or "there are no words in it"
+    return _categories(db, table, column, distinct, present < rows)
+
+
+def _unless_ids(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> ColumnEncoder | str:
+    """Numbers; not a feature if they are ids: distinct whole numbers, none missing, in a large table or with a name of ids."""
+    value = f"CAST({sql} AS DOUBLE)"
+    ((rows, whole, low, high),) = run(
+        db,
+        f"SELECT count(*), count(*) FILTER (isfinite(x) AND x = floor(x)), min(x), max(x) "
+        f"FROM (SELECT {value} AS x FROM {table.sql})",
+        table.name,
+    )
+    counted = rows >= _COUNTED and whole == rows and high - low == rows - 1
+    if whole == rows and (rows >= _IDS or counted or (rows > 1 and _ID_NAME.search(column))):
+        ((distinct,),) = run(db, f"SELECT count(DISTINCT {sql}) FROM {table.sql}", table.name)
+        if distinct == rows:
+            return f"all its values are distinct whole numbers, as ids are; --as {column}=number makes it a feature"
+    return _number(db, table, column, sql, "number")
 
 
 def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[ColumnEncoder]) -> list[str]:
@@ -77,17 +142,29 @@ def _text(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | 
     if distinct == 1 and present == rows:
         return "all its values are the same"
     if numbers == present:
-        return _number(db, table, column, f"TRY_CAST({text} AS DOUBLE)", "number")
+        return _unless_ids(db, table, column, f"TRY_CAST({text} AS DOUBLE)")
     if datetimes == present:
         return _number(db, table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "datetime")
     if truths == present:
         return _bool(db, table, column, text)
     missing = present < rows
-    if distinct <= _FEW:
-        found = run(db, f"SELECT DISTINCT {text} AS v FROM {table.sql} WHERE {text} IS NOT NULL ORDER BY v", table.name)
-        values = tuple(row[0] for row in found)
-        return ColumnEncoder(column, "category", len(values), missing, values=values, distinct=distinct)
-    return (_words(db, table, column, missing) if words >= 1 else None) or _many(db, table, column, distinct, missing)
+    if is_bracketed(db, table, column):
+        return _vector(db, table, column, f"TRY_CAST({text} AS DOUBLE[])") or _tags(db, table, column, ",")
+    if separator := find_separator(db, table, column):
+        return _tags(db, table, column, separator)
+    if distinct > _FEW and words >= 1:
+        return _words(db, table, column, missing) or _categories(db, table, column, distinct, missing)
+    return _categories(db, table, column, distinct, missing)
+
+
+def _categories(db: DuckDBPyConnection, table: Table, column: str, distinct: int, missing: bool) -> ColumnEncoder:
+    """A feature each; of many, the most frequent."""
+    if distinct > _FEW:
+        return _many(db, table, column, distinct, missing)
+    text = trimmed(table.columns[column].sql)
+    found = run(db, f"SELECT DISTINCT {text} AS v FROM {table.sql} WHERE {text} IS NOT NULL ORDER BY v", table.name)
+    values = tuple(row[0] for row in found)
+    return ColumnEncoder(column, "category", len(values), missing, values=values, distinct=distinct)
 
 
 def _words(db: DuckDBPyConnection, table: Table, column: str, missing: bool) -> ColumnEncoder | None:
@@ -145,22 +222,62 @@ def _bool(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> Column
     return ColumnEncoder(column, "bool", 1, present < rows)
 
 
-def _vector(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | str:
-    """A list of numbers, of the same length in every row; all are divided by their root mean square."""
+def _list(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | str:
+    """A list is a vector, if it is of numbers and of the same length in every row; else it is tags."""
     c, kind = table.columns[column]
     inner = kind[: kind.rindex("[")]
-    if not inner.startswith(NUMBERS) or inner.endswith("]"):
+    if inner.endswith("]") or inner.startswith(("STRUCT", "MAP", "UNION", "BLOB", "BIT")):
         return f"a list of {'lists' if inner.endswith(']') else inner.partition('(')[0].lower()} is no feature"
-    ((present, shortest, longest, rows),) = run(
-        db, f"SELECT count({c}), min(len({c})), max(len({c})), count(*) FROM {table.sql}", table.name
+    if not inner.startswith(NUMBERS):
+        return _tags(db, table, column, "")
+    return _vector(db, table, column, f"CAST({c} AS DOUBLE[])") or _tags(db, table, column, "")
+
+
+def _vector(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> ColumnEncoder | str | None:
+    """Numbers, which are all divided by their root mean square; None for tags: no numbers, or as many ids as there may be."""
+    values = f"(SELECT {sql} AS v, {trimmed(table.columns[column].sql)} AS text, i FROM {table.sql})"
+    ((given, present, shortest, longest, rows),) = run(
+        db, f"SELECT count(text), count(v), min(len(v)), max(len(v)), count(*) FROM {values}", table.name
     )
+    if present < given:
+        return None
     if not present or not longest:
         return "it is empty"
+    numbers = f"(SELECT unnest(v) AS x FROM {values})"
     if shortest != longest:
-        ((row,),) = run(db, f"SELECT min(i) FROM {table.sql} WHERE len({c}) <> {longest}", table.name)
-        raise DataError(f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row + 1:,}")
+        fractions = table.columns[column].kind.startswith(_FLOATS)
+        if not fractions and not run(db, f"SELECT 1 FROM {values} WHERE contains(text, '.') LIMIT 1", table.name):
+            return None
+        ((row,),) = run(db, f"SELECT min(i) + 1 FROM {values} WHERE len(v) <> {longest}", table.name)
+        raise DataError(
+            f"{table.name}: '{column}' has {longest} numbers in some rows and another count in row {row:,}; give all rows as "
+            f"many, or leave it out: --ignore {column}"
+        )
     if longest > 1 << 20:
         return f"{longest:,} numbers a row are too many"
-    numbers = f"(SELECT unnest(CAST({c} AS DOUBLE[])) AS x FROM {table.sql})"
     ((square,),) = run(db, f"SELECT avg(x * x) FROM {numbers} WHERE isfinite(TRY_CAST(x AS FLOAT))", table.name)
     return ColumnEncoder(column, "vector", int(longest), present < rows, scale=math.sqrt(square or 0) or 1.0)
+
+
+def _tags(db: DuckDBPyConnection, table: Table, column: str, separator: str) -> ColumnEncoder | str:
+    """A bag of tags."""
+    sql = tags_sql(table.columns[column], separator)
+    values = f"(SELECT {sql} AS v FROM {table.sql})"
+    ((present, distinct, rows),) = run(db, f"SELECT count(v), count(DISTINCT v), count(*) FROM {values}", table.name)
+    if present == rows and distinct == 1:
+        return "all its values are the same"
+    chunks = fetch_chunks(db, table, sql, [column])
+    tags, weights, distinct = learn_vocabulary((lists for (lists,) in chunks), _WORDS, _WORD_BUCKETS, split_tags)
+    if not weights:
+        return "it is empty"
+    return ColumnEncoder(
+        column,
+        "tags",
+        len(weights),
+        present < rows,
+        values=tags,
+        weights=weights,
+        buckets=len(weights) - len(tags),
+        distinct=distinct,
+        separator=separator,
+    )

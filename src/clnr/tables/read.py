@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,52 +14,25 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.support.arguments import check_type
 from clnr.support.deprecation import renamed_arguments
-from clnr.support.humanize import plural
+from clnr.support.humanize import one_line, plural
 from clnr.tables import merge
-from clnr.tables.columns import (
-    IDS,
-    LABELS,
-    SOURCES,
-    TARGETS,
-    all_integers,
-    find_column,
-    flat_columns,
-    load_nodes,
-    read_columns,
-    read_labels,
-)
-from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list, edge_columns, load_edges
+from clnr.tables.arguments import TableArguments
+from clnr.tables.column_info import ColumnInfo
+from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes, read_columns, read_labels
+from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list, load_edges
+from clnr.tables.edge_weighting import EdgeTimes, balance_kinds, fade_edges, keep_until
 from clnr.tables.feature_encoder import FeatureEncoder
+from clnr.tables.feature_matrix import FeatureMatrix, MatrixEncoder
 from clnr.tables.infer import type_warnings
 from clnr.tables.node_names import guess_name
-from clnr.tables.query import query_table
-from clnr.tables.source import Table, open_table
+from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
+from clnr.tables.source import Table, describe
 from clnr.tables.sql import connect, fetch_numpy, run
 from clnr.tables.structural import StructuralFeatures, degree_features
 from clnr.tables.table_graph import TableGraph
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-
-# Opens a table on a connection; a text file's first line is a header if it has one of these names.
-OpenTable = Callable[["DuckDBPyConnection", Sequence[str]], Table]
-
-
-class Options(NamedTuple):
-    """The arguments of ``read_tables`` that describe the graph."""
-
-    source: str | None
-    target: str | None
-    weight: str | None
-    id: str | None
-    label: str | None
-    time: str | None
-    names: str | None
-    directed: bool
-    feature_encoder: FeatureEncoder | None
-    base: TableGraph | None
-    name: str
 
 
 @renamed_arguments(onto="base", encoding="feature_encoder")
@@ -68,13 +42,22 @@ def read_tables(
     *,
     edges_query: str | None = None,
     nodes_query: str | None = None,
+    feature_matrix: Any = None,
     source: str | None = None,
     target: str | None = None,
     weight: str | None = None,
+    edge_type: str | None = None,
+    edge_time: str | None = None,
+    until: str | None = None,
+    half_life: float | None = None,
     id: str | None = None,  # noqa: A002
     label: str | None = None,
     time: str | None = None,
     names: str | None = None,
+    features: Iterable[str] | None = None,
+    ignore: Iterable[str] = (),
+    types: Mapping[str, str] = MappingProxyType({}),
+    header: bool | None = None,
     directed: bool | None = None,
     feature_encoder: FeatureEncoder | None = None,
     base: TableGraph | None = None,
@@ -100,14 +83,27 @@ def read_tables(
         edges_query: Instead of ``edges``, one SELECT of DuckDB's SQL. It can only read, and only files of this machine:
             ``SELECT a AS source, b AS target FROM 'trades.parquet' WHERE ...``.
         nodes_query: Instead of ``nodes``, likewise.
+        feature_matrix: Features beside those of the node table: an array of NumPy or SciPy, or a file, ``.npy``, ``.npz`` of
+            SciPy or ``.mtx`` (Matrix Market). Row i is that of row i of the node table; without one, that of node i.
         source: The column of sources; if not given, one with a common name, else the first.
         target: The column of targets; if not given, one with a common name, else the second.
-        weight: The column of weights; if not given, one with a common name, else there are none.
+        weight: The column of weights; if not given, one that is called so, else there are none.
+        edge_type: The column with the kinds of edges. Weights of each kind are multiplied by one number, so that all kinds have
+            the same total weight; these numbers are kept for new tables.
+        edge_time: The column with the times of edges, dates or numbers; never a weight.
+        until: The graph as of this day (or month, year, number): later edges are left out.
+        half_life: After so many days (or units of a number) an edge weighs half, as of ``until`` or of the last edge.
         id: The column of node ids; if not given, one with a common name, else the first.
         label: The column of labels, if there is one; never a feature.
         time: A column of times, never a feature.
         names: The column of node names, for reports; whether it is a feature does not depend on it. If not given, the first
             one whose own name ends in ``name`` or ``title``, with short and mostly distinct text. The id column means none.
+        features: The columns of the node table that are features; if not given, all that can be.
+        ignore: Columns of either table that are not used.
+        types: What columns hold, by their names: ``text``, ``category``, ``number``, ``date``, ``tags``, or ``id`` for one that
+            is no feature. The others are inferred.
+        header: Whether the first line of a text file has the names of columns, where they are not common ones; if not given,
+            the lines below it tell, and where they do not, it is an error.
         directed: Whether edges are directed; if not given, as in ``base``, else no.
         feature_encoder: An earlier encoder, to encode features alike; if not given, a new one is fitted.
         base: An earlier result to extend: its nodes come first, in their order, and its feature encoder is used. New rows
@@ -117,18 +113,27 @@ def read_tables(
         name: What to call the graph.
     """
     check_type("memory", memory, str | None, "text", DataError)
-    opened, options = check_arguments(
+    arguments = TableArguments(
         edges,
         nodes,
         edges_query=edges_query,
         nodes_query=nodes_query,
+        feature_matrix=feature_matrix,
         source=source,
         target=target,
         weight=weight,
+        edge_type=edge_type,
+        edge_time=edge_time,
+        until=until,
+        half_life=half_life,
         id=id,
         label=label,
         time=time,
         names=names,
+        features=features,
+        ignore=ignore,
+        types=types,
+        header=header,
         directed=directed,
         feature_encoder=feature_encoder,
         base=base,
@@ -136,65 +141,9 @@ def read_tables(
     )
     db = connect(memory)
     try:
-        return _read(db, *opened, options)
+        return _read(db, arguments)
     finally:
         db.close()
-
-
-def check_arguments(
-    edges: Any = None,
-    nodes: Any = None,
-    *,
-    edges_query: str | None = None,
-    nodes_query: str | None = None,
-    source: str | None = None,
-    target: str | None = None,
-    weight: str | None = None,
-    id: str | None = None,  # noqa: A002
-    label: str | None = None,
-    time: str | None = None,
-    names: str | None = None,
-    directed: bool | None = None,
-    feature_encoder: FeatureEncoder | None = None,
-    base: TableGraph | None = None,
-    name: str | None = None,
-) -> tuple[tuple[OpenTable | None, OpenTable | None], Options]:
-    """How to open the tables of edges and of nodes, and the options, given the arguments of ``read_tables``."""
-    texts = {"source": source, "target": target, "weight": weight, "id": id, "label": label, "time": time}
-    texts |= {"edges_query": edges_query, "nodes_query": nodes_query, "name": name, "names": names}
-    for argument, value in texts.items():
-        check_type(argument, value, str | None, "text", DataError)
-    check_type("directed", directed, bool | None, "True or False", DataError)
-    check_type("feature_encoder", feature_encoder, FeatureEncoder | None, "a FeatureEncoder", DataError)
-    check_type("base", base, TableGraph | None, "a result of read_tables", DataError)
-    tables = _opener(edges, edges_query, "edges"), _opener(nodes, nodes_query, "nodes")
-    if tables[0] is None and (base is None or tables[1] is None):
-        raise DataError("there is nothing to read: give a table of edges, or one of nodes that extend an earlier graph (base)")
-    if base is not None and feature_encoder is not None:
-        raise DataError("an earlier graph is extended by its own feature encoder; leave out either feature_encoder or base")
-    if base is not None and base.feature_encoder is None:
-        raise DataError("the earlier graph did not come from tables, so it has no feature encoder for the nodes of a table")
-    was = base is not None and (base.ingest_report.directed or base.graph.directed)
-    if base is not None and directed is not None and directed != was:
-        kind = "directed" if was else "undirected"
-        raise DataError(f"the earlier graph is {kind}, so directed={directed} cannot extend it")
-    return tables, Options(
-        *(source, target, weight),
-        *(id, label, time, names),
-        was if directed is None else directed,
-        feature_encoder,
-        base,
-        name or ("graph" if base is None else base.graph.name),
-    )
-
-
-def _opener(source: Any, query: str | None, role: str) -> OpenTable | None:
-    """How to open a table: a file or a data frame, or a query; None if neither is given."""
-    if source is not None and query is not None:
-        raise DataError(f"{role} and {role}_query are one table; leave out one of them")
-    if query is not None:
-        return lambda db, names: query_table(db, query, role)
-    return None if source is None else lambda db, names: open_table(db, source, role, names)
 
 
 class Loaded(NamedTuple):
@@ -203,116 +152,167 @@ class Loaded(NamedTuple):
     Attributes:
         edge_table: Where edges came from; None if there are none.
         node_table: The stored table of nodes; None if there is none.
-        weight: The column of weights, if any.
-        key: The column of node ids; empty without a node table.
+        matrix: The matrix of features, if there is one.
+        roles: Which column holds what.
         names: The column of node names that the user chose, if any.
         as_integers: Whether ids are integers; else they are text.
+        edge_types: What the weights of each kind of edges were multiplied by.
         remarks: Notes for the user, a line each.
     """
 
     edge_table: Table | None
     node_table: Table | None
-    weight: str | None
-    key: str
+    matrix: FeatureMatrix | None
+    roles: Roles
     names: str | None
     as_integers: bool
+    edge_types: dict[str, float]
     remarks: list[str]
 
-    def label(self, options: Options) -> str | None:
-        """The column of labels, if there is one."""
-        if self.node_table is None:
-            return None
-        return find_column(self.node_table, options.label, LABELS, "label", (self.key, options.time))
+    def describe(self, db: DuckDBPyConnection, names: str | None, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:
+        """How each column was read, given the column of names and the feature encoder."""
+        infos = [] if self.edge_table is None else describe_edges(db, self.edge_table, self.roles, self.as_integers)
+        if self.node_table is not None:
+            infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, names, encoder)
+        if self.matrix is not None and encoder.matrix is not None:
+            kind = "sparse matrix" if encoder.matrix.sparse else "dense matrix"
+            infos.append(ColumnInfo("matrix", self.matrix.name, "feature", kind, encoder.matrix.summary, encoder.matrix.width))
+        return tuple(infos)
 
 
-def open_tables(
-    db: DuckDBPyConnection, edges: OpenTable | None, nodes: OpenTable | None, options: Options
-) -> tuple[Table | None, Table | None]:
-    """The tables of edges and nodes, of which nothing is read yet."""
-    edge_table = None if edges is None else edges(db, _header_names(SOURCES, TARGETS, options[:3]))
-    return edge_table, None if nodes is None else nodes(db, _header_names(IDS, LABELS, options[3:7]))
-
-
-def load_tables(db: DuckDBPyConnection, edge_table: Table | None, node_table: Table | None, options: Options) -> Loaded:
+def load_tables(
+    db: DuckDBPyConnection, edge_table: Table | None, node_table: Table | None, arguments: TableArguments
+) -> Loaded:
     """Load the tables of edges and nodes into DuckDB, their columns found."""
     read = ((edge_table, "an edge"), (node_table, "a node"))
-    remarks = [_no_header(table, role) for table, role in read if table and table.no_header]
-    a, b, w = ("", "", None) if edge_table is None else edge_columns(edge_table, options.source, options.target, options.weight)
-    key = ""
-    if node_table is not None:
-        others = (options.label, options.time)
-        key = find_column(node_table, options.id, IDS, "id", others) or next(iter(node_table.columns))
-    name_column = _name_column(node_table, key, options)
-    earlier = None if options.base is None else options.base.graph.node_ids
+    remarks = [_no_header(table, role) for table, role in read if table and table.no_header and arguments.header is None]
+    roles = find_roles(edge_table, node_table, arguments)
+    name_column = _name_column(node_table, roles.id, arguments)
+    matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
+    if matrix is not None and node_table is None:
+        if arguments.base is not None:
+            raise DataError(f"{matrix.name}: its rows are those of a node table, and there is none; give one (--nodes)")
+        node_table, roles = _numbered_nodes(db, matrix.shape[0]), roles._replace(id=_NUMBER)
+    edge_types: dict[str, float] = {}
+    earlier = None if arguments.base is None else arguments.base.graph.node_ids
     as_integers = (
         (earlier is None or earlier.dtype.kind in "iu")
-        and (edge_table is None or all_integers(db, edge_table, a, b))
-        and (node_table is None or all_integers(db, node_table, key))
+        and (edge_table is None or all_integers(db, edge_table, roles.source, roles.target))
+        and (node_table is None or all_integers(db, node_table, roles.id))
     )
     if edge_table is not None:
-        load_edges(db, edge_table, a, b, w, as_integers)
+        times = None if roles.edge_time is None else EdgeTimes.of(db, edge_table, roles.edge_time)
+        load_edges(db, edge_table, roles, as_integers, times)
+        edge_types = _weigh(db, edge_table, roles, times, arguments, remarks)
     if node_table is not None:
-        node_table = load_nodes(db, node_table, key, as_integers)
-    return Loaded(edge_table, node_table, w, key, name_column, as_integers, remarks)
+        node_table = load_nodes(db, node_table, roles.id, as_integers)
+    loaded = Loaded(edge_table, node_table, matrix, roles, name_column, as_integers, edge_types, remarks)
+    if matrix is not None:
+        _check_matrix(db, matrix, loaded)
+    return loaded
 
 
-def _read(db: DuckDBPyConnection, edges: OpenTable | None, nodes: OpenTable | None, options: Options) -> TableGraph:
-    loaded = load_tables(db, *open_tables(db, edges, nodes, options), options)
-    edge_table, node_table, remarks = loaded.edge_table, loaded.node_table, loaded.remarks
-    ids, index = _ids(db, None if options.base is None else options.base.graph.node_ids, loaded.as_integers, node_table is None)
+def _weigh(
+    db: DuckDBPyConnection,
+    edge_table: Table,
+    roles: Roles,
+    times: EdgeTimes | None,
+    arguments: TableArguments,
+    remarks: list[str],
+) -> dict[str, float]:
+    """Leave out edges after ``until``, let the others fade, and balance kinds of edges; what kinds were multiplied by."""
+    if times is not None and arguments.until is not None:
+        remarks += keep_until(db, edge_table, times, arguments.until)
+    if times is not None and arguments.half_life is not None:
+        fade_edges(db, edge_table, times, arguments.half_life, arguments.until)
+    if roles.edge_type is None:
+        return {}
+    return balance_kinds(db, edge_table, {} if arguments.base is None else arguments.base.ingest_report.edge_types)
+
+
+_NUMBER = "row of the matrix"
+
+
+def _numbered_nodes(db: DuckDBPyConnection, count: int) -> Table:
+    """The nodes 0, 1, 2 ... of a feature matrix without a node table."""
+    import pyarrow as pa
+
+    db.register("numbered_nodes", pa.table({_NUMBER: np.arange(count)}))
+    return describe(db, "the feature matrix", "numbered_nodes")
+
+
+def _check_matrix(db: DuckDBPyConnection, matrix: FeatureMatrix, loaded: Loaded) -> None:
+    """Raise unless the rows of a feature matrix are those of nodes."""
+    assert loaded.node_table is not None
+    rows = matrix.shape[0]
+    ((count,),) = run(db, "SELECT count(*) FROM row_ids", loaded.node_table.name)
+    if count != rows:
+        sizes = f"it has {rows:,} rows, and {loaded.node_table.name} has {count:,}"
+        raise DataError(f"{matrix.name}: {sizes}; row i of the one must be that of row i of the other")
+    if loaded.roles.id == _NUMBER and loaded.edge_table is not None:
+        for column in "st":
+            for (end,) in run(db, f"SELECT {column} FROM edges ANTI JOIN row_ids ON {column} = id LIMIT 1", "edges"):
+                raise DataError(
+                    f"{matrix.name}: without a node table its rows are the nodes 0 to {rows - 1:,}, and an edge has node "
+                    f"'{one_line(str(end), 80)}'; give a node table (--nodes) whose rows are in the order of the matrix"
+                )
+
+
+def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
+    loaded = load_tables(db, *arguments.open_tables(db), arguments)
+    edge_table, node_table, remarks, base = loaded.edge_table, loaded.node_table, loaded.remarks, arguments.base
+    directed = arguments.is_directed
+    ids, index = _ids(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
     edge_list, ingest_report = EdgeList.none(), IngestReport()
     if edge_table is not None:
-        edge_list, ingest_report = build_edge_list(db, edge_table, loaded.weight, options.directed)
-    if options.base is not None:
-        edge_list, more = merge.merge_edges(options.base.graph, edge_list, options.directed)
+        edge_list, ingest_report = build_edge_list(db, edge_table, loaded.roles.weighted, directed)
+    if base is not None:
+        edge_list, more = merge.merge_edges(base.graph, edge_list, directed)
         remarks += more
-    made, more = _nodes(db, loaded, ids, index, edge_list, options)
+    made, more = _nodes(db, loaded, ids, index, edge_list, arguments)
     graph = Graph.from_edges(
         *edge_list[:2],
         made.features,
         weight=edge_list.weight,
-        undirected=not options.directed,
+        undirected=not directed,
         labels=made.labels,
         ids=ids,
-        split=None if options.base is None else options.base.graph.split,
-        name=options.name,
+        split=None if base is None else base.graph.split,
+        name=arguments.graph_name,
     )
     isolated = (np.diff(graph.incoming.indptr) == 0) & (np.diff(graph.outgoing.indptr) == 0)
+    names = name_of(loaded, made.columns, arguments)
     ingest_report = replace(
         ingest_report,
         isolated=int(isolated.sum()),
         remarks=(*remarks, *ingest_report.remarks, *more),
-        directed=options.directed,
-        names=name_of(loaded, made.columns, options),
+        directed=directed,
+        names=names,
+        columns=loaded.describe(db, names, made.feature_encoder),
+        edge_types=loaded.edge_types if base is None else base.ingest_report.edge_types,
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
 
 
-def name_of(loaded: Loaded, columns: Any, options: Options) -> str | None:
+def name_of(loaded: Loaded, columns: Any, arguments: TableArguments) -> str | None:
     """The column of node names: the one that the user chose, that of ``base``, or a guess by some rows of all columns."""
-    if options.names is not None or options.base is not None or loaded.node_table is None:
+    if arguments.names is not None or arguments.base is not None or loaded.node_table is None:
         return loaded.names
-    label = find_column(loaded.node_table, options.label, LABELS, "label")
-    return guess_name(columns, (loaded.key, label, options.time))
+    return guess_name(columns, (loaded.roles.id, loaded.roles.label, loaded.roles.time, *loaded.roles.ignored))
 
 
-def _name_column(node_table: Table | None, key: str, options: Options) -> str | None:
+def _name_column(node_table: Table | None, key: str, arguments: TableArguments) -> str | None:
     """The column of names that the user chose, else that of ``base``; the id column means none."""
-    if options.names is None:
-        return None if options.base is None else options.base.ingest_report.names
+    if arguments.names is None:
+        return None if arguments.base is None else arguments.base.ingest_report.names
     if node_table is None:
-        raise DataError(f"column '{options.names}' for names must be in the node table, and there is none")
-    column = find_column(replace(node_table, columns=flat_columns(node_table)), options.names, (), "names")
+        raise DataError(f"column '{arguments.names}' for names must be in the node table, and there is none")
+    column = find_column(replace(node_table, columns=flat_columns(node_table)), arguments.names, (), "names")
     return None if column == key else column
 
 
-def _header_names(*names: Sequence[Any]) -> list[str]:
-    """The names by which a header is recognized: the usual ones, and those that the user gave."""
-    return [name for some in names for name in some if name]
-
-
 def _no_header(table: Table, role: str) -> str:
-    return f"{table.name}: its first line has no known column names and is read as {role}; name the columns if it is a header"
+    return f"{table.name}: its first line is read as {role}; if it has the names of columns, say --header (header=True)"
 
 
 def number_nodes(db: DuckDBPyConnection, earlier: Array | None, as_integers: bool, by_edges: bool) -> None:
@@ -356,19 +356,22 @@ class _Nodes(NamedTuple):
 
 
 def _nodes(
-    db: DuckDBPyConnection, loaded: Loaded, ids: Array, index: Array, edge_list: EdgeList, options: Options
+    db: DuckDBPyConnection, loaded: Loaded, ids: Array, index: Array, edge_list: EdgeList, arguments: TableArguments
 ) -> tuple[_Nodes, list[str]]:
-    base, node_table = options.base, loaded.node_table
-    labels, columns, label = None, None, loaded.label(options)
+    base, node_table = arguments.base, loaded.node_table
+    labels, columns, label = None, None, loaded.roles.label
     classes = () if base is None else base.class_names
     if node_table is not None:
         columns = read_columns(db, node_table)
         if label is not None:
             labels, classes = read_labels(db, node_table, label, classes)
-    feature_encoder, remarks = encoder_for(db, loaded, options)
+    feature_encoder, remarks = encoder_for(db, loaded, arguments)
     features: Any
-    if feature_encoder.column_encoders:
-        features = feature_encoder.unknown(len(index)) if node_table is None else feature_encoder.transform(db, node_table)
+    if feature_encoder.encodes:
+        if node_table is None:
+            features = feature_encoder.unknown(len(index))
+        else:
+            features = feature_encoder.transform(db, node_table, loaded.matrix)
     else:
         there = slice(None) if edge_list.weight is None else edge_list.weight > 0
         seen = degree_features(edge_list.source[there], edge_list.target[there], len(ids))
@@ -379,37 +382,50 @@ def _nodes(
         take = merge.replaced_rows(before, index, len(ids))
         labels = merge.merge_labels(base.graph.labels, labels, before, take)
         columns = merge.merge_columns(base.columns, columns, before, take)
-        if feature_encoder.column_encoders:
+        if feature_encoder.encodes:
             features = merge.merge_features(base.graph.features, features, take)
             if node_table is None and len(index):
                 remarks.append(f"known from edges alone, with all values missing: {plural(len(index), 'new node')}")
     return _Nodes(features, feature_encoder, labels, classes, columns), remarks
 
 
-def encoder_for(db: DuckDBPyConnection, loaded: Loaded, options: Options) -> tuple[FeatureEncoder, list[str]]:
-    """The feature encoder, and notes; one without column encoders means that features come from structure."""
-    node_table = loaded.node_table
-    given = options.feature_encoder if options.base is None else options.base.feature_encoder
+def encoder_for(db: DuckDBPyConnection, loaded: Loaded, arguments: TableArguments) -> tuple[FeatureEncoder, list[str]]:
+    """The feature encoder, and notes; one that encodes nothing means that features come from structure."""
+    node_table, matrix, base = loaded.node_table, loaded.matrix, arguments.base
+    given = arguments.feature_encoder if base is None else base.feature_encoder
     if given is not None:
-        if options.base is not None and given.column_encoders and given.width != options.base.graph.num_features:
-            width = options.base.graph.num_features
-            raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
-        if node_table is None and options.base is None and given.column_encoders:
-            raise DataError(
-                "the feature_encoder encodes a node table, and there is none; give one, or leave out feature_encoder"
-            )
-        if node_table is None:
-            return given, []
-        lacks = [f"'{encoder.column}'" for encoder in given.column_encoders if encoder.column not in node_table.columns]
-        return given, [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
+        return given, _check_encoder(given, loaded, arguments)
     if node_table is None:
         return FeatureEncoder(), []
-    unused = (loaded.key, loaded.label(options), find_column(node_table, options.time, (), "time"))
-    made = FeatureEncoder.fit(db, node_table, [column for column in node_table.columns if column not in unused])
-    if made.column_encoders:
-        return made, type_warnings(db, node_table, made.column_encoders)
+    made = FeatureEncoder.fit(db, node_table, loaded.roles.features, loaded.roles.types)
+    if matrix is not None:
+        made = replace(made, matrix=MatrixEncoder.fit(matrix))
+    if made.encodes:
+        inferred = [encoder for encoder in made.column_encoders if encoder.column not in loaded.roles.types]
+        return made, type_warnings(db, node_table, inferred)
     why = "; ".join(f"{column}: {reason}" for column, reason in made.dropped.items())
     why = why or "there are none besides ids, labels and times"
     return made, [
         f"{node_table.name}: none of its columns can be a feature, so features come from the structure of the graph: {why}"
     ]
+
+
+def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArguments) -> list[str]:
+    """Raise unless an earlier encoder can encode these tables; notes about what they lack."""
+    node_table, matrix, base = loaded.node_table, loaded.matrix, arguments.base
+    if base is not None and given.encodes and given.width != base.graph.num_features:
+        width = base.graph.num_features
+        raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
+    if node_table is None and base is None and given.encodes:
+        raise DataError("the feature_encoder encodes a node table, and there is none; give one, or leave out feature_encoder")
+    if matrix is not None:
+        if given.matrix is None:
+            raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")
+        given.matrix.check(matrix)
+    if node_table is None:
+        return []
+    lacks = [f"'{encoder.column}'" for encoder in given.column_encoders if encoder.column not in node_table.columns]
+    remarks = [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
+    if given.matrix is not None and matrix is None:
+        remarks.append(f"{node_table.name}: the feature matrix of these nodes (--feature-matrix) is missing; it counts as 0")
+    return remarks

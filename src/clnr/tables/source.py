@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 _PARQUET = (".parquet", ".pq")
 _JSON = (".json", ".jsonl", ".ndjson")
+# What a row is, by the role of its table.
+_ROWS = {"edges": "an edge", "nodes": "a node"}
 _NUMBERED = re.compile(r"_[0-9]+$")
 # Types that DuckDB infers for text in JSON that looks like it.
 _FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
@@ -53,16 +55,21 @@ class Table:
     no_header: bool = False
 
 
-def open_table(db: DuckDBPyConnection, given: Any, role: str, names: Sequence[str]) -> Table:
+def open_table(
+    db: DuckDBPyConnection, given: Any, role: str, known: csv_header.KnownNames, header: bool | None = None
+) -> Table:
     """Open a table that the user gave.
 
     Args:
         db: The connection.
         given: A path or a glob, or a data frame (pandas, polars, Arrow).
         role: ``edges`` or ``nodes``, for messages.
-        names: A text file's first line is a header if it has one of these names.
+        known: A text file's first line is a header if it has these names.
+        header: Whether any other first line is one; None to decide by the lines below.
     """
-    return _file(db, os.fspath(given), names) if isinstance(given, str | Path) else _frame(db, given, role)
+    if not isinstance(given, str | Path):
+        return _frame(db, given, role)
+    return _file(db, os.fspath(given), lambda files: csv_header.read_header(files, _ROWS[role], known, header))
 
 
 def describe(db: DuckDBPyConnection, name: str, sql: str) -> Table:
@@ -119,7 +126,7 @@ def _as_columns(given: Any) -> Any:
 # -- files ------------------------------------------------------------------------------------------------------------------
 
 
-def _file(db: DuckDBPyConnection, path: str, names: Sequence[str]) -> Table:
+def _file(db: DuckDBPyConnection, path: str, read_header: Callable[[list[Path]], csv_header.Header]) -> Table:
     files = find_files(db, path)
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
@@ -129,13 +136,12 @@ def _file(db: DuckDBPyConnection, path: str, names: Sequence[str]) -> Table:
     if kind in _JSON:
         return _json(db, path, files)
     if kind in _TEXT:
-        return _text(path, files, names)
+        return _text(path, files, read_header([Path(file) for file in files]))
     known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
     raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {known}")
 
 
-def _text(path: str, files: list[str], names: Sequence[str]) -> Table:
-    header = csv_header.common_header([Path(file) for file in files], names)
+def _text(path: str, files: list[str], header: csv_header.Header) -> Table:
     sql = f"read_csv({files_sql(files)}, {csv_header.options(header)})"
     table = _with_columns(path, sql, dict.fromkeys(header.names, "VARCHAR"))
     return replace(table, is_text=True, no_header=not header.in_file)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError
 from clnr.support.checked_files import check_count, check_version, parse_json
+from clnr.tables.column_info import ColumnInfo
 from clnr.tables.edge_list import IngestReport
 from clnr.tables.feature_encoder import FeatureEncoder
 
@@ -54,6 +56,8 @@ class TableInfo(NamedTuple):
                 "remarks": report.remarks,
                 "directed": report.directed,
                 "names": report.names,
+                "columns": [column._asdict() for column in report.columns],
+                "edge_types": dict(report.edge_types),
             },
         }
         return json.dumps(content, indent=1).encode()
@@ -76,4 +80,12 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         remarks=tuple(str(each) for each in content["remarks"]),
         directed=bool(content["directed"]),
         names=None if names is None else str(names),
+        columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
+        edge_types={str(kind): _factor(number) for kind, number in content.get("edge_types", {}).items()},
     )
+
+
+def _factor(number: Any) -> float:
+    if not (isinstance(number, int | float) and 0 < number < math.inf):
+        raise DataError(f"the weights of a kind of edges cannot be multiplied by {number!r}")
+    return float(number)

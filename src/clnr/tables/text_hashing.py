@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from clnr.graph.csr import Array
+
+Split = Callable[[Any], tuple[Array, Array, Any]]
+"""What ``split_words`` does, with words or with something else."""
 
 _WORD = re.compile(r"\w+")
 _LONG = 64

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from clnr.graph.csr import Array
 from clnr.graph.rarity import idf
-from clnr.tables.text_hashing import split_words, text_buckets
+from clnr.tables.text_hashing import Split, split_words, text_buckets
 
 
 class Vocabulary(NamedTuple):
@@ -27,7 +27,7 @@ class Vocabulary(NamedTuple):
     distinct: int
 
 
-def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int) -> Vocabulary:
+def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int, split: Split = split_words) -> Vocabulary:
     """All words of some texts; or, if there are more than a bound, the most frequent, and the others hashed into buckets.
 
     A word is as frequent as there are texts with it; of equally frequent words, the first in order are kept. Beyond the bound,
@@ -38,11 +38,12 @@ def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int) -> Vocabul
         chunks: Arrow arrays of texts; nulls are left out.
         bound: The most words to keep.
         buckets: Number of buckets.
+        split: How a text is split into words.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    words, counts, texts = _document_frequencies(chunks)
+    words, counts, texts = _document_frequencies(chunks, split)
     kept = np.arange(len(words))
     others = np.empty(0)
     if len(words) > bound:
@@ -59,14 +60,14 @@ def learn_vocabulary(chunks: Iterable[Any], bound: int, buckets: int) -> Vocabul
     return Vocabulary(tuple(found.take(pa.array(order)).to_pylist()), tuple(weights.tolist()), len(words))
 
 
-def _document_frequencies(chunks: Iterable[Any]) -> tuple[Any, Array, int]:
+def _document_frequencies(chunks: Iterable[Any], split: Split) -> tuple[Any, Array, int]:
     """All distinct words, in how many texts each is, and the number of texts."""
     import pyarrow as pa
 
     parts, total = [], 0
     for chunk in chunks:
         texts = chunk.drop_null()
-        text, word, words = split_words(texts)
+        text, word, words = split(texts)
         pairs = sp.coo_array((np.ones(len(word), np.int32), (text, word)), shape=(len(texts), len(words))).tocsr()
         parts.append(pa.table({"word": words, "count": np.bincount(pairs.indices, minlength=len(words))}))
         total += len(texts)

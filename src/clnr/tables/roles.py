@@ -1,0 +1,207 @@
+"""Which column of a table holds what: found by common names, or as the user says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clnr.errors import DataError
+from clnr.tables.column_info import NOT_USED, ColumnInfo
+from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, find_column
+from clnr.tables.feature_encoder import FeatureEncoder
+from clnr.tables.source import Table
+from clnr.tables.sql import DATETIMES, NUMBERS, looks_like_datetime, run, trimmed
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from clnr.tables.arguments import TableArguments
+
+
+class Roles(NamedTuple):
+    """Columns by their roles; empty or None where there is none.
+
+    Attributes:
+        source: Of edges: the sources.
+        target: Of edges: the targets.
+        weight: Of edges: the weights.
+        edge_type: Of edges: their kinds.
+        edge_time: Of edges: their times.
+        fading: Whether edges weigh less by their age.
+        id: Of nodes: the ids.
+        label: Of nodes: the labels.
+        time: Of nodes: times that are no feature.
+        features: Of nodes: all that may be features.
+        types: What some of these hold, as the user says.
+        ignored: Of both: what the user leaves out.
+    """
+
+    source: str = ""
+    target: str = ""
+    weight: str | None = None
+    edge_type: str | None = None
+    edge_time: str | None = None
+    fading: bool = False
+    id: str = ""
+    label: str | None = None
+    time: str | None = None
+    features: tuple[str, ...] = ()
+    types: Mapping[str, str] = MappingProxyType({})
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def weighted(self) -> bool:
+        """Whether edges have weights: a column of them, kinds that are balanced, or ages by which they fade."""
+        return self.weight is not None or self.edge_type is not None or self.fading
+
+
+def find_roles(edge_table: Table | None, node_table: Table | None, arguments: TableArguments) -> Roles:
+    """The roles of all columns; a table of nodes that is given for one of edges is recognised, and the other way round."""
+    ignored = tuple(_named(arguments.ignore, [edge_table, node_table], "to ignore"))
+    roles = Roles(ignored=ignored)
+    if edge_table is not None:
+        source, target, weight = _ends(edge_table, arguments, ignored)
+        kind = find_column(edge_table, arguments.edge_type, (), "edge types")
+        time = find_column(edge_table, arguments.edge_time, (), "edge times")
+        roles = roles._replace(source=source, target=target, weight=weight, edge_type=kind, edge_time=time)
+        roles = roles._replace(fading=arguments.half_life is not None)
+    if node_table is not None:
+        return _of_nodes(node_table, arguments, roles)
+    if arguments.features or arguments.types:
+        column = next(iter(arguments.features or arguments.types))
+        raise DataError(f"column '{column}' for features must be in the node table, and there is none")
+    return roles
+
+
+def _ends(table: Table, arguments: TableArguments, ignored: tuple[str, ...]) -> tuple[str, str, str | None]:
+    """The columns of sources, targets and weights."""
+    left = [column for column in table.columns if column not in ignored]
+    if len(left) < 2:
+        raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
+    source, target, weight = arguments.source, arguments.target, arguments.weight
+    taken = (weight, arguments.edge_type, arguments.edge_time, *ignored)
+    a = find_column(table, source, SOURCES, "source", (target, *taken))
+    b = find_column(table, target, TARGETS, "target", (a, *taken))
+    key = find_column(table, None, IDS, "id")
+    if a is None and b is None and key is not None:
+        raise DataError(
+            f"{table.name}: it looks like a table of nodes: it has a column '{key}', and none for source or target; give it as "
+            "--nodes (nodes=), or name the two columns of edges: --source, --target"
+        )
+    a = a or next(column for column in left if column not in (b, weight))
+    b = b or next((column for column in left if column not in (a, weight)), a)
+    if a == b:
+        raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
+    return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:]))
+
+
+def _of_nodes(table: Table, arguments: TableArguments, roles: Roles) -> Roles:
+    asked = tuple(_named(arguments.features or (), [table], "for features"))
+    types = {column: kind for name, kind in arguments.types.items() for column in _named((name,), [table], "as a type (--as)")}
+    if both := [column for column in (*asked, *types) if column in roles.ignored]:
+        raise DataError(f"column '{both[0]}' cannot be both a feature and ignored; leave out one of the two")
+    label, time = arguments.label, arguments.time
+    taken = (label, time, *roles.ignored)
+    key = find_column(table, arguments.id, IDS, "id", (*taken, *asked))
+    if key is None:
+        ends = [find_column(table, None, usual, "an end") for usual in (SOURCES, TARGETS)]
+        if all(ends):
+            raise DataError(
+                f"{table.name}: it looks like a table of edges: it has the columns '{ends[0]}' and '{ends[1]}', and none for "
+                "ids; give it as --edges (edges=), or name the column of ids: --id"
+            )
+        key = next((column for column in table.columns if column not in roles.ignored), next(iter(table.columns)))
+    label = find_column(table, label, LABELS, "label", (key, time, *roles.ignored, *asked))
+    time = find_column(table, time, (), "time")
+    if label is not None and label in (*asked, *types):
+        raise DataError(
+            f"{table.name}: column '{label}' is the label, which is never a feature; name another --label, or leave it out of "
+            f"{'--features' if label in asked else '--as'}"
+        )
+    if arguments.features is not None:
+        features = [column for column in table.columns if column in asked]
+    else:
+        others = {column for column in (key, label, time, *roles.ignored) if column not in types}
+        features = [column for column in table.columns if column not in others]
+    return roles._replace(id=key, label=label, time=time, features=tuple(features), types=types)
+
+
+def _named(names: Iterable[str], tables: list[Table | None], role: str) -> list[str]:
+    """Columns of some tables by their names; several may be given in one, with commas."""
+    there = [table for table in tables if table is not None]
+    columns = {column.strip().casefold(): column for table in there for column in table.columns}
+    found = []
+    for name in names:
+        whole = name.strip().casefold() in columns
+        for part in [name] if whole else [part for part in name.split(",") if part.strip()] or [name]:
+            if (plain := part.strip().casefold()) not in columns:
+                where = there[-1].name if there else "there is no table"
+                raise DataError(f"{where}: there is no column '{part}' {role}; there are {', '.join(columns.values())}")
+            found.append(columns[plain])
+    return found
+
+
+# -- how columns were read ----------------------------------------------------------------------------------------------------
+
+
+def describe_edges(db: DuckDBPyConnection, table: Table, roles: Roles, whole: bool) -> list[ColumnInfo]:
+    """How each column of the edge table was read."""
+    by_column = {roles.edge_time: "time", roles.edge_type: "edge type", roles.weight: "weight"}
+    by_column |= {roles.source: "source", roles.target: "target"}
+    ids = "whole number" if whole else "text"
+    infos = []
+    for column in table.columns:
+        role = by_column.get(column, NOT_USED)
+        kind = ids if role in ("source", "target") else _kind(db, table, column)
+        infos.append(ColumnInfo("edges", column, role, kind, _why(column, roles)))
+    return infos
+
+
+def describe_nodes(
+    db: DuckDBPyConnection, table: Table, roles: Roles, whole: bool, names: str | None, encoder: FeatureEncoder
+) -> list[ColumnInfo]:
+    """How each column of the stored node table was read."""
+    encoders = {each.column: each for each in encoder.column_encoders}
+    by_column = {roles.time: "time", roles.label: "label", roles.id: "id"}
+    tests: dict[str, str] = {}
+    for column, (c, _) in table.columns.items():
+        encoded = encoders.get(column)
+        tests[column] = f"{trimmed(c)} IS NULL" if encoded is None else encoded.missing_sql(table.columns[column])
+    counts = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
+    ((*empty,),) = run(db, f"SELECT {counts} FROM {table.sql}", table.name)
+    infos = []
+    for column, missing in zip(table.columns, empty, strict=True):
+        role, kind, note, features = by_column.get(column, NOT_USED), "", "", 0
+        if (encoded := encoders.get(column)) is not None:
+            role = "feature" if column not in by_column else f"{role} and feature"
+            kind, note = encoded.kind, encoded.summary
+            features = encoded.width + encoded.missing
+        elif role == NOT_USED:
+            note = encoder.dropped.get(column) or _why(column, roles)
+        if column == names:
+            role = "name" if role == NOT_USED else f"{role} and name"
+        kind = kind or ("whole number" if role == "id" and whole else _kind(db, table, column))
+        infos.append(ColumnInfo("nodes", column, role, kind, note, features, int(missing)))
+    return infos
+
+
+def _why(column: str, roles: Roles) -> str:
+    return "ignored" if column in roles.ignored else ""
+
+
+def _kind(db: DuckDBPyConnection, table: Table, column: str) -> str:
+    """What a column holds, in a word; of text, by its first rows."""
+    c, kind = table.columns[column]
+    if kind.endswith("]"):
+        return "list"
+    if kind.startswith(NUMBERS):
+        return "number"
+    if kind.startswith(DATETIMES):
+        return "date"
+    if kind != "VARCHAR":
+        return kind.partition("(")[0].lower()
+    rows = f"(SELECT {trimmed(c)} AS v FROM {table.sql} LIMIT 1000)"
+    tests: Any = f"count(v), count(TRY_CAST(v AS DOUBLE)), count(*) FILTER ({looks_like_datetime('v')})"
+    ((present, numbers, dates),) = run(db, f"SELECT {tests} FROM {rows}", table.name)
+    return "number" if present and numbers == present else "date" if present and dates == present else "text"

@@ -1,0 +1,159 @@
+"""Edges of several kinds and times, against loops over their rows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from clnr.errors import DataError
+from clnr.tables import ingest, load_graph_folder, read_tables
+from clnr.tables.table_info import TableInfo
+from tests.tables.files import saved
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+ROWS = [
+    ("a", "b", 2.0, "buys", "2020-01-01"),
+    ("b", "c", 3.0, "buys", "2020-01-11"),
+    ("a", "b", 1.0, "knows", "2020-01-21"),
+    ("c", "d", 1.0, "buys", "2020-01-31 12:00"),
+]
+NAMES = ("source", "target", "weight", "sort", "day")
+EDGES = pa.table(dict(zip(NAMES, zip(*ROWS, strict=True), strict=True)))
+DAY = dict(zip((row[4] for row in ROWS), (0.0, 10.0, 20.0, 30.5), strict=True))
+
+
+def weights(read):
+    source, target, weight = read.graph.edges()
+    ids = read.graph.ids.tolist()
+    found = zip(source.tolist(), target.tolist(), weight.tolist(), strict=True)
+    return {(ids[a], ids[b]): w for a, b, w in found if ids[a] < ids[b]}
+
+
+def added(rows):
+    """The weights of edges given as source, target and weight."""
+    total = {}
+    for a, b, w in rows:
+        total[a, b] = total.get((a, b), 0.0) + w
+    return total
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_kinds_of_edges_have_the_same_total_weight(weighted, tmp_path):
+    edges = EDGES if weighted else EDGES.drop_columns("weight")
+    read = read_tables(edges, edge_type="sort")
+    rows = [(a, b, w if weighted else 1.0, kind) for a, b, w, kind, _ in ROWS]
+    total = {kind: sum(w for _, _, w, each in rows if each == kind) for kind in ("buys", "knows")}
+    factor = {kind: sum(total.values()) / 2 / each for kind, each in total.items()}
+    assert read.ingest_report.edge_types == pytest.approx(factor)
+    assert weights(read) == pytest.approx(added([(a, b, w * factor[kind]) for a, b, w, kind in rows]))
+    assert [column.role for column in read.ingest_report.columns][-2:] == ["edge type", "not used"]
+    ingest(edges, edge_type="sort", out=tmp_path / "graph", memory="1 GB")
+    again = load_graph_folder(tmp_path / "graph")
+    assert again.graph.digest == read.graph.digest
+    assert again.ingest_report == read.ingest_report
+    assert TableInfo.from_json(TableInfo(None, (), read.ingest_report).to_json().decode()).ingest_report == read.ingest_report
+
+
+def test_one_kind_changes_nothing():
+    one = EDGES.set_column(3, "sort", pa.array(["x"] * 4))
+    assert weights(read_tables(one, edge_type="sort")) == pytest.approx(weights(read_tables(EDGES)))
+
+
+def test_new_edges_are_multiplied_as_those_of_their_kind():
+    first = read_tables(EDGES, edge_type="sort")
+    more = pa.table({"source": ["d", "e"], "target": ["e", "a"], "weight": [4.0, 1.0], "sort": ["knows", "buys"]})
+    read = read_tables(more, edge_type="sort", base=first)
+    factor = first.ingest_report.edge_types
+    new = {("d", "e"): 4 * factor["knows"], ("a", "e"): factor["buys"]}
+    assert weights(read) == pytest.approx(weights(first) | new)
+    assert read.ingest_report.edge_types == factor
+    with pytest.raises(DataError, match="the earlier graph has no edges of the kind 'hates', only 'buys', 'knows'"):
+        read_tables(more.set_column(3, "sort", pa.array(["hates", "buys"])), edge_type="sort", base=first)
+    with pytest.raises(DataError, match=r"the earlier graph has edges of several kinds.*--edge-type"):
+        read_tables(more, base=first)
+    with pytest.raises(DataError, match="the earlier graph does not have edges of several kinds"):
+        read_tables(more, edge_type="sort", base=read_tables(EDGES))
+
+
+@pytest.mark.parametrize(
+    ("until", "count"),
+    [("2020-01-01", 1), ("2020-01-20", 2), ("2020-01-31", 4), ("2020-01-31 12:00", 4), ("2020-01-31 11:59", 3), ("2020", 4)],
+)
+def test_the_graph_as_of_a_day(until, count):
+    read = read_tables(EDGES, edge_time="day", until=until)
+    assert weights(read) == pytest.approx(added([row[:3] for row in ROWS[:count]]))
+    left = f"left out: {4 - count} edge{'s' if count < 3 else ''} of 4 after {until}"
+    assert [line.partition(": ")[2] for line in read.ingest_report.remarks] == ([left] if count < 4 else [])
+
+
+@pytest.mark.parametrize("until", [None, "2020-01-31 12:00", "2020-02-09"])
+def test_old_edges_fade(until):
+    read = read_tables(EDGES, edge_time="day", until=until, half_life=10)
+    now = {None: 30.5, "2020-01-31 12:00": 30.5, "2020-02-09": 40.0}[until]
+    expected = added([(a, b, w * 0.5 ** ((now - DAY[day]) / 10)) for a, b, w, _, day in ROWS])
+    assert weights(read) == pytest.approx(expected, rel=1e-5)
+
+
+def test_years_are_times_in_years(tmp_path):
+    path = saved(tmp_path, "e.csv", "a,b,year\nx,y,1999\ny,z,2001\nz,w,2003\n")
+    read = read_tables(path, edge_time="year", until="2001", half_life=2)
+    assert weights(read) == pytest.approx({("x", "y"): 0.5, ("y", "z"): 1.0})
+    with pytest.raises(DataError, match=r"until must be a number \(--until\), as those in 'year' are, not 'May'"):
+        read_tables(path, edge_time="year", until="May")
+    with pytest.raises(DataError, match=r"e\.csv: all its edges are later than 1990, by 'year'"):
+        read_tables(path, edge_time="year", until="1990")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"until": "2020"}, r"until needs the column of the edges' times: edge_time \(--edge-time\)"),
+        ({"half_life": 3.0}, "half_life needs the column"),
+        ({"edge_time": "day", "half_life": 0}, "half_life must be above 0"),
+        ({"edge_time": "day", "half_life": float("nan")}, "half_life must be above 0"),
+        ({"edge_time": "day", "half_life": "3"}, "half_life must be a number"),
+        ({"edge_time": "day", "until": "soon"}, "until must be a date such as 2020-12-31"),
+        ({"edge_time": "none"}, "there is no column 'none' for edge times"),
+        ({"edge_type": "none"}, "there is no column 'none' for edge types"),
+    ],
+)
+def test_what_cannot_be_is_refused(asked, said):
+    with pytest.raises(DataError, match=said):
+        read_tables(EDGES, **asked)
+
+
+def test_a_wrong_time_or_kind_is_named_with_its_row(tmp_path):
+    path = saved(tmp_path, "e.csv", "source,target,day,kind\na,b,2020-01-01,x\nb,c,never,\n")
+    with pytest.raises(DataError, match=r"e\.csv: 'day' is 'never', which is no time in row 2; correct it"):
+        read_tables(path, edge_time="day")
+    with pytest.raises(DataError, match=r"e\.csv: 'kind' is empty in row 2"):
+        read_tables(path, edge_type="kind")
+
+
+def test_the_age_of_new_edges_is_as_of_a_day():
+    first = read_tables(EDGES, edge_time="day", half_life=10)
+    more = pa.table({"source": ["a"], "target": ["e"], "day": ["2020-02-01"]})
+    with pytest.raises(DataError, match=r"as of a day: give it as until \(--until\)"):
+        read_tables(more, edge_time="day", half_life=10, base=first)
+    read = read_tables(more, edge_time="day", half_life=10, until="2020-02-10 00:00", base=first)
+    assert weights(read) == pytest.approx(weights(first) | {("a", "e"): 0.5**0.9})
+
+
+def test_damaged_kinds_are_refused():
+    content = json.loads(TableInfo(None, (), read_tables(EDGES, edge_type="sort").ingest_report).to_json())
+    for wrong in (0, -1, float("inf"), "2", None):
+        content["findings"]["edge_types"] = {"buys": wrong}
+        with pytest.raises(DataError, match="the weights of a kind of edges cannot be multiplied by"):
+            TableInfo.from_json(json.dumps(content))
+
+
+def test_kinds_and_fading_go_together():
+    read = read_tables(EDGES, edge_type="sort", edge_time="day", half_life=10)
+    total = np.zeros(2)
+    for _, _, w, kind, day in ROWS:
+        total[("buys", "knows").index(kind)] += w * 0.5 ** ((30.5 - DAY[day]) / 10)
+    assert read.ingest_report.edge_types == pytest.approx(dict(zip(("buys", "knows"), total.sum() / 2 / total, strict=True)))

@@ -1,0 +1,136 @@
+"""A matrix of features beside the tables: its rows are those of nodes, which is checked, and nothing in a file is run."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from clnr.errors import DataError
+from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+DENSE = np.arange(12, dtype=np.float64).reshape(4, 3) - 5
+SPARSE = sp.csr_array(np.array([[1, 0, 0, 2], [0, 0, 1, 0], [0, 0, 0, 0], [3, 1, 0, 0]], np.float32))
+NODES = pa.table({"id": ["d", "a", "c", "b"], "age": [3.5, 1.0, 2.0, 9.0]})
+EDGES = pa.table({"source": ["a", "b", "c"], "target": ["b", "c", "d"]})
+
+
+def dense(features):
+    return features.toarray() if sp.issparse(features) else features
+
+
+def written(folder, form):
+    path = folder / f"x.{form.partition(' ')[0]}"
+    if form == "npy":
+        np.save(path, DENSE)
+    elif form == "npz":
+        sp.save_npz(path, sp.csc_array(SPARSE))
+    elif form == "npz dense":
+        np.savez(path, DENSE)
+    elif form == "mtx":
+        scipy.io.mmwrite(path, SPARSE)
+    else:
+        return DENSE if form == "array" else SPARSE
+    return path
+
+
+@pytest.mark.parametrize("form", ["npy", "npz", "npz dense", "mtx", "array", "sparse"])
+def test_rows_are_those_of_the_node_table_and_come_after_its_columns(tmp_path, form):
+    given = written(tmp_path, form)
+    read = read_tables(EDGES, NODES, feature_matrix=given)
+    sparse = form in ("npz", "mtx", "sparse")
+    x = SPARSE.toarray() if sparse else DENSE
+    scale = np.sqrt(np.square(x).sum() / (4 if sparse else x.size))
+    assert read.graph.sparse == sparse
+    assert read.graph.ids.tolist() == ["d", "a", "c", "b"]
+    assert np.allclose(dense(read.graph.features)[:, 1:], x / scale, atol=1e-6)
+    info = read.ingest_report.columns[-1]
+    assert (info.table, info.role, info.features) == ("matrix", "feature", x.shape[1])
+    again = FeatureEncoder.from_json(read.feature_encoder.to_json())
+    assert again == read.feature_encoder
+    ingest(EDGES, NODES, feature_matrix=given, out=tmp_path / "graph", memory="1 GB")
+    assert load_graph_folder(tmp_path / "graph").graph.digest == read.graph.digest
+
+
+def test_without_a_node_table_row_i_is_node_i():
+    read = read_tables(pa.table({"source": [0, 2], "target": [1, 1]}), feature_matrix=DENSE)
+    assert read.graph.ids.tolist() == [0, 1, 2, 3]
+    assert read.graph.num_features == 3
+    for ends in ([0, 4], ["a", "b"], [-1, 2]):
+        with pytest.raises(DataError, match=r"its rows are the nodes 0 to 3, and an edge has node '.*'; give a node table"):
+            read_tables(pa.table({"source": ends, "target": ends[::-1]}), feature_matrix=DENSE)
+
+
+def test_another_number_of_rows_is_refused():
+    with pytest.raises(DataError, match=r"it has 3 rows, and the data frame of nodes has 4; row i of the one"):
+        read_tables(EDGES, NODES, feature_matrix=DENSE[:3])
+
+
+@pytest.mark.parametrize("matrix", [DENSE, SPARSE])
+def test_new_nodes_have_their_own_rows_or_zeros(matrix):
+    first = read_tables(EDGES, NODES, feature_matrix=matrix)
+    new = pa.table({"id": ["e", "a"], "age": [4.0, 1.0]})
+    link = pa.table({"source": ["e"], "target": ["a"]})
+    more = read_tables(link, new, feature_matrix=matrix[[3, 0]], base=first)
+    x, old = dense(more.graph.features)[:, 1:], dense(first.graph.features)[:, 1:]
+    assert np.allclose(x, old[[0, 0, 2, 3, 3]], atol=1e-6)
+    bare = read_tables(link, new, base=first)
+    assert not dense(bare.graph.features)[4, 1:].any()
+    assert "--feature-matrix" in bare.ingest_report.remarks[-1]
+    assert not dense(read_tables(link, base=first).graph.features)[4, 1:].any()
+    with pytest.raises(DataError, match="it has 2 columns, but that of the model has"):
+        read_tables(link, new, feature_matrix=matrix[[3, 0]][:, :2], base=first)
+    with pytest.raises(DataError, match="fitted without a feature matrix"):
+        read_tables(link, new, feature_matrix=matrix[:2], base=read_tables(EDGES, NODES))
+    with pytest.raises(DataError, match="its rows are those of a node table, and there is none"):
+        read_tables(link, feature_matrix=matrix[:2], base=first)
+
+
+class Evil:
+    def __reduce__(self):
+        return (pytest.fail, ("it was run",))
+
+
+def test_nothing_in_a_file_is_run(tmp_path):
+    evil = np.array([[Evil()]], object)
+    np.save(tmp_path / "x.npy", evil, allow_pickle=True)
+    np.savez(tmp_path / "x.npz", evil)
+    np.savez(tmp_path / "y.npz", format=evil, data=evil, shape=evil)
+    (tmp_path / "z.npz").write_bytes(pickle.dumps(Evil()))
+    (tmp_path / "z.npy").write_bytes(pickle.dumps(Evil()))
+    for name in ("x.npy", "x.npz", "y.npz", "z.npz", "z.npy"):
+        with pytest.raises(DataError, match=rf"{name}: it "):
+            read_tables(EDGES, NODES, feature_matrix=tmp_path / name)
+
+
+def test_what_is_no_matrix_of_features_is_refused(tmp_path):
+    (tmp_path / "x.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 9\n7 7 1\n")
+    (tmp_path / "x.dat").write_text("1 2")
+    np.savez(tmp_path / "two.npz", a=DENSE, b=DENSE)
+    broken = SPARSE.copy()
+    broken.indices[0] = 99
+    infinite = DENSE.copy()
+    infinite[2, 1] = np.inf
+    sparse_nan = SPARSE.copy()
+    sparse_nan.data[-1] = np.nan
+    for given, said in (
+        (tmp_path / "x.mtx", "x.mtx: it cannot be read as a matrix"),
+        (tmp_path / "x.dat", "its format is unknown"),
+        (tmp_path / "two.npz", "it holds the arrays a, b"),
+        (tmp_path / "none.npy", "there is no such file"),
+        (DENSE[0], "features are a matrix of numbers, not 3 values of float64"),
+        (DENSE.astype(str), "features are a matrix of numbers"),
+        (DENSE[:, :0], "features are a matrix of numbers"),
+        (DENSE.tolist(), "must be a file or an array of NumPy or SciPy, not a list"),
+        (broken, "has an entry in column 99"),
+        (infinite, "a number in row 3 is not finite"),
+        (sparse_nan, "a number in row 4 is not finite"),
+    ):
+        with pytest.raises(DataError, match=said):
+            read_tables(EDGES, NODES, feature_matrix=given)

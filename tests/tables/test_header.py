@@ -1,0 +1,106 @@
+"""Whether a first line is a header: by its names, by the lines below, or as the user says."""
+
+from __future__ import annotations
+
+import pytest
+
+from clnr.errors import DataError
+from clnr.tables import read_tables
+from tests.tables.files import EDGES, saved
+
+pytest.importorskip("duckdb")
+
+HEADERS = [
+    "id_1,id_2\n1,2\n2,3\n",
+    "citing,cited\n1,2\n2,3\n",
+    "id_1\tid_2\n1\t2\n2\t3\n",
+    "a,b,year\n1,2,1999\n2,3,2001\n",
+    "a,b,when\nx,y,2001-02-03\ny,z,2001-02-04\n",
+    "a,b,when\nx,y,2001-02-03 10:00\ny,z,2001-02-04 11:30:05\n",
+    "citing,cited\nUS1,US2\nUS2,US9\n",
+    "buyer,seller\nu_1,u_2\nu_2,u_3\n",
+    "Target Person,Source Person\n-1,2\n2,3.5\n",
+]
+ROWS = [
+    "1,2\n2,3\n",
+    "1 2 0.5\n2 3 0.25\n",
+    "a,b\nb,c\n",
+    "US1,US2\nUS3,US4\n",
+    "a,1\nb,2\n",
+    "x,x\ny,z\n",
+    "a,b",
+    "n1,n2,1082040961\nn2,n3,1082155839\n",
+]
+DOUBTFUL = ["buyer,seller\nann,bob\nbob,cy\n", "n1,1\n5,2\n6,3\n", "a,b,year\na,c,1999\nc,b,2000\n"]
+
+
+@pytest.mark.parametrize("text", HEADERS)
+def test_text_above_numbers_and_codes_is_a_header(tmp_path, text):
+    found = read_tables(saved(tmp_path, "e.csv", text))
+    assert found.ingest_report.rows == 2
+    assert [column.column for column in found.ingest_report.columns] == text.splitlines()[0].replace("\t", ",").split(",")
+    assert found.graph.incoming.weight is None
+    bare = read_tables(tmp_path / "e.csv", header=False)
+    assert bare.ingest_report.rows == 3
+    assert bare.ingest_report.remarks == ()
+
+
+@pytest.mark.parametrize("text", ROWS)
+def test_a_first_line_like_the_others_is_a_row(tmp_path, text):
+    found = read_tables(saved(tmp_path, "e.csv", text))
+    assert found.ingest_report.rows == len(text.splitlines())
+    assert "read as an edge" in found.ingest_report.remarks[0]
+    # Weights are columns that are called so, or named.
+    assert found.graph.incoming.weight is None
+
+
+@pytest.mark.parametrize("text", DOUBTFUL)
+def test_what_may_be_either_is_refused_until_it_is_said(tmp_path, text):
+    path = saved(tmp_path, "e.csv", text)
+    said = rf"e\.csv: its first line, '{text.splitlines()[0]}', may be the names of the columns or an edge; .*--no-header"
+    with pytest.raises(DataError, match=said):
+        read_tables(path)
+    rows = len(text.splitlines())
+    assert [read_tables(path, header=each).ingest_report.rows for each in (True, False)] == [rows - 1, rows]
+    assert read_tables(path, source=text.partition(",")[0]).ingest_report.rows == rows - 1
+
+
+def test_the_header_of_one_table_is_not_that_of_the_other(tmp_path):
+    edges, nodes = saved(tmp_path, "e.csv", "ann,bob\ncy,dan\n"), saved(tmp_path, "n.csv", "id,x\nann,1\nbob,2\ncy,4\n")
+    found = read_tables(edges, nodes, header=False)
+    assert (found.ingest_report.rows, found.graph.ids.tolist()) == (2, ["ann", "bob", "cy"])
+    # One name that is usual, of a node: only one of an edge's two.
+    to = saved(tmp_path, "to.csv", "to,bob\nbob,cy\n")
+    assert [read_tables(to, header=each).ingest_report.rows for each in (None, False)] == [1, 2]
+
+
+def test_nodes_without_usual_names(tmp_path):
+    edges = saved(tmp_path, "e.csv", EDGES)
+    found = read_tables(edges, saved(tmp_path, "n.csv", "person,age\na,3\nb,5\nc,9\n"))
+    assert [part.column for part in found.feature_encoder.column_encoders] == ["age"]
+    with pytest.raises(DataError, match=r"n\.csv: its first line, 'person,city', may be the names of the columns or a node"):
+        read_tables(edges, saved(tmp_path, "n.csv", "person,city\na,Rome\nb,Oslo\n"))
+
+
+def test_several_files_agree_on_their_header(tmp_path):
+    for name, text in (("a", "id_1,id_2\n"), ("b", "id_1,id_2\n1,2\n"), ("c", "id_1,id_2\n2,3\n")):
+        saved(tmp_path, f"{name}.csv", text)
+    assert read_tables(tmp_path / "*.csv").ingest_report.rows == 2
+    saved(tmp_path, "d.csv", "3,4\n5,6\n")
+    with pytest.raises(DataError, match=r"d\.csv: its first line has other columns than that of .*b\.csv"):
+        read_tables(tmp_path / "*.csv")
+
+
+def test_a_table_of_the_other_sort_is_recognised(tmp_path):
+    edges, nodes = saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "id,x,label\na,1,u\nb,2,v\n")
+    with pytest.raises(DataError, match=r"n\.csv: it looks like a table of nodes: it has a column 'id', .*--nodes"):
+        read_tables(nodes)
+    with pytest.raises(DataError, match=r"e\.csv: it looks like a table of edges: .*'source' and 'target', .*--edges"):
+        read_tables(edges, edges)
+    assert read_tables(nodes, source="id", target="x").graph.num_nodes == 4
+
+
+def test_a_weight_is_named_in_a_file_without_a_header(tmp_path):
+    path = saved(tmp_path, "e.txt", "1 2 0.5\n2 3 0.25\n")
+    assert read_tables(path, weight="column 3").graph.edges()[2].tolist() == [0.5, 0.5, 0.25, 0.25]
+    assert str(read_tables(path).ingest_report.columns[2]).startswith("ColumnInfo(table='edges', column='column 3', role='not")
