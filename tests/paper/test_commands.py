@@ -34,6 +34,7 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
     written = [line.rpartition("/")[2] for line in first.out.splitlines()]
     assert {name.rpartition(".")[0] for name in written} == {
         *(exhibit.name for exhibit in EXHIBITS),
+        "authors",
         "claims",
         "runs",
     }
@@ -105,8 +106,10 @@ def test_quiet_says_nothing(clnr):
 def test_claims_without_runs_are_all_undecided(clnr):
     ended = clnr("claims")
     assert ended.code == 0
-    assert ended.out.count("- Verdict: undecided\n") == len(CLAIMS)
-    assert len(list(csv.reader(io.StringIO(clnr("claims", "--format", "csv").out)))) == 1 + len(CLAIMS)
+    assert ended.out.count("**Undecided.** ") == len(CLAIMS)
+    lines = list(csv.DictReader(io.StringIO(clnr("claims", "--format", "csv").out)))
+    assert {line["claim"] for line in lines} == {str(number + 1) for number in range(len(CLAIMS))}
+    assert {line["this one"] for line in lines} == {"too few runs"}
 
 
 def test_a_table_goes_to_a_folder_in_all_forms(clnr, tmp_path):

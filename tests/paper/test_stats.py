@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,18 @@ from clnr.methods import CLNR, GRACE
 from clnr.paper.result_set import ResultSet
 from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import Scope
-from clnr.paper.stats import Contrast, Verdict, at_least, contrast, evaluate_contrasts, everywhere, interval, reaches, within
+from clnr.paper.stats import (
+    Contrast,
+    Verdict,
+    at_least,
+    contrast,
+    evaluate_contrasts,
+    everywhere,
+    interval,
+    reaches,
+    seeds_needed,
+    within,
+)
 from tests.paper.made import cache_of, made
 
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
@@ -34,6 +46,8 @@ def test_the_test_is_wilcoxons_on_pairs_and_mann_and_whitneys_where_there_are_fe
     assert pairs.mean == pytest.approx(values.mean())
     few = Contrast("x", dict(enumerate(values[:3])), dict(enumerate(values + 3)))
     assert few.p == pytest.approx(stats.mannwhitneyu(values[:3], values + 3).pvalue)
+    half = Contrast("x", dict(enumerate(values)), dict(enumerate(np.tile(values, 2) - 3)))
+    assert half.p == pytest.approx(stats.mannwhitneyu(values, np.tile(values, 2) - 3).pvalue)
     # Unpaired means of all seeds, not of those in common.
     assert few.mean == pytest.approx(values[:3].mean() - values.mean() - 3)
 
@@ -99,11 +113,39 @@ def test_a_group_holds_where_all_of_it_does():
     assert outcome(5, 5, 5, 5, 5, -5).verdict is HOLDS
     assert outcome(5, 5, 5, -5, 5, -5).verdict is FAILS
     assert outcome(5, 5, 5, 0, 5, -5).verdict is UNDECIDED
-    assert outcome(5, 5, 5, 0, 5, -5).numbers.startswith("of 3, 1 hold and 1 fail: a, 0 +")
+    assert outcome(5, 5, 5, 0, 5, -5).words.startswith("It holds on 1 of 3 (a), and 2 are claimed. The other way: c, 5 -")
 
 
-def test_numbers_name_what_has_too_few_runs():
-    assert "too few runs: b" in everywhere([by(5, what="a"), Contrast("b", {}, {})]).numbers
+def test_words_name_what_has_too_few_runs_and_what_is_open():
+    assert everywhere([by(5, what="a"), Contrast("b", {}, {})]).words == "1 of 2 hold. Too few runs: b."
+    words = everywhere([by(5, what="a"), by(-5, what="b"), *(by(0.3, what=f"c{i}", seed=i) for i in range(6))]).words
+    assert words.startswith("1 of 8 hold. The other way: b -")
+    assert words.count(" seeds)") == 4
+    assert words.endswith(" and 2 more.")
+    assert everywhere([by(5, what="a"), by(9, what="b")]).words.startswith("All 2 hold, from a +4.82 to b +8.82")
+    assert everywhere([by(5, what="a")]).words.startswith("The difference is +4.82 (4.")
+    assert re.fullmatch(r"The difference is .* to .*\)\. Some \d+ seeds would decide it\.", everywhere([by(0.4)]).words)
+
+
+def test_the_seeds_that_are_said_to_decide_do_so_in_four_of_five_trials():
+    needed = seeds_needed(0.6, 1.0, 3)
+    random = np.random.default_rng(0)
+    found = [stats.wilcoxon(random.normal(0.6, 1.0, needed)).pvalue <= 0.05 / 3 for _ in range(400)]
+    assert 0.74 < np.mean(found) < 0.88
+    assert seeds_needed(0.0, 1.0, 3) is None
+    assert seeds_needed(-0.6, 1.0, 3) == needed
+
+
+def test_an_effect_has_the_interval_of_its_kind():
+    """Of pairs, or by Welch's t where there are few."""
+    pair = by(1.0, what="x")
+    assert evaluate_contrasts([pair])["x"].bounds == interval(pair.differences, 1)
+    values = np.random.default_rng(1).standard_normal(12)
+    few = Contrast("x", dict(enumerate(values[:4])), dict(enumerate(3 * values[4:], 100)))
+    expected = stats.ttest_ind(values[:4], 3 * values[4:], equal_var=False).confidence_interval(0.95)
+    low, middle, high = few.interval(1)
+    assert (low, high) == pytest.approx((expected.low, expected.high))
+    assert middle == pytest.approx((low + high) / 2)
 
 
 def test_reaching_a_goal():
@@ -114,7 +156,8 @@ def test_reaching_a_goal():
     # What may be nothing at all is no gain, and what is not known may be large.
     assert reaches({"b": (0, 1, 1.5)}, 1.2, nothing=0).verdict is UNDECIDED
     assert reaches(values | {"c": None}, 3.5, nothing=0).verdict is UNDECIDED
-    assert "too few runs: c" in reaches(values | {"c": None}, 3.5, nothing=0).numbers
+    assert "Too few runs: c." in reaches(values | {"c": None}, 3.5, nothing=0).words
+    assert reaches(values, 2.5, nothing=0).words == "The largest, 2 on a (1 to 3), reaches 2.5."
     assert reaches({}, 3.5, nothing=0).verdict is UNDECIDED
 
 
@@ -138,6 +181,9 @@ def test_being_nothing_to_within_a_margin():
     assert within({"a": small, "b": [1.0, -1.0, 0.5, 0.0]}, 0.05).verdict is UNDECIDED
     assert within({"a": small, "b": []}, 0.05).verdict is UNDECIDED
     assert within({}, 0.05).verdict is UNDECIDED
+    open_ = within({"a": small, "b": [0.1, -0.1, 0.05, 0.0]}, 0.05)
+    assert open_.words.startswith("1 of 2 lie within 0.05 of zero. Open: b +0.0125 (some ")
+    assert within({"a": small}, 0.05).words == "All 1 lie within 0.05 of zero, the farthest a +0.0005."
 
 
 def test_a_contrast_of_batches_is_of_their_runs():

@@ -148,14 +148,16 @@ def paper(
 
     Runs in the run cache are not made again: after a stop, the same command resumes.
     """
+    from clnr.paper import authors
     from clnr.paper import claims as claiming
-    from clnr.paper.exhibits import EXHIBITS, needs, write_runs, write_table
+    from clnr.paper.exhibits import EXHIBITS, needs, write_claims, write_runs, write_table
 
     results = _results(EXHIBITS, asked, folder)
     if results is None:
         return
     written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, results, folder)]
-    written += write_table(claiming.table(asked.scope, results), folder)
+    written += write_claims(claiming.report(asked.scope, results), folder)
+    written += write_table(authors.table(asked.scope, results), folder)
     _tell([*written, write_runs(results, needs(EXHIBITS, asked.scope), folder)], results)
 
 
@@ -170,7 +172,7 @@ def claims(form: Form = "markdown", any_version: AnyVersion = False) -> None:
 
     _check(form)
     results = ResultSet(RunIndex(RunCache(), RunFilter(any_version=any_version)))
-    tell(getattr(claiming.table(Scope(), results), form)().rstrip("\n"))
+    tell(getattr(claiming.report(Scope(), results), form)().rstrip("\n"))
 
 
 def _check(form: str) -> None:

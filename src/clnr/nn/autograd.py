@@ -35,9 +35,10 @@ class InverseRoot(torch.autograd.Function):
 
     With :math:`A = Q \mathrm{diag}(\lambda) Q^T`, the derivative in the basis Q multiplies element ij by the divided
     difference of :math:`\lambda^{-1/2}` (Daleckii and Krein, 1965), which here is
-    :math:`-1 / (\sqrt{\lambda_i \lambda_j} (\sqrt{\lambda_i} + \sqrt{\lambda_j}))`: equal eigenvalues do no harm. On a GPU the
-    same two matrices come from products alone (``newton_schulz``), some twenty times as fast; ``low`` bounds the eigenvalues from
-    below, as a part of the Frobenius norm.
+    :math:`-1 / (\sqrt{\lambda_i \lambda_j} (\sqrt{\lambda_i} + \sqrt{\lambda_j}))`: equal eigenvalues do no harm.
+
+    On a GPU the same two matrices come from products alone (``newton_schulz``), which does not make it wait for the host.
+    ``low`` bounds the eigenvalues from below, as a part of the Frobenius norm.
     """
 
     @staticmethod
@@ -56,7 +57,8 @@ class InverseRoot(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         symmetric = (grads[0] + grads[0].T) / 2
         if ctx.low is not None:
-            return inverse_root_gradient(*ctx.saved_tensors, symmetric, ctx.low), None
+            root, inverse = ctx.saved_tensors
+            return inverse_root_gradient(root, inverse, symmetric, ctx.low), None
         q, root = ctx.saved_tensors
         difference = -1 / (root[:, None] * root * (root[:, None] + root))
         return q @ ((q.T @ symmetric @ q) * difference) @ q.T, None

@@ -13,8 +13,8 @@ _CLOSE = 1e-12
 def square_roots(matrix: Tensor, low: float) -> tuple[Tensor, Tensor]:
     r"""A^{1/2} and A^{-1/2} of a symmetric positive definite matrix.
 
-    Coupled Newton-Schulz iterations (Higham, "Functions of matrices", 2008, section 6.3), from :math:`Y = A / \lVert A \rVert_F`
-    and Z = I:
+    Coupled Newton-Schulz iterations (Higham, "Functions of matrices", 2008, section 6.3), which begin with Y = A divided by
+    its Frobenius norm and Z = I:
 
     .. math:: T = \tfrac{s}{2} (3 I - s^2 Z Y), \quad Y \leftarrow Y T, \quad Z \leftarrow T Z
 

@@ -1,4 +1,4 @@
-"""Drawing the paper's four figures, legible at column width and in colours for colour-blind readers."""
+"""Drawing the paper's four figures and what its claims are judged by: legible at column width, also if colour-blind."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from clnr.methods import Method
 from clnr.paper import figures
 from clnr.paper.result_set import ResultSet, title_of
 from clnr.paper.scope import Batch, Scope
+from clnr.paper.stats import ClaimResult, Effect, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,6 +203,72 @@ def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: A
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=_LARGE)
     return figure
+
+
+_VERDICTS = {Verdict.HOLDS: "#0072B2", Verdict.FAILS: "#D55E00", Verdict.UNDECIDED: "#999999"}
+
+
+def effects(result: ClaimResult, what: str) -> Figure | None:
+    """What was measured for a claim: a line for each mean with its interval, coloured by what it says.
+
+    Effects named "A on B" of several A and several B have a panel for each B; others are in one panel. A panel's scale is not
+    stretched by a few large ones: they are triangles at the edge.
+    """
+    if not result.effects:
+        return None
+    panels = _panels(result.effects)
+    columns = min(len(panels), _COLUMNS + 1)
+    rows = -(-len(panels) // columns)
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    figure, axes = _axes(rows, columns, 0.17 * len(names) + (0.35 if len(panels) > 1 else 0.2) + 0.35 / rows)
+    flat = [axis for line in axes for axis in line]
+    for axis in flat[len(panels) :]:
+        axis.remove()
+    for place, (axis, (title, panel)) in enumerate(zip(flat, panels.items(), strict=False)):
+        left, right = _limits(list(panel.values()), result.line, result.margin)
+        if title:
+            axis.set_title(title, fontsize=_SMALL)
+        if result.margin:
+            axis.axvspan(result.line - result.margin, result.line + result.margin, color="#009E73", alpha=0.15, linewidth=0)
+        axis.axvline(result.line, color="#000000", linewidth=0.7)
+        for name, effect in panel.items():
+            _effect(axis, names.index(name), effect, left, right)
+        axis.set_yticks(range(len(names)), names if place % columns == 0 else [""] * len(names))
+        axis.set(xlim=(left, right), ylim=(len(names) - 0.5, -0.5))
+        axis.locator_params(axis="x", nbins=8 if columns == 1 else 4)
+        axis.grid(axis="x", alpha=0.25)
+        axis.tick_params(length=2)
+    figure.supxlabel(what, fontsize=_SMALL)
+    return figure
+
+
+def _panels(found: Sequence[Effect]) -> dict[str, dict[str, Effect]]:
+    """Effects by panel, and there by the name of their line."""
+    pairs = [(effect.what.rpartition(" on ")[::2], effect) for effect in found]
+    first, second = ({names[side] for names, _ in pairs} for side in (0, 1))
+    panels: dict[str, dict[str, Effect]] = {}
+    for (one, other), effect in pairs:
+        several = len(first) > 1 and len(second) > 1
+        panels.setdefault(other if several else "", {})[one if several else effect.what] = effect
+    return panels
+
+
+def _limits(panel: Sequence[Effect], line: float, margin: float) -> tuple[float, float]:
+    """The ends of the scale: those of the intervals, but no farther than four times as far as the middle one."""
+    far = sorted(max(abs(end - line) for end in effect.bounds if math.isfinite(end)) for effect in panel)
+    most = 4 * max(far[len(far) // 2], margin) or 1.0
+    ends = [line - margin, line + margin, *(end for effect in panel for end in effect.bounds if math.isfinite(end))]
+    low, high = max(min(ends), line - most), min(max(ends), line + most)
+    room = 0.08 * (high - low or 1.0)
+    return low - room, high + room
+
+
+def _effect(axis: Axes, place: int, effect: Effect, left: float, right: float) -> None:
+    colour = _VERDICTS[effect.verdict]
+    low, middle, high = effect.bounds
+    axis.plot([max(low, left), min(high, right)], [place, place], color=colour, linewidth=1.2)
+    marker = "<" if middle < left else ">" if middle > right else "o"
+    axis.plot([min(max(middle, left), right)], [place], color=colour, marker=marker, markersize=4, clip_on=False)
 
 
 def _curve(

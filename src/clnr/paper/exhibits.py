@@ -22,6 +22,8 @@ from clnr.support.optional import import_optional
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from clnr.paper.claims import ClaimReport
+
 
 @dataclass(frozen=True)
 class Exhibit:
@@ -65,6 +67,15 @@ def write_table(table: Table, folder: Path, above: str = "") -> list[Path]:
         text = text.replace("\n\n", f"\n\n{above}\n\n", 1)
     forms = {"md": text, "tex": table.latex(), "csv": table.csv()}
     return [write_atomic(folder / f"{table.name}.{end}", content.encode()) for end, content in forms.items()]
+
+
+def write_claims(tested: ClaimReport, folder: Path) -> list[Path]:
+    """Write the claims as a page with a picture of each, as LaTeX, and every difference as CSV."""
+    drawn = {each.name: drawing.effects(each.result, each.claim.effect) for each in tested.tested}
+    pictures = {name: figure for name, figure in drawn.items() if figure is not None}
+    forms = {"md": tested.markdown(pictures), "tex": tested.latex(), "csv": tested.csv()}
+    written = [write_atomic(folder / f"claims.{end}", content.encode()) for end, content in forms.items()]
+    return written + [write_atomic(folder / f"{name}.svg", _picture(figure, "svg")) for name, figure in pictures.items()]
 
 
 _OF_A_RUN = (

@@ -22,6 +22,7 @@ SUPERVISED = (methods.SUPERVISED_GCN, methods.SUPERVISED_GAT)
 _OURS = (*VARIANTS, SVD_MIX, *BASELINES)
 BESIDE = tuple(method for method in METHODS.values() if method not in (*SELF_SUPERVISED, *SUPERVISED, *_OURS))
 TIMED = ("ogbn-arxiv", "photo", "computers", "pubmed")
+TIMED_METHODS = (CLNR, GRACE)
 CLUSTERED = (CLNR, GRACE, CCA_SSG)
 
 OPTIMISTIC = (
@@ -96,7 +97,7 @@ def _published(method: Method, dataset: str) -> str | None:
 
 
 def time_batches(scope: Scope) -> list[Batch]:
-    lineup = scope.lineup((CLNR, GRACE))
+    lineup = scope.lineup(TIMED_METHODS)
     return [time_batch(scope, method, name) for name in scope.sets(TIMED) for method in lineup]
 
 
@@ -107,9 +108,9 @@ def time_batch(scope: Scope, method: Method, dataset: str) -> Batch:
 def times(scope: Scope, results: ResultSet) -> Table:
     """Table 3: training times of CLNR and GRACE, on one machine."""
     here, rows = results.on_one_platform(time_batches(scope)), []
-    lineup = scope.lineup((CLNR, GRACE))
+    lineup = scope.lineup(TIMED_METHODS)
     for name in scope.sets(TIMED):
-        batches = [time_batch(scope, method, name) for method in (CLNR, GRACE)]
+        batches = [time_batch(scope, method, name) for method in TIMED_METHODS]
         clnr, grace = found = [here.find(batch) if batch.method in lineup else "-" for batch in batches]
         then = published.SECONDS.get(name)
         printed = ("-", "-", "-") if then is None else (f"{then[0]:,.2f}", f"{then[1]:,.2f}", f"{then[1] / then[0]:.1f}")

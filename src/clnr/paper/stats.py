@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from clnr.evaluation import holm, wilcoxon
 from clnr.experiments.results import Run
@@ -18,6 +17,12 @@ LEVEL = 0.05
 # With fewer pairs the signed-rank test cannot reach the level; and a method is not judged by two seeds.
 _PAIRS = 6
 _SEEDS = 3
+_POWER = 0.8
+# How many are named in a sentence, and how many seeds nobody will run.
+_NAMED = 4
+_MANY = 1000
+
+NOT_ASKED = "Not asked for."
 
 Metric = Callable[[Run], float]
 
@@ -30,12 +35,52 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
 
 
+Bounds = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One measured difference or ratio behind a claim.
+
+    Attributes:
+        what: A short name, as "GRACE on Cora".
+        bounds: Its 95 % interval, corrected for the number of effects, with the mean in the middle.
+        verdict: What it says of the claim.
+        p: Of its test, corrected likewise; None if it is judged by its interval.
+        seeds: How many it was measured with: of the method that has fewer.
+        needed: If it is undecided, how many would probably decide it; None if that is not known.
+    """
+
+    what: str
+    bounds: Bounds
+    verdict: Verdict
+    p: float | None = None
+    seeds: int = 0
+    needed: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.bounds[1]:+.3g}"
+
+
 @dataclass(frozen=True)
 class ClaimResult:
-    """The verdict on a claim, and the numbers behind it."""
+    """The verdict on a claim, and what is behind it.
+
+    Attributes:
+        verdict: The verdict.
+        words: It in a few short sentences.
+        effects: All that was measured.
+        missing: What has too few runs.
+        line: The value that effects are compared with: of no effect, or the goal.
+        margin: How far from the line still counts as equal.
+    """
 
     verdict: Verdict
-    numbers: str
+    words: str
+    effects: tuple[Effect, ...] = ()
+    missing: tuple[str, ...] = ()
+    line: float = 0.0
+    margin: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +103,12 @@ class Contrast:
         return [self.larger[seed] - self.smaller[seed] for seed in sorted(self.larger.keys() & self.smaller.keys())]
 
     @property
+    def paired(self) -> bool:
+        """Whether most seeds are in pairs, so that the test is of their differences."""
+        most = max(len(self.larger), len(self.smaller))
+        return len(self.differences) >= _PAIRS and 2 * len(self.differences) > most
+
+    @property
     def testable(self) -> bool:
         """Whether there are enough seeds for a significant result."""
         few = min(len(self.larger), len(self.smaller))
@@ -65,18 +116,39 @@ class Contrast:
 
     @property
     def mean(self) -> float:
-        if len(self.differences) >= _PAIRS:
+        if self.paired:
             return statistics.fmean(self.differences)
         return statistics.fmean(self.larger.values()) - statistics.fmean(self.smaller.values())
 
     @property
     def p(self) -> float:
-        """Two-sided: Wilcoxon's signed-rank test on pairs; with too few pairs, the Mann-Whitney test on all seeds."""
-        if len(self.differences) >= _PAIRS:
+        """Two-sided: Wilcoxon's signed-rank test on pairs; where few are paired, the Mann-Whitney test on all seeds."""
+        if self.paired:
             return wilcoxon(self.differences)
         from scipy.stats import mannwhitneyu
 
         return float(mannwhitneyu(list(self.larger.values()), list(self.smaller.values())).pvalue)
+
+    def interval(self, number: int) -> Bounds:
+        """The mean with its bounds, as ``interval``; where few are paired by Welch's t on all seeds."""
+        if self.paired:
+            return interval(self.differences, number)
+        from scipy.stats import t
+
+        sides = [list(self.larger.values()), list(self.smaller.values())]
+        squares = [statistics.variance(side) / len(side) for side in sides]
+        error = math.sqrt(sum(squares))
+        parts = sum(square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True))
+        half = float(t.ppf(1 - LEVEL / 2 / number, error**4 / parts)) * error if parts else 0.0
+        return self.mean - half, self.mean, self.mean + half
+
+    def needed(self, number: int) -> int | None:
+        """How many seeds would probably decide it (``seeds_needed``)."""
+        if self.paired:
+            spread = statistics.stdev(self.differences)
+        else:
+            spread = math.hypot(*(statistics.stdev(side.values()) for side in (self.larger, self.smaller)))
+        return seeds_needed(self.mean, spread, number)
 
 
 def contrast(results: ResultSet, what: str, larger: Batch, smaller: Batch, metric: Metric) -> Contrast:
@@ -88,18 +160,20 @@ def contrast(results: ResultSet, what: str, larger: Batch, smaller: Batch, metri
     return Contrast(what, first, second)
 
 
-class TestResult(NamedTuple):
-    """The verdict on a contrast, its mean difference and corrected p-value."""
+def seeds_needed(distance: float, spread: float, number: int) -> int | None:
+    """How many pairs of seeds decide a difference in 4 of 5 trials, if its mean and spread are what was measured.
 
-    verdict: Verdict
-    mean: float
-    p: float
+    For Wilcoxon's test at the level, corrected for ``number`` tests; of normal differences it needs pi / 3 times as many as
+    the t-test. None if the mean is zero.
+    """
+    if not distance:
+        return None
+    quantile = statistics.NormalDist().inv_cdf
+    sure = quantile(1 - LEVEL / 2 / number) + quantile(_POWER)
+    return max(_PAIRS, math.ceil(math.pi / 3 * (sure * spread / distance) ** 2))
 
-    def __str__(self) -> str:
-        return f"{self.mean:+.3g} (p {'< 0.001' if self.p < 0.001 else f'{self.p:.3f}'}, {self.verdict})"
 
-
-def evaluate_contrasts(contrasts: Iterable[Contrast]) -> dict[str, TestResult]:
+def evaluate_contrasts(contrasts: Iterable[Contrast]) -> dict[str, Effect]:
     """Test the contrasts that have enough runs: a significant one holds or fails by its sign.
 
     The level is 5 %, corrected for the number of contrasts by Holm's method; the others are undecided.
@@ -108,7 +182,9 @@ def evaluate_contrasts(contrasts: Iterable[Contrast]) -> dict[str, TestResult]:
     found = {}
     for each, p in zip(known, holm([each.p for each in known]), strict=True):
         verdict = Verdict.UNDECIDED if p > LEVEL else Verdict.HOLDS if each.mean > 0 else Verdict.FAILS
-        found[each.what] = TestResult(verdict, each.mean, p)
+        needed = each.needed(len(known)) if verdict is Verdict.UNDECIDED else None
+        seeds = min(len(each.larger), len(each.smaller))
+        found[each.what] = Effect(each.what, each.interval(len(known)), verdict, p, seeds, needed)
     return found
 
 
@@ -123,29 +199,69 @@ def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], s
     It fails if too few are left that have not failed.
     """
     if not contrasts:
-        return ClaimResult(Verdict.UNDECIDED, "not asked for")
+        return ClaimResult(Verdict.UNDECIDED, NOT_ASKED)
     found = evaluate_contrasts(contrasts)
     verdicts: dict[str, list[Verdict]] = {}
     for each in contrasts:
         verdict = found[each.what].verdict if each.what in found else Verdict.UNDECIDED
         verdicts.setdefault(group(each.what), []).append(verdict)
-    held = sum(set(each) == {Verdict.HOLDS} for each in verdicts.values())
+    held = [name for name, each in verdicts.items() if set(each) == {Verdict.HOLDS}]
     failed = sum(Verdict.FAILS in each for each in verdicts.values())
-    texts = [f"{what} {result}" for what, result in found.items()]
-    missing = [each.what for each in contrasts if each.what not in found]
-    numbers = f"of {len(verdicts)}, {held} hold and {failed} fail: {_listed(texts, missing)}"
+    missing = tuple(each.what for each in contrasts if each.what not in found)
+    verdict = Verdict.HOLDS if len(held) >= count else Verdict.UNDECIDED
     if len(verdicts) < count:
-        return ClaimResult(Verdict.UNDECIDED, numbers)
-    if len(verdicts) - failed < count:
-        return ClaimResult(Verdict.FAILS, numbers)
-    return ClaimResult(Verdict.HOLDS if held >= count else Verdict.UNDECIDED, numbers)
+        verdict = Verdict.UNDECIDED
+    elif len(verdicts) - failed < count:
+        verdict = Verdict.FAILS
+    effects = tuple(found.values())
+    grouped = len(verdicts) < len(contrasts)
+    if len(contrasts) == 1 and effects:
+        return ClaimResult(verdict, _alone(effects[0]), effects)
+    first = _all_or_some(effects, len(verdicts), held, count, grouped)
+    return ClaimResult(verdict, _joined(first, *_by_verdict(effects, missing)), effects, missing)
 
 
-def _listed(texts: Sequence[str], missing: Sequence[str]) -> str:
-    return "; ".join([*texts, *([f"too few runs: {', '.join(missing)}"] if missing else [])])
+def _alone(effect: Effect) -> str:
+    low, middle, high = effect.bounds
+    decided = f"{needed_in_words(effect).capitalize()} would decide it" if effect.needed is not None else ""
+    return _joined(f"The difference is {middle:+.3g} ({low:.3g} to {high:.3g})", decided)
 
 
-Bounds = tuple[float, float, float]
+def _all_or_some(effects: Sequence[Effect], total: int, held: Sequence[str], count: int, grouped: bool) -> str:
+    if grouped:
+        names = f" ({', '.join(held)})" if held else ""
+        return f"It holds on {len(held)} of {total}{names}, and {count} are claimed"
+    if len(held) == total > 1:
+        least, most = (choose(effects, key=lambda each: each.bounds[1]) for choose in (min, max))
+        return f"All {total} hold, from {least} to {most}"
+    return f"{len(held)} of {total} hold"
+
+
+def _by_verdict(effects: Sequence[Effect], missing: Sequence[str]) -> list[str]:
+    against, open_ = ([each for each in effects if each.verdict is one] for one in (Verdict.FAILS, Verdict.UNDECIDED))
+    open_.sort(key=lambda each: math.inf if each.needed is None else each.needed)
+    lists = (("The other way", [str(each) for each in against]), ("Open", [_open(each) for each in open_]))
+    return [_listed(name, texts) for name, texts in (*lists, ("Too few runs", list(missing))) if texts]
+
+
+def _open(effect: Effect) -> str:
+    return f"{effect} ({needed_in_words(effect)})" if effect.needed is not None else str(effect)
+
+
+def needed_in_words(effect: Effect) -> str:
+    """How many seeds an undecided effect would take, rounded as the guess that it is."""
+    if effect.needed is None:
+        return ""
+    return f"some {float(f'{effect.needed:.2g}'):,.0f} seeds" if effect.needed <= _MANY else f"more than {_MANY:,} seeds"
+
+
+def _listed(name: str, texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return f"{name}: {', '.join(texts[:_NAMED])}{more}"
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(f"{sentence}." for sentence in sentences if sentence)
 
 
 def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) -> ClaimResult:
@@ -155,14 +271,27 @@ def reaches(values: Mapping[str, Bounds | None], goal: float, nothing: float) ->
     it fails if all are known and lie below the goal.
     """
     known = {what: bounds for what, bounds in values.items() if bounds is not None}
-    missing = [what for what in values if what not in known]
-    texts = [f"{what} {middle:.2f} ({low:.2f} to {high:.2f})" for what, (low, middle, high) in known.items()]
+    if not values:
+        return ClaimResult(Verdict.UNDECIDED, NOT_ASKED)
+    missing = tuple(what for what in values if what not in known)
+    reached = {what: nothing < low and high >= goal for what, (low, _, high) in known.items()}
     verdict = Verdict.UNDECIDED
-    if any(nothing < low and high >= goal for low, _, high in known.values()):
+    if any(reached.values()):
         verdict = Verdict.HOLDS
     elif known and not missing and all(high < goal for _, _, high in known.values()):
         verdict = Verdict.FAILS
-    return ClaimResult(verdict, _listed(texts, missing) or "not asked for")
+    effects = tuple(
+        Effect(what, bounds, Verdict.HOLDS if reached[what] else Verdict.FAILS if bounds[2] < goal else Verdict.UNDECIDED)
+        for what, bounds in known.items()
+    )
+    words = ""
+    if effects:
+        largest = max(effects, key=lambda each: each.bounds[1])
+        low, middle, high = largest.bounds
+        how = {Verdict.HOLDS: "reaches", Verdict.FAILS: "is below", Verdict.UNDECIDED: "may or may not reach"}[largest.verdict]
+        words = f"The largest, {middle:.3g} on {largest.what} ({low:.3g} to {high:.3g}), {how} {goal:g}"
+    gone = _listed("Too few runs", missing) if missing else ""
+    return ClaimResult(verdict, _joined(words, gone), effects, missing, goal)
 
 
 def interval(values: Sequence[float], number: int) -> Bounds:
@@ -178,12 +307,28 @@ def interval(values: Sequence[float], number: int) -> Bounds:
 
 def within(values: Mapping[str, Sequence[float]], margin: float) -> ClaimResult:
     """A claim that some means are zero within a margin: it holds if all intervals lie inside, and fails if one lies outside."""
-    known = {what: interval(each, len(values)) for what, each in values.items() if len(each) > 1}
-    missing = [what for what in values if what not in known]
-    texts = [f"{what} {middle:+.3f} ({low:+.3f} to {high:+.3f})" for what, (low, middle, high) in known.items()]
-    verdict = Verdict.UNDECIDED
-    if any(low > margin or high < -margin for low, _, high in known.values()):
-        verdict = Verdict.FAILS
-    elif known and not missing and all(-margin <= low and high <= margin for low, _, high in known.values()):
-        verdict = Verdict.HOLDS
-    return ClaimResult(verdict, _listed(texts, missing) or "not asked for")
+    if not values:
+        return ClaimResult(Verdict.UNDECIDED, NOT_ASKED)
+    effects = tuple(_within(what, each, margin, len(values)) for what, each in values.items() if len(each) > 1)
+    missing = tuple(what for what, each in values.items() if len(each) < 2)
+    verdicts = {each.verdict for each in effects} | ({Verdict.UNDECIDED} if missing else set())
+    verdict = next((one for one in (Verdict.FAILS, Verdict.UNDECIDED) if one in verdicts), Verdict.HOLDS)
+    inside = [each for each in effects if each.verdict is Verdict.HOLDS]
+    words = f"{len(inside)} of {len(values)} lie within {margin:g} of zero"
+    if verdict is Verdict.HOLDS:
+        farthest = max(effects, key=lambda each: abs(each.bounds[1]))
+        words = f"All {len(values)} lie within {margin:g} of zero, the farthest {farthest}"
+    beyond = sorted((each for each in effects if each.verdict is Verdict.FAILS), key=lambda each: -abs(each.bounds[1]))
+    rest = [each for each in effects if each.verdict is Verdict.UNDECIDED]
+    outside = _listed("Beyond", [str(each) for each in beyond]) if beyond else ""
+    return ClaimResult(verdict, _joined(words, outside, *_by_verdict(rest, missing)), effects, missing, margin=margin)
+
+
+def _within(what: str, values: Sequence[float], margin: float, number: int) -> Effect:
+    low, middle, high = bounds = interval(values, number)
+    if low > margin or high < -margin:
+        return Effect(what, bounds, Verdict.FAILS, seeds=len(values))
+    if -margin <= low and high <= margin:
+        return Effect(what, bounds, Verdict.HOLDS, seeds=len(values))
+    needed = seeds_needed(margin - abs(middle), statistics.stdev(values), number)
+    return Effect(what, bounds, Verdict.UNDECIDED, seeds=len(values), needed=needed)

@@ -57,8 +57,12 @@ class Table:
 
         A table that is too wide becomes several, with some of the columns each; one whose texts alone are too wide, a list.
         """
-        notes = ["\n".join(_wrapped(line) for line in note.splitlines()) for note in self.notes]
+        notes = ["\n".join(map(wrapped, note.splitlines())) for note in self.notes]
         return "\n\n".join([f"## {self.title}", *(self._pipe_tables() or [self._list()]), *notes]) + "\n"
+
+    def pipe_table(self) -> str:
+        """The table alone, in Markdown."""
+        return "\n\n".join(self._pipe_tables())
 
     def _pipe_tables(self) -> list[str]:
         """The table in as few parts as fit, each with all text columns and some of the others; none if one does not fit."""
@@ -80,9 +84,9 @@ class Table:
         for number, (first, *others) in enumerate(self.rows, 1):
             start = f"{number}. "
             indent = " " * len(start)
-            lines = [_wrapped(f"**{first.text}**", start, indent)]
+            lines = [wrapped(f"**{first.text}**", start, indent)]
             for name, cell in zip(self.head[1:], others, strict=True):
-                lines.append(_wrapped(f"{name}: {_marked(cell)}", f"{indent}- ", f"{indent}  "))
+                lines.append(wrapped(f"{name}: {_marked(cell)}", f"{indent}- ", f"{indent}  "))
             items.append("\n".join(lines))
         return "\n".join(items)
 
@@ -127,7 +131,10 @@ class Table:
 _WIDTH = 120
 
 
-def _wrapped(text: str, first: str = "", others: str = "") -> str:
+def wrapped(text: str, first: str = "", others: str = "") -> str:
+    """Text in lines of at most 120 columns; headings, tables and pictures, which are one line each, stay as they are."""
+    if not first and text.startswith(("#", "|", "!")):
+        return text
     return textwrap.fill(
         text, _WIDTH, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
     )

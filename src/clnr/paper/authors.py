@@ -1,0 +1,131 @@
+"""Our numbers beside those that the paper's authors published."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import NamedTuple
+
+from clnr.experiments.results import Summary
+from clnr.methods.presets import preset
+from clnr.paper import published, result_tables
+from clnr.paper.result_set import ResultSet, title_of
+from clnr.paper.scope import SEEDS, SETS, Batch, Scope
+from clnr.paper.table_format import Cell, Row, Table, row
+
+_METHODS = (*result_tables.SELF_SUPERVISED, *result_tables.SUPERVISED)
+_FAR = 3
+
+
+class Beside(NamedTuple):
+    """A number of ours and theirs: means, and squared standard errors where they are known."""
+
+    what: str
+    method: str
+    dataset: str
+    ours: float
+    theirs: float
+    error: float | None = None
+
+    @property
+    def errors(self) -> float | None:
+        """The difference in standard errors."""
+        return (self.ours - self.theirs) / math.sqrt(self.error) if self.error else None
+
+
+def batches(scope: Scope) -> list[Batch]:
+    """The runs behind it."""
+    accuracies = [scope.batch(method, name) for method in scope.lineup(_METHODS) for name in scope.among(SETS)]
+    return [*accuracies, *result_tables.time_batches(scope), *result_tables.cluster_batches(scope)]
+
+
+def table(scope: Scope, results: ResultSet) -> Table:
+    """Every published number that there are runs for: ours, theirs, and the difference in standard errors."""
+    found = [each(scope, results) for each in (_accuracies, _times, _program, _clusters)]
+    groups = tuple(tuple(map(_line, group)) for group in found if group)
+    known = [abs(each.errors) for each in found[0] if each.errors is not None]
+    apart = sum(each > 2 for each in known)
+    notes = (
+        f"Accuracies are by the authors' rule, in percent. Of {len(known)}, {apart} differ by more than 2 standard errors, "
+        f"where {0.05 * len(known):.0f} would by chance; in bold, those by more than {_FAR}. The standard error is that of the "
+        f"difference of two means: of our seeds, and of {SEEDS} runs with the spread that the paper prints. CLNR and GRACE are "
+        "the authors' own runs; most other rows of their table come from other papers.",
+        "The paper's seconds are of another machine, and have no error: only the ratio can be compared. *Their program* is the "
+        "authors' own for CLNR, run on our data and one H200 with two to five seeds. Cluster scores were printed without a "
+        "spread; the error is ours alone. Alignment and uniformity were published as a figure, without numbers.",
+        *([scope.caution] if scope.caution else []),
+        results.provenance(f"clnr paper{scope.words}", batches(scope)),
+    )
+    head = ("What", "Method", "Data set", "ours", "the authors'", "difference", "standard errors")
+    return Table("authors", "Our numbers beside the authors'", head, groups, notes, text_columns=3)
+
+
+def _line(each: Beside) -> Row:
+    errors = "-" if each.errors is None else f"{each.errors:+.1f}"
+    far = each.errors is not None and abs(each.errors) > _FAR
+    names = (each.what, each.method, title_of(each.dataset))
+    digits = 3 if abs(each.theirs) < 10 else 2
+    return row(
+        *names, f"{each.ours:.{digits}f}", f"{each.theirs:g}", f"{each.ours - each.theirs:+.{digits}f}", Cell(errors, far)
+    )
+
+
+def _accuracies(scope: Scope, results: ResultSet) -> list[Beside]:
+    lines = []
+    for method in scope.lineup(_METHODS):
+        for name in scope.among(SETS):
+            found, printed = results.find(scope.batch(method, name)), preset(method, name).published
+            if isinstance(found, Summary) and printed is not None:
+                values = [run.paper for run in found.runs]
+                error = _square(values) + printed.spread**2 / SEEDS
+                lines.append(Beside("accuracy", method.name, name, statistics.fmean(values), printed.accuracy, error))
+    return lines
+
+
+def _times(scope: Scope, results: ResultSet) -> list[Beside]:
+    here, lines = results.on_one_platform(result_tables.time_batches(scope)), []
+    for name in scope.among(published.SECONDS):
+        found = [here.find(result_tables.time_batch(scope, method, name)) for method in result_tables.TIMED_METHODS]
+        known = [each for each in found if isinstance(each, Summary)]
+        if len(known) < len(found):
+            continue
+        ours = [statistics.median(result_tables.seconds(each)) for each in known]
+        theirs = published.SECONDS[name]
+        lines += [
+            Beside("seconds", method.name, name, *pair)
+            for method, *pair in zip(result_tables.TIMED_METHODS, ours, theirs, strict=True)
+        ]
+        lines.append(Beside("ratio of seconds", "GRACE / CLNR", name, ours[1] / ours[0], round(theirs[1] / theirs[0], 1)))
+    return lines
+
+
+def _program(scope: Scope, results: ResultSet) -> list[Beside]:
+    clnr, lines = result_tables.CLNR, []
+    for name in scope.among(published.PROGRAM) if scope.lineup([clnr]) else ():
+        accuracy, seconds = published.PROGRAM[name]
+        found = results.find(scope.batch(clnr, name))
+        if isinstance(found, Summary):
+            lines.append(Beside("accuracy, their program", clnr.name, name, found.mean("paper"), accuracy))
+        timed = results.find(result_tables.time_batch(scope, clnr, name))
+        if isinstance(timed, Summary):
+            ours = statistics.median(result_tables.seconds(timed))
+            lines.append(Beside("seconds, their program", clnr.name, name, ours, seconds))
+    return lines
+
+
+def _clusters(scope: Scope, results: ResultSet) -> list[Beside]:
+    lines = []
+    for batch in result_tables.cluster_batches(scope) if scope.among(("cora",)) else ():
+        found = results.find(batch)
+        if not isinstance(found, Summary) or batch.dataset != "cora":
+            continue
+        for score, theirs in zip(result_tables.SCORES, published.CLUSTERS[batch.method.name], strict=True):
+            values = result_tables.scores(found, score)
+            what = score.replace("_", "-")
+            lines.append(Beside(what, batch.method.name, batch.dataset, statistics.fmean(values), theirs, _square(values)))
+    return lines
+
+
+def _square(values: list[float]) -> float:
+    """The squared standard error of a mean."""
+    return statistics.variance(values) / len(values) if len(values) > 1 else 0.0
