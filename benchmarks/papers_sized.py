@@ -14,7 +14,6 @@ sorting: every node has 14 neighbours anywhere, so that each that is read is on 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import subprocess
 import sys
@@ -27,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks._regular import DEGREE, RegularGraph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import FolderWriter
 
@@ -34,7 +34,6 @@ NODES, LINKS, FEATURES, CLASSES = 111_059_956, 807_000_000, 128, 172
 WITHIN = 0.7
 TAIL = 2.5
 ROWS = 1 << 20
-MAPS = 7
 WAITING = 64
 
 
@@ -85,24 +84,21 @@ def write(tables: Iterator[pa.Table], folder: Path, files: int) -> None:
 
 
 def write_folder(folder: Path, nodes: int, dtype: str, seed: int = 0) -> None:
-    """A graph folder in which node i has an edge to and from each of a i + b modulo the number of nodes, for seven a and b."""
+    """A graph folder of a regular graph, with random features."""
     folder.mkdir(parents=True)
-    writer, random = FolderWriter(folder, dtype), np.random.default_rng(seed)
-    factors = [each for each in random.integers(2, min(nodes, 1 << 31), 1000).tolist() if math.gcd(each, nodes) == 1][:MAPS]
-    shifts = random.integers(0, nodes, MAPS).tolist()
+    writer, regular = FolderWriter(folder, dtype), RegularGraph(nodes, seed)
     step = ROWS // 8
     parts = [np.arange(first, min(first + step, nodes)) for first in range(0, nodes, step)]
 
+    counts = np.zeros(nodes + 1, np.int64)
+
     def neighbours(node: Array) -> Array:
-        ahead = [(a * node + b) % nodes for a, b in zip(factors, shifts, strict=True)]
-        back = [(pow(a, -1, nodes) * ((node - b) % nodes)) % nodes for a, b in zip(factors, shifts, strict=True)]
-        return np.sort(np.stack([*ahead, *back], 1), 1).astype(np.int32).reshape(-1)
+        counts[node + 1], found = regular.neighbours(node)
+        return found
 
     def features(node: Array) -> Array:
         return np.random.default_rng([seed, int(node[0])]).standard_normal((len(node), FEATURES), np.float32)
 
-    with writer.array("incoming.indptr", "int64") as append:
-        append(np.arange(nodes + 1) * 2 * MAPS)
     with writer.array("ids.values", "int64") as append:
         append(np.arange(nodes))
     with ThreadPoolExecutor() as pool:
@@ -114,7 +110,9 @@ def write_folder(folder: Path, nodes: int, dtype: str, seed: int = 0) -> None:
                 for first in range(0, len(parts), WAITING):
                     for values in pool.map(make, parts[first : first + WAITING]):
                         append(values)
-    writer.close(nodes=nodes, features=FEATURES, classes=0, directed=False, name="equal degrees")
+    with writer.array("incoming.indptr", "int64") as append:
+        append(counts.cumsum())
+    writer.close(nodes=nodes, features=FEATURES, classes=0, directed=False, name="regular")
 
 
 def timed(words: list[str]) -> None:
@@ -146,7 +144,7 @@ def main() -> None:
     if asked.without_tables:
         began = time.perf_counter()
         write_folder(graph, nodes, asked.dtype)
-        print(f"{nodes:,} nodes and {2 * MAPS * nodes:,} edges written in {time.perf_counter() - began:.1f} s", flush=True)
+        print(f"{nodes:,} nodes, each with {DEGREE} neighbours, written in {time.perf_counter() - began:.1f} s", flush=True)
     elif not (folder / "nodes").is_dir():
         began = time.perf_counter()
         write(edge_tables(nodes, links), folder / "edges", 4)

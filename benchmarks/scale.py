@@ -2,9 +2,10 @@
 
     python -m benchmarks.scale                                # 10^4 to 10^7 edges
     python -m benchmarks.scale --edges 3e7 1e8 --plot scale.png
-    python -m benchmarks.scale --set moments=sampled layers=2 # sampled steps, which do not grow with the graph
+    python -m benchmarks.scale --set moments=sampled layers=2 --regular
 
 Synthetic graphs with the density and feature count of ogbn-arxiv, trained with its recipe: three layers, 512 wide, m = 1024.
+Their hubs grow with them, and so does what a sampled step reaches; with --regular, all nodes have 14 neighbours at any size.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ import argparse
 import importlib.util
 import math
 
+import numpy as np
 import torch
 
 from benchmarks import command, positive
+from benchmarks._regular import DEGREE, RegularGraph
+from clnr import CLNR, recipe_for
 from clnr.bench import BenchmarkResult, generated, measure
 from clnr.engine import choose
-from clnr.methods.recipe import parse
+from clnr.graph import Graph
+from clnr.graph.csr import CSR
+from clnr.methods.recipe import Recipe, parse
 from clnr.support import environment
 
 EDGES = [round(10 ** (half / 2)) for half in range(8, 15)]
@@ -29,6 +35,15 @@ def slope(rows: list[BenchmarkResult], value: str) -> float:
     upper = rows[len(rows) // 2 :]
     heights = {"time": lambda row: row.ours[1], "memory": lambda row: row.our_bytes}[value]
     return math.log(heights(upper[-1]) / heights(upper[0])) / math.log(upper[-1].edges / upper[0].edges)
+
+
+def regular(edges: int) -> tuple[Graph, Recipe]:
+    """A graph of about so many edges in which all nodes have as many neighbours, and its recipe."""
+    made = RegularGraph(edges // DEGREE)
+    counts, found = made.neighbours(np.arange(made.nodes))
+    links = CSR(np.concatenate([[0], counts.cumsum()]), found, None)
+    x = np.random.default_rng(0).standard_normal((made.nodes, 128), np.float32)
+    return Graph(features=x, incoming=links, outgoing=links, name="regular"), recipe_for(CLNR, "ogbn-arxiv")
 
 
 def plot(rows: list[BenchmarkResult], path: str, where: str) -> None:
@@ -57,6 +72,7 @@ def main() -> None:
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--epochs", type=positive)
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the recipe")
+    parser.add_argument("--regular", action="store_true", help="graphs of equal degrees")
     parser.add_argument("--plot", metavar="FILE")
     asked = parser.parse_args()
     if min(asked.edges) < 100:
@@ -70,7 +86,7 @@ def main() -> None:
     print(f"{'edges':>12}{'nodes':>12}{'ms per epoch':>14}{'GiB':>8}", flush=True)
     rows = []
     for edges in asked.edges:
-        graph, recipe = generated(round(edges))
+        graph, recipe = (regular if asked.regular else generated)(round(edges))
         row = measure(graph, recipe.but(**parse(asked.set)), engine, epochs, turns=1, baseline=False)
         rows.append(row)
         print(f"{row.edges:>12,}{row.nodes:>12,}{row.ours[1]:>14.3f}{row.our_bytes / 2**30:>8.2f}", flush=True)

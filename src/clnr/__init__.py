@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clnr.support.waiting import wait_asleep
 from clnr.version import __version__
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ __all__ = [
     "run",
     "runs",
 ]
+
+wait_asleep()
 
 # The module that each name is in. It is imported when the name is first asked for: torch and scikit-learn take seconds.
 _HOMES = {

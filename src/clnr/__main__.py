@@ -15,7 +15,6 @@ def main() -> None:
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _stop)
-        _wait_asleep()
         from clnr.cli import main as command_line
 
         command_line()
@@ -24,16 +23,6 @@ def main() -> None:
     finally:
         if signal.getsignal(signal.SIGINT) is _stop:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _wait_asleep() -> None:
-    """Let torch's threads fall asleep soon where they have nothing to do, unless the user says how they wait.
-
-    By default they try for milliseconds, on processors that our own loops or other programs want. OpenMP reads this when torch
-    is imported.
-    """
-    if os.environ.keys().isdisjoint({"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}):
-        os.environ |= {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -69,7 +69,7 @@ class Streams:
 
     def record(self, tensor: torch.Tensor) -> None:
         """Note that the streams read a tensor made outside of them, so that its memory is not reused before they have."""
-        for side in self._side:
+        for side in self._side if tensor.is_cuda else ():
             tensor.record_stream(side)
 
     def once(self, key: Hashable, compute: Callable[[], Result]) -> Result:

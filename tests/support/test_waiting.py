@@ -1,10 +1,12 @@
+"""How torch's threads wait."""
+
 from __future__ import annotations
 
 import os
 
 import pytest
 
-from clnr.__main__ import _wait_asleep
+from clnr.support.waiting import wait_asleep
 
 NAMES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
@@ -15,7 +17,7 @@ def _nothing_set(monkeypatch):
 
 
 def test_threads_without_work_soon_fall_asleep():
-    _wait_asleep()
+    wait_asleep()
     assert {name: os.environ.get(name) for name in NAMES} == {
         "OMP_WAIT_POLICY": None,
         "GOMP_SPINCOUNT": "1000",
@@ -26,5 +28,5 @@ def test_threads_without_work_soon_fall_asleep():
 @pytest.mark.parametrize("name", NAMES)
 def test_unless_the_user_says_how_they_wait(name):
     os.environ[name] = "0"
-    _wait_asleep()
+    wait_asleep()
     assert {other: os.environ[other] for other in NAMES if other in os.environ} == {name: "0"}
