@@ -17,7 +17,7 @@ from clnr.tables.sql import DATETIMES, NUMBERS, looks_like_datetime, run, trimme
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from clnr.tables.arguments import TableArguments
+    from clnr.tables.table_arguments import TableArguments
 
 
 class Roles(NamedTuple):
