@@ -117,6 +117,7 @@ def test_features_need_a_node_table_and_no_earlier_encoder(tables):
         ("x", [3, 1, 2], True),
         ("user_id", [3, 1, 2], False),
         ("userId", [3, 1, 2], False),
+        ("User ID", [3, 1, 2], False),
         ("user_id", [3, 1, None], True),
         ("user_id", [3, 1, 1], True),
         ("user_id", [0.5, 1, 2], True),

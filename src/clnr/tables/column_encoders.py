@@ -108,7 +108,9 @@ class ColumnEncoder:
         value = self.sql(column)
         if self.kind in ("number", "datetime"):
             return f"NOT coalesce(isfinite({value}), false)"
-        return f"coalesce(len({value}), -1) <> {self.width}" if self.kind == "vector" else f"({value}) IS NULL"
+        if self.kind == "vector":
+            return f"coalesce(len({value}), -1) <> {self.width}"
+        return empty_sql(column) if column is not None and self.kind != "bool" else f"({value}) IS NULL"
 
     def sql(self, column: Column | None) -> str:
         """What to select of a column; None is one that the table lacks."""
@@ -133,6 +135,12 @@ class ColumnEncoder:
         """The features of an Arrow array that ``sql`` selects; a second block marks missing values."""
         block, known = _ENCODE[self.kind](self, values)
         return [block, (~known).astype(np.float32)[:, None]] if self.missing else [block]
+
+
+def empty_sql(column: Column) -> str:
+    """Whether a value of a column is empty: NULL, or text without a letter in it."""
+    c, kind = column
+    return f"{trimmed(c)} IS NULL" if kind == "VARCHAR" else f"{c} IS NULL"
 
 
 def finite(*numbers: Any) -> bool:

@@ -28,7 +28,6 @@ from clnr.support.atomic_io import OwnedFiles, atomic_folder, check_folder, rese
 from clnr.support.checked_files import errors_name
 from clnr.support.humanize import gigabytes, parse_bytes, plural
 from clnr.support.progress import Tenths
-from clnr.tables.arguments import TableArguments
 from clnr.tables.chunks import fetch_chunks
 from clnr.tables.columns import check_columns, column_sql, label_sql, register_classes
 from clnr.tables.edge_list import IngestReport, merge_rows
@@ -37,6 +36,7 @@ from clnr.tables.read import Loaded, encoder_for, load_tables, name_of, number_n
 from clnr.tables.source import Table
 from clnr.tables.sql import connect, fetch_table, run, stream_arrow
 from clnr.tables.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
+from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableGraph
 from clnr.tables.table_info import NODES, TABLES, TableInfo
 

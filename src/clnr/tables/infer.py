@@ -34,7 +34,7 @@ KINDS = ("text", "category", "number", "date", "tags", "id")
 _IDS = 100
 _COUNTED = 20
 _FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
-_ID_NAME = re.compile(r"(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$|[a-z](ID|Id|Key|Index|Number)$")
+_ID_NAME = re.compile(r"(?i:(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$)|[a-z](ID|Id|Key|Index|Number)$")
 
 
 def infer_encoder(db: DuckDBPyConnection, table: Table, column: str, wanted: str | None = None) -> ColumnEncoder | str:
@@ -235,9 +235,10 @@ def _list(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | 
 
 def _vector(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> ColumnEncoder | str | None:
     """Numbers, which are all divided by their root mean square; None for tags: no numbers, or as many ids as there may be."""
-    values = f"(SELECT {sql} AS v, {trimmed(table.columns[column].sql)} AS text, i FROM {table.sql})"
+    c, kind = table.columns[column]
+    values = f"(SELECT {sql} AS v, {c if kind.endswith(']') else trimmed(c)} AS given, i FROM {table.sql})"
     ((given, present, shortest, longest, rows),) = run(
-        db, f"SELECT count(text), count(v), min(len(v)), max(len(v)), count(*) FROM {values}", table.name
+        db, f"SELECT count(given), count(v), min(len(v)), max(len(v)), count(*) FROM {values}", table.name
     )
     if present < given:
         return None
@@ -245,8 +246,8 @@ def _vector(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> Colu
         return "it is empty"
     numbers = f"(SELECT unnest(v) AS x FROM {values})"
     if shortest != longest:
-        fractions = table.columns[column].kind.startswith(_FLOATS)
-        if not fractions and not run(db, f"SELECT 1 FROM {values} WHERE contains(text, '.') LIMIT 1", table.name):
+        fractions = f"SELECT 1 FROM {values} WHERE contains(CAST(given AS VARCHAR), '.') LIMIT 1"
+        if not kind.startswith(_FLOATS) and not run(db, fractions, table.name):
             return None
         ((row,),) = run(db, f"SELECT min(i) + 1 FROM {values} WHERE len(v) <> {longest}", table.name)
         raise DataError(

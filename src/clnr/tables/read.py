@@ -16,7 +16,6 @@ from clnr.support.arguments import check_type
 from clnr.support.deprecation import renamed_arguments
 from clnr.support.humanize import one_line, plural
 from clnr.tables import merge
-from clnr.tables.arguments import TableArguments
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes, read_columns, read_labels
 from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list, load_edges
@@ -29,6 +28,7 @@ from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
 from clnr.tables.source import Table, describe
 from clnr.tables.sql import connect, fetch_numpy, run
 from clnr.tables.structural import StructuralFeatures, degree_features
+from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableGraph
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError
+from clnr.tables.column_encoders import empty_sql
 from clnr.tables.column_info import NOT_USED, ColumnInfo
 from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, find_column
 from clnr.tables.feature_encoder import FeatureEncoder
@@ -16,7 +17,7 @@ from clnr.tables.sql import DATETIMES, NUMBERS, looks_like_datetime, run, trimme
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from clnr.tables.arguments import TableArguments
+    from clnr.tables.table_arguments import TableArguments
 
 
 class Roles(NamedTuple):
@@ -165,9 +166,8 @@ def describe_nodes(
     encoders = {each.column: each for each in encoder.column_encoders}
     by_column = {roles.time: "time", roles.label: "label", roles.id: "id"}
     tests: dict[str, str] = {}
-    for column, (c, _) in table.columns.items():
-        encoded = encoders.get(column)
-        tests[column] = f"{trimmed(c)} IS NULL" if encoded is None else encoded.missing_sql(table.columns[column])
+    for name, given in table.columns.items():
+        tests[name] = empty_sql(given) if name not in encoders else encoders[name].missing_sql(given)
     counts = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
     ((*empty,),) = run(db, f"SELECT {counts} FROM {table.sql}", table.name)
     infos = []
