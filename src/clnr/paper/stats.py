@@ -223,7 +223,7 @@ def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], s
 
 def _alone(effect: Effect) -> str:
     low, middle, high = effect.bounds
-    decided = f"{needed_in_words(effect).capitalize()} would decide it" if effect.needed is not None else ""
+    decided = f"{_needed_in_words(effect).capitalize()} would decide it" if effect.needed is not None else ""
     return _joined(f"The difference is {middle:+.3g} ({low:.3g} to {high:.3g})", decided)
 
 
@@ -245,10 +245,10 @@ def _by_verdict(effects: Sequence[Effect], missing: Sequence[str]) -> list[str]:
 
 
 def _open(effect: Effect) -> str:
-    return f"{effect} ({needed_in_words(effect)})" if effect.needed is not None else str(effect)
+    return f"{effect} ({_needed_in_words(effect)})" if effect.needed is not None else str(effect)
 
 
-def needed_in_words(effect: Effect) -> str:
+def _needed_in_words(effect: Effect) -> str:
     """How many seeds an undecided effect would take, rounded as the guess that it is."""
     if effect.needed is None:
         return ""
