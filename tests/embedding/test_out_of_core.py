@@ -221,6 +221,25 @@ def test_the_command_line_embeds_from_files_where_memory_is_small(folder, tmp_pa
     assert "--memory must be an amount such as '4 GB', not 'lots'" in str(odd.exception)
 
 
+def test_a_stopped_embedding_says_that_it_goes_on(folder, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
+    monkeypatch.setattr(BlockEmbedding, "_compute", interrupted)
+    words = ["embed", "--graph", str(folder.path), "--method", "CLNR", *SET, "--device", "cpu", "--memory", "2 GB"]
+    stopped = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--quiet"])
+    assert stopped.exit_code == 130
+    assert "stopped; training is complete: the same command with --resume goes on with the next block" in stopped.stderr
+    monkeypatch.undo()
+    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
+    said = [CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--resume"]).stderr for _ in range(2)]
+    assert "training is complete: embedding goes on" in said[0]
+    assert said[1] == f"clnr: {tmp_path / 'out'} is finished: there is nothing to resume\n"
+    other = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--resume", "--seed", "1"])
+    assert "is finished, but of another graph, method, seed or recipe" in str(other.exception)
+
+
 def test_recipes_of_folders_are_those_of_graphs(folder):
     graph = GraphFolder.open(folder.path)
     assert settings().recipe_for(graph)[0] == settings().recipe_for(graph.graph())[0].but(structure=0)

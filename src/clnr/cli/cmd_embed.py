@@ -10,7 +10,7 @@ import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, say, tell
 from clnr.cli.table_options import option_of, reads_tables
-from clnr.cli.worker_session import MaxRestarts, NumWorkers, WorkerTimeout, by_workers
+from clnr.cli.worker_session import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 
 
 @app.command()
@@ -63,6 +63,7 @@ def embed(
         ),
     ] = None,
     workers: NumWorkers = 1,
+    ray: RayAddress = None,
     max_restarts: MaxRestarts = 3,
     worker_timeout: WorkerTimeout = 1800,
     device: Device = "auto",
@@ -203,7 +204,9 @@ def _embed_from_files(
         with progress_bar(quiet or not first) as bar:
             result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, report=report, bar=bar)
     except KeyboardInterrupt:
-        if first:
+        if first and out_of_core.is_trained(folder):
+            say("stopped; training is complete: the same command with --resume goes on with the next block")
+        elif first:
             _say_stopped(settings.checkpoint)
         raise typer.Exit(130) from None
     if result is None:

@@ -17,7 +17,10 @@ from clnr.errors import ClnrError, LostWorker
 from clnr.support.launch import LOST, USER_ERROR, Place, end_with_parent, launch, launched_here
 
 NumWorkers = Annotated[
-    int, typer.Option(min=1, help="Processes on this machine that share the training's sampled steps; for more, see torchrun.")
+    int, typer.Option(min=1, help="Processes on this machine that share sampled steps and, from files, the embedding.")
+]
+RayAddress = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Start the workers on this Ray cluster instead (extra ray); or auto.")
 ]
 MaxRestarts = Annotated[
     int, typer.Option(min=0, help="With --workers: how often all start again, from the last checkpoint, when one is lost.")
@@ -35,6 +38,10 @@ def by_workers(command: Callable[..., None]) -> Callable[..., None]:
         bound = inspect.signature(command).bind(*arguments, **given)
         bound.apply_defaults()
         options, place = bound.arguments, Place.from_environment()
+        if options["ray"] is not None and not options["dry_run"]:
+            from clnr.cli.ray_workers import run_on_ray
+
+            raise typer.Exit(run_on_ray(options))
         if options["workers"] > 1 and not launched_here() and not options["dry_run"]:
             if place is not None:
                 raise ClnrError("torchrun has started workers already: leave out --workers")
@@ -43,14 +50,14 @@ def by_workers(command: Callable[..., None]) -> Callable[..., None]:
         if place is None or place.size == 1:
             command(**options)
             return
-        with _session(place, options["device"], options["worker_timeout"]):
+        with session(place, options["device"], options["worker_timeout"]):
             command(**options)
 
     return run
 
 
 @contextmanager
-def _session(place: Place, device: str, timeout: float) -> Iterator[None]:
+def session(place: Place, device: str, timeout: float) -> Iterator[None]:
     """Be one of the workers."""
     from clnr.engine.worker_group import join
 

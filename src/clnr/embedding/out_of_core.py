@@ -196,11 +196,20 @@ def _check_disk(out: Path, disk_plan: DiskPlan) -> None:
         )
 
 
+def is_trained(out: Path) -> bool:
+    """Whether a process that was stopped has left a model, so that only the embedding of ``embed_folder`` is left to do."""
+    return (_work_path(resolve_path(out)) / DIGESTS).is_file()
+
+
+def _work_path(out: Path) -> Path:
+    return out.with_name(temporary_name(out.name, "work"))
+
+
 class _Work:
     """The folder beside the output in which it is made; what a stopped process left of it can be resumed."""
 
     def __init__(self, out: Path, folder: GraphFolder, settings: Settings, recipe: Recipe):
-        self.path = out.with_name(temporary_name(out.name, "work"))
+        self.path = _work_path(out)
         self._out, self._folder, self._resume, self._workers = out, folder, settings.resume, settings.workers
         about = {"graph": folder.digest, "method": settings.method.name, "seed": int(settings.seed), "recipe": recipe.to_dict()}
         about["hold_out"] = float(settings.hold_out)

@@ -144,13 +144,14 @@ class WorkerGroup(Workers):
     def least(self, number: int) -> int:
         name = f"here {next(self._names)}"
         with self._together():
-            self.store.set(f"{name} {self.rank}", str(number))
+            self.store.set(f"{name} {self.rank}", str(int(number)))
             return min(self._awaited(name, rank) for rank in range(self.size))
 
     def _awaited(self, name: str, rank: int) -> int:
         """The number that a worker brings along, once it has come."""
         latest, since, pause = b"", time.monotonic(), _POLL / 64
         while not self.store.check([f"{name} {rank}"]):
+            self._check_errors()
             now = self.store.get(f"latest {rank}") if self.store.check([f"latest {rank}"]) else b""
             if now != latest:
                 latest, since = now, time.monotonic()
@@ -159,6 +160,10 @@ class WorkerGroup(Workers):
             time.sleep(pause)
             pause = min(_POLL, 2 * pause)
         return int(self.store.get(f"{name} {rank}"))
+
+    def _check_errors(self) -> None:
+        if self.store.check(["error"]):
+            raise LostWorker(f"worker {self.rank} of {self.size} lost another one, which tells of an error")
 
     @property
     def sent(self) -> int:
@@ -181,6 +186,7 @@ class WorkerGroup(Workers):
             if self.first:
                 self.store.set("done", "")
             while not self.store.check(["done"]):
+                self._check_errors()
                 time.sleep(_POLL)
         dist.destroy_process_group()
 
@@ -207,16 +213,20 @@ def join(device: str, timeout: float) -> Workers:
                 "start fewer, or use --device cpu"
             )
         torch.cuda.set_device(place.local_rank)
-    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
     from torch.distributed.rendezvous import rendezvous
 
     limit = timedelta(seconds=timeout)
     try:
-        store, _, _ = next(rendezvous(rendezvous_url(), place.rank, place.size, timeout=limit))
-        store.set_timeout(limit)
-        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
-        group: dict[str, Any] = {"store": PrefixStore("group", store), "rank": place.rank, "world_size": place.size}
-        dist.init_process_group(backend, timeout=limit, **group)
+        if dist.is_initialized():
+            # Ray Train made the group.
+            store = _get_default_store()
+        else:
+            store, _, _ = next(rendezvous(rendezvous_url(), place.rank, place.size, timeout=limit))
+            store.set_timeout(limit)
+            backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+            group: dict[str, Any] = {"store": PrefixStore("group", store), "rank": place.rank, "world_size": place.size}
+            dist.init_process_group(backend, timeout=limit, **group)
     except (RuntimeError, ValueError) as error:
         raise LostWorker(f"worker {place.rank} of {place.size} did not find the others: {error}") from None
     _joined.append(WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store), timeout))

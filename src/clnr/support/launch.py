@@ -21,6 +21,7 @@ USER_ERROR = 2
 LOST = 1
 STOPPED = 130
 _MEETING = "CLNR_RENDEZVOUS"
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 _POLL = 0.05
 _GRACE = 5.0
 """Seconds in which workers end by themselves once one has ended."""
@@ -53,7 +54,7 @@ class Place(NamedTuple):
             size,
             number("LOCAL_RANK", rank),
             number("LOCAL_WORLD_SIZE", size),
-            number("TORCHELASTIC_RESTART_COUNT", 0),
+            number(RESTARTS, 0),
         )
 
 
@@ -120,7 +121,7 @@ class _Attempt:
                 "LOCAL_RANK": str(rank),
                 "WORLD_SIZE": str(workers),
                 "LOCAL_WORLD_SIZE": str(workers),
-                "TORCHELASTIC_RESTART_COUNT": str(restarts),
+                RESTARTS: str(restarts),
                 _MEETING: meeting.as_uri(),
             }
             environment.setdefault("OMP_NUM_THREADS", threads)

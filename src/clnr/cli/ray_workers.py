@@ -1,0 +1,159 @@
+"""``clnr embed --ray``: workers on a Ray cluster, started and, when one is lost, started again by Ray Train."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from clnr.cli.app import say
+from clnr.cli.worker_session import session
+from clnr.errors import ClnrError
+from clnr.support.launch import LOST, RESTARTS, STOPPED, Place
+from clnr.support.optional import import_optional
+
+_LATEST = 20.0
+
+
+class _Board:
+    """What the process that started the workers learns from them: an actor of the cluster."""
+
+    def __init__(self) -> None:
+        self._starts: dict[int, int] = {}
+        self._error, self._printed = "", ""
+
+    def start(self, rank: int) -> int:
+        """How often a worker of this rank has been started before."""
+        self._starts[rank] = self._starts.get(rank, -1) + 1
+        return self._starts[rank]
+
+    def fail(self, error: str) -> None:
+        self._error = self._error or error
+
+    def done(self, printed: str) -> None:
+        self._printed = printed
+
+    def result(self) -> tuple[str, str]:
+        return self._error, self._printed
+
+
+def run_on_ray(options: Mapping[str, Any]) -> int:
+    """Run ``clnr embed`` with these options by workers of a Ray cluster; returns the exit code.
+
+    Nothing is sent there but the options: clnr must be installed on the cluster, in the same version, and files must have the
+    same paths.
+    """
+    for module in ("ray", "ray.train"):
+        import_optional(module, "--ray", "ray")
+    import ray
+
+    if Place.from_environment() is not None:
+        raise ClnrError("torchrun has started workers already: leave out --ray")
+    if ray.is_initialized():
+        raise ClnrError("this process is connected to a Ray cluster already")
+    try:
+        _check_reachable(options["ray"])
+        ray.init(address=options["ray"], logging_level="warning", log_to_driver=_is_shown(options))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ClnrError(f"no Ray cluster was found at '{options['ray']}': {' '.join(str(error).split())[:200]}") from None
+    try:
+        return _run(ray, options)
+    except KeyboardInterrupt:
+        say("stopped; the same command with --resume continues from the last checkpoint, if there is one")
+        return STOPPED
+    finally:
+        ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Fail at once where nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_LATEST).close()
+
+
+def _run(ray: Any, options: Mapping[str, Any]) -> int:
+    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    workers, threads = options["workers"], options["threads"] or 1
+    there = ray.cluster_resources()
+    use_gpu = options["device"] != "cpu" and there.get("GPU", 0) >= workers
+    if there.get("CPU", 0) < workers * threads:
+        say(
+            f"{workers} workers ask for {workers * threads} CPUs, and the cluster has {there.get('CPU', 0):g}: waiting for more"
+        )
+    board = ray.remote(num_cpus=0)(_Board).remote()
+    given = {name: value for name, value in options.items() if name not in ("ray", "workers")}
+    with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
+        trainer = TorchTrainer(
+            work,
+            train_loop_config={"board": board, "options": given, "folder": str(Path.cwd())},
+            torch_config=TorchConfig(
+                backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo", timeout_s=int(options["worker_timeout"])
+            ),
+            scaling_config=ScalingConfig(num_workers=workers, use_gpu=use_gpu, resources_per_worker={"CPU": threads}),
+            run_config=RunConfig(storage_path=folder, failure_config=FailureConfig(max_failures=options["max_restarts"])),
+        )
+        lost = ""
+        try:
+            trainer.fit()
+        except Exception as error:
+            lost = " ".join(str(error).split())[:300]
+    failed, printed = ray.get(board.result.remote())
+    if failed:
+        raise ClnrError(failed)
+    if lost:
+        say(f"given up: {lost}; --resume continues from the last checkpoint")
+        return LOST
+    sys.stdout.write(printed)
+    return 0
+
+
+def _is_shown(options: Mapping[str, Any]) -> bool:
+    """Whether Ray shows what workers print, each line with its worker; if not, only the result is printed, as it is."""
+    return not (options["quiet"] or options["as_json"])
+
+
+def work(config: Mapping[str, Any]) -> None:
+    """What each worker does."""
+    import ray
+    import torch.distributed as dist
+
+    from clnr.cli import cmd_embed
+
+    board, options, place = config["board"], config["options"], Place.from_environment()
+    assert place is not None
+    os.environ[RESTARTS] = str(ray.get(board.start.remote(place.rank)))
+    command: Callable[..., None] = inspect.unwrap(cmd_embed.embed)
+    printed = io.StringIO()
+    try:
+        if not Path(config["folder"]).is_dir():
+            raise ClnrError(
+                f"worker {place.rank} of {place.size}: its host has no {config['folder']}, where the command was given"
+            )
+        os.chdir(config["folder"])
+        silent = contextlib.nullcontext() if _is_shown(options) else contextlib.redirect_stdout(printed)
+        with silent, session(place, options["device"], options["worker_timeout"]):
+            command(**options, workers=1)
+    except typer.Exit as end:
+        if end.exit_code == LOST and not ray.get(board.result.remote())[0]:
+            raise RuntimeError(f"worker {place.rank} of {place.size} lost another one") from None
+        return
+    except (ClnrError, OSError, MemoryError) as error:
+        ray.get(board.fail.remote(str(error) or type(error).__name__))
+        # The others wait for this one no more.
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        return
+    if place.rank == 0:
+        ray.get(board.done.remote(printed.getvalue()))
