@@ -119,7 +119,10 @@ def timed(words: list[str]) -> None:
     """Run a command, and print its seconds and the peak of its memory."""
     print("$", " ".join(words), flush=True)
     began = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", *words])
+    process = subprocess.Popen([sys.executable, "-m", *words], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        print(f"  {time.perf_counter() - began:6.1f} s  {line}", end="", flush=True)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     print(f"  {time.perf_counter() - began:.1f} s, peak memory {usage.ru_maxrss / 2**20:.2f} GiB", flush=True)
@@ -136,16 +139,18 @@ def main() -> None:
     parser.add_argument("--epochs", default="200")
     parser.add_argument("--method", default="CLNR")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", default="1")
+    parser.add_argument("--threads", help="of each worker")
     parser.add_argument("--without-tables", action="store_true", help="write the graph folder at once")
     asked = parser.parse_args()
     nodes, links = round(NODES * asked.share), round(LINKS * asked.share)
     folder = asked.folder
     graph, vectors = folder / "graph", folder / "embedded"
-    if asked.without_tables:
+    if asked.without_tables and not graph.is_dir():
         began = time.perf_counter()
         write_folder(graph, nodes, asked.dtype)
         print(f"{nodes:,} nodes, each with {DEGREE} neighbours, written in {time.perf_counter() - began:.1f} s", flush=True)
-    elif not (folder / "nodes").is_dir():
+    elif not asked.without_tables and not (folder / "nodes").is_dir():
         began = time.perf_counter()
         write(edge_tables(nodes, links), folder / "edges", 4)
         write(node_tables(nodes), folder / "nodes", 4)
@@ -154,6 +159,7 @@ def main() -> None:
         tables = ["--edges", f"{folder}/edges/*.parquet", "--nodes", f"{folder}/nodes/*.parquet"]
         timed(["clnr", "ingest", *tables, "--out", str(graph), "--memory", asked.memory, "--dtype", asked.dtype, "--force"])
     words = ["--method", asked.method, "--set", f"epochs={asked.epochs}", "--memory", asked.memory, "--device", asked.device]
+    words += ["--workers", asked.workers, *([] if asked.threads is None else ["--threads", asked.threads])]
     timed(["clnr", "embed", "--graph", str(graph), "--out", str(vectors), *words, "--force"])
 
 

@@ -166,7 +166,7 @@ def test_what_needs_all_rows_is_refused_with_advice(folder, method, more, said):
 def test_the_plan_tells_memory_and_disk(folder):
     _, found = plan(folder, settings(), MEMORY)
     assert 1.7e9 < found.memory <= MEMORY
-    assert found.disk == 4 * NODES * (2 * 16 + 8)
+    assert found.disk == 4 * NODES * (16 + 8)
     assert 0 < found.step_bytes <= 2 * (NODES * 6 * 4 + folder.num_edges * 4)
     assert "a step reads up to" in str(found)
     assert fits_memory(folder, settings(), None)
@@ -212,7 +212,7 @@ def test_the_command_line_embeds_from_files_where_memory_is_small(folder, tmp_pa
     monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
     words = ["embed", "--graph", str(folder.path), "--method", "CLNR", *SET, "--device", "cpu", "--memory", "2 GB"]
     dry = CliRunner().invoke(app, [*words, "--dry-run", "--json"])
-    assert json.loads(dry.stdout)["disk_bytes"] == 4 * NODES * (2 * 16 + 8)
+    assert json.loads(dry.stdout)["disk_bytes"] == 4 * NODES * (16 + 8)
     made = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--json", "--quiet"])
     assert json.loads(made.stdout)["nodes"] == NODES
     found = CliRunner().invoke(app, ["similar", str(tmp_path / "out"), "n7", "-k", "3", "--json"])

@@ -10,6 +10,7 @@ from clnr import methods
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fitting import FittedModel
+from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.pipeline import Settings
 from clnr.engine.frontier import FrontierOperators
 from clnr.experiments.run import learn
@@ -86,3 +87,13 @@ def test_training_and_blocks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse
     tables = [pq.read_table(path)["vector"] for path in sorted((tmp_path / "embeddings").iterdir())]
     z = np.concatenate([np.stack(table.to_pylist()) for table in tables])
     np.testing.assert_allclose(z, trained.z.cpu().numpy(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.gpu
+def test_from_a_folder_to_shards_and_scores_on_a_gpu(tmp_path, cuda):
+    folder = written(tmp_path / "graph", tiny(nodes=400, edges=1500))
+    changes = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
+    result = embed_folder(folder, tmp_path / "out", Settings(methods.CLNR, exact(), recipe=changes), 4_000_000_000, report=True)
+    assert (result.nodes, result.dimension, len(result.losses)) == (400, 8, 3)
+    assert {"link_auc", "alignment", "uniformity"} <= result.scored.scores.keys()
+    assert (tmp_path / "out" / "report.html").is_file()

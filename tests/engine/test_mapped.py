@@ -98,7 +98,7 @@ def test_rows_are_those_of_the_matrix_in_any_order(tmp_path, monkeypatch, dtype,
     for nodes in (np.random.default_rng(0).permutation(NODES)[:50], np.array([5]), np.empty(0, np.int64)):
         found = features.rows(nodes)
         wanted = whole[nodes]
-        np.testing.assert_array_equal(*((each.toarray() if sparse else each) for each in (found, wanted)))
+        np.testing.assert_array_equal(found.toarray() if sparse else found.float(), wanted.toarray() if sparse else wanted)
 
 
 def test_pages_are_given_back(tmp_path, monkeypatch):

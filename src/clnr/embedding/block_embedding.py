@@ -6,7 +6,8 @@ import functools
 import itertools
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -99,7 +100,7 @@ class BlockEmbedding:
     ):
         self._fitted, self._folder, self._work, self._block_rows = model, folder, work, block_rows
         self._model, self._engine = model.method.build(model.recipe), settings.engine.float32
-        self._parameters = {name: value.to(self._engine.device) for name, value in model.parameters.items()}
+        self._parameters = model.parameters_on(self._engine)
         self._device_graph = self._engine.to_device(cast(Any, folder))
         self._workers, self._made = settings.workers, list(self._blocks())
         self._layers: dict[int, LayerFiles] = {}
@@ -128,27 +129,33 @@ class BlockEmbedding:
 
     def _compute_layer(self, layer: int) -> int:
         """This worker's blocks of a layer; returns what is known of it: numbers of a vector if it is the last one, else 0."""
-        width, made, tenths = sys.maxsize, self._layer(layer + 1), None
-        for number in self._workers.take(len(self._made)):
-            block = self._made[number]
-            width = self._compute_block(layer, number, made)
-            what = "vectors" if width else f"layer {layer + 1}"
-            tenths = tenths or Tenths(self._log, f"embedding, {what}", self._folder.num_nodes)
-            tenths.done(block.stop)
+        width, tenths = sys.maxsize, None
+        # One block is written while the next one is computed.
+        with ThreadPoolExecutor(1) as writer:
+            written: Future[None] | None = None
+            for number in self._workers.take(len(self._made)):
+                width, write = self._compute_block(layer, number)
+                if written is not None:
+                    written.result()
+                written = writer.submit(write)
+                what = "vectors" if width else f"layer {layer + 1}"
+                tenths = tenths or Tenths(self._log, f"embedding, {what}", self._folder.num_nodes)
+                tenths.done(self._made[number].stop)
+            if written is not None:
+                written.result()
         return width
 
-    def _compute_block(self, layer: int, number: int, made: LayerFiles) -> int:
-        """Write the rows of a block after a layer, unless they are there; returns as ``_compute_layer``."""
-        block, shard = self._made[number], shard_path(self._work, number)
+    def _compute_block(self, layer: int, number: int) -> tuple[int, Callable[[], None]]:
+        """The rows of a block after a layer, unless they are there: what ``_compute_layer`` returns, and what writes them."""
+        block, shard, made = self._made[number], shard_path(self._work, number), self._layer(layer + 1)
         if made.path(number).is_file():
-            return 0
-        if not shard.is_file():
-            rows, is_last = self._compute(layer, block)
-            if not is_last:
-                made.write(number, rows)
-                return 0
-            write_shard(shard, self._folder.ids(block.start, block.stop), rows)
-        return shard_width(shard)
+            return 0, lambda: None
+        if shard.is_file():
+            return shard_width(shard), lambda: None
+        rows, is_last = self._compute(layer, block)
+        if not is_last:
+            return 0, lambda: made.write(number, rows)
+        return rows.shape[1], lambda: write_shard(shard, self._folder.ids(block.start, block.stop), rows)
 
     def _compute(self, layer: int, block: slice) -> tuple[Array, bool]:
         """The rows of a block after a layer, and whether it is the last one."""

@@ -177,7 +177,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
         for name, count in (("features.values", folder.num_nodes), ("incoming.indices", folder.num_edges))
     )
     step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
-    disk = _NUMBER * folder.num_nodes * (2 * recipe.hidden + recipe.dimension)
+    disk = _NUMBER * folder.num_nodes * (min(2, recipe.layers - 1) * recipe.hidden + recipe.dimension)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
         kept = (Choice("method", CLNR.name, "the default from files, since that in memory must see the whole graph"), *kept)

@@ -56,6 +56,10 @@ class FittedModel:
     parameters: Parameters
     features: int
 
+    def parameters_on(self, engine: Engine) -> Parameters:
+        """What it learned, where an engine computes."""
+        return {name: value.to(engine.device) for name, value in self.parameters.items()}
+
     def embed(self, graph: Graph, engine: Engine) -> Array:
         """One row for each node of a graph, which need not be the one it was trained on."""
         if graph.num_features != self.features:
@@ -64,7 +68,7 @@ class FittedModel:
             )
         with enough_memory(), engine.use_threads():
             model = self.method.build(self.recipe)
-            parameters = {name: value.to(engine.device) for name, value in self.parameters.items()}
+            parameters = self.parameters_on(engine)
             device_graph = engine.to_device(model.prepare(parameters, graph.without_labels(), engine))
             z = model.embed(parameters, engine.float32, View(device_graph))
         return z.cpu().numpy()

@@ -113,7 +113,7 @@ def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, 
             middle = (start + stop) // 2
             todo += [(start, middle), (middle, stop)]
             continue
-        rows[start:stop] = built.embed_layer(model.parameters, operators).float().numpy()
+        rows[start:stop] = built.embed_layer(model.parameters_on(engine), operators).float().numpy(force=True)
     return rows
 
 
@@ -163,7 +163,9 @@ def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vector
         return rank
     some = rng.permute(rng.key(model.seed, "measured"), torch.arange(min(count, model.recipe.sampled_nodes or _NODES)), count)
     views = built.augment(seen, model.seed, "measure", 0)
-    u, v = (unit_rows(rows) for rows in built.project(model.parameters, engine.float32, views, some, sampled=True)[:2])
+    u, v = (
+        unit_rows(rows) for rows in built.project(model.parameters_on(engine), engine.float32, views, some, sampled=True)[:2]
+    )
     uniformity = (geometry.uniformity(u) + geometry.uniformity(v)) / 2
     return {"alignment": geometry.alignment(u, v), "uniformity": uniformity, **rank}
 
@@ -175,11 +177,16 @@ def _score_raw(
     if not scorer.scores_anything:
         return {}, []
     features = cast(MappedFeatures, cast(Any, seen.features))
-    rows, skipped = None if scorer.labels is None else features.rows(labelled), []
+
+    def read(nodes: Array) -> Any:
+        found = features.rows(nodes)
+        return found.float().numpy() if isinstance(found, torch.Tensor) else found
+
+    rows, skipped = None if scorer.labels is None else read(labelled), []
     if rows is not None and not scorer.is_quick(rows):
         skipped.append(f"the accuracy of raw features was not measured: {folder.num_features:,} columns take too long")
         rows = None
-    scored = scorer.score(features.rows(ends), rows)
+    scored = scorer.score(read(ends), rows)
     return {RAW.name: scored.scores | scored.errors(own)}, skipped
 
 

@@ -126,7 +126,7 @@ class FrontierOperators(MatrixOperators):
             read = x.rows(nodes.numpy(force=True))
             if sp.issparse(read):
                 return self._sparse_rows(read, nodes)
-            rows = self._blocks.dense_features(torch.from_numpy(read).to(self._blocks.device))
+            rows = self._blocks.dense_features(read.to(self._blocks.device))
         else:
             rows = self._blocks.all_features(view.device_graph, x).index_select(0, nodes)
         if mask is None or not mask.elements:

@@ -70,8 +70,8 @@ class MappedFeatures:
     def shape(self) -> tuple[int, int]:
         return self.folder.num_nodes, self.folder.num_features
 
-    def rows(self, nodes: Array) -> Array | sp.csr_array:
-        """The features of some nodes."""
+    def rows(self, nodes: Array) -> torch.Tensor | sp.csr_array:
+        """The features of some nodes; dense ones in the type that is stored."""
         if self.indptr is None or self.columns is None:
             return read_rows(self.values, nodes)
         order = np.argsort(nodes, kind="stable")
@@ -90,14 +90,12 @@ class MappedFeatures:
         return sp.vstack(read, format="csr")[back] if read else sp.csr_array((0, self.shape[1]), dtype=np.float32)
 
 
-def read_rows(array: MappedArray, nodes: Array) -> Array:
-    """Some rows of an array in a file, as float32; read in the order of the file."""
+def read_rows(array: MappedArray, nodes: Array) -> torch.Tensor:
+    """Some rows of an array in a file; read in the order of the file."""
     nodes, places = in_order(nodes)
     out = np.empty((len(nodes), array.values.shape[1]), array.values.dtype)
     copy_rows(array, nodes, places, out)
-    if array.dtype == "float32":
-        return out
-    return torch.from_numpy(out.view(np.int16)).view(getattr(torch, array.dtype)).float().numpy()
+    return torch.from_numpy(out.view(np.dtype(f"i{out.dtype.itemsize}"))).view(getattr(torch, array.dtype))
 
 
 def in_order(nodes: Array) -> tuple[Array, Array]:
