@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import signal
@@ -40,6 +41,21 @@ def _let_numpy_count() -> None:
 
 if os.environ.get("TRITON_INTERPRET") == "1" and importlib.util.find_spec("triton"):
     _let_numpy_count()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Modules and tests that are collected stay: to look among them for garbage, now or later, finds none and takes a while."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ def site(tmp_path_factory):
     # A proxy that is not there: who would fetch something, fails.
     unreachable = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     env = os.environ | unreachable | {"NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -12,7 +12,7 @@ SMALL = {"width": 390, "height": 844, "has_touch": True, "is_mobile": True, "dev
 
 def until(tab, holds, argument=None):
     """Waits; the driver's own way to wait is refused by the page's policy."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not tab.evaluate(holds, argument):
         assert time.monotonic() < end, f"in vain: {holds}"
         time.sleep(0.02)

@@ -53,7 +53,7 @@ def show(chromium, tmp_path):
         context = chromium.new_context(viewport={"width": width, "height": height}, **{"reduced_motion": "reduce", **options})
         contexts.append(context)
         tab = context.new_page()
-        tab.set_default_timeout(10_000)
+        tab.set_default_timeout(60_000)
         tab.on("console", lambda message: complaints.append(message.text) if DRIVER not in message.text else None)
         tab.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         tab.on("dialog", lambda dialog: (complaints.append("dialog"), dialog.dismiss()))

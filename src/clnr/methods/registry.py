@@ -99,6 +99,10 @@ class Method:
         except MethodError as error:
             raise MethodError(f"{self.name}: {error}") from None
 
+    def __hash__(self) -> int:
+        # Of all fields it would take long, and every recipe asks for the hashes of all methods.
+        return hash((self.name, self.encoder, self.objective))
+
     def _check(self, place: str, kind: type, *parts: Any) -> None:
         """Raise an error for a part that does not fit its place."""
         for part in parts:

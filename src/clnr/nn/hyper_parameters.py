@@ -53,12 +53,15 @@ class HyperParameter:
             return check_choice(f"value of {name}", value, self.choices)
         if value is None and self.default is None:
             return None
-        right = isinstance(value, numbers.Integral if self._whole else numbers.Real)
-        if not right or isinstance(value, bool):
-            raise self._no_number(name, repr(value))
+        whole = self._whole
+        # An abstract class takes a while to answer, and is asked only about types that are not Python's own.
+        if type(value) is not int and (whole or type(value) is not float):
+            right = isinstance(value, numbers.Integral if whole else numbers.Real)
+            if not right or isinstance(value, bool):
+                raise self._no_number(name, repr(value))
         if not self.low <= value <= self.high:
             raise RecipeError(f"{name} must be from {self.low:g} to {self.high:g}, not {value!r}")
-        return int(value) if self._whole else float(value)
+        return int(value) if whole else float(value)
 
     def parse(self, name: str, text: str) -> Any:
         """Text as a value of the right type; its range is not checked."""
