@@ -81,6 +81,7 @@ def vectors(folder):
         ("CLNR", {"hidden": 4, "dimension": 12}),
         ("GRACE", {}),
         ("Untrained", {}),
+        ("Raw", {}),
     ],
 )
 def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, changes):
@@ -193,6 +194,16 @@ def test_a_killed_embedding_goes_on_from_its_last_block(folder, tmp_path, monkey
     embed_folder(folder, tmp_path / "undisturbed", settings(), MEMORY)
     np.testing.assert_allclose(vectors(out)[1], vectors(tmp_path / "undisturbed")[1], rtol=1e-5, atol=1e-6)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "undisturbed"]
+
+
+def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_path, monkeypatch):
+    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    with monkeypatch.context() as patch:
+        patch.setattr(out_of_core, "score_files", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            embed_folder(folder, tmp_path / "out", chosen, MEMORY)
+    monkeypatch.setattr(BlockEmbedding, "run", lambda *_: pytest.fail("it embedded again"))
+    assert embed_folder(folder, tmp_path / "out", chosen, MEMORY).scored.scores["effective_rank"] > 1
 
 
 def test_several_workers_are_refused(folder):

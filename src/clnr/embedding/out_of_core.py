@@ -93,7 +93,7 @@ def embed_folder(
         recipe, disk_plan = plan(folder, settings, bound)
         for line in disk_plan.lines:
             log(line)
-        _check_disk(out, disk_plan)
+        check_disk(out, disk_plan)
         work = _Work(resolve_path(out), folder, settings, recipe)
         earlier = work.resumed()
         if earlier is None:
@@ -104,7 +104,7 @@ def embed_folder(
             log("training is complete: embedding goes on")
         dimension, shards = work.embedded or BlockEmbedding(model, folder, settings, work.path, work.block_rows, bar).run()
         work.save_embedded(dimension, shards)
-        log("scoring a sample")
+        log("scoring samples, and drawing the map for the report" if report else "scoring samples")
         stored = work.shards(dimension, shards)
         with memory.enough_memory(), settings.engine.use_threads():
             scored = score_files(model, folder, settings, stored.rows, work.block_rows)
@@ -125,7 +125,8 @@ def _train(folder: GraphFolder, settings: Settings, recipe: Recipe, bar: Bar | N
     return FittedModel(settings.method, seed, recipe, parameters, folder.num_features), tuple(fitted.losses.tolist())
 
 
-def _check_disk(out: Path, disk_plan: DiskPlan) -> None:
+def check_disk(out: Path, disk_plan: DiskPlan) -> None:
+    """Raise if the disk of a folder is too small for its shards and layers."""
     free = shutil.disk_usage(resolve_path(out).parent).free
     if disk_plan.disk > free:
         raise DataError(
