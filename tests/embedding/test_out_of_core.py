@@ -76,6 +76,7 @@ def vectors(folder):
         ("CLNR", {"hidden": 4, "dimension": 12}),
         ("GRACE", {}),
         ("Untrained", {}),
+        ("Raw", {}),
     ],
 )
 def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, changes):
@@ -141,6 +142,16 @@ def test_similar_nodes_by_an_index(folder, tmp_path):
     embed_folder(folder, tmp_path / "out", settings(), MEMORY)
     exact, index = (similar_nodes(tmp_path / "out", "n7", 5, approximate=each) for each in (False, True))
     assert len({each.id for each in exact.nodes} & {each.id for each in index.nodes}) >= 4
+
+
+def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_path, monkeypatch):
+    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    with monkeypatch.context() as patch:
+        patch.setattr(out_of_core, "score_files", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            embed_folder(folder, tmp_path / "out", chosen, MEMORY)
+    monkeypatch.setattr(BlockEmbedding, "run", lambda *_: pytest.fail("it embedded again"))
+    assert embed_folder(folder, tmp_path / "out", chosen, MEMORY).scored.scores["effective_rank"] > 1
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_scores_are_those_of_the_sample(folder, made):
     assert 0 <= scores["alignment"] <= 4
     losses, kept, warnings, baselines = load_metrics(ArtifactFiles.open(out))
     assert (losses, kept, warnings, baselines) == (result.losses, *result.scored)
-    assert any(f"scores from files are of a sample: {held.shape[1]} held-out edges" in line for line in warnings)
+    assert any(f"scores from files are of samples: {held.shape[1]} held-out edges" in line for line in warnings)
     assert any(f"{len(graph.labels[graph.labels >= 0])} of {NODES // 3 + 1} labelled nodes" in line for line in warnings)
 
 
@@ -174,7 +174,7 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     monkeypatch.setattr(sampled_scores, "MEASURED", 50)
     text = write_report(out).read_text(encoding="utf-8")
     assert f"the map shows 50 of {NODES} nodes, drawn at random" in text
-    assert "scores from files are of a sample" in text
+    assert "scores from files are of samples" in text
     with pytest.raises(DataError, match="those that clnr ingest was told"):
         write_report(out, "name")
     (folder.path / "graph.json").rename(folder.path / "elsewhere")

@@ -108,7 +108,7 @@ def embed_folder(
             return None
         for line in disk_plan.lines:
             log(line)
-        _check_disk(out, disk_plan)
+        check_disk(out, disk_plan)
         if not workers.alone and not settings.resume:
             # Workers that are started again go on from a checkpoint: it must be one of this training.
             _remove_checkpoint(settings)
@@ -127,7 +127,7 @@ def embed_folder(
             embedded = BlockEmbedding(model, folder, settings, work.path, work.block_rows, bar).run()
             work.save_embedded(*embedded)
         assert embedded is not None
-        log("scoring a sample")
+        log("scoring samples, and drawing the map for the report" if report else "scoring samples")
         stored = work.shards(*embedded)
         with memory.enough_memory(), settings.engine.use_threads():
             scored = score_files(model, folder, settings, stored.rows, work.block_rows)
@@ -187,7 +187,8 @@ def _remove_checkpoint(settings: Settings) -> None:
         remove_checkpoint(settings.checkpoint)
 
 
-def _check_disk(out: Path, disk_plan: DiskPlan) -> None:
+def check_disk(out: Path, disk_plan: DiskPlan) -> None:
+    """Raise if the disk of a folder is too small for its shards and layers."""
     free = shutil.disk_usage(resolve_path(out).parent).free
     if disk_plan.disk > free:
         raise DataError(

@@ -20,7 +20,7 @@ from clnr.embedding.artifact_graph import load_table_info
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.node_ids import id_list
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.out_of_core import check_disk, embed_folder
 from clnr.embedding.pipeline import Settings
 from clnr.embedding.sample_report import sample_report_html
 from clnr.embedding.sampled_scores import SampledScores
@@ -188,6 +188,7 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
         raise DataError(f"{folder.path} has {folder.num_features:,} features per node, and this model takes {model.features:,}")
     _, planned = disk_plan.plan(folder, settings, None)
     made = TemporaryFolder()
+    check_disk(made.path, planned)
     (made.path / SHARDS).mkdir()
     dimension, shards = BlockEmbedding(model, folder, settings, made.path, planned.block_rows).run()
     where = folder.path, folder.digest

@@ -129,11 +129,13 @@ class BatchNormEncoder(PlainEncoder):
 class Features(PlainEncoder):
     """No encoder: the features themselves."""
 
+    samples: ClassVar[bool] = True
+
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         return {}
 
     def __call__(self, parameters: Parameters, operators: Operators) -> Tensor:
-        return operators.features
+        return operators.within(0).features
 
     def width(self, inputs: int) -> int:
         return inputs
