@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import block_embedding, disk_plan
+from clnr.embedding import block_embedding, disk_plan, out_of_core
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import fits_memory, plan

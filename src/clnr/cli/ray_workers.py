@@ -133,6 +133,9 @@ def work(config: Mapping[str, Any]) -> None:
 
     board, options, place = config["board"], config["options"], Place.from_environment()
     assert place is not None
+    if ray.get(board.result.remote())[0]:
+        # An error was told, which Ray took for a lost worker.
+        return
     os.environ[RESTARTS] = str(ray.get(board.start.remote(place.rank)))
     command: Callable[..., None] = inspect.unwrap(cmd_embed.embed)
     printed = io.StringIO()
