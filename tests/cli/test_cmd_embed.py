@@ -638,6 +638,26 @@ def test_the_report_is_written_anew_and_opened(clnr, files, monkeypatch):
     assert opened == [(files / "mine" / "report.html").absolute().as_uri()]
 
 
+def test_open_draws_only_if_something_changed(clnr, files, monkeypatch):
+    monkeypatch.setattr(webbrowser, "open", lambda address: True)
+    page = files / "mine" / "report.html"
+    clnr(*EMBED, "--out", "mine", *SMALL)
+    drawn = page.read_bytes()
+    page.write_bytes(drawn.replace(b"<body>", b"<body>seen before"))
+    assert clnr("report", "mine", "--open").out.strip() == str(Path("mine", "report.html"))
+    assert b"seen before" in page.read_bytes()
+    assert clnr("report", "mine").code == 0
+    assert page.read_bytes() == drawn
+    clnr(*EMBED, "--out", "mine", *SMALL, "--seed", "1", "--no-report", "--force")
+    page.write_bytes(drawn)
+    assert clnr("report", "mine", "--open").code == 0
+    assert page.read_bytes() != drawn
+    for stale in (b"", drawn[:-1]):
+        page.write_bytes(stale)
+        clnr("report", "mine", "--open")
+        assert page.read_bytes() not in (stale, drawn)
+
+
 def test_tuning_chooses_by_validation(clnr, files):
     pytest.importorskip("optuna")
     ended = clnr(*EMBED, "--out", "mine", *SMALL, "--no-report", "--tune", "3")

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from clnr.embedding import projection
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.projection import layout
 
@@ -58,3 +60,17 @@ def test_odd_embeddings_have_finite_maps(z):
     points = mapped(z)
     assert points.shape == (len(z), 2)
     assert np.isfinite(points).all()
+
+
+def test_the_forces_do_not_depend_on_the_number_of_threads():
+    random = np.random.default_rng(0)
+    points = torch.from_numpy(random.standard_normal((3000, 2)).astype(np.float32))
+    pairs = torch.from_numpy(random.integers(0, 3000, (2, 100_003)))
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(projection._pull(points, *pairs, torch.ones(100_003)))
+    finally:
+        torch.set_num_threads(before)
+    assert all((each == found[0]).all() for each in found)

@@ -17,6 +17,7 @@ from clnr.graph import Graph
 from clnr.methods import METHODS, RAW, UNTRAINED
 from clnr.methods.recipe import Recipe
 from clnr.report import render_html
+from clnr.tables import read_tables
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
@@ -32,10 +33,25 @@ def test_it_tells_of_graph_scores_and_recipe():
     made = report_data(result, "mine")
     sections = {name: dict(facts) for name, facts in made.sections}
     assert sections["The graph"]["nodes"] == "40"
-    assert sections["Scores"]["effective rank: dimensions in use"] == f"{result.scores['effective_rank']:.4g}"
+    assert sections["All scores"]["effective rank: dimensions in use"] == f"{result.scores['effective_rank']:.4g}"
     assert sections["Training"]["epochs"] == "3"
     assert made.curves[0].values == result.losses
     assert render_html(made).startswith("<!doctype html>")
+
+
+def test_the_column_of_labels_is_shown_once(tmp_path):
+    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"n{i},n{i * 3 % 20}\n" for i in range(20)))
+    rows = "".join(f"n{i},{i % 7},{'xyz'[i % 3]}\n" for i in range(20))
+    (tmp_path / "n.csv").write_text("id,age,subject\n" + rows)
+    table_graph = read_tables(tmp_path / "e.csv", tmp_path / "n.csv", label="subject")
+    made = report_data(fit_graph(table_graph, METHODS["CLNR"], SMALL, 0, cpu()), "mine")
+    assert [column.name for column in made.columns] == ["label", "age", "number of edges"]
+
+
+def test_long_values_are_cut_where_a_word_ends():
+    values = ["word " * 60, "x" * 300, "short", "y" * 200] * 10
+    (column, _) = [*report_data(fitted(columns=pa.table({"v": values})), "mine").columns[-2:]]
+    assert column.names == ("word " * 38 + "word…", "x" * 199 + "…", "short", "y" * 200)
 
 
 def test_every_score_has_a_name():

@@ -111,6 +111,9 @@ def test_words_of_long_names_and_values_stay_whole_and_nothing_sticks_out(show, 
         "description": "A rather long text of many words, which says at some length what there is to say about this node",
         "number_of_followers_in_2024": "few",
         "modified by an automatic process": "government organisation",
+        "employer": "Telecommunications-Internationalisation",
+        "internationalisation": "yes",
+        "mail": "somebody.with.a.long.name@university-of-somewhere.example.org",
         "address": "https://example.org/" + "x" * 150,
         "c" * 90: "v" * 90,
     }
@@ -119,7 +122,7 @@ def test_words_of_long_names_and_values_stay_whole_and_nothing_sticks_out(show, 
     tab.press("#query", "Enter")
     lines = tab.evaluate(LINES, "#panel th, #panel td, #facts th, #facts td")
     assert {"description", "followers", "automatic", "government", "accuracy"} <= {word for word, _ in lines}
-    assert [word for word, count in lines if count > 1 and len(word) < 15] == []
+    assert [word for word, count in lines if count > 1 and len(word) < 25] == []
     assert tab.evaluate("(p => p.scrollWidth <= p.clientWidth)(document.getElementById('panel'))")
     shares = tab.evaluate("['th', 'td'].map(kind => document.querySelector(`#panel ${kind}`).getBoundingClientRect().width)")
     assert min(shares) > 0.35 * sum(shares)
@@ -195,6 +198,54 @@ def test_nothing_is_selected_after_escape_or_a_click_beside(show):
     assert selected(tab) == -1
 
 
+def inside(tab, nodes):
+    """Which of some nodes are within the map."""
+    box = tab.locator("#map").bounding_box()
+    places = np.array([at(tab, int(i)) for i in nodes]) - [box["x"], box["y"]]
+    return ((places >= 0) & (places <= [box["width"], box["height"]])).all(axis=1)
+
+
+def test_escape_and_a_click_on_the_legend_bring_the_chosen_nodes_into_view(show):
+    data = report_data()
+    tab = show(data)
+    home = tab.evaluate("clnr.view()")
+    green, blue = (np.flatnonzero(data.columns[0].values == code) for code in (1, 2))
+    tab.fill("#query", "node-3")
+    tab.press("#query", "Enter")
+    assert not inside(tab, green).any()
+    tab.click("#legend .kind >> nth=1")
+    assert inside(tab, green).all()
+    assert tab.evaluate("clnr.view().k") > 1.5 * home["k"]
+    tab.click("#legend .kind >> nth=2")
+    assert inside(tab, [*green, *blue]).all()
+    tab.keyboard.press("Escape")
+    assert (selected(tab), inside(tab, [*green, *blue]).all()) == (-1, True)
+    assert tab.get_attribute("#legend .kind >> nth=1", "aria-pressed") == "true"
+    tab.keyboard.press("Escape")
+    assert tab.get_attribute("#legend .kind >> nth=1", "aria-pressed") == "false"
+    assert tab.evaluate("clnr.view()") == pytest.approx(home)
+
+
+def test_of_a_hubs_edges_a_sample_is_drawn_lightly(show):
+    n = 2001
+    angle = np.linspace(0, 2 * np.pi, n - 1, endpoint=False)
+    points = np.vstack([[0, 0], np.stack([np.cos(angle), np.sin(angle)], 1)]).astype(np.float32)
+    start = np.concatenate([[0], n - 1 + np.arange(n)])
+    links = np.concatenate([np.arange(1, n), np.zeros(n - 1, np.int64)]).astype(np.int32)
+    tab = show(bare(n, points=points, start=start, links=links))
+    tab.fill("#query", "node-0")
+    tab.press("#query", "Enter")
+    tab.click("#home")
+    settled(tab)
+    x, y = at(tab, 0)
+    box = tab.locator("#map").bounding_box()
+    x, y = round(x - box["x"]), round(y - box["y"])
+    between = pixels(tab)[y + 40 : y + 140, x - 50 : x + 50].min(axis=2)
+    assert (between < 0.99).any()
+    assert between.min() > 0.75
+    assert "Lines lead to 100 of them" in tab.inner_text("#panel")
+
+
 def test_hover_tells_the_id(show):
     tab = show(report_data())
     tab.mouse.move(*at(tab, 11))
@@ -256,6 +307,7 @@ def test_a_kind_of_the_legend_can_be_seen_alone(show):
     tab = show(data)
     before = pixels(tab)
     tab.click("#legend .kind >> nth=1")
+    tab.click("#home")
     settled(tab)
     assert tab.get_attribute("#legend .kind >> nth=1", "aria-pressed") == "true"
     assert (pixels(tab) < 0.7).any(axis=2).sum() < (before < 0.7).any(axis=2).sum() / 2

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from clnr.errors import DataError
-from clnr.report import Column, ComparisonTable, Curve, render_html
+from clnr.report import Column, ComparisonTable, Curve, Score, render_html
 from tests.report.made import HOSTILE, bare, large, report_data
 
 
@@ -85,6 +85,14 @@ def test_a_comparison_is_a_table_with_headings_and_a_sentence():
         render_html(report_data(comparison=replace(table, rows=[("raw", "0.5")])))
 
 
+def test_scores_come_before_the_map_and_the_remarks():
+    text = render_html(report_data(scores=[Score("<AUC>", "0.7", "a & b", "fair"), Score("rank", "3", "in use")]))
+    assert text.index("&lt;AUC&gt;") < text.index("a &amp; b") < text.index("A sentence that") < text.index('id="map"')
+    assert text.count('<span class="verdict">') == 1
+    with pytest.raises(DataError, match=r"a verdict must be one of .*, not 'great'"):
+        render_html(report_data(scores=[Score("AUC", "0.7", "", "great")]))
+
+
 def test_what_strangers_wrote_stays_text():
     title = "".join(HOSTILE[:6]) + "& <b>"
     data = bare(
@@ -97,6 +105,7 @@ def test_what_strangers_wrote_stays_text():
         names=HOSTILE[::-1],
         columns=[Column(HOSTILE[0], np.arange(len(HOSTILE), dtype=np.int32), HOSTILE)],
         comparison=ComparisonTable(HOSTILE[0], HOSTILE, [HOSTILE], HOSTILE[1]),
+        scores=[Score(name, name, name) for name in HOSTILE],
     )
     text = render_html(data)
     text.encode("utf-8")

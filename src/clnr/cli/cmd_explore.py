@@ -50,14 +50,20 @@ def report(
     name: Annotated[
         str | None, typer.Option(help="Column of node names, remembered from now on; the column of ids for none.")
     ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    show: Annotated[
+        bool, typer.Option("--open", help="Open it in the browser; it is written again only if something changed.")
+    ] = False,
 ) -> None:
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""
     import webbrowser
 
-    from clnr.embedding.pipeline import write_report
+    from clnr.embedding.report_file import current_report
 
-    path = write_report(folder, name)
+    path = current_report(folder) if show and name is None else None
+    if path is None:
+        from clnr.embedding.pipeline import write_report
+
+        path = write_report(folder, name)
     tell(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
         say(f"no browser could be opened; open {path.absolute()}")

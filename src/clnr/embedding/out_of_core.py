@@ -16,7 +16,6 @@ from clnr.embedding.artifact_files import (
     DIGESTS,
     METRICS,
     OWNED_FILES,
-    REPORT,
     SHARDS,
     SOURCE,
     ArtifactFiles,
@@ -26,6 +25,7 @@ from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import DiskPlan, plan
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.pipeline import Settings
+from clnr.embedding.report_file import write_report_file
 from clnr.embedding.sample_report import sample_report_html
 from clnr.embedding.sampled_scores import SampledScores, score_files, training_files
 from clnr.embedding.shards import Shards, source_json
@@ -304,9 +304,9 @@ class _Work:
         self, dimension: int, shards: int, losses: tuple[float, ...], scored: SampledScores, report: bytes | None, force: bool
     ) -> None:
         self._save_metrics(losses, scored)
-        if report is not None:
-            (self.path / REPORT).write_bytes(report)
         (self.path / SOURCE).write_bytes(source_json(self._folder, dimension, shards))
         (self.path / DIGESTS).write_bytes(digests_json(self.path))
+        if report is not None:
+            write_report_file(self.path, resolve_path(self._out).name, report)
         (self.path / _ABOUT).unlink()
         move_folder(self.path, self._out, force, OWNED_FILES)

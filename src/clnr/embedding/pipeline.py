@@ -15,12 +15,13 @@ import numpy as np
 
 from clnr import methods
 from clnr.embedding.artifact import differences, load_folder, name_nodes, save_folder, save_names
-from clnr.embedding.artifact_files import OWNED_FILES, RECIPE, REPORT, SOURCE, ArtifactFiles
+from clnr.embedding.artifact_files import OWNED_FILES, RECIPE, SOURCE, ArtifactFiles
 from clnr.embedding.defaults import Choice, default_recipe
 from clnr.embedding.export import EXPORT_FORMATS, check_formats
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult, embed_with, fit_along, fit_graph, recipe_beside
 from clnr.embedding.preflight import Preflight, facts_line, graph_facts, table_warnings
 from clnr.embedding.report_data import report_html
+from clnr.embedding.report_file import write_report_file
 from clnr.embedding.tuning import tune
 from clnr.engine import Engine
 from clnr.errors import DataError, RecipeError
@@ -31,7 +32,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support import environment
 from clnr.support.arguments import check_int, check_type
-from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path, write_atomic
+from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.humanize import plural
 from clnr.support.progress import Bar
 from clnr.support.workers import ALONE, Workers
@@ -421,7 +422,8 @@ def write_report(folder: Path, name: str | None = None) -> Path:
     if name is not None:
         result = name_nodes(result, name, folder)
         save_names(result, folder)
-    return write_atomic(folder / REPORT, report_html(result, resolve_path(folder).name))
+    title = resolve_path(folder).name
+    return write_report_file(folder, title, report_html(result, title))
 
 
 def _remove_checkpoint(settings: Settings) -> None:
@@ -450,11 +452,12 @@ def _is_finished(
 
 def _write(result: EmbeddingResult, folder: Path, force: bool, formats: Collection[str], report: bool) -> None:
     """Write a result to a folder that is reserved."""
-    html = report_html(result, resolve_path(folder).name) if report else None
+    title = resolve_path(folder).name
+    html = report_html(result, title) if report else None
     with atomic_folder(folder, force, OWNED_FILES) as part:
         save_folder(result, part)
         for name in formats:
             file, write = EXPORT_FORMATS[name]
             write(result.table_graph.graph, result.z, part / file)
         if html is not None:
-            (part / REPORT).write_bytes(html)
+            write_report_file(part, title, html)

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from clnr.embedding.artifact import load_metrics, load_model
-from clnr.embedding.artifact_files import REPORT, ArtifactFiles
+from clnr.embedding.artifact_files import ArtifactFiles
 from clnr.embedding.disk_plan import folder_facts
 from clnr.embedding.fitting import EmbeddingResult, FittedModel
 from clnr.embedding.report_data import report_data
+from clnr.embedding.report_file import write_report_file
 from clnr.embedding.sampled_scores import SampledScores, measured_nodes
 from clnr.embedding.shards import Shards
 from clnr.embedding.stored_columns import stored_columns
@@ -20,7 +21,7 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.report import Column, render_html
-from clnr.support.atomic_io import resolve_path, write_atomic
+from clnr.support.atomic_io import resolve_path
 from clnr.tables import TableGraph
 from clnr.tables.folder_ingest import read_table_info
 
@@ -71,7 +72,7 @@ def write_sample_report(files: ArtifactFiles) -> Path:
     losses, scores, warnings, baselines = load_metrics(files)
     title = resolve_path(files.folder).name
     html = sample_report_html(load_model(files), folder, shards, losses, SampledScores(scores, warnings, baselines), title)
-    return write_atomic(files.folder / REPORT, html)
+    return write_report_file(files.folder, title, html)
 
 
 def _sample_graph(folder: GraphFolder, shards: Shards, nodes: Array) -> TableGraph:

@@ -15,7 +15,7 @@ import numpy as np
 
 from clnr.embedding import disk_plan
 from clnr.embedding.artifact import load_metrics, load_model
-from clnr.embedding.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, REPORT, SHARDS, ArtifactFiles
+from clnr.embedding.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, SHARDS, ArtifactFiles
 from clnr.embedding.artifact_graph import load_table_info
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.fitting import FittedModel
@@ -23,6 +23,7 @@ from clnr.embedding.node_ids import id_list
 from clnr.embedding.node_search import Texts
 from clnr.embedding.out_of_core import check_disk, embed_folder
 from clnr.embedding.pipeline import Settings
+from clnr.embedding.report_file import write_report_file
 from clnr.embedding.sample_report import sample_report_html
 from clnr.embedding.sampled_scores import SampledScores
 from clnr.embedding.shards import Shards
@@ -187,7 +188,8 @@ class StoredResult:
 
     def save(self, path: Path, *, force: bool, report: bool) -> None:
         """Write all of it to a folder; shards are linked, or copied where they cannot be."""
-        html = self.report_html(resolve_path(path).name) if report else None
+        title = resolve_path(path).name
+        html = self.report_html(title) if report else None
         with reserve_folder(path, OWNED_FILES):
             check_folder(path, force, OWNED_FILES)
             with atomic_folder(path, force, OWNED_FILES) as part:
@@ -196,7 +198,7 @@ class StoredResult:
                 for each in (*self.shards.paths(), *(path for path in others if path.is_file())):
                     _link(each, part / each.relative_to(self.shards.folder))
                 if html is not None:
-                    (part / REPORT).write_bytes(html)
+                    write_report_file(part, title, html)
 
 
 def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> StoredEmbedding:
