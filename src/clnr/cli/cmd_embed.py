@@ -62,6 +62,9 @@ def embed(
             "is trained on from its files."
         ),
     ] = None,
+    from_files: Annotated[
+        bool, typer.Option("--from-files", help="With --graph: train from its files, even if it fits in memory.")
+    ] = False,
     workers: NumWorkers = 1,
     ray: RayAddress = None,
     max_restarts: MaxRestarts = 3,
@@ -122,7 +125,9 @@ def embed(
     )
     chosen = parse_formats(formats or [])
     planned = workers if group.alone else None
-    if graph is not None and not _embed_in_memory(graph, settings, memory, planned):
+    if from_files and graph is None:
+        raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
+    if graph is not None and (from_files or not _embed_in_memory(graph, settings, memory, planned)):
         _embed_from_files(graph, folder, settings, memory, force, chosen, report, dry_run, as_json, quiet, planned)
         return
     if dry_run:
@@ -179,7 +184,7 @@ def _embed_from_files(
     quiet: bool,
     workers: int | None,
 ) -> None:
-    """Embed a graph folder that does not fit in memory."""
+    """Embed a graph folder from its files."""
     from time import perf_counter
 
     from clnr.embedding import disk_plan, out_of_core
@@ -193,7 +198,7 @@ def _embed_from_files(
     opened, bound, first = GraphFolder.open(graph), _bytes(memory), settings.workers.first
     settings = disk_plan.for_files(settings)
     if formats:
-        raise ClnrError("a graph that does not fit in memory is embedded to Parquet alone: leave out --format")
+        raise ClnrError("from files a graph is embedded to Parquet alone: leave out --format")
     if dry_run or folder is None:
         _, planned = disk_plan.plan(opened, settings, bound, workers)
         if first:
