@@ -513,7 +513,8 @@ def test_a_training_that_was_to_overwrite_another_is_resumed(clnr, files, quick)
 
 # -- stops ------------------------------------------------------------------------------------------------------------------
 
-LONG = [*EMBED, "--set", "epochs=400", "--set", "hidden=16", "--set", "dimension=8", "--device", "cpu", "--no-report"]
+LONG = [*EMBED, "--set", "epochs=200", "--set", "hidden=16", "--set", "dimension=8", "--device", "cpu"]
+LONG += ["--no-report", "--no-baselines"]
 
 
 def begun(*words):
