@@ -151,7 +151,7 @@ def test_words_of_one_text_are_never_kept_beyond_the_bound(table):
 
 
 @pytest.mark.parametrize("bound", [BOUND, 1 << 14])
-@pytest.mark.parametrize("rows", [7, 64, 1 << 18])
+@pytest.mark.parametrize("rows", [29, 64, 1 << 18])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_chunks_and_threads_do_not_matter(table, monkeypatch, bound, rows, threads):
     monkeypatch.setattr("clnr.tables.infer._WORDS", bound)
