@@ -661,7 +661,7 @@ def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
     pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     monkeypatch.setattr(KernelEngine, "dense_above", 1.0)
-    graph = tiny(sparse=True)
+    graph = tiny(18, 32, sparse=True)
     recipe = Recipe(
         hidden=16, dimension=3, epochs=1, sampled_nodes=10, dropout=0.2, heads=2, reduced=4, walk_columns=2, walk_steps=2
     )
