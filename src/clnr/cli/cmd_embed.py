@@ -235,7 +235,7 @@ def _say_stopped(checkpoint: Path | None) -> None:
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
     from clnr.embedding.baseline_comparison import compare
-    from clnr.embedding.preflight import graph_facts, table_warnings
+    from clnr.embedding.preflight import graph_counts, table_warnings
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
 
@@ -246,7 +246,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         content = {
             "nodes": graph.num_nodes,
             "folder": str(folder),
-            "graph": graph_facts(graph),
+            "graph": graph_counts(graph),
             "dimension": dimension,
             "seconds": round(seconds, 3),
             "scores" if trained else "scores_of_training": result.scores,
