@@ -9,13 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, say, tell
+from clnr.cli.recipe_options import sets_recipe
 from clnr.cli.table_options import option_of, reads_tables
 from clnr.cli.worker_session import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 
 
 @app.command()
-@by_workers
+@sets_recipe
 @reads_tables
+@by_workers
 def embed(
     tables: dict[str, Any],
     graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder, as clnr ingest writes it.")] = None,
