@@ -9,13 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, say, tell
+from clnr.cli.recipe_options import sets_recipe
 from clnr.cli.table_options import option_of, reads_tables
 from clnr.cli.worker_session import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 
 
 @app.command()
-@by_workers
+@sets_recipe
 @reads_tables
+@by_workers
 def embed(
     tables: dict[str, Any],
     graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder, as clnr ingest writes it.")] = None,
@@ -240,7 +242,7 @@ def _say_stopped(checkpoint: Path | None) -> None:
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
     from clnr.embedding.baseline_comparison import compare
-    from clnr.embedding.preflight import graph_facts, table_warnings
+    from clnr.embedding.preflight import graph_counts, table_warnings
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
 
@@ -251,7 +253,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         content = {
             "nodes": graph.num_nodes,
             "folder": str(folder),
-            "graph": graph_facts(graph),
+            "graph": graph_counts(graph),
             "dimension": dimension,
             "seconds": round(seconds, 3),
             "scores" if trained else "scores_of_training": result.scores,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from clnr.methods.recipe import Recipe
 from clnr.support.arguments import check_int, check_list, check_path, check_type
 from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.support.deprecation import renamed
+from clnr.support.progress import Bar, log_progress
 from clnr.tables import IngestReport
 from clnr.training.checkpoint import remove_checkpoint
 
@@ -91,6 +93,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ignore_memory_check: Whether to train even if memory seems too small.
         threads: How many threads of the CPU to take; None for as many as the work of a step is worth. The last bits of a result
             depend on it.
+        verbose: Whether to show the plan and the progress of ``fit``. They are messages of the logger ``clnr``, of level INFO:
+            ``logging`` shows them elsewhere, too.
 
     Attributes:
         embedding_: One row for each node of the graph that it was fitted on. Of a graph in files, rows are read when they are
@@ -126,6 +130,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         evaluate: bool = False,
         ignore_memory_check: bool = False,
         threads: int | None = None,
+        verbose: bool = False,
     ):
         self.method = method
         self.effort = effort
@@ -144,6 +149,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.evaluate = evaluate
         self.ignore_memory_check = ignore_memory_check
         self.threads = threads
+        self.verbose = verbose
 
     def plan(self, X: Any = None) -> Preflight | DiskPlan:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
@@ -168,13 +174,17 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         source, settings = X if self.graph is None else self.graph, self._settings()
         folder = _too_large(source, settings)
-        if folder is not None:
-            self._set_stored(StoredResult.fit(folder, disk_plan.for_files(settings)))
-            return self
-        table_graph = as_table_graph(source)
-        self._set_result(pipeline.fit(table_graph, settings))
+        with self._progress() as bar:
+            if folder is not None:
+                self._set_stored(StoredResult.fit(folder, disk_plan.for_files(settings), bar))
+                return self
+            table_graph = as_table_graph(source)
+            self._set_result(pipeline.fit(table_graph, settings, bar))
         _warn_dangling(table_graph.ingest_report)
         return self
+
+    def _progress(self) -> AbstractContextManager[Bar | None]:
+        return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
 
     def _settings(self) -> pipeline.Settings:
         shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
@@ -239,7 +249,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ClnrError("a graph in files is not extended: ingest all of its tables again, and transform the new folder")
         tables = {"edges": edges, "nodes": nodes, **columns}
         larger = clone(self)
-        larger._set_result(pipeline.extend(self._result, tables, choose(self.device, self.precision, self.threads)))
+        engine = choose(self.device, self.precision, self.threads)
+        with self._progress() as bar:
+            larger._set_result(pipeline.extend(self._result, tables, engine, bar=bar))
         _warn_dangling(larger.ingest_report_)
         return larger
 

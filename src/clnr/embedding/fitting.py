@@ -21,7 +21,7 @@ from clnr.experiments.run import learn, learn_along
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, untrained
 from clnr.nn.layers import Parameters
 from clnr.support.memory import enough_memory
 from clnr.support.workers import ALONE, Workers
@@ -127,7 +127,7 @@ def fit_graph(
         baselines: Methods without an objective to score beside it.
         workers: Those that share the training, of which this is the first; the others call ``fit_along``.
     """
-    graph, warnings = table_graph.graph, []
+    graph, warnings = table_graph.graph, untrained(method, recipe)
     split, seen = _held_out(table_graph, hold_out, seed)
     if hold_out and split is None:
         warnings.append(NO_LINKS)

@@ -144,7 +144,8 @@ def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None
     check_workers(size, settings.method, recipe, table_graph.graph.num_nodes)
     judged = settings.evaluate * (1 + len(settings.compared))
     beside = workers or settings.workers.local_size
-    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside)
+    tuned = (settings.tune, settings.fixed)
+    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *tuned)
 
 
 def check_workers(workers: int, method: Method, recipe: Recipe, nodes: int) -> None:
