@@ -186,8 +186,9 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     seconds = _cost(folder, settings, recipe).seconds
     peak = min(most, fixed + max(step, most / 4))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
-    needs = (seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step)
-    return recipe, DiskPlan(folder_facts(folder), kept, *needs, folder_counts(folder))
+    facts, counts = folder_facts(folder), folder_counts(folder)
+    made = DiskPlan(facts, kept, seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step, counts)
+    return recipe, made
 
 
 def folder_counts(folder: GraphFolder) -> dict[str, Any]:
