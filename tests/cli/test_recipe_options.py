@@ -39,7 +39,10 @@ def test_a_short_form_is_what_set_gives(clnr):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["embed", "--dimensoin", "3"], "clnr embed has no option --dimensoin; did you mean --dimension? see: clnr embed --help"),
+        (
+            ["embed", "--dimensoin", "3"],
+            "clnr embed has no option --dimensoin; did you mean --dimension? see: clnr embed --help",
+        ),
         (["embed", "--egdes=e.csv"], "clnr embed has no option --egdes; did you mean --edges?"),
         (["run", "--ppr-alpha", "0.1"], "clnr run has no option --ppr-alpha; did you mean --set ppr_alpha=VALUE?"),
         (["ls", "methods", "--epochs", "3"], "clnr ls has no option --epochs; see: clnr ls --help"),

@@ -186,8 +186,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     seconds = _cost(folder, settings, recipe).seconds
     peak = min(most, fixed + max(step, most / 4))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
-    needs = (seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step)
-    return recipe, DiskPlan(folder_facts(folder), kept, *needs, folder_counts(folder))
+    estimates = (seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step)
+    return recipe, DiskPlan(folder_facts(folder), kept, *estimates, folder_counts(folder))
 
 
 def folder_counts(folder: GraphFolder) -> dict[str, Any]:
