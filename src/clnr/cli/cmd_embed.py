@@ -28,6 +28,10 @@ def embed(
     standalone: Annotated[
         bool, typer.Option("--standalone", help="With --model: embed the tables as a separate graph.")
     ] = False,
+    allow_missing_columns: Annotated[
+        bool,
+        typer.Option("--allow-missing-columns", help="With --model: take a node table with none of the columns of its own."),
+    ] = False,
     effort: Annotated[
         str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
     ] = None,
@@ -97,7 +101,9 @@ def embed(
     given = [name for name, value in tables.items() if value is not None]
     if not (graph or {"edges", "edges_query"}.intersection(given) or (model and {"nodes", "nodes_query"}.intersection(given))):
         raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
-    tables["memory"] = memory
+    if allow_missing_columns and model is None:
+        raise ClnrError("--allow-missing-columns goes with --model, whose columns may be missing")
+    tables |= {"memory": memory, "allow_missing_columns": allow_missing_columns}
     if graph is not None:
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
