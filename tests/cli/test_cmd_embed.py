@@ -617,7 +617,7 @@ def test_similar_nodes(clnr, files):
     assert all(row["label"].startswith("field ") for row in found)
     shown = clnr("similar", "mine", "paper:5", "-k", "4")
     assert all(row["id"] in shown.out for row in found)
-    assert "no node 'paper:500'" in assert_refused(clnr("similar", "mine", "paper:500"))
+    assert "no node 'paper:500'; did you mean 'paper:50'" in assert_refused(clnr("similar", "mine", "paper:500"))
     assert "-k" in assert_refused(clnr("similar", "mine", "paper:5", "-k", "0"))
 
 
@@ -639,6 +639,8 @@ def test_names_are_shown_and_the_folder_remembers_them(clnr, files):
     assert shown.split()[:2] == ["name", "id"]
     assert f"Title \\x1b[31m{found[0]['id'].removeprefix('paper:')} {found[0]['id']} " in " ".join(shown.split())
     assert "\x1b" not in shown
+    by_name = clnr("similar", "mine", "TITLE \x1b[31m5", "-k", "3", "--json")
+    assert (json.loads(by_name.out), "is the name of 'paper:5'" in by_name.err) == (found, True)
     before = (files / "mine" / "report.html").read_bytes()
     assert "there is no column 'toher' for names" in assert_refused(clnr("report", "mine", "--name", "toher"))
     assert (files / "mine" / "report.html").read_bytes() == before

@@ -4,6 +4,7 @@ import functools
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from sklearn.base import clone
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 import clnr
-from clnr import Graph, NodeEmbedder, Recipe
+from clnr import Graph, NodeEmbedder, Recipe, read_tables
 from clnr.embedding import preflight
 from clnr.embedding.convert import as_table_graph
 from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName
@@ -260,8 +261,19 @@ def test_similar_nodes_come_by_their_own_names():
     cosine = unit @ unit[5]
     cosine[5] = -2
     assert [name for name, _ in found] == [f"n{i}" for i in np.argsort(-cosine)[:3]]
-    with pytest.raises(DataError, match="no node 'n99'"):
+    assert made.similar("n5", k=3, names=True) == [(*each, None) for each in found]
+    with pytest.raises(DataError, match="no node 'n99'; did you mean 'n9', "):
         made.similar("n99")
+
+
+def test_similar_nodes_are_found_by_name():
+    nodes = {"id": np.arange(40), "x": np.arange(40) % 7, "title": [f"Item {chr(97 + i % 26)}{i}" for i in range(40)]}
+    edges = {"source": np.arange(40), "target": (np.arange(40) * 3 + 1) % 40}
+    made = embedder().fit(read_tables(pa.table(edges), pa.table(nodes)))
+    found = made.similar("item f5", k=3, names=True)
+    assert found == [(node, cosine, nodes["title"][node]) for node, cosine in made.similar(5, k=3)]
+    with pytest.raises(DataError, match=r"no node 'item g5'; did you mean '\d+' \(Item "):
+        made.similar("item g5")
 
 
 def test_nodes_that_are_tuples_are_found_by_themselves(tmp_path):

@@ -15,6 +15,7 @@ from clnr.embedding.convert import as_table_graph
 from clnr.embedding.similar import similar_nodes
 from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
+from clnr.tables import read_tables
 from tests.conftest import tiny
 from tests.embedding.test_artifact import OLD, fitted, saved, tables
 
@@ -66,6 +67,21 @@ def test_graphs_of_every_kind(how, tmp_path):
     folder = saved(fitted(table_graph=as_table_graph(tiny(**how))), tmp_path)
     for node in ("0", "17", "39"):
         assert [tuple(each) for each in similar_nodes(folder, node, 39).nodes] == by_hand(folder, node, 39)
+
+
+def test_a_node_is_found_by_its_name(tmp_path):
+    tables(tmp_path)
+    titles = "".join(f"n{i},{i % 7},{['Brave', 'Calm', 'Deep'][i % 3]} River {i // 2}\n" for i in range(20))
+    (tmp_path / "n.csv").write_text("id,x,title\n" + titles)
+    folder = saved(fitted(table_graph=read_tables(tmp_path / "e.csv", tmp_path / "n.csv")), tmp_path)
+    named = similar_nodes(folder, " CALM river 2 ", 4)
+    assert named == similar_nodes(folder, "n4", 4)
+    assert named.id == "n4"
+    with pytest.raises(DataError, match=r"folder: there is no node 'Calm Rivver 2'; did you mean 'n4' \(Calm River 2\), "):
+        similar_nodes(folder, "Calm Rivver 2")
+    save_names(name_nodes(load_folder(folder), "x", folder), folder)
+    with pytest.raises(DataError, match="3 nodes are called '5'; take the id of one: 'n5', 'n12', 'n19'"):
+        similar_nodes(folder, "5")
 
 
 def test_a_graph_without_labels_or_with_unknown_ones(tmp_path):
@@ -127,8 +143,10 @@ def test_without_digests_what_is_wrong_is_refused_as_well(folder):
 
 
 def test_what_is_asked_wrongly_is_said(folder, tmp_path):
-    with pytest.raises(DataError, match="there is no node 'n99'; its ids are such as 'n0', 'n1', 'n2'"):
+    with pytest.raises(DataError, match=r"folder: there is no node 'n99'; did you mean 'n9', 'n19'\?"):
         similar_nodes(folder, "n99")
+    with pytest.raises(DataError, match="there is no node 'zed', and no id is like it; ids are such as 'n0', 'n1', 'n2'"):
+        similar_nodes(folder, "zed")
     with pytest.raises(ClnrError, match="-k"):
         similar_nodes(folder, "n3", 0)
     with pytest.raises(DataError, match="no such folder"):

@@ -99,11 +99,14 @@ def test_ids_of_any_type_are_found(fitted):
     assert text.similar("n7", 3)[0][0].startswith("n")
     assert numbers.similar(21, 3) == numbers.similar("21", 3)
     assert isinstance(numbers.similar(21, 3)[0][0], int)
-    with pytest.raises(DataError, match="there is no node 'n999'; its ids are such as 'n0', 'n1', 'n2'"):
+    with pytest.raises(DataError, match=r"there is no node 'n999'; did you mean 'n99' \(the node 99\), 'n199'"):
         text.similar("n999")
-    with pytest.raises(DataError, match="there is no node '1'; its ids are such as '0', '3', '6'"):
+    with pytest.raises(DataError, match=r"there is no node 1; did you mean '12' \(the node 4\), '15' "):
         numbers.similar(1)
     assert len(text.similar("n7", 10_000)) == NODES - 1
+    assert text.similar("The Node 7", 3, names=True) == [
+        (node, cosine, f"the node {node.removeprefix('n')}") for node, cosine in text.similar("n7", 3)
+    ]
 
 
 def test_an_index_finds_almost_the_same(fitted):

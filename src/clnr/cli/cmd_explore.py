@@ -16,7 +16,7 @@ Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Written by clnr 
 @app.command()
 def similar(
     folder: Folder,
-    node: Annotated[str, typer.Argument(metavar="ID", help="The id of a node.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The id of a node, or its name.")],
     k: Annotated[int, typer.Option("-k", help="How many.")] = 10,
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Search an index (usearch): for millions of nodes.")
@@ -28,6 +28,8 @@ def similar(
     from clnr.support.console import Table
 
     found = similar_nodes(folder, node, k, approximate=approximate)
+    if found.id != node:
+        say(f"'{node}' is the name of '{found.id}'")
     if as_json:
         known = [*(["name"] if found.has_names else []), "cosine", "linked", *(["label"] if found.has_labels else [])]
         rows = [each._asdict() | {"cosine": round(each.cosine, 6)} for each in found.nodes]

@@ -22,6 +22,7 @@ from clnr.embedding.export import parse_formats
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.node_ids import Lookup
+from clnr.embedding.node_search import NodeTexts
 from clnr.embedding.preflight import Preflight, dangling_warning, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.embedding.shards import Shards
@@ -257,18 +258,27 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         _warn_dangling(larger.ingest_report_)
         return larger
 
-    def similar(self, node: Any, k: int = 10, *, approximate: bool = False) -> list[tuple[Any, float]]:
+    def similar(self, node: Any, k: int = 10, *, approximate: bool = False, names: bool = False) -> list[tuple[Any, ...]]:
         """The nodes most similar to one of the fitted graph: the id and the cosine similarity of each.
 
         Args:
-            node: Its id.
+            node: Its id; or its name, if the tables have a column of names.
             k: How many.
             approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
+            names: Whether to add the name of each; None for one without.
         """
         check_is_fitted(self)
         k, approximate = check_int("k", k), check_type("approximate", approximate, bool | np.bool_, "True or False")
-        near = self._neighbors.nearest([self._lookup.row(node)], k, approximate)
-        return list(zip(self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist(), strict=True))
+        check_type("names", names, bool | np.bool_, "True or False")
+        row = self._lookup.get(node)
+        if row is None:
+            row = NodeTexts(self._lookup.texts, self._result.name_texts()).find_named(node)
+        near = self._neighbors.nearest([row], k, approximate)
+        found, cosines = self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist()
+        if not names:
+            return list(zip(found, cosines, strict=True))
+        called = self._result.names_of(near.nodes[0]) or [""] * len(found)
+        return [(each, cosine, name or None) for each, cosine, name in zip(found, cosines, called, strict=True)]
 
     def report(self, path: str | Path, *, title: str | None = None, name: str | None = None) -> Path:
         """Write the report, one HTML file with facts, scores and a map to explore, and return its path.

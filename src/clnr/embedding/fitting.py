@@ -12,6 +12,7 @@ import torch
 from clnr import evaluation, rng
 from clnr.embedding.baseline_comparison import MOST_EDGES, score_warnings
 from clnr.embedding.defaults import default_recipe
+from clnr.embedding.node_search import Texts
 from clnr.embedding.scoring import Scored, Scorer
 from clnr.engine import Engine, View
 from clnr.errors import ClnrError, DataError
@@ -26,6 +27,7 @@ from clnr.nn.layers import Parameters
 from clnr.support.memory import enough_memory
 from clnr.support.workers import ALONE, Workers
 from clnr.tables import TableGraph
+from clnr.tables.node_names import name_texts
 from clnr.tables.structural import degree_features
 from clnr.training.loop import CheckpointCallback, ProgressCallback
 
@@ -96,6 +98,15 @@ class EmbeddingResult:
     scores: dict[str, float]
     warnings: tuple[str, ...] = ()
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def names_of(self, nodes: Array) -> list[str]:
+        """The names of some nodes, "" for one without; empty if no column holds names."""
+        return self.table_graph.names_of(nodes)
+
+    def name_texts(self) -> Texts | None:
+        """The names of all nodes; None if no column holds names."""
+        columns, column = self.table_graph.columns, self.table_graph.ingest_report.names
+        return None if column is None else lambda: [name_texts(columns[column])]
 
 
 def fit_graph(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clnr.embedding.node_search import NodeTexts
 from clnr.errors import DataError
 from clnr.graph.arrays import as_array
 from clnr.graph.csr import Array
@@ -23,15 +24,24 @@ class Lookup:
     def __init__(self, ids: Array):
         self._ids = ids
 
-    def row(self, name: Any) -> int:
-        """The row of the node with this id."""
+    def get(self, name: Any) -> int | None:
+        """The row of the node with this id; None if there is none."""
         try:
             found = self._by_id.get(name)
         except TypeError:
             raise DataError(f"an id must be hashable, and {name!r:.80} is not") from None
-        if found is None and (found := self._by_text.get(text_of(name))) is None:
-            raise DataError(f"there is no node {name!r:.80} in the graph")
+        return self._by_text.get(text_of(name)) if found is None else found
+
+    def row(self, name: Any) -> int:
+        """The row of the node with this id."""
+        found = self.get(name)
+        if found is None:
+            raise NodeTexts(self.texts).unknown(_plain(name))
         return found
+
+    def texts(self) -> list[Any]:
+        """The ids as Arrow text."""
+        return [arrow_texts(map(text_of, self._ids.tolist()))]
 
     def rows(self, names: Any) -> Array:
         """The rows of nodes with these ids; each row of an array with several columns is one id, a tuple."""
@@ -52,6 +62,13 @@ class Lookup:
 def text_of(name: Any) -> str:
     """An id as text, the same for Python and NumPy numbers."""
     return str(_plain(name))
+
+
+def arrow_texts(texts: Iterable[str]) -> Any:
+    """An Arrow array of texts; half of a surrogate pair, which UTF-8 cannot hold, becomes a question mark."""
+    import pyarrow as pa
+
+    return pa.array([text.encode("utf-8", "replace").decode() for text in texts], pa.string())
 
 
 def has_lasting_text(name: Any) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from clnr.embedding.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles, check_version
 from clnr.embedding.neighbors import NeighborList, new_index
 from clnr.embedding.node_ids import text_of
+from clnr.embedding.node_search import NodeTexts
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
@@ -175,25 +176,33 @@ class Shards:
             if len(places):
                 yield int(of[places[0]]), places
 
-    def find(self, names: list[Any]) -> Array:
-        """The rows of the nodes with these ids; a number and its text are the same id."""
+    def id_texts(self) -> Iterator[Any]:
+        """The ids of each shard as Arrow text."""
+        import pyarrow as pa
+
+        for number in range(self.shards):
+            yield self._column(number, "id").cast(pa.string())
+
+    def locate(self, names: list[Any]) -> Array:
+        """The rows of the nodes with these ids, -1 where there is none; a number and its text are the same id."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         texts = [text_of(name) for name in names]
         wanted, rows = pa.array(dict.fromkeys(texts), pa.string()), np.full(len(set(texts)), -1, np.int64)
-        first: list[str] = []
-        for number, start in enumerate(self._starts[:-1].tolist()):
-            ids = self._column(number, "id").cast(pa.string())
-            first = first or ids.slice(0, 3).to_pylist()
+        for start, ids in zip(self._starts[:-1].tolist(), self.id_texts(), strict=True):
             places = pc.index_in(wanted, value_set=ids).to_numpy(zero_copy_only=False)
             rows[~np.isnan(places)] = start + places[~np.isnan(places)].astype(np.int64)
             if (rows >= 0).all():
                 break
-        if (rows < 0).any():
-            missing = wanted[int(np.flatnonzero(rows < 0)[0])].as_py()
-            raise DataError(f"{self.folder}: there is no node '{missing}'; its ids are such as {', '.join(map(repr, first))}")
         return rows[pc.index_in(pa.array(texts, pa.string()), value_set=wanted).to_numpy(zero_copy_only=False).astype(np.int64)]
+
+    def find(self, names: list[Any]) -> Array:
+        """The rows of the nodes with these ids."""
+        rows = self.locate(names)
+        if (rows < 0).any():
+            raise NodeTexts(self.id_texts).unknown(text_of(names[int(np.flatnonzero(rows < 0)[0])]))
+        return rows
 
     def nearest(self, queries: Array | list[int], k: int, approximate: bool = False) -> NeighborList:
         """The ``k`` nodes of largest cosine similarity to each of some nodes, as ``NeighborSearch.nearest``.

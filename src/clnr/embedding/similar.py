@@ -17,13 +17,16 @@ from clnr.embedding.artifact_graph import (
 )
 from clnr.embedding.export import read_vectors
 from clnr.embedding.neighbors import NeighborSearch
+from clnr.embedding.node_ids import arrow_texts
+from clnr.embedding.node_search import NodeTexts
 from clnr.embedding.shards import Shards
-from clnr.embedding.stored_columns import stored_names
-from clnr.errors import ClnrError, DataError
+from clnr.embedding.stored_columns import stored_name_texts, stored_names
+from clnr.errors import ClnrError
 from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_csr
 from clnr.graph.validation import as_labels
-from clnr.tables.node_names import names_at
+from clnr.support.checked_files import errors_name
+from clnr.tables.node_names import name_texts, names_at
 from clnr.tables.table_info import NODES, TableInfo
 
 
@@ -46,9 +49,10 @@ class SimilarNode(NamedTuple):
 
 
 class SimilarNodes(NamedTuple):
-    """The nodes most similar to one, most similar first, and what is known about nodes of this folder."""
+    """The nodes most similar to one, most similar first, the id of that one, and what is known about nodes of this folder."""
 
     nodes: list[SimilarNode]
+    id: str
     has_names: bool
     has_labels: bool
 
@@ -60,7 +64,7 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
 
     Args:
         folder: Written by ``clnr embed`` or ``NodeEmbedder.save``.
-        node: The id of a node, as text.
+        node: The id of a node, as text; or its name.
         k: How many.
         approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
     """
@@ -72,14 +76,19 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
     texts = [str(each) for each in ids.tolist()]
-    if node not in texts:
-        raise DataError(f"{folder}: there is no node '{node}'; its ids are such as {', '.join(map(repr, texts[:3]))}")
-    row = texts.index(node)
     info = load_table_info(files)
+    column = info.ingest_report.names
+    if node in texts:
+        row = texts.index(node)
+    else:
+        names_too = None if column is None else lambda: [name_texts(_name_column(files, column, len(ids))[column])]
+        with errors_name(folder):
+            row = NodeTexts(lambda: [arrow_texts(texts)], names_too).find_named(node)
     linked, labels = _links_and_labels(files, info, ids, row)
     near = NeighborSearch(z).nearest([row], k, approximate)
     found, cosines = near.nodes[0], near.cosine[0]
-    names = _names(files, info.ingest_report.names, found, [texts[j] for j in found], len(ids))
+    named = [] if column is None else _name_column(files, column, len(ids))
+    names = [] if column is None else names_at(named, column, found, [texts[j] for j in found])
     nodes = [
         SimilarNode(
             id=texts[j],
@@ -90,19 +99,23 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
         )
         for place, j in enumerate(found)
     ]
-    return SimilarNodes(nodes, bool(names), labels is not None)
+    return SimilarNodes(nodes, texts[row], bool(names), labels is not None)
 
 
 def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: bool) -> SimilarNodes:
     """Edges, labels and names are those of the graph folder, if it is still where it was."""
     shards, info = Shards.open(files), load_table_info(files)
-    row = int(shards.find([node])[0])
+    graph, column = shards.graph_folder(), info.ingest_report.names
+    row = int(shards.locate([node])[0])
+    if row < 0:
+        named = None if graph is None or column is None else lambda: stored_name_texts(graph, column)
+        with errors_name(files.folder):
+            row = NodeTexts(shards.id_texts, named).find_named(node)
     near = shards.nearest([row], k, approximate)
     found, ids = near.nodes[0], [str(each) for each in shards.ids(near.nodes[0]).tolist()]
-    graph = shards.graph_folder()
     linked = set() if graph is None else graph.neighbours(row)
     labels = None if graph is None or graph.labels is None else graph.labels[found].tolist()
-    names = [] if graph is None else stored_names(graph, info.ingest_report.names, found, ids)
+    names = [] if graph is None else stored_names(graph, column, found, ids)
     nodes = [
         SimilarNode(
             id=ids[place],
@@ -113,7 +126,8 @@ def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: boo
         )
         for place, other in enumerate(found.tolist())
     ]
-    return SimilarNodes(nodes, bool(names), labels is not None)
+    asked = str(shards.ids(np.array([row]))[0])
+    return SimilarNodes(nodes, asked, bool(names), labels is not None)
 
 
 def _links_and_labels(files: ArtifactFiles, info: TableInfo, ids: Array, row: int) -> tuple[set[int], Array | None]:
@@ -131,12 +145,10 @@ def _links_and_labels(files: ArtifactFiles, info: TableInfo, ids: Array, row: in
     return {*sources.tolist(), *targets.tolist()}, labels
 
 
-def _names(files: ArtifactFiles, column: str | None, rows: Array, ids: list[str], count: int) -> list[str]:
-    """The names of some nodes, "" for one without; empty if the folder has no names."""
-    if column is None:
-        return []
+def _name_column(files: ArtifactFiles, column: str, count: int) -> Any:
+    """The column of the names of nodes, as an Arrow table."""
     schema: Any = None
-    texts: list[str] = []
+    values: Any = None
     if files.has(NODES):
         with files.reading(NODES) as path:
             import pyarrow.parquet as pq
@@ -147,6 +159,5 @@ def _names(files: ArtifactFiles, column: str | None, rows: Array, ids: list[str]
                 if schema.names.count(column) == 1:
                     values = file.read(columns=[column])
                     values.validate(full=True)
-                    texts = names_at(values, column, rows, ids)
     check_name_column(files, column, schema)
-    return texts
+    return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.checked_files import errors_name
 from clnr.tables.columns import check_columns
-from clnr.tables.node_names import names_at
+from clnr.tables.node_names import name_texts, names_at
 from clnr.tables.table_info import NODES
 
 
@@ -52,3 +53,12 @@ def stored_names(folder: GraphFolder, column: str | None, nodes: Array, ids: lis
     if column is None or NODES not in folder.files:
         return []
     return names_at(stored_columns(folder, nodes, [column]), column, np.arange(len(nodes)), ids)
+
+
+def stored_name_texts(folder: GraphFolder, column: str) -> Iterator[Any]:
+    """The names of all nodes as Arrow text, one row group at a time."""
+    import pyarrow.parquet as pq
+
+    with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
+        for group in range(file.metadata.num_row_groups):
+            yield name_texts(file.read_row_group(group, [column])[column])

@@ -20,11 +20,13 @@ from clnr.embedding.artifact_graph import load_table_info
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.node_ids import id_list
+from clnr.embedding.node_search import Texts
 from clnr.embedding.out_of_core import check_disk, embed_folder
 from clnr.embedding.pipeline import Settings
 from clnr.embedding.sample_report import sample_report_html
 from clnr.embedding.sampled_scores import SampledScores
 from clnr.embedding.shards import Shards
+from clnr.embedding.stored_columns import stored_name_texts, stored_names
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
@@ -117,9 +119,14 @@ class StoredIds:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self[:], dtype)
 
-    def row(self, name: Any) -> int:
-        """The row of the node with this id."""
-        return int(self._shards.find([name])[0])
+    def get(self, name: Any) -> int | None:
+        """The row of the node with this id; None if there is none."""
+        found = int(self._shards.locate([name])[0])
+        return None if found < 0 else found
+
+    def texts(self) -> Iterator[Any]:
+        """The ids as Arrow text, those of one shard at a time."""
+        return self._shards.id_texts()
 
     def rows(self, names: Any) -> Array:
         """The rows of nodes with these ids."""
@@ -162,6 +169,16 @@ class StoredResult:
         losses, *scored = load_metrics(files)
         z = StoredEmbedding(shards, temporary)
         return cls(load_model(files), load_table_info(files), shards, z, losses, SampledScores(*scored))  # type: ignore[arg-type]
+
+    def names_of(self, nodes: Array) -> list[str]:
+        """The names of some nodes, "" for one without; empty if no column holds names, or the graph folder is not there."""
+        folder, ids = self.shards.graph_folder(), [str(each) for each in self.shards.ids(nodes).tolist()]
+        return [] if folder is None else stored_names(folder, self.info.ingest_report.names, nodes, ids)
+
+    def name_texts(self) -> Texts | None:
+        """The names of all nodes; None if no column holds names, or the graph folder is not there."""
+        folder, column = self.shards.graph_folder(), self.info.ingest_report.names
+        return None if folder is None or column is None else lambda: stored_name_texts(folder, column)
 
     def report_html(self, title: str) -> bytes:
         folder = self.shards.graph_folder()

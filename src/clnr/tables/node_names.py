@@ -36,7 +36,7 @@ def _look_like_names(values: Any) -> bool:
 
     if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         return False
-    texts = _texts(values)
+    texts = name_texts(values)
     there = len(texts) - texts.null_count
     if not there or 2 * there < len(texts) or 2 * pc.count_distinct(texts).as_py() <= there:
         return False
@@ -46,12 +46,12 @@ def _look_like_names(values: Any) -> bool:
 
 def names_at(columns: Any, column: str, rows: Array, ids: Sequence[str]) -> list[str]:
     """The names in some rows; "" where there is none, or where it equals the id."""
-    texts = _texts(columns[column].take(rows)).to_pylist()
+    texts = name_texts(columns[column].take(rows)).to_pylist()
     return ["" if name is None or name == node else name for name, node in zip(texts, ids, strict=True)]
 
 
-def _texts(values: Any) -> Any:
-    """As trimmed text; empty text is null."""
+def name_texts(values: Any) -> Any:
+    """Values of an Arrow column as names: trimmed text; empty text is null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
