@@ -244,6 +244,7 @@ def test_save_and_load(tmp_path):
     assert back.similar("n3", 4) == made.similar("n3", 4)
     assert (back.scores_, back.losses_, back.ids_.tolist()) == (made.scores_, made.losses_, made.ids_.tolist())
     assert (back.seed, back.method, back.recipe) == (3, "CLNR", made.recipe_)
+    assert back._result.model.threads == made._result.model.threads >= 1
 
 
 def test_a_folder_is_not_overwritten_unasked(tmp_path):

@@ -50,6 +50,7 @@ class FittedModel:
         recipe: Its hyper-parameters.
         parameters: What it learned, on the CPU.
         features: How many features a node must have.
+        threads: How many threads of the CPU its training took; None on a GPU, and where it was not recorded.
     """
 
     method: Method
@@ -57,6 +58,7 @@ class FittedModel:
     recipe: Recipe
     parameters: Parameters
     features: int
+    threads: int | None = None
 
     def parameters_on(self, engine: Engine) -> Parameters:
         """What it learned, where an engine computes."""
@@ -195,6 +197,7 @@ def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph) -> FittedMo
         recipe=trained.recipe,
         parameters={name: value.detach().cpu() for name, value in trained.fitted.parameters.items()},
         features=graph.num_features,
+        threads=trained.fitted.threads,
     )
 
 
