@@ -127,11 +127,39 @@ def _best(measure: _Measure, baselines: Mapping[str, Scores]) -> str | None:
     return max(found, key=found.__getitem__, default=None)
 
 
+class Rival(NamedTuple):
+    """The best baseline by one score.
+
+    Attributes:
+        called: What it is called.
+        value: Its score.
+        ahead: 1 if it is better than the embedding by more than noise, -1 if it is worse, else 0.
+    """
+
+    called: str
+    value: str
+    ahead: int
+
+
+def rival_of(key: str, scores: Scores, baselines: Mapping[str, Scores]) -> Rival | None:
+    """The best baseline by a score of the embedding, raw features among them; None if no baseline has it."""
+    measure = next((each for each in (_LINKS, _ACCURACY) if each.key == key and key in scores), None)
+    best = None if measure is None else _best(measure, baselines)
+    if measure is None or best is None:
+        return None
+    value = f"{measure.cell(baselines[best])}{measure.unit}"
+    return Rival(_called(best), value, measure.ahead(baselines[best], scores))
+
+
+def _called(baseline: str) -> str:
+    return "raw features" if baseline == RAW.name else baseline
+
+
 def _sentence(
     method: Method, measure: _Measure, rival: str, ahead: int, scores: Scores, baselines: Mapping[str, Scores]
 ) -> str:
     raw = rival == RAW.name
-    called = "raw features" if raw else rival
+    called = _called(rival)
     if ahead < 0:
         against = measure.against(scores, baselines[rival])
         return f"{method.name} is better than the best without training, {called}: {against}"

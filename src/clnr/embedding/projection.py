@@ -89,16 +89,21 @@ def _weighted(nodes: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return heads, tails, (both.values() / total[heads]).float()
 
 
+def _power(values: Tensor, exponent: float) -> Tensor:
+    """By NumPy: the last bits of torch's depend on the number of threads, and in many steps so would the map."""
+    return torch.from_numpy(np.power(values.numpy(), np.float32(exponent)))
+
+
 def _pull(points: Tensor, heads: Tensor, tails: Tensor, weights: Tensor) -> Tensor:
     apart = points[heads] - points[tails]
     square = apart.square().sum(1)
-    force = -2 * _A * _B * square.clamp_min(1e-12).pow(_B - 1) / (1 + _A * square.pow(_B))
+    force = -2 * _A * _B * _power(square.clamp_min(1e-12), _B - 1) / (1 + _A * _power(square, _B))
     return torch.zeros_like(points).index_add_(0, heads, (weights * force)[:, None] * apart)
 
 
 def _push(points: Tensor, nodes: Tensor, others: Tensor) -> Tensor:
     apart = points[nodes] - points[others]
     square = apart.square().sum(1)
-    force = 2 * _B / ((1e-3 + square) * (1 + _A * square.pow(_B)))
+    force = 2 * _B / ((1e-3 + square) * (1 + _A * _power(square, _B)))
     moves = (force[:, None] * apart).clamp_(-_FURTHEST, _FURTHEST)
     return moves.reshape(len(points), _AWAY, 2).sum(1)

@@ -10,6 +10,7 @@ import torch
 from clnr import rng
 from clnr.embedding.baseline_comparison import compare
 from clnr.embedding.fitting import EmbeddingResult
+from clnr.embedding.headline_scores import headline_scores
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.preflight import MOST, degrees_of, graph_facts, table_warnings
 from clnr.embedding.projection import layout
@@ -24,6 +25,7 @@ from clnr.tables.node_names import can_name
 
 _NEAR = 15
 _LONG = 200
+_WORD = 30
 _FEW = 50
 
 _SCORES = {
@@ -57,7 +59,7 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
     z = result.z[shown]
     near = NeighborSearch(z).nearest(np.arange(len(shown)), _NEAR)
     start, links = _neighbours(graph, shown)
-    names = [name[:_LONG] for name in result.table_graph.names_of(shown)]
+    names = [_shorten(name) for name in result.table_graph.names_of(shown)]
     facts = [
         *graph_facts(graph).items(),
         *([("names", f"column {result.table_graph.ingest_report.names}")] if any(names) else []),
@@ -73,8 +75,8 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
         title=title,
         sections=[
             ("The graph", facts),
+            ("All scores", format_scores(result.scores)),
             *([("Columns", columns)] if columns else []),
-            ("Scores", format_scores(result.scores)),
             ("Training", [*made.items(), *((key, str(value)) for key, value in recipe.items())]),
             ("Versions", [(name, value) for name, value in versions().items() if name != "code"]),
         ],
@@ -89,7 +91,16 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
         links=links,
         names=names if any(names) else (),
         comparison=_comparison(result),
+        scores=headline_scores(result.scores, result.baselines, result.z.shape[1]),
     )
+
+
+def _shorten(text: str) -> str:
+    """At most so many characters, cut where a word ends if that loses little."""
+    if len(text) <= _LONG:
+        return text
+    cut = text[: _LONG - 1]
+    return f"{cut.rsplit(maxsplit=1)[0] if ' ' in cut[-_WORD:] else cut}…"
 
 
 def _split(line: str) -> tuple[str, str]:
@@ -127,7 +138,10 @@ def _columns(result: EmbeddingResult, shown: Array) -> list[Column]:
     if graph.labels is not None:
         columns.append(_classes(graph.labels[shown], result.table_graph.classes))
     if table is not None:
-        others = [name for name in table.column_names if name != result.table_graph.ingest_report.names]
+        report = result.table_graph.ingest_report
+        # Classes have a column of their own.
+        left_out = {report.names, *(each.column for each in report.columns if (each.table, each.role) == ("nodes", "label"))}
+        others = [name for name in table.column_names if name not in left_out]
         found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in others)
         taken = {each.name for each in columns}
         more = [column for column in found if column is not None and column.name not in taken]
@@ -168,5 +182,5 @@ def _column(name: str, values: Any, ids: list[str]) -> Column | None:
             # What does not fit into float32 is shown as missing.
             return Column(name, np.where(np.abs(numbers) <= np.finfo(np.float32).max, numbers, np.nan).astype(np.float32))
     coded = pc.dictionary_encode(texts)
-    names = tuple(str(each)[:_LONG] for each in coded.dictionary.to_pylist())
+    names = tuple(_shorten(str(each)) for each in coded.dictionary.to_pylist())
     return Column(name, coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32), names)

@@ -41,6 +41,26 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Score:
+    """A score that a reader sees first.
+
+    Attributes:
+        name: A word or two.
+        value: As text.
+        meaning: Goes on from the value, in a few words.
+        verdict: ``good``, ``fair`` or ``poor``; "" for none.
+    """
+
+    name: str
+    value: str
+    meaning: str
+    verdict: str = ""
+
+
+VERDICTS = ("", "good", "fair", "poor")
+
+
+@dataclass(frozen=True)
 class ComparisonTable:
     """A small table whose rows are compared with each other.
 
@@ -64,7 +84,7 @@ class ReportData:
     Attributes:
         title: One line.
         sections: Tables of facts: a heading, then names and values.
-        remarks: Sentences that a reader must see.
+        notes: Sentences that a reader must see.
         curves: Drawn one below the other.
         ids: Of the nodes.
         points: Where each node lies on the map, of shape [n, 2].
@@ -75,6 +95,7 @@ class ReportData:
         links: Neighbours in the graph.
         names: What each node is called beside its id, "" where it has no name; empty where no node has one.
         comparison: Shown above the sections; None for none.
+        scores: Shown above all.
     """
 
     title: str
@@ -90,6 +111,7 @@ class ReportData:
     links: Array
     names: Sequence[str] = ()
     comparison: ComparisonTable | None = None
+    scores: Sequence[Score] = ()
 
 
 def check(data: ReportData) -> None:
@@ -107,6 +129,8 @@ def check(data: ReportData) -> None:
     if data.comparison is not None:
         widths = {len(row) for row in (data.comparison.headings, *data.comparison.rows)}
         _require(len(widths) == 1, f"rows of the comparison must be of one length, not {sorted(widths)}")
+    for score in data.scores:
+        _require(score.verdict in VERDICTS, f"a verdict must be one of {VERDICTS}, not {score.verdict!r}")
     _within(data.near, -1, count, "near")
     _within(data.links, 0, count, "links")
     for column in data.columns:

@@ -14,7 +14,7 @@ from string import Template
 
 import numpy as np
 
-from clnr.report.content import Array, ComparisonTable, Curve, ReportData, check
+from clnr.report.content import Array, ComparisonTable, Curve, ReportData, Score, check
 
 _LONG = 40
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")
@@ -41,6 +41,7 @@ def render_html(data: ReportData) -> str:
         style=style,
         script=script,
         title=_text(data.title),
+        scores="\n".join(map(_score, data.scores)),
         remarks="\n".join(f'<li dir="auto">{_text(note)}</li>' for note in data.notes),
         sections="\n".join([*_comparison(data.comparison), *(_section(name, facts) for name, facts in data.sections)]),
         data="\n".join(_data(data)),
@@ -53,6 +54,12 @@ def _part(name: str) -> str:
 
 def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _score(score: Score) -> str:
+    verdict = f' <span class="verdict">{score.verdict}</span>' if score.verdict else ""
+    said = f'<b>{_text(score.value)}</b> <span class="what">{_text(score.name)}</span>{verdict}'
+    return f'<li class="card {score.verdict}"><p>{said}</p><p class="note" dir="auto">{_text(score.meaning)}</p></li>'
 
 
 def _section(name: str, facts: Sequence[tuple[str, str]]) -> str:

@@ -2,6 +2,7 @@
 const state = { selected: -1, hover: -1 };
 const FEW = 24;
 const LABEL = 28;
+const SPOKES = 100;
 
 function inks() {
   const style = getComputedStyle(document.documentElement);
@@ -33,21 +34,26 @@ function disc(i, r, colour) {
   }
 }
 
-/** Lines from a node to its neighbours, a few at a time: one path of very many is slow. */
-function spokes(i, others) {
+/** Lines from a node to its neighbours: of a hub's many a sample, lightly, and those to the nodes near to it clearly. */
+function spokes(i, others, close) {
+  const step = Math.max(1, others.length / SPOKES);
+  const some = Array.from({ length: Math.min(others.length, SPOKES) }, (_, at) => others[Math.floor(at * step)]);
+  lines(i, some.filter((other) => !close.has(other)), Math.max(0.1, Math.min(0.5, 2 / Math.sqrt(others.length))));
+  lines(i, others.filter((other) => close.has(other)), 0.5);
+  marker.globalAlpha = 1;
+}
+
+function lines(i, others, strength) {
   const [x, y] = toScreen(i);
   marker.strokeStyle = ink.ink;
   marker.lineWidth = 1.1;
-  marker.globalAlpha = Math.min(0.5, 4 / Math.sqrt(others.length));
-  for (let begin = 0; begin < others.length; begin += 100) {
-    marker.beginPath();
-    for (const other of others.subarray(begin, begin + 100)) {
-      marker.moveTo(x, y);
-      marker.lineTo(...toScreen(other));
-    }
-    marker.stroke();
+  marker.globalAlpha = strength;
+  marker.beginPath();
+  for (const other of others) {
+    marker.moveTo(x, y);
+    marker.lineTo(...toScreen(other));
   }
-  marker.globalAlpha = 1;
+  marker.stroke();
 }
 
 const overlap = (a, b) => a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
@@ -81,10 +87,9 @@ function labels(nodes, r) {
 }
 
 /** The chosen node with lines to those it is linked to and rings about those near to it. */
-function surroundings(chosen, r) {
+function surroundings(chosen, close, r) {
   const linked = linksOf(chosen);
   const also = new Set(linked);
-  const close = new Set(nearOf(chosen).filter((i) => i >= 0));
   const small = linked.length > 300 ? 1.4 : Math.min(Math.max(r * 0.55, 2), 3.5);
   for (const i of linked) if (!close.has(i) && i !== chosen) disc(i, small, ink.ink);
   for (const i of close) {
@@ -101,8 +106,9 @@ function mark(ratio) {
   const r = radius();
   const chosen = state.selected;
   const others = n > 1 ? inView(FEW).filter((i) => i !== chosen) : [];
-  if (chosen >= 0) spokes(chosen, linksOf(chosen));
+  const close = new Set(chosen < 0 ? [] : nearOf(chosen).filter((i) => i >= 0));
+  if (chosen >= 0) spokes(chosen, linksOf(chosen), close);
   labels([...(chosen < 0 ? [] : [[chosen, true]]), ...others.map((i) => [i, false])], r + (chosen < 0 ? 0 : 4));
-  if (chosen >= 0) surroundings(chosen, r);
+  if (chosen >= 0) surroundings(chosen, close, r);
   if (state.hover >= 0 && state.hover !== chosen) ring(state.hover, r + 2.5, 2, ink.ink);
 }

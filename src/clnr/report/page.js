@@ -63,6 +63,22 @@ function whole() {
   refresh();
 }
 
+/** Bring the nodes of the chosen kinds into view; all nodes, if no kind is chosen. */
+function fit() {
+  fly(...(paint.focus.size ? around((i) => inFocus(paint.kind[i])) : [0, 0, fitting()]));
+  refresh();
+}
+
+/** Let go of the node, or of the kinds if there is none, and bring what is left into view. */
+function letGo() {
+  if (state.selected < 0 && paint.focus.size) {
+    paint.focus.clear();
+    recolour();
+  }
+  choose(-1);
+  fit();
+}
+
 function zoom(factor, x = view.width / 2, y = view.height / 2) {
   flight = null;
   zoomAt(x, y, factor);
@@ -148,7 +164,7 @@ function keys() {
   const steps = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Escape") return choose(-1);
+    if (event.key === "Escape") return letGo();
     if (event.target.closest("input, select")) return;
     if (event.key === "/") {
       element("query").focus();

@@ -1,6 +1,8 @@
 const SHOWN = 50;
 const HUBS = 8;
 const LONG = 40;
+const WORD = 16;
+const SYLLABLES = /\p{Lu}*[^\p{Lu}_.,;:/@&?=-]*[_.,;:/@&?=-]*/gu;
 
 /** An element with a class and children; text is text, whatever it says. */
 function make(tag, className, ...children) {
@@ -16,13 +18,17 @@ function bdi(text) {
   return made;
 }
 
-/** A column's name, which may go on in a new line where one of its words ends: in snake_case, in camelCase. */
-function columnName(name) {
+/** Text that may go on in a new line where one of its words ends: after a sign, and in camelCase. */
+function wrapped(text) {
   const made = bdi("");
-  const parts = name.includes(" ") ? [name] : name.match(/\p{Lu}*[^\p{Lu}_.:/-]*[_.:/-]*/gu);
-  for (const part of parts) made.append(part, make("wbr", ""));
+  for (const word of text.split(/(\s+)/u))
+    if (word.length < WORD) made.append(word);
+    else for (const part of word.match(SYLLABLES)) made.append(part, make("wbr", ""));
   return made;
 }
+
+/** Whether a text needs a line of its own: it is long, or one of its words is. */
+const isLong = (text) => text.length > LONG || (text.match(/[\p{L}\d]+/gu) ?? []).some((word) => word.length > WORD);
 
 /** A node's name, if it has one, and its id. */
 function called(i, most = Infinity) {
@@ -74,7 +80,7 @@ function welcome() {
   const touch = window.matchMedia("(hover: none)").matches;
   const hints = touch
     ? [["tap", "a node to see its neighbours"], ["drag", "to move"], ["pinch", "to zoom"]]
-    : [["click", "a node to see its neighbours"], ["drag", "to move"], ["wheel", "to zoom"], ["/", "to find a node"], ["esc", "to let go"]];
+    : [["click", "a node to see its neighbours"], ["drag", "to move"], ["wheel", "to zoom"], ["/", "to find a node"], ["esc", "to let go, and see all"]];
   const begin = hubs.map((i) => way(i, make("span", "cosine", counted(start[i + 1] - start[i]))));
   const most = begin.length ? [heading("Most neighbours", "in the graph"), make("ul", "nodes", ...begin)] : [];
   return [
@@ -87,10 +93,11 @@ function welcome() {
 
 function valuesOf(i) {
   const rows = columns.map((column) => {
-    const name = make("th", "", columnName(column.name));
+    const name = make("th", "", wrapped(column.name));
     name.scope = "row";
     const text = shown(column, i);
-    const value = make("td", missing(column, i) ? "missing" : text.length > LONG ? "long" : "", bdi(text));
+    const long = isLong(text) || isLong(column.name) ? "long" : "";
+    const value = make("td", missing(column, i) ? "missing" : long, wrapped(text));
     if (column === paint.column) value.prepend(swatch(colourOf(i)));
     return make("tr", "", name, value);
   });
@@ -127,8 +134,8 @@ function details(i) {
   shut.type = "button";
   shut.title = "Let go (Esc)";
   shut.setAttribute("aria-label", "Let go of the node");
-  shut.addEventListener("click", () => choose(-1));
-  const title = make("h2", "name", bdi(label(i)));
+  shut.addEventListener("click", letGo);
+  const title = make("h2", "name", wrapped(label(i)));
   title.id = "chosen";
   const heads = names[i] ? [title, make("p", "note", "id ", bdi(idOf(i)))] : [title];
   const parts = [make("div", "top", make("div", "heads", ...heads), shut)];
@@ -141,6 +148,7 @@ function details(i) {
   parts.push(heading("Neighbours in the graph", `${counted(linked.length)} on the map`));
   if (linked.length) parts.push(linkList(linked, asClose));
   else parts.push(make("p", "note", "None on the map."));
+  if (linked.length > SPOKES) parts.push(make("p", "note", `Lines lead to ${SPOKES} of them, and to those near in the embedding.`));
   if (linked.length > SHOWN) parts.push(make("p", "note", `The first ${SHOWN} of ${counted(linked.length)} are shown.`));
   return parts;
 }
@@ -157,7 +165,7 @@ function showPanel() {
   element("key").hidden = state.selected < 0;
 }
 
-/** What the colours mean; a kind can be clicked to see it alone. */
+/** What the colours mean; a kind can be clicked to see it alone, and from as close by as all of it can be seen. */
 function showLegend() {
   const legend = element("legend");
   const column = paint.column;
@@ -174,6 +182,7 @@ function showLegend() {
       paint.focus.delete(i) || paint.focus.add(i);
       if (paint.focus.size === paint.kinds.length) paint.focus.clear();
       recolour();
+      fit();
       legend.children[i].focus();
     });
     return button;

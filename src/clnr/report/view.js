@@ -2,11 +2,25 @@
 const view = { x: 0, y: 0, k: 1, width: 1, height: 1 };
 const CLOSEST = 3000;
 
-function fitting() {
-  const [across, up] = world.sides.map((side) => Math.max(side, 1e-3));
+/** Pixels a unit at which a box of these half sides fits, in the middle; the whole world, if none are given. */
+function fitting(sides = world.sides) {
+  const [across, up] = sides.map((side) => Math.max(side, 1e-3));
   // Room at the sides for the buttons.
   const [beside, above] = [Math.min(56, view.width / 11), Math.min(28, view.height / 12)];
   return Math.max(Math.min((view.width / 2 - beside) / across, (view.height / 2 - above) / up, view.width), 1);
+}
+
+/** The centre of some nodes, and how close to go so that all of them are in view: at most 16 times as close as to see all. */
+function around(chosen) {
+  const low = [Infinity, Infinity];
+  const high = [-Infinity, -Infinity];
+  for (let at = 0; at < 2 * n; at++) {
+    if (!chosen(at >> 1)) continue;
+    low[at % 2] = Math.min(low[at % 2], world.points[at]);
+    high[at % 2] = Math.max(high[at % 2], world.points[at]);
+  }
+  const half = [0, 1].map((axis) => (high[axis] - low[axis]) / 2);
+  return [low[0] + half[0], low[1] + half[1], Math.min(fitting(half), 16 * fitting())];
 }
 
 const bounded = (k) => Math.min(Math.max(k, fitting() / 2), fitting() * CLOSEST);
