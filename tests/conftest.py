@@ -10,6 +10,8 @@ from pathlib import Path
 
 # Threads that wait do so asleep: those of tests beside this one have work for the processor. torch asks when it is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Those of NumPy's and SciPy's products never sleep: of small matrices they make seven times the work.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest

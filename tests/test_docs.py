@@ -137,10 +137,11 @@ def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_python_of_the_page_on_choosing_runs(capsys):
-    """On a small graph in place of Cora, and with fewer dimensions."""
+    """On a small graph in place of Cora, and with fewer dimensions and epochs."""
     ((_, block),) = blocks("guides/choosing.md", "python")
     block = (
         block.replace('load("cora")', "small")
+        .replace("NodeEmbedder(dimension=256)", "NodeEmbedder(dimension=4, epochs=5)")
         .replace("256", "4")
         .replace("ShuffleSplit(5, train_size=0.1", "ShuffleSplit(2, train_size=0.5")
     )

@@ -122,6 +122,7 @@ def test_tables_may_be_queries(clnr, files):
     told = only_json(clnr("embed", *queries, "--dry-run", "--json"))
     plain = only_json(clnr(*EMBED, "--dry-run", "--json"))
     assert told["graph"] == plain["graph"]
+    assert (told["graph"]["nodes"], told["graph"]["classes"]) == (80, 3)
     assert clnr("embed", *queries[:2], "--out", "mine", *SMALL, "--no-report", "--quiet").code == 0
     more = ["--edges-query", "SELECT 'paper:0' AS source, 'one more' AS target", "--out", "more", "--no-report", "--quiet"]
     assert clnr("embed", "--model", "mine", *more).code == 0
@@ -282,8 +283,32 @@ def test_other_forms(clnr, files):
 def test_a_form_that_cannot_hold_the_ids_is_refused_before_the_work(clnr, files):
     (files / "two.csv").write_text("source,target\na b,a_b\na b,c\n")
     words = ["embed", "--edges", "two.csv", "--out", "mine", *SMALL, "--no-report", "--quiet", "--format"]
-    assert "word2vec" in assert_refused(clnr(*words, "word2vec"))
+    assert "no blanks in ids, as in 'a b', and with underscores instead two ids" in assert_refused(clnr(*words, "word2vec"))
     assert clnr(*words, "csv").code == 0
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_a_form_that_changes_an_id_says_so(clnr, files):
+    (files / "two.csv").write_text("source,target\na b,a\na b,c d\n")
+    words = ["embed", "--edges", "two.csv", "--out", "mine", "--effort", "quick", "--no-report", "--quiet"]
+    words += ["--format", "word2vec"]
+    ended = clnr(*words)
+    assert ended.code == 0, ended.err
+    assert "2 ids of 3 have underscores instead, such as a_b for 'a b'" in ended.err
+    lines = (files / "mine" / "embeddings.w2v.txt").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["3", "a", "a_b", "c_d"]
+
+
+def test_a_model_refuses_a_table_of_another_data_set_unless_told(clnr, files):
+    (files / "cars.csv").write_text("id,power,price\npaper:80,3,4\npaper:81,5,6\n")
+    (files / "plain.csv").write_text("id\npaper:80\n")
+    clnr(*EMBED, "--out", "mine", "--method", "SVD", "--dimension", "8", "--device", "cpu", "--no-report", "--no-baselines")
+    words = ["embed", "--model", "mine", "--out", "more", "--no-report", "--quiet", "--nodes"]
+    said = "cars.csv: it has none of the columns that the model takes, such as 'words', so it seems to be of another data set"
+    assert said in assert_refused(clnr(*words, "cars.csv"))
+    assert clnr(*words, "cars.csv", "--allow-missing-columns").code == 0
+    assert clnr(*words, "plain.csv", "--force").code == 0
+    assert "goes with --model" in assert_refused(clnr(*EMBED, "--out", "other", "--allow-missing-columns"))
 
 
 def test_one_node_gives_json_that_others_can_read(clnr, files):
@@ -300,7 +325,7 @@ def test_a_plan_writes_nothing(clnr, files):
     assert "nodes: 80" in ended.out
     assert ended.err == ""
     told = only_json(clnr(*EMBED, "--dry-run", "--json"))
-    assert told["graph"]["nodes"] == "80"
+    assert told["graph"]["nodes"] == 80
     assert told["memory_bytes"] > 0
     assert left(files) == set()
 
@@ -513,7 +538,8 @@ def test_a_training_that_was_to_overwrite_another_is_resumed(clnr, files, quick)
 
 # -- stops ------------------------------------------------------------------------------------------------------------------
 
-LONG = [*EMBED, "--set", "epochs=400", "--set", "hidden=16", "--set", "dimension=8", "--device", "cpu", "--no-report"]
+LONG = [*EMBED, "--set", "epochs=200", "--set", "hidden=16", "--set", "dimension=8", "--device", "cpu"]
+LONG += ["--no-report", "--no-baselines"]
 
 
 def begun(*words):

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
@@ -18,6 +19,7 @@ from sklearn.utils import estimator_checks
 import clnr
 from clnr import Graph, NodeEmbedder, Recipe, read_tables
 from clnr.embedding import preflight
+from clnr.embedding.convert import as_table_graph
 from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName
 from clnr.methods import BASELINES
 from clnr.methods.model import Model
@@ -98,7 +100,81 @@ def test_frames_of_tomorrow_are_encoded_as_those_of_today():
     assert not np.allclose(made.transform((edges, shifted)), made.embedding_)
 
 
-@pytest.mark.parametrize("given", [3, None, "edges.csv", np.eye(3), [1, 2], {"a": 1}, (1, 2)])
+PAIRS = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("a", "c")]
+NUMBERS = np.array([[0, 1], [1, 2], [2, 3], [3, 0], [0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("given", "ids", "weights"),
+    [
+        (PAIRS, list("abcd"), None),
+        ([list(pair) for pair in PAIRS], list("abcd"), None),
+        ([*PAIRS[:1], *PAIRS[2:3]], list("abcd"), None),
+        ([(a, b, 2.5) for a, b in PAIRS], list("abcd"), {2.5}),
+        (NUMBERS, [0, 1, 2, 3], None),
+        (torch.tensor(NUMBERS.T), [0, 1, 2, 3], None),
+        (np.column_stack([NUMBERS, np.full(5, 0.5)]), [0, 1, 2, 3], {0.5}),
+        (np.array([[0, 1, 1, 1], [1, 0, 1, 0], [1, 1, 0, 1], [1, 0, 1, 0]]), [0, 1, 2, 3], None),
+        ((NUMBERS.T, np.eye(4)), [0, 1, 2, 3], None),
+        ((NUMBERS.tolist(), np.eye(4)), [0, 1, 2, 3], None),
+        ((np.concatenate([NUMBERS, NUMBERS[:, ::-1]]), np.eye(4)), [0, 1, 2, 3], None),
+    ],
+)
+def test_edges_may_be_lists_and_arrays(given, ids, weights):
+    graph = as_table_graph(given).graph
+    assert graph.node_ids.tolist() == ids
+    assert not graph.directed
+    assert graph.num_edges == (4 if isinstance(given, list) and len(given) == 2 else 10)
+    assert (None if graph.incoming.weight is None else set(graph.incoming.weight.tolist())) == weights
+    if isinstance(given, tuple):
+        assert (graph.features == np.eye(4)).all()
+
+
+def test_tables_may_be_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"{a},{b}\n" for a, b in PAIRS))
+    (tmp_path / "n.csv").write_text("id,age\na,1\nb,5\nc,2\nd,9\n")
+    assert as_table_graph("e.csv").graph.node_ids.tolist() == list("abcd")
+    assert as_table_graph("e*.csv").graph.num_edges == 10
+    read = as_table_graph((tmp_path / "e.csv", "n.csv"))
+    assert (read.graph.num_features, read.feature_encoder.column_encoders[0].column) == (1, "age")
+    assert as_table_graph((PAIRS, "n.csv")).graph.digest == read.graph.digest
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"id": [1, 2, 3], "age": [4, 5, 6]}, {"age": [1.5, 2.0], "height": [1.0, 2.5]}, {"age": [1, 2], "city": ["x", "y"]}],
+)
+def test_nodes_in_the_place_of_edges_are_refused(columns):
+    import pyarrow as pa
+
+    with pytest.raises(DataError, match=r"it looks like a table of nodes: .*; give it as --nodes"):
+        embedder().fit(pa.table(columns))
+
+
+def test_edges_of_mixed_ids_are_refused():
+    with pytest.raises(DataError, match="edges must have ids of one type"):
+        as_table_graph([(1, "a"), ("b", 2)])
+
+
+def test_verbose_shows_the_plan_through_logging(caplog):
+    import logging
+
+    embedder(verbose=True).fit(tiny())
+    assert all(each.name == "clnr" and each.levelno == logging.INFO for each in caplog.records)
+    assert "rough estimate: " in caplog.text
+    caplog.clear()
+    embedder().fit(tiny())
+    assert not caplog.records
+    with caplog.at_level(logging.INFO, "clnr"):
+        embedder(epochs=0).fit(tiny())
+    assert "epochs=0: nothing is trained" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [3, None, "edges.csv", np.eye(3), np.ones((2, 3)), np.ones(4), np.ones((5, 4)), [[0, 1], [1, 2]], [1, 2], {"a": 1}, (1, 2)],
+)
 def test_what_is_no_graph_is_said(given):
     with pytest.raises(DataError, match="is no graph; give"):
         embedder().fit(given)
@@ -168,6 +244,7 @@ def test_save_and_load(tmp_path):
     assert back.similar("n3", 4) == made.similar("n3", 4)
     assert (back.scores_, back.losses_, back.ids_.tolist()) == (made.scores_, made.losses_, made.ids_.tolist())
     assert (back.seed, back.method, back.recipe) == (3, "CLNR", made.recipe_)
+    assert back._result.model.threads == made._result.model.threads >= 1
 
 
 def test_a_folder_is_not_overwritten_unasked(tmp_path):
@@ -404,7 +481,9 @@ def refused_in_one_line(call):
     return True
 
 
-@pytest.mark.parametrize("argument", ["tune", "checkpoint", "checkpoint_every", "resume", "evaluate", "ignore_memory_check"])
+@pytest.mark.parametrize(
+    "argument", ["tune", "checkpoint", "checkpoint_every", "resume", "evaluate", "ignore_memory_check", "verbose"]
+)
 def test_a_wrong_argument_is_told_in_one_line_or_works(argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for what, wrong in WRONG.items():

@@ -219,9 +219,13 @@ def test_the_disk_is_checked_before_training(folder, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_line_embeds_from_files_where_memory_is_small(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
+def test_the_command_line_embeds_from_files_where_memory_is_small_or_if_asked_to(folder, tmp_path, monkeypatch):
     words = ["embed", "--graph", str(folder.path), "--method", "CLNR", *SET, "--device", "cpu", "--memory", "2 GB"]
+    asked = CliRunner().invoke(app, [*words, "--from-files", "--dry-run", "--json"])
+    assert "disk_bytes" in json.loads(asked.stdout)
+    tables = CliRunner().invoke(app, ["embed", "--edges", "edges.csv", "--from-files", "--out", str(tmp_path / "b")])
+    assert "--from-files reads a graph folder" in str(tables.exception)
+    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
     dry = CliRunner().invoke(app, [*words, "--dry-run", "--json"])
     assert json.loads(dry.stdout)["disk_bytes"] == 4 * NODES * (16 + 8)
     made = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--json", "--quiet"])

@@ -5,7 +5,7 @@ import pytest
 
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.preflight import Preflight, graph_facts, table_warnings
+from clnr.embedding.preflight import Preflight, graph_counts, graph_facts, table_warnings
 from clnr.engine import cpu
 from clnr.errors import OutOfMemory
 from clnr.experiments.cost import Cost, Size, training
@@ -78,6 +78,42 @@ def test_every_probe_takes_its_time():
     none, one, three = (Preflight.of(table_graph, CLNR, recipe, [], cpu(), count).other_seconds for count in (0, 1, 3))
     assert 0 < none < one
     assert three - none == pytest.approx(3 * (one - none))
+
+
+def test_trials_take_their_time():
+    """Each trains, twice as long on average if epochs are tuned, and is evaluated once."""
+    table_graph, recipe = as_table_graph(tiny(1000)), Recipe()
+    plain = Preflight.of(table_graph, CLNR, recipe, [], cpu())
+    free, fixed = (Preflight.of(table_graph, CLNR, recipe, [], cpu(), trials=9, fixed=keys) for keys in ((), ("epochs",)))
+    probe = plain.other_seconds - Preflight.of(table_graph, CLNR, recipe, [], cpu(), 0).other_seconds
+    assert plain.tune_seconds == 0
+    assert fixed.tune_seconds == pytest.approx(9 * (plain.cost.seconds + probe))
+    assert free.tune_seconds == pytest.approx(9 * (1.875 * plain.cost.seconds + probe))
+    assert " to try 9 recipes, " in str(free)
+    assert free.to_dict()["tune_seconds"] == free.tune_seconds
+
+
+def test_no_epochs_are_told_and_a_method_without_training_is_not():
+    table_graph = as_table_graph(tiny())
+    said = [Preflight.of(table_graph, method, Recipe(epochs=0), [], cpu()).notes for method in (CLNR, METHODS["SVD"])]
+    assert said == [("epochs=0: nothing is trained, and the encoder keeps its random initial weights",), ()]
+
+
+def test_a_gpu_is_hinted_at_only_where_it_would_help():
+    few, many = (
+        Preflight.of(as_table_graph(tiny(1000)), CLNR, Recipe(epochs=epochs, hidden=2048), [], cpu()) for epochs in (9, 10**6)
+    )
+    assert few.notes == ()
+    (hint,) = many.notes
+    assert hint.startswith("a GPU would help: training would take about ")
+    assert f"- {hint}" in many.lines
+
+
+def test_counts_are_numbers():
+    graph = Graph.from_edges([0, 1, 3], [1, 2, 3], np.eye(6), undirected=True, labels=[0, 1, 0, -1, -1, -1])
+    counts = graph_counts(graph)
+    assert (counts["nodes"], counts["edges"], counts["components"], counts["labelled_nodes"]) == (6, 3, 4, 3)
+    assert all(type(value) in (int, float, bool) for value in counts.values())
 
 
 def test_what_will_not_fit_is_refused():

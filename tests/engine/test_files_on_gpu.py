@@ -14,7 +14,7 @@ from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.pipeline import Settings
 from clnr.engine.frontier import FrontierOperators
 from clnr.experiments.run import learn
-from clnr.graph.graph_folder import FolderWriter, GraphFolder
+from clnr.graph.graph_folder import write_graph
 from clnr.training.loop import fit
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, FUSED, MASKS, exact
@@ -24,30 +24,6 @@ pytest.importorskip("numba")
 pq = pytest.importorskip("pyarrow.parquet")
 
 KERNELS = [*FUSED, pytest.param(exact, id="gpu", marks=pytest.mark.gpu)]
-
-
-def written(path, graph, dtype="float32"):
-    """A graph as a folder, without tables."""
-    path.mkdir()
-    writer = FolderWriter(path, dtype)
-    for way in ("incoming", "outgoing") if graph.directed else ("incoming",):
-        edges = getattr(graph, way)
-        parts = {"indptr": "int64", "indices": "int32"} | ({} if edges.weight is None else {"weight": "float32"})
-        for part, kind in parts.items():
-            with writer.array(f"{way}.{part}", kind) as append:
-                append(getattr(edges, part))
-    x = graph.features
-    sparse = not isinstance(x, np.ndarray)
-    if sparse:
-        for part, kind in {"indptr": "int64", "indices": "int32"}.items():
-            with writer.array(f"features.{part}", kind) as append:
-                append(getattr(x, part))
-    with writer.array("features.values", dtype, None if sparse else x.shape[1]) as append:
-        append(x.data if sparse else x)
-    with writer.array("ids.values", "int64") as append:
-        append(np.arange(graph.num_nodes))
-    writer.close(nodes=graph.num_nodes, features=graph.num_features, classes=0, directed=graph.directed, name=graph.name)
-    return GraphFolder.open(path)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +38,7 @@ def written(path, graph, dtype="float32"):
 )
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_rows_and_gradients_are_those_in_memory(tmp_path, engine, name, drop, mask):
-    given = written(tmp_path / "graph", SOME[name])
+    given = write_graph(SOME[name], tmp_path / "graph")
     operators = assert_rows_equal(engine, SOME[name], DROPS[drop], MASKS[mask], given=given)
     assert isinstance(operators, FrontierOperators)
 
@@ -71,7 +47,7 @@ def test_rows_and_gradients_are_those_in_memory(tmp_path, engine, name, drop, ma
 @pytest.mark.parametrize("sparse", [False, True])
 def test_training_and_blocks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse):
     graph = tiny(nodes=400, edges=1500, sparse=sparse)
-    folder, engine = written(tmp_path / "graph", graph), exact()
+    folder, engine = write_graph(graph, tmp_path / "graph"), exact()
     changes = {"epochs": 5, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
     settings = Settings(methods.CLNR, engine, recipe=changes)
     recipe, _ = plan(folder, settings, 4_000_000_000)
@@ -91,7 +67,7 @@ def test_training_and_blocks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse
 
 @pytest.mark.gpu
 def test_from_a_folder_to_shards_and_scores_on_a_gpu(tmp_path, cuda):
-    folder = written(tmp_path / "graph", tiny(nodes=400, edges=1500))
+    folder = write_graph(tiny(nodes=400, edges=1500), tmp_path / "graph")
     changes = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
     result = embed_folder(folder, tmp_path / "out", Settings(methods.CLNR, exact(), recipe=changes), 4_000_000_000, report=True)
     assert (result.nodes, result.dimension, len(result.losses)) == (400, 8, 3)

@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.graph_folder import FEATURE_TYPES, MANIFEST, GraphFolder, is_graph_folder, to_float32, to_stored
+from clnr.graph import Graph
+from clnr.graph.graph_folder import FEATURE_TYPES, MANIFEST, GraphFolder, is_graph_folder, to_float32, to_stored, write_graph
 from clnr.tables import ingest
 
 pytest.importorskip("duckdb")
@@ -108,6 +110,19 @@ def test_indices_that_point_nowhere_are_refused_when_the_graph_is_loaded(folder)
     path.write_bytes(np.array([0, 9, 1], "<i4").tobytes())
     with pytest.raises(DataError, match="incoming edges: a sparse matrix of 4 columns has an entry in column 9"):
         GraphFolder.open(folder).graph()
+
+
+@pytest.mark.parametrize("ids", [None, ["ü", "", "b c", "d"]])
+@pytest.mark.parametrize("options", [{"undirected": True}, {"weight": [1.0, 2.0, 0.5], "labels": [0, 1, -1, 1]}])
+def test_a_graph_in_memory_is_written_and_read_as_it_is(tmp_path, ids, options):
+    x = np.eye(4, 3, dtype=np.float32)
+    for features in (x, sp.csr_array(x)):
+        graph = Graph.from_edges([0, 1, 2], [1, 2, 2], features, ids=ids, name="small", **options)
+        folder = write_graph(graph, tmp_path / type(features).__name__)
+        folder.verify()
+        assert folder.graph().digest == graph.digest
+        assert list(folder.graph().node_ids) == list(graph.node_ids)
+        assert (folder.name, folder.num_classes, folder.sparse) == ("small", graph.num_classes, sp.issparse(features))
 
 
 @pytest.mark.parametrize("dtype", FEATURE_TYPES)

@@ -156,7 +156,7 @@ def test_stopped_at_any_moment_it_goes_on_and_gives_the_same_table(tmp_path, how
     assert not any(map(alive, children))
     kept = len(run_cache.runs())
     assert kept
-    second, whole = start(tmp_path / "stopped"), start(tmp_path / "whole", "--jobs", "2")
+    second, whole = start(tmp_path / "stopped"), start(tmp_path / "whole")
     table, told = second.communicate(timeout=600)
     expected, _ = whole.communicate(timeout=600)
     assert f"{kept} in the run cache" in told

@@ -155,13 +155,14 @@ def test_words_of_one_text_are_never_kept_beyond_the_bound(table):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_chunks_and_threads_do_not_matter(table, monkeypatch, bound, rows, threads):
     monkeypatch.setattr("clnr.tables.infer._WORDS", bound)
-    _, encoder, x = learned(table, texts())
+    given = texts()
+    _, encoder, x = learned(table, given)
     monkeypatch.setattr("clnr.tables.chunks._ROWS", rows)
     before = pa.cpu_count()
     pa.set_cpu_count(threads)
     try:
         order = np.random.default_rng(rows).permutation(300)
-        _, again, y = learned(table, [texts()[i] for i in order])
+        _, again, y = learned(table, [given[i] for i in order])
     finally:
         pa.set_cpu_count(before)
     assert again == encoder

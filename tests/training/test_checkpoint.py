@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from clnr.engine import cpu, gpu
+from clnr.engine.threads import use_threads
 from clnr.errors import DataError
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
@@ -249,3 +250,17 @@ def test_a_loss_that_is_not_finite_is_not_kept(tmp_path):
     checkpoint.save(1, {"written": torch.ones(2, 3)})
     checkpoint.save(2, {"written": torch.tensor([[1.0, torch.nan, 1.0]] * 2)})
     assert Checkpoint(path, 1, ABOUT, resume=True).load()[0] == 1
+
+
+def test_another_number_of_threads_is_told(tmp_path):
+    path, said = tmp_path / "state", []
+    with use_threads(1):
+        Checkpoint(path, 1, ABOUT, resume=True).save(1, {"written": torch.ones(2, 3)})
+        Checkpoint(path, 1, ABOUT, resume=True, say=said.append).load()
+    assert said == []
+    with use_threads(2):
+        Checkpoint(path, 1, ABOUT, resume=True, say=said.append).load()
+    (line,) = said
+    assert "began with 1 thread and goes on with 2" in line
+    Checkpoint(OLD / "state.checkpoint", 1, {"graph": "tiny"}, resume=True, say=said.append).load()
+    assert len(said) == 1

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from clnr.cli import cmd_bench, cmd_embed, cmd_experiments, cmd_explore, cmd_info, cmd_ingest, cmd_paper
 from clnr.cli.app import app, say
+from clnr.cli.recipe_options import unknown_option
 from clnr.errors import ClnrError
 from clnr.support.deprecation import RenamedWarning
 
@@ -49,10 +50,12 @@ def _main() -> int:
         # Arguments that the parser refuses: across versions of Typer its errors share this method, but no class.
         if not hasattr(error, "format_message"):
             raise
-        message = error.format_message()
+        message = unknown_option(error) if hasattr(error, "option_name") and hasattr(error, "possibilities") else ""
+        message = message or error.format_message()
         if not message:  # Called without arguments: the help has been shown.
             return 2
-        message = f"{message.rstrip('.')}; see: clnr --help"
+        if "see: clnr" not in message:
+            message = f"{message.rstrip('.')}; see: clnr --help"
     say(" ".join(message.split()))
     return 2
 

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from clnr.errors import ClnrError
+from clnr.support.arguments import check_choice
 from clnr.support.console import Console, printable
 from clnr.support.deprecation import renamed
 from clnr.support.humanize import escape_control, shorten
@@ -44,7 +45,10 @@ class Program(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         parts = (arg.partition("=") for arg in args)
         words = [f"{renamed('option', option, OLD_OPTIONS)}{equals}{value}" for option, equals, value in parts]
-        return list(super().parse_args(ctx, [*(renamed("command", word, OLD_COMMANDS) for word in words[:1]), *words[1:]]))
+        words[:1] = [renamed("command", word, OLD_COMMANDS) for word in words[:1]]
+        if words and not words[0].startswith("-"):
+            check_choice("command", words[0], COMMANDS)
+        return list(super().parse_args(ctx, words))
 
 
 app = typer.Typer(

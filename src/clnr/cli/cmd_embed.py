@@ -9,13 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, say, tell
+from clnr.cli.recipe_options import sets_recipe
 from clnr.cli.table_options import option_of, reads_tables
 from clnr.cli.worker_session import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 
 
 @app.command()
-@by_workers
+@sets_recipe
 @reads_tables
+@by_workers
 def embed(
     tables: dict[str, Any],
     graph: Annotated[Path | None, typer.Option(help="Instead of tables: a graph folder, as clnr ingest writes it.")] = None,
@@ -25,6 +27,10 @@ def embed(
     ] = None,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="With --model: embed the tables as a separate graph.")
+    ] = False,
+    allow_missing_columns: Annotated[
+        bool,
+        typer.Option("--allow-missing-columns", help="With --model: take a node table with none of the columns of its own."),
     ] = False,
     effort: Annotated[
         str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
@@ -62,6 +68,9 @@ def embed(
             "is trained on from its files."
         ),
     ] = None,
+    from_files: Annotated[
+        bool, typer.Option("--from-files", help="With --graph: train from its files, even if it fits in memory.")
+    ] = False,
     workers: NumWorkers = 1,
     ray: RayAddress = None,
     max_restarts: MaxRestarts = 3,
@@ -92,7 +101,9 @@ def embed(
     given = [name for name, value in tables.items() if value is not None]
     if not (graph or {"edges", "edges_query"}.intersection(given) or (model and {"nodes", "nodes_query"}.intersection(given))):
         raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
-    tables["memory"] = memory
+    if allow_missing_columns and model is None:
+        raise ClnrError("--allow-missing-columns goes with --model, whose columns may be missing")
+    tables |= {"memory": memory, "allow_missing_columns": allow_missing_columns}
     if graph is not None:
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
@@ -122,7 +133,9 @@ def embed(
     )
     chosen = parse_formats(formats or [])
     planned = workers if group.alone else None
-    if graph is not None and not _embed_in_memory(graph, settings, memory, planned):
+    if from_files and graph is None:
+        raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
+    if graph is not None and (from_files or not _embed_in_memory(graph, settings, memory, planned)):
         _embed_from_files(graph, folder, settings, memory, force, chosen, report, dry_run, as_json, quiet, planned)
         return
     if dry_run:
@@ -179,7 +192,7 @@ def _embed_from_files(
     quiet: bool,
     workers: int | None,
 ) -> None:
-    """Embed a graph folder that does not fit in memory."""
+    """Embed a graph folder from its files."""
     from time import perf_counter
 
     from clnr.embedding import disk_plan, out_of_core
@@ -193,7 +206,7 @@ def _embed_from_files(
     opened, bound, first = GraphFolder.open(graph), _bytes(memory), settings.workers.first
     settings = disk_plan.for_files(settings)
     if formats:
-        raise ClnrError("a graph that does not fit in memory is embedded to Parquet alone: leave out --format")
+        raise ClnrError("from files a graph is embedded to Parquet alone: leave out --format")
     if dry_run or folder is None:
         _, planned = disk_plan.plan(opened, settings, bound, workers)
         if first:
@@ -235,7 +248,7 @@ def _say_stopped(checkpoint: Path | None) -> None:
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
     from clnr.embedding.baseline_comparison import compare
-    from clnr.embedding.preflight import graph_facts, table_warnings
+    from clnr.embedding.preflight import graph_counts, table_warnings
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
 
@@ -246,7 +259,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         content = {
             "nodes": graph.num_nodes,
             "folder": str(folder),
-            "graph": graph_facts(graph),
+            "graph": graph_counts(graph),
             "dimension": dimension,
             "seconds": round(seconds, 3),
             "scores" if trained else "scores_of_training": result.scores,

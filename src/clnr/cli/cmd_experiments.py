@@ -26,6 +26,7 @@ from clnr.cli.app import (
     out,
     say,
 )
+from clnr.cli.recipe_options import sets_recipe
 from clnr.errors import ClnrError, RecipeError, RunCacheError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ Rerun = Annotated[bool, typer.Option("--rerun", help="Ignore the run cache and r
 
 
 @app.command(name="run")
+@sets_recipe
 def run_command(
     method: MethodName = None,
     dataset: DatasetName = None,
@@ -80,6 +82,7 @@ def run_command(
 
 
 @app.command()
+@sets_recipe
 def compare(
     dataset: DatasetName = None,
     names: Annotated[
@@ -135,6 +138,7 @@ def compare(
 
 
 @app.command()
+@sets_recipe
 def search(
     method: MethodName = None,
     dataset: DatasetName = None,

@@ -150,9 +150,10 @@ def save_names(result: EmbeddingResult, folder: Path) -> None:
 
 def _recipe_toml(model: FittedModel) -> str:
     made_with = "\n".join(f"{name} = {json.dumps(value)}" for name, value in versions().items())
+    threads = "" if model.threads is None else f"threads = {model.threads}\n"
     return (
         f"form = {FORMAT_VERSION}\nmethod = {json.dumps(model.method.name)}\n"
-        f"seed = {model.seed}\nfeatures = {model.features}\n\n"
+        f"seed = {model.seed}\nfeatures = {model.features}\n{threads}\n"
         f"[recipe]\n{model.recipe.to_toml()}\n[versions]\n{made_with}\n"
     )
 
@@ -164,6 +165,8 @@ def load_model(files: ArtifactFiles) -> FittedModel:
         check_version(content["form"])
         method, recipe = methods.find(str(content["method"])), Recipe.of(with_current_keys(content["recipe"]))
         seed, features = check_seed(content["seed"]), check_count(content["features"])
+        # Earlier versions did not record it.
+        threads = check_count(content["threads"]) if "threads" in content else None
     with files.reading(MODEL) as path:
         import safetensors
 
@@ -173,7 +176,7 @@ def load_model(files: ArtifactFiles) -> FittedModel:
             parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if trained_by != method.name:
             raise DataError(f"it does not fit {RECIPE}: it was learned by {trained_by!r:.40}, not by {method.name}")
-        model = FittedModel(method, seed, recipe, parameters, features)
+        model = FittedModel(method, seed, recipe, parameters, features, threads)
         _check_parameters(model)
         return model
 

@@ -1,4 +1,4 @@
-"""Graphs from the types that users have: PyG, networkx, SciPy, data frames."""
+"""Graphs from the types that users have: files, edge lists, arrays, data frames, SciPy, networkx, PyG."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from clnr.embedding.edge_lists import edge_columns, edge_table, is_array
 from clnr.errors import DataError, OutOfMemory
 from clnr.graph import Graph
+from clnr.graph.arrays import as_array
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.sparse_formats import as_adjacency
@@ -22,9 +24,10 @@ from clnr.tables.source import is_frame
 from clnr.tables.structural import degree_features
 
 _SUPPORTED = (
-    "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or data frames: edges, "
-    "or (edges, nodes)"
+    "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or tables: edges, or "
+    "(edges, nodes), each a file or a data frame, and edges also a list of pairs or an array of two columns"
 )
+_GLOB = frozenset("*?[")
 
 
 def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -> TableGraph:
@@ -32,8 +35,10 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
 
     Args:
         source: A ``Graph``, what ``read_tables`` returned, the path of a folder that ``clnr ingest`` wrote, PyG's ``Data``, a
-            networkx graph, a SciPy adjacency matrix or a pair of one and features, a data frame of edges, or a pair of data
-            frames: edges and nodes. A networkx graph without ``x`` and a matrix without features get structural features.
+            networkx graph, an adjacency matrix or a pair of one and features; or a table of edges, or a pair: edges and nodes.
+            A table is a file or a data frame. Edges are also a list of pairs, or of triples with weights, an array of such
+            rows, or PyG's ``edge_index``; beside them, an array has the features of nodes 0, 1, 2 ... A networkx graph without
+            ``x`` and edges or a matrix without features get structural features.
         feature_encoder: Encodes features as those of an earlier graph.
     """
     if isinstance(source, TableGraph):
@@ -41,15 +46,24 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
     if isinstance(source, Graph):
         return TableGraph(source, None)
     if isinstance(source, str | Path):
-        if not Path(source).is_dir():
-            raise DataError(f"{one_line(str(source))}: there is no such folder, so it is no graph; give {_SUPPORTED}")
-        return _folder(GraphFolder.open(Path(source)))
-    pair = source if isinstance(source, tuple | list) and len(source) == 2 else (source, None)
-    first, second = pair
-    if sp.issparse(first):
-        return _adjacency(first, second, feature_encoder)
-    if is_frame(first) and (second is None or is_frame(second)):
-        return read_tables(first, second, feature_encoder=feature_encoder)
+        if Path(source).is_dir():
+            return _folder(GraphFolder.open(Path(source)))
+        if not (Path(source).exists() or _GLOB.intersection(str(source))):
+            raise DataError(f"{one_line(str(source))}: there is no such file or folder, so it is no graph; give {_SUPPORTED}")
+    whole = edge_columns(source)
+    is_pair = whole is None and isinstance(source, tuple | list) and len(source) == 2
+    first, second = source if is_pair else (source, None)
+    edges = edge_columns(first) if is_pair else whole
+    if edges is not None and second is not None and not _is_table(second):
+        columns = dict(zip(("source", "target", "weight"), edges, strict=False))
+        return TableGraph(Graph.from_edges(**columns, features=second, undirected=True), None)
+    if edges is not None:
+        return read_tables(edge_table(edges), second, feature_encoder=feature_encoder)
+    if sp.issparse(first) or is_array(first):
+        return _adjacency(first if sp.issparse(first) else _square(first), second, feature_encoder)
+    if _is_table(first):
+        beside = {"nodes": second} if second is None or _is_table(second) else {"feature_matrix": second}
+        return read_tables(first, **beside, feature_encoder=feature_encoder)
     if hasattr(source, "edge_index") or hasattr(source, "to_homogeneous"):
         return TableGraph(Graph.from_pyg(source), None)
     if hasattr(source, "adj") and hasattr(source, "is_directed"):
@@ -60,6 +74,18 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
 def as_graph_folder(source: Any) -> GraphFolder | None:
     """The graph folder that a path names; None for anything else."""
     return GraphFolder.open(Path(source)) if isinstance(source, str | Path) and Path(source).is_dir() else None
+
+
+def _is_table(given: Any) -> bool:
+    return isinstance(given, str | Path) or is_frame(given)
+
+
+def _square(given: Any) -> sp.csr_array:
+    """A dense adjacency matrix as a sparse one."""
+    matrix = as_array(given, "adjacency")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise DataError(f"an array of shape {list(matrix.shape)} is no graph; give {_SUPPORTED}")
+    return sp.csr_array(matrix)
 
 
 def _folder(folder: GraphFolder) -> TableGraph:

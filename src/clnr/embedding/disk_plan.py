@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -86,6 +86,7 @@ class DiskPlan:
         workers: How many processes share training and embedding.
         local_workers: How many of them are on this machine.
         sent_per_step: Bytes that each worker sends in a step.
+        counts: The facts as numbers.
     """
 
     facts: dict[str, str]
@@ -99,6 +100,7 @@ class DiskPlan:
     workers: int = 1
     local_workers: int = 1
     sent_per_step: float = 0.0
+    counts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def lines(self) -> list[str]:
@@ -121,7 +123,7 @@ class DiskPlan:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as ``clnr embed --dry-run --json`` prints them."""
         return {
-            "graph": self.facts,
+            "graph": self.counts,
             "choices": [choice._asdict() for choice in self.choices],
             "train_seconds": self.seconds,
             "memory_bytes": self.local_workers * self.memory,
@@ -184,12 +186,26 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     seconds = _cost(folder, settings, recipe).seconds
     peak = min(most, fixed + max(step, most / 4))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
-    made = DiskPlan(folder_facts(folder), kept, seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step)
+    facts, counts = folder_facts(folder), folder_counts(folder)
+    made = DiskPlan(facts, kept, seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step, counts)
     return recipe, made
 
 
+def folder_counts(folder: GraphFolder) -> dict[str, Any]:
+    """Counts of a graph folder, as numbers."""
+    return {
+        "nodes": folder.num_nodes,
+        "edges": folder.num_edges if folder.directed else folder.num_edges // 2,
+        "directed": folder.directed,
+        "weighted": "incoming.weight" in folder.arrays,
+        "features": folder.num_features,
+        "sparse": folder.sparse,
+        **({"classes": folder.num_classes} if folder.num_classes else {}),
+    }
+
+
 def folder_facts(folder: GraphFolder) -> dict[str, str]:
-    """Counts of a graph folder, in words."""
+    """The same in words; each edge that is not directed is counted in both directions, as it is stored."""
     kind = "directed" if folder.directed else "undirected, both directions counted"
     return {
         "nodes": f"{folder.num_nodes:,}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from clnr.methods.recipe import Recipe
 from clnr.support.arguments import check_int, check_list, check_path, check_type
 from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.support.deprecation import renamed
+from clnr.support.progress import Bar, log_progress
 from clnr.tables import IngestReport
 from clnr.training.checkpoint import remove_checkpoint
 
@@ -42,10 +44,12 @@ from clnr.training.checkpoint import remove_checkpoint
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learns node embeddings of a graph without labels, and embeds other graphs with what it learned.
 
-    A graph is a ``clnr.Graph``, what ``read_tables`` returns, the path of a graph folder, PyG's ``Data``, a networkx graph (its
-    nodes' ``x`` are features), a SciPy adjacency matrix or a pair of one and features, a data frame of edges, or a pair of data
-    frames: edges and nodes. A graph without features gets structural ones. A graph folder that does not fit in memory is
-    trained on from its files, by CLNR if no method is chosen, and its embedding is in temporary files until ``save``.
+    A graph is a table of edges, or a pair of tables: edges and nodes. A table is a file or a data frame. Edges may also be a
+    list of pairs, or of triples with weights, an array of such rows, or PyG's ``edge_index``; an array beside them has the
+    features of nodes 0, 1, 2 ... Or a graph is a ``clnr.Graph``, what ``read_tables`` returns, the path of a graph folder,
+    PyG's ``Data``, a networkx graph (its nodes' ``x`` are features), or an adjacency matrix, alone or in a pair with features.
+    A graph without features gets structural ones. A graph folder that does not fit in memory is trained on from its files, by
+    CLNR if no method is chosen, and its embedding is in temporary files until ``save``.
 
     >>> from clnr import NodeEmbedder, load
     >>> graph = load("toy")
@@ -92,6 +96,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ignore_memory_check: Whether to train even if memory seems too small.
         threads: How many threads of the CPU to take; None for as many as the work of a step is worth. The last bits of a result
             depend on it.
+        verbose: Whether to show the plan and the progress of ``fit``. They are messages of the logger ``clnr``, of level INFO:
+            ``logging`` shows them elsewhere, too.
 
     Attributes:
         embedding_: One row for each node of the graph that it was fitted on. Of a graph in files, rows are read when they are
@@ -127,6 +133,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         evaluate: bool = False,
         ignore_memory_check: bool = False,
         threads: int | None = None,
+        verbose: bool = False,
     ):
         self.method = method
         self.effort = effort
@@ -145,6 +152,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.evaluate = evaluate
         self.ignore_memory_check = ignore_memory_check
         self.threads = threads
+        self.verbose = verbose
 
     def plan(self, X: Any = None) -> Preflight | DiskPlan:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
@@ -169,13 +177,17 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         source, settings = X if self.graph is None else self.graph, self._settings()
         folder = _too_large(source, settings)
-        if folder is not None:
-            self._set_stored(StoredResult.fit(folder, disk_plan.for_files(settings)))
-            return self
-        table_graph = as_table_graph(source)
-        self._set_result(pipeline.fit(table_graph, settings))
+        with self._progress() as bar:
+            if folder is not None:
+                self._set_stored(StoredResult.fit(folder, disk_plan.for_files(settings), bar))
+                return self
+            table_graph = as_table_graph(source)
+            self._set_result(pipeline.fit(table_graph, settings, bar))
         _warn_dangling(table_graph.ingest_report)
         return self
+
+    def _progress(self) -> AbstractContextManager[Bar | None]:
+        return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
 
     def _settings(self) -> pipeline.Settings:
         shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
@@ -240,7 +252,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ClnrError("a graph in files is not extended: ingest all of its tables again, and transform the new folder")
         tables = {"edges": edges, "nodes": nodes, **columns}
         larger = clone(self)
-        larger._set_result(pipeline.extend(self._result, tables, choose(self.device, self.precision, self.threads)))
+        engine = choose(self.device, self.precision, self.threads)
+        with self._progress() as bar:
+            larger._set_result(pipeline.extend(self._result, tables, engine, bar=bar))
         _warn_dangling(larger.ingest_report_)
         return larger
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.validation import as_ids
+from clnr.support.humanize import plural
 from clnr.support.optional import import_optional
 
 if TYPE_CHECKING:
@@ -121,9 +123,25 @@ EXPORT_FORMATS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
 
 
 def check_formats(formats: Iterable[str], graph: Graph) -> None:
-    """Fail before training if a format cannot hold a graph's ids."""
-    if "word2vec" in formats and len({_word(name) for name in graph.node_ids.tolist()}) < graph.num_nodes:
-        raise DataError("the format word2vec allows no blanks in ids, and with underscores instead two ids would be equal")
+    """Before training: fail if a format cannot hold a graph's ids, and warn if it holds them in another form."""
+    if "word2vec" not in formats:
+        return
+    ids = graph.node_ids.tolist()
+    words = [_word(name) for name in ids]
+    changed = [(name, word) for name, word in zip(ids, words, strict=True) if str(name) != word]
+    if len(set(words)) < len(words):
+        raise DataError(
+            f"the format word2vec allows no blanks in ids, as in '{changed[0][0]!s:.60}', and with underscores instead two ids "
+            "would be equal; leave it out, or change the ids"
+        )
+    if changed:
+        name, word = changed[0]
+        warnings.warn(
+            f"the format word2vec allows no blanks in ids: in embeddings.w2v.txt, {plural(len(changed), 'id')} of "
+            f"{len(ids):,} have underscores instead, such as {word:.60} for '{name!s:.60}'",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def parse_formats(words: list[str]) -> list[str]:

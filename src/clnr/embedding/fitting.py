@@ -22,7 +22,7 @@ from clnr.experiments.run import learn, learn_along
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, untrained
 from clnr.nn.layers import Parameters
 from clnr.support.memory import enough_memory
 from clnr.support.workers import ALONE, Workers
@@ -50,6 +50,7 @@ class FittedModel:
         recipe: Its hyper-parameters.
         parameters: What it learned, on the CPU.
         features: How many features a node must have.
+        threads: How many threads of the CPU its training took; None on a GPU, and where it was not recorded.
     """
 
     method: Method
@@ -57,6 +58,7 @@ class FittedModel:
     recipe: Recipe
     parameters: Parameters
     features: int
+    threads: int | None = None
 
     def parameters_on(self, engine: Engine) -> Parameters:
         """What it learned, where an engine computes."""
@@ -138,7 +140,7 @@ def fit_graph(
         baselines: Methods without an objective to score beside it.
         workers: Those that share the training, of which this is the first; the others call ``fit_along``.
     """
-    graph, warnings = table_graph.graph, []
+    graph, warnings = table_graph.graph, untrained(method, recipe)
     split, seen = _held_out(table_graph, hold_out, seed)
     if hold_out and split is None:
         warnings.append(NO_LINKS)
@@ -195,6 +197,7 @@ def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph) -> FittedMo
         recipe=trained.recipe,
         parameters={name: value.detach().cpu() for name, value in trained.fitted.parameters.items()},
         features=graph.num_features,
+        threads=trained.fitted.threads,
     )
 
 

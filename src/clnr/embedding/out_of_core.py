@@ -173,13 +173,14 @@ def _begin(
 
 def _train(folder: GraphFolder, settings: Settings, recipe: Recipe, bar: Bar | None) -> tuple[FittedModel, tuple[float, ...]]:
     engine, seed, workers = settings.engine, settings.seed, settings.workers
-    checkpoint = pipeline.checkpoint_of(folder.digest, settings, recipe)
+    checkpoint = pipeline.checkpoint_of(folder.digest, settings, recipe, (bar or Bar(None, quiet=True)).note)
     with pipeline.shown(settings, recipe, folder.num_nodes, bar) as progress, memory.enough_memory():
         device_graph, _ = training_files(folder, settings)
         model = settings.method.build(recipe)
         fitted = fit(model, engine, device_graph, recipe, seed, progress, checkpoint=checkpoint, workers=workers)
     parameters = {name: value.detach().cpu() for name, value in fitted.parameters.items()}
-    return FittedModel(settings.method, seed, recipe, parameters, folder.num_features), tuple(fitted.losses.tolist())
+    learned = FittedModel(settings.method, seed, recipe, parameters, folder.num_features, fitted.threads)
+    return learned, tuple(fitted.losses.tolist())
 
 
 def _remove_checkpoint(settings: Settings) -> None:

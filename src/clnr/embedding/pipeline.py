@@ -145,7 +145,8 @@ def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None
     check_workers(size, settings.method, recipe, table_graph.graph.num_nodes)
     judged = settings.evaluate * (1 + len(settings.compared))
     beside = workers or settings.workers.local_size
-    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside)
+    tuned = (settings.tune, settings.fixed)
+    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *tuned)
 
 
 def check_workers(workers: int, method: Method, recipe: Recipe, nodes: int) -> None:
@@ -180,7 +181,7 @@ def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight:
         check_checkpoint(settings.checkpoint)
     if settings.tune:
         recipe = tune(table_graph, method, recipe, seed, engine, settings.tune, settings.hold_out, settings.fixed, log)
-    checkpoint = checkpoint_of(table_graph.graph.digest, settings, recipe)
+    checkpoint = checkpoint_of(table_graph.graph.digest, settings, recipe, log)
     if checkpoint is not None and settings.resume:
         path = checkpoint.path
         log(f"resuming from {path}" if path.is_file() else f"there is no checkpoint {path}: training starts from scratch")
@@ -243,12 +244,13 @@ def shown(settings: Settings, recipe: Recipe, nodes: int, bar: Bar | None) -> It
         yield progress
 
 
-def checkpoint_of(graph: str, settings: Settings, recipe: Recipe) -> Checkpoint | None:
+def checkpoint_of(graph: str, settings: Settings, recipe: Recipe, log: Callable[[str], None]) -> Checkpoint | None:
     """The checkpoint of this very training on the graph with a digest; None if none is asked for."""
     if settings.checkpoint is None or not settings.uses_checkpoint:
         return None
     about = training_about(graph, settings, recipe) | {"versions": environment.versions()}
-    return Checkpoint(settings.checkpoint, settings.checkpoint_every or recipe.epochs + 1, about, settings.resume)
+    say = log if settings.engine.device.type == "cpu" else None
+    return Checkpoint(settings.checkpoint, settings.checkpoint_every or recipe.epochs + 1, about, settings.resume, say)
 
 
 def training_about(graph: str, settings: Settings, recipe: Recipe) -> dict[str, object]:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from scipy.sparse.csgraph import connected_components
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.projection import steps_of
+from clnr.embedding.tuning import mean_epochs
 from clnr.engine import Engine
 from clnr.errors import OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
-from clnr.experiments.cost import Cost, Size, evaluating, mapping, sent, training
+from clnr.experiments.cost import Cost, Size, evaluating, mapping, sent, training, training_seconds
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, untrained
 from clnr.support import memory
 from clnr.support.humanize import duration, one_line, plural
 from clnr.tables import IngestReport, TableGraph
@@ -26,6 +29,9 @@ from clnr.tables.column_info import column_lines
 
 MOST = 100_000
 """The most nodes that a map shows."""
+# A GPU is worth a hint if training takes longer than so many seconds, and a GPU so much shorter.
+_LONG = 120.0
+_FASTER = 4.0
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,10 @@ class Preflight:
         columns: How each column of the tables was read, a line each.
         workers: How many processes share the training.
         sent_per_step: Estimated bytes that each of them sends to others in a step.
+        trials: How many recipes are tried before training.
+        tune_seconds: Estimated seconds of that.
+        notes: What else to know, a line each: that nothing is trained, or that a GPU would help.
+        counts: The facts as numbers.
     """
 
     facts: dict[str, str]
@@ -53,6 +63,10 @@ class Preflight:
     columns: tuple[str, ...] = ()
     workers: int = 1
     sent_per_step: float = 0.0
+    trials: int = 0
+    tune_seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    counts: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -65,6 +79,8 @@ class Preflight:
         evaluated: int = 1,
         workers: int = 1,
         local_workers: int = 1,
+        trials: int = 0,
+        fixed: Collection[str] = (),
     ) -> Preflight:
         """The preflight of training a method on a graph.
 
@@ -77,34 +93,54 @@ class Preflight:
             evaluated: How many embeddings are to be evaluated by labels, if there are any: this one, and baselines.
             workers: How many processes share the training.
             local_workers: How many of them are on this machine.
+            trials: How many recipes are tried before training.
+            fixed: Hyper-parameters that are the same in all of them.
         """
         kept = tuple(choice for choice in chosen if getattr(recipe, choice.key) == choice.value)
         graph = table_graph.graph
-        cost = training(method, recipe, size_of(graph), engine)
+        size = size_of(graph)
+        cost = training(method, recipe, size, engine)
         if engine.device.type == "cpu":
             cost = cost._replace(memory=local_workers * cost.memory)
-        sent_per_step = sent(method, recipe, size_of(graph), workers) if workers > 1 else 0.0
+        sent_per_step = sent(method, recipe, size, workers) if workers > 1 else 0.0
         shown = min(graph.num_nodes, MOST)
-        after = mapping(shown, recipe.dimension, steps_of(shown))
+        after, once = mapping(shown, recipe.dimension, steps_of(shown)), 0.0
         if graph.labels is not None:
             train = int((graph.labels >= 0).sum()) // 10 if graph.split is None else len(graph.split.train)
             fitted = min(train, MOST_NODES)
-            after += evaluated * evaluating(fitted, graph.num_classes, recipe.dimension)
-        free = memory.free_memory(engine.device)
-        columns = tuple(column_lines(table_graph.ingest_report.columns))
+            once = evaluating(fitted, graph.num_classes, recipe.dimension)
+        trainings = trials * mean_epochs(method, fixed)
+        hint = _gpu_hint(
+            engine, (1 + trainings) * cost.seconds, training_seconds(method, recipe, size, "cuda") * (1 + trainings)
+        )
+        counts = graph_counts(graph)
         return cls(
-            graph_facts(graph), tuple(table_warnings(table_graph)), kept, cost, after, free, columns, workers, sent_per_step
+            _in_words(counts),
+            tuple(table_warnings(table_graph)),
+            kept,
+            cost,
+            after + evaluated * once,
+            memory.free_memory(engine.device),
+            tuple(column_lines(table_graph.ingest_report.columns)),
+            workers,
+            sent_per_step,
+            trials,
+            trainings * cost.seconds + trials * once,
+            (*untrained(method, recipe), *hint),
+            counts,
         )
 
     @property
     def lines(self) -> list[str]:
         """All of it, a line each."""
         seconds, memory = self.cost
+        tuning = f"{duration(self.tune_seconds)} to try {plural(self.trials, 'recipe')}, " if self.trials else ""
         return [
             facts_line(self.facts),
             *(f"- {line}" for line in (*self.columns, *self.warnings)),
             *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
-            f"rough estimate: {duration(seconds)} to train, {duration(self.other_seconds)} to evaluate and draw, "
+            *(f"- {note}" for note in self.notes),
+            f"rough estimate: {tuning}{duration(seconds)} to train, {duration(self.other_seconds)} to evaluate and draw, "
             f"{memory / 2**30:.1f} GiB of memory",
             *(
                 [f"{self.workers} workers: each sends about {self.sent_per_step / 1e6:.2g} MB a step"]
@@ -119,10 +155,12 @@ class Preflight:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as ``clnr embed --dry-run --json`` prints them."""
         return {
-            "graph": self.facts,
+            "graph": self.counts,
             "columns": list(self.columns),
             "warnings": list(self.warnings),
             "choices": [choice._asdict() for choice in self.choices],
+            "notes": list(self.notes),
+            "tune_seconds": self.tune_seconds,
             "train_seconds": self.cost.seconds,
             "other_seconds": self.other_seconds,
             "memory_bytes": self.cost.memory,
@@ -147,23 +185,57 @@ def size_of(graph: Graph) -> Size:
     return Size(graph.num_nodes, graph.num_edges, graph.num_features, held)
 
 
-def graph_facts(graph: Graph) -> dict[str, str]:
-    """Counts of a graph's nodes, edges, features, components and classes, in words."""
+def _gpu_hint(engine: Engine, seconds: float, on_gpu: float) -> list[str]:
+    """A line if training takes long, and would not on a GPU."""
+    if engine.device.type != "cpu" or seconds < max(_LONG, _FASTER * on_gpu):
+        return []
+    how = ": --device cuda" if torch.cuda.is_available() else ""
+    return [f"a GPU would help: training would take about {duration(on_gpu)} in place of {duration(seconds)}{how}"]
+
+
+def graph_counts(graph: Graph) -> dict[str, Any]:
+    """Counts of a graph's nodes, edges, features, components and classes, as numbers."""
     adjacency = graph.to_scipy()
     parts, of = connected_components(adjacency, directed=False)
     degree = degrees_of(graph)
     edges = graph.num_edges if graph.directed else (graph.num_edges + int((adjacency.diagonal() != 0).sum())) // 2
-    plain = graph.incoming.weight is None
-    facts = {
-        "nodes": f"{graph.num_nodes:,}",
-        "edges": f"{edges:,} {'directed' if graph.directed else 'undirected'}{'' if plain else ', weighted'}",
-        "features": f"{graph.num_features:,} {'sparse' if graph.sparse else 'dense'}",
-        "components": f"{parts:,}, the largest of {plural(int(np.bincount(of).max()), 'node')}" if graph.num_nodes else "0",
-        "nodes without edges": f"{int((degree == 0).sum()):,}",
-        "edges per node": f"{degree.mean():.1f} on average, at most {degree.max():,}" if graph.num_nodes else "0",
+    counts = {
+        "nodes": graph.num_nodes,
+        "edges": edges,
+        "directed": graph.directed,
+        "weighted": graph.incoming.weight is not None,
+        "features": graph.num_features,
+        "sparse": graph.sparse,
+        "components": int(parts),
+        "largest_component": int(np.bincount(of).max()) if graph.num_nodes else 0,
+        "nodes_without_edges": int((degree == 0).sum()),
+        "mean_degree": float(degree.mean()) if graph.num_nodes else 0.0,
+        "max_degree": int(degree.max(initial=0)),
     }
     if graph.labels is not None:
-        facts["classes"] = f"{graph.num_classes:,}, of {plural(int((graph.labels >= 0).sum()), 'node')}"
+        counts |= {"classes": graph.num_classes, "labelled_nodes": int((graph.labels >= 0).sum())}
+    return counts
+
+
+def graph_facts(graph: Graph) -> dict[str, str]:
+    """The same counts in words."""
+    return _in_words(graph_counts(graph))
+
+
+def _in_words(counts: dict[str, Any]) -> dict[str, str]:
+    some = counts["nodes"] > 0
+    kind = f"{'directed' if counts['directed'] else 'undirected'}{', weighted' if counts['weighted'] else ''}"
+    largest, mean = plural(counts["largest_component"], "node"), f"{counts['mean_degree']:.1f} on average"
+    facts = {
+        "nodes": f"{counts['nodes']:,}",
+        "edges": f"{counts['edges']:,} {kind}",
+        "features": f"{counts['features']:,} {'sparse' if counts['sparse'] else 'dense'}",
+        "components": f"{counts['components']:,}, the largest of {largest}" if some else "0",
+        "nodes without edges": f"{counts['nodes_without_edges']:,}",
+        "edges per node": f"{mean}, at most {counts['max_degree']:,}" if some else "0",
+    }
+    if "classes" in counts:
+        facts["classes"] = f"{counts['classes']:,}, of {plural(counts['labelled_nodes'], 'node')}"
     return facts
 
 

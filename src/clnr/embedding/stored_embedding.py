@@ -32,6 +32,7 @@ from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
+from clnr.support.progress import Bar
 from clnr.tables.table_info import TableInfo
 
 
@@ -154,11 +155,11 @@ class StoredResult:
     scored: SampledScores
 
     @classmethod
-    def fit(cls, folder: GraphFolder, settings: Settings) -> StoredResult:
+    def fit(cls, folder: GraphFolder, settings: Settings, bar: Bar | None = None) -> StoredResult:
         """Train from files, and embed into a temporary folder."""
         made = TemporaryFolder()
         path = made.path / "embedding"
-        embed_folder(folder, path, settings)
+        embed_folder(folder, path, settings, bar=bar)
         return cls.load(path, made)
 
     @classmethod

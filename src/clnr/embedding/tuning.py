@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from statistics import mean
 from types import ModuleType
 from typing import Any
 
@@ -123,6 +124,11 @@ def _labelled(seen: Graph, labelled: Graph) -> Graph:
 
 def _tunable(method: Method, fixed: Collection[str]) -> list[str]:
     return [name for name in (*_SPACE, "layers", "epochs") if name in method.keys and name not in fixed]
+
+
+def mean_epochs(method: Method, fixed: Collection[str]) -> float:
+    """How many times the epochs of the recipe a trial trains, on average."""
+    return mean(_EPOCHS) if "epochs" in _tunable(method, fixed) else 1.0
 
 
 def _suggested(trial: Any, method: Method, recipe: Recipe, fixed: Collection[str]) -> dict[str, Any]:

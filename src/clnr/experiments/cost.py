@@ -10,7 +10,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.training.step_work import Size, step_work
 
-__all__ = ["Cost", "Size", "evaluating", "mapping", "training"]
+__all__ = ["Cost", "Size", "evaluating", "mapping", "sent", "training", "training_seconds"]
 
 # Bytes and operations per second, and the fixed seconds of an epoch: typical values.
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
@@ -31,16 +31,22 @@ class Cost(NamedTuple):
 
 def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost:
     """The cost of a training, with every number moved and multiplied at a typical rate."""
-    bandwidth, speed, launch = _RATES[engine.device.type]
+    work = step_work(len(method.views), method.build(recipe).objective, recipe, size)
+    # The embedding of all nodes takes the memory of one layer of a full step.
+    width = max(recipe.hidden, recipe.dimension)
+    held = _NUMBER * 4 * max(2, len(method.views)) * max(size.nodes, work.rows) * width
+    seconds = training_seconds(method, recipe, size, engine.device.type)
+    return Cost(seconds, _BASE + size.bytes + _EDGE * size.edges + held)
+
+
+def training_seconds(method: Method, recipe: Recipe, size: Size, device: str) -> float:
+    """Seconds of a training on a device, ``cpu`` or ``cuda``, which need not be there."""
+    bandwidth, speed, launch = _RATES[device]
     work = step_work(len(method.views), method.build(recipe).objective, recipe, size)
     epochs = recipe.epochs if method.objective else 0
     # With early stopping a training ends long before the last epoch.
     epochs = min(epochs, 20 * recipe.patience) if recipe.patience else epochs
-    # The embedding of all nodes takes the memory of one layer of a full step.
-    width = max(recipe.hidden, recipe.dimension)
-    held = _NUMBER * 4 * max(2, len(method.views)) * max(size.nodes, work.rows) * width
-    seconds = epochs * (work.moved / bandwidth + work.multiplied / speed + launch)
-    return Cost(seconds, _BASE + size.bytes + _EDGE * size.edges + held)
+    return epochs * (work.moved / bandwidth + work.multiplied / speed + launch)
 
 
 def sent(method: Method, recipe: Recipe, size: Size, workers: int) -> float:

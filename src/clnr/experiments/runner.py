@@ -16,7 +16,7 @@ from clnr.experiments.run import runs
 from clnr.experiments.run_cache import RunCache, run_key
 from clnr.graph import Graph
 from clnr.methods import Method
-from clnr.methods.recipe import Recipe
+from clnr.methods.recipe import Recipe, untrained
 from clnr.support import environment
 from clnr.support.paths import cache_folder
 from clnr.support.progress import Bar
@@ -64,6 +64,8 @@ class Runner:
     def make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, note: str = "") -> Iterator[Run]:
         """Make runs now, in parallel as far as the engine allows, and do not add them to the run cache."""
         epochs = recipe.epochs if method.objective else 0
+        for line in untrained(method, recipe):
+            self.bar.note(line)
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
         what = [f"{method.name} on {graph.name}", *([note] if note else []), which]
         with first_use(self.engine, self.bar), self.bar.training(", ".join(what), epochs) as progress:

@@ -162,6 +162,13 @@ def parse(assignments: list[str]) -> dict[str, Any]:
     return values
 
 
+def untrained(method: Method, recipe: Recipe) -> list[str]:
+    """A line if a method that learns would learn nothing."""
+    if method.objective is None or recipe.epochs:
+        return []
+    return ["epochs=0: nothing is trained, and the encoder keeps its random initial weights"]
+
+
 def check_used(method: Method, keys: Collection[str]) -> None:
     """Refuse hyper-parameters that a method does not use; unknown names are refused where the recipe is made."""
     for key in keys:

@@ -1,34 +1,68 @@
-"""Progress on standard error, so that standard output holds only results."""
+"""Progress on standard error, so that standard output holds only results; in Python, by the logger ``clnr``."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from clnr.support.console import Console
-from clnr.support.humanize import shorten
+from clnr.support.humanize import duration, gigabytes, shorten
 
 _LONGEST = 1000
+# Without a terminal: the seconds to the next line, and what share of the time so far they are at least.
+_SECONDS = 10.0
+_SHARE = 0.05
 err = Console(stderr=True)
+logger = logging.getLogger("clnr")
+
+
+class NowAndThen:
+    """Whether it is time for another line in a log: after ten seconds, and ever more rarely in a long work."""
+
+    def __init__(self) -> None:
+        self.began = self._last = monotonic()
+
+    def due(self) -> bool:
+        now = monotonic()
+        if now - self._last < max(_SECONDS, _SHARE * (now - self.began)):
+            return False
+        self._last = now
+        return True
 
 
 class Bar:
-    """Progress bars and notes on standard error; silent if ``quiet``."""
+    """Progress bars and notes on standard error. Without a bar, lines now and then.
 
-    def __init__(self, progress: Progress | None, quiet: bool):
+    Args:
+        progress: The bars; None where there is no terminal.
+        quiet: Say nothing.
+        say: Takes a line, instead of standard error.
+    """
+
+    def __init__(self, progress: Progress | None, quiet: bool, say: Callable[[str], None] | None = None):
         self._progress = progress
         self._quiet = quiet
+        self._say = say
         self._files: dict[str, Any] = {}
 
     def note(self, text: str) -> None:
-        if not self._quiet:
-            err.print(shorten(text, _LONGEST), style="dim", soft_wrap=True)
+        if self._quiet:
+            return
+        line = shorten(text, _LONGEST)
+        if self._say is None:
+            err.print(line, style="dim", soft_wrap=True)
+        else:
+            self._say(line)
 
     def fetched(self, name: str, have: int, total: int | None) -> None:
         if self._progress is None:
+            if self._files.setdefault(name, NowAndThen()).due():
+                self.note(f"download {name}: {gigabytes(have)}{'' if total is None else f' of {gigabytes(total)}'}")
             return
         if name not in self._files:
             self._files[name] = self._progress.add_task(f"download {name}", total=total, note="")
@@ -53,7 +87,7 @@ class Bar:
     def training(self, what: str, epochs: int) -> Iterator[Any]:
         progress = self._progress
         if progress is None:
-            yield None
+            yield None if self._quiet else _epoch_lines(self.note, what, epochs)
             return
         task = progress.add_task(what, total=epochs or None, note="" if epochs else "evaluating")
 
@@ -77,6 +111,41 @@ def progress_bar(quiet: bool) -> Iterator[Bar]:
         *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True
     ) as progress:
         yield Bar(progress, quiet)
+
+
+@contextmanager
+def log_progress(verbose: bool) -> Iterator[Bar | None]:
+    """Progress as messages of the logger ``clnr``, of level INFO; None if nobody listens.
+
+    With ``verbose``, they are shown also where no logging is set up; afterwards it is as before.
+    """
+    level, handler = logger.level, None
+    if verbose and not logger.isEnabledFor(logging.INFO):
+        logger.setLevel(logging.INFO)
+    if verbose and not logger.hasHandlers():
+        logger.addHandler(handler := logging.StreamHandler())
+    try:
+        yield Bar(None, False, logger.info) if logger.isEnabledFor(logging.INFO) else None
+    finally:
+        logger.setLevel(level)
+        if handler is not None:
+            logger.removeHandler(handler)
+
+
+def _epoch_lines(say: Callable[[str], None], what: str, epochs: int) -> Callable[[int, float], None]:
+    """Tells the epoch, the loss and the time that is left, now and then."""
+    time = NowAndThen()
+    first: tuple[int, float] | None = None
+
+    def on_epoch(done: int, loss: float) -> None:
+        nonlocal first
+        first = first or (done, monotonic())
+        if done < epochs and time.due():
+            more, seconds = done - first[0], monotonic() - first[1]
+            left = f", about {duration((epochs - done) * seconds / more)} left" if more else ""
+            say(f"{what}: epoch {done:,} of {epochs:,}, loss {loss:.3f}{left}")
+
+    return on_epoch
 
 
 class Tenths:

@@ -61,6 +61,7 @@ def read_tables(
     directed: bool | None = None,
     feature_encoder: FeatureEncoder | None = None,
     base: TableGraph | None = None,
+    allow_missing_columns: bool = False,
     memory: str | None = None,
     name: str | None = None,
 ) -> TableGraph:
@@ -108,6 +109,7 @@ def read_tables(
         feature_encoder: An earlier encoder, to encode features alike; if not given, a new one is fitted.
         base: An earlier result to extend: its nodes come first, in their order, and its feature encoder is used. New rows
             replace those of the same nodes, and new weights those of the same edges.
+        allow_missing_columns: Whether an earlier encoder takes a node table that has none of its columns.
         memory: A limit on DuckDB's memory while reading, such as ``4 GB``. Features, edges and node columns come on top of it,
             and about half a gigabyte for rows that are being encoded.
         name: What to call the graph.
@@ -137,6 +139,7 @@ def read_tables(
         directed=directed,
         feature_encoder=feature_encoder,
         base=base,
+        allow_missing_columns=allow_missing_columns,
         name=name,
     )
     db = connect(memory)
@@ -425,6 +428,11 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
     if node_table is None:
         return []
     lacks = [f"'{encoder.column}'" for encoder in given.column_encoders if encoder.column not in node_table.columns]
+    if 0 < len(lacks) == len(given.column_encoders) and loaded.roles.features and not arguments.allow_missing_columns:
+        raise DataError(
+            f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
+            "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it all the same"
+        )
     remarks = [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
     if given.matrix is not None and matrix is None:
         remarks.append(f"{node_table.name}: the feature matrix of these nodes (--feature-matrix) is missing; it counts as 0")

@@ -90,11 +90,26 @@ def _ends(table: Table, arguments: TableArguments, ignored: tuple[str, ...]) -> 
             f"{table.name}: it looks like a table of nodes: it has a column '{key}', and none for source or target; give it as "
             "--nodes (nodes=), or name the two columns of edges: --source, --target"
         )
+    guessed = a is None and b is None
     a = a or next(column for column in left if column not in (b, weight))
     b = b or next((column for column in left if column not in (a, weight)), a)
+    if guessed and not table.is_text and (why := _no_ends(table.columns[a].kind, table.columns[b].kind)):
+        raise DataError(
+            f"{table.name}: it looks like a table of nodes: its first columns, '{a}' and '{b}', {why}; give it as --nodes "
+            "(nodes=), or name the two columns of edges: --source, --target"
+        )
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
     return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:]))
+
+
+def _no_ends(source: str, target: str) -> str | None:
+    """Why two types of columns are hardly those of the ends of edges; None if they may be."""
+    if any(kind.startswith(("FLOAT", "DOUBLE", "DECIMAL")) for kind in (source, target)):
+        return "hold fractions, which are no ids"
+    if source.startswith(NUMBERS) != target.startswith(NUMBERS):
+        return "hold numbers and text, and edges have ids of one type"
+    return None
 
 
 def _of_nodes(table: Table, arguments: TableArguments, roles: Roles) -> Roles:

@@ -53,12 +53,13 @@ class TableArguments:
     directed: bool | None = None
     feature_encoder: FeatureEncoder | None = None
     base: TableGraph | None = None
+    allow_missing_columns: bool = False
     name: str | None = None
 
     def __post_init__(self) -> None:
         for argument in _TEXTS:
             check_type(argument, getattr(self, argument), str | None, "text", DataError)
-        for argument in ("directed", "header"):
+        for argument in ("directed", "header", "allow_missing_columns"):
             check_type(argument, getattr(self, argument), bool | None, "True or False", DataError)
         check_type("feature_encoder", self.feature_encoder, FeatureEncoder | None, "a FeatureEncoder", DataError)
         check_type("base", self.base, TableGraph | None, "a result of read_tables", DataError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from clnr.errors import DataError
 from clnr.support.atomic_io import remove_leftovers, resolve_path, write_atomic
+from clnr.support.humanize import plural
 
 FORMAT_VERSION = 1
 _LONG = 40
@@ -28,10 +29,18 @@ class Checkpoint:
         every: Epochs between two saves.
         about: Identifies the training: a checkpoint of any other is refused.
         resume: Whether to continue from the file; if not, it is overwritten.
+        say: Called with a line if the file is of a training with another number of threads, whose last bits differ.
     """
 
-    def __init__(self, path: Path, every: int, about: Mapping[str, object], resume: bool):
-        self.path, self.every, self._resume = path, every, resume
+    def __init__(
+        self,
+        path: Path,
+        every: int,
+        about: Mapping[str, object],
+        resume: bool,
+        say: Callable[[str], None] | None = None,
+    ):
+        self.path, self.every, self._resume, self._say = path, every, resume, say
         # As it will be read back.
         self._about = json.loads(json.dumps(about))
 
@@ -64,6 +73,12 @@ class Checkpoint:
             raise DataError(
                 f"{self.path} is of another training: {differs}; undo that, or start anew without --resume (resume=False)"
             )
+        threads, now = metadata.get("threads"), torch.get_num_threads()
+        if self._say is not None and isinstance(threads, int) and threads != now:
+            self._say(
+                f"it began with {plural(threads, 'thread')} and goes on with {now}: the result is as good, but its last bits "
+                f"differ; --threads {threads} (threads={threads}) gives the same"
+            )
         return done, state
 
     def save(self, done: int, state: Mapping[str, Tensor]) -> None:
@@ -75,7 +90,8 @@ class Checkpoint:
             return
         host = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         digest = _digest(done, self._about, host)
-        metadata = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": digest}
+        threads = torch.get_num_threads()
+        metadata = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": digest, "threads": threads}
         check_checkpoint(self.path)
         write_atomic(self.path, safetensors.torch.save(host, {_MARK: json.dumps(metadata)}))
 
