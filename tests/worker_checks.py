@@ -39,7 +39,9 @@ OF_THREE = (
     *("CLNR", "nCLNR", "GRACE", "GRACE-all", "GCA", "CCA-SSG", "BGRL", "DGI", "MVGRL"),
     *("CLNR-mix", "CLNR-hops", "CLNR-BN"),
 )
-RECIPE = Recipe(hidden=24, dimension=16, epochs=EPOCHS, sampled_nodes=SAMPLED, moments="sampled", structure=8)
+RECIPE = Recipe(
+    hidden=24, dimension=16, epochs=EPOCHS, sampled_nodes=SAMPLED, moments="sampled", structure=8, reduced=16, walk_columns=8
+)
 
 
 def graph():

@@ -24,7 +24,7 @@ EPOCHS = 60
 TRAIN = [
     *("--method", "CLNR", "--hold-out", "0", "--no-baselines", "--no-report", "--device", "cpu"),
     *("--set", "hidden=16", "--set", "dimension=16", "--set", f"epochs={EPOCHS}"),
-    *("--set", "sampled_nodes=51", "--set", "moments=sampled"),
+    *("--set", "sampled_nodes=51", "--set", "moments=sampled", "--set", "structure=8"),
 ]
 
 

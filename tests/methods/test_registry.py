@@ -120,19 +120,29 @@ class TestEveryMethod:
         differ = not torch.equal(trained(method, tiny(), recipe, seed=0)[1], trained(method, tiny(), recipe, seed=1)[1])
         assert differ is (method not in (RAW, SVD_MIX, *BASELINES))
 
-    @pytest.mark.parametrize("name", ODD)
-    def test_it_survives_odd_graphs(self, method, encoder, name):
-        graph = ODD[name]
-        for sampled in [{}, *([{"sampled_nodes": 1, "moments": "sampled", "max_neighbors": 1}] if method.samples else [])]:
-            fitted, z = trained(method, graph, SMALL.but(encoder=encoder, epochs=3, **sampled))
-            assert z.shape == (graph.num_nodes, WIDEST.get(method.name, lambda _: 8)(graph.num_features))
-            assert z.isfinite().all()
-            assert fitted.losses.isfinite().all()
-
     def test_no_training_touches_torchs_own_generator(self, method, encoder):
         before = torch.random.get_rng_state()
         trained(method, tiny(), SMALL.but(encoder=encoder, epochs=2, dropout=0.5))
         assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def odd_kinds():
+    """Every method on every graph by its GCN; an MLP, which sees no edges, on two of them in turn."""
+    for index, each in enumerate(kinds()):
+        method, encoder = each.values
+        for place, name in enumerate(ODD):
+            if encoder == "gcn" or (place - 2 * index) % len(ODD) < 2:
+                yield pytest.param(method, encoder, name, id=f"{each.id}-{name}")
+
+
+@pytest.mark.parametrize(("method", "encoder", "name"), [*odd_kinds()])
+def test_every_method_survives_odd_graphs(method, encoder, name):
+    graph = ODD[name]
+    for sampled in [{}, *([{"sampled_nodes": 1, "moments": "sampled", "max_neighbors": 1}] if method.samples else [])]:
+        fitted, z = trained(method, graph, SMALL.but(encoder=encoder, epochs=3, **sampled))
+        assert z.shape == (graph.num_nodes, WIDEST.get(method.name, lambda _: 8)(graph.num_features))
+        assert z.isfinite().all()
+        assert fitted.losses.isfinite().all()
 
 
 @pytest.mark.parametrize(("method", "encoder"), [each for each in kinds() if each.values[0].samples])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -22,6 +21,7 @@ NUMERICS = (
     "evaluation",
     "experiments/run.py",
 )
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @functools.cache
@@ -39,23 +39,32 @@ def _modules(path: Path) -> list[Path]:
 
 def module_digest(source: str) -> str:
     """The digest of one module's syntax tree, alike in every version of Python."""
-    return hashlib.sha256("\0".join(_words(ast.parse(source))).encode()).hexdigest()
+    words: list[str] = []
+    _add_words(ast.parse(source), words)
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
 
-def _words(node: ast.AST) -> Iterator[str]:
-    """What a syntax tree says. Docstrings, and where in the package a name is imported from, are left out."""
-    yield type(node).__name__
-    for name, value in ast.iter_fields(node):
-        children = value if isinstance(value, list) else [value]
-        if name == "body" and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            children = [child for child in children if not _is_text(child)]
-        if isinstance(node, ast.ImportFrom) and name == "module" and str(value).partition(".")[0] == "clnr":
-            children = ["clnr"]
+def _add_words(node: ast.AST, words: list[str]) -> None:
+    """Append what a syntax tree says. Docstrings, and where in the package a name is imported from, are left out."""
+    kind = type(node)
+    words.append(kind.__name__)
+    for name in node._fields:
+        value = getattr(node, name, None)
         # What is absent may be None, an empty list or no field at all, as Python's version has it.
-        if children and children != [None]:
-            yield name
-            for child in children:
-                yield from _words(child) if isinstance(child, ast.AST) else (repr(child),)
+        if value is None or value == [] or value == [None]:
+            continue
+        if name == "body" and kind in _WITH_DOCSTRING:
+            value = [child for child in value if not _is_text(child)]
+            if not value:
+                continue
+        elif name == "module" and kind is ast.ImportFrom and value.partition(".")[0] == "clnr":
+            value = "clnr"
+        words.append(name)
+        for child in value if type(value) is list else (value,):
+            if isinstance(child, ast.AST):
+                _add_words(child, words)
+            else:
+                words.append(repr(child))
 
 
 def _is_text(node: ast.AST) -> bool:
