@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -149,20 +150,75 @@ def test_the_python_of_the_page_on_choosing_runs(capsys):
     assert len(capsys.readouterr().out.splitlines()) == 4
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("position", "library"), [(0, "pandas"), (1, "faiss"), (2, "lancedb"), (3, "pgvector"), (4, "neo4j")])
-def test_the_python_of_the_page_on_exporting_runs(tables, position, library):
-    """Where the library is installed; what needs a server is only compiled."""
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The tutorial's people, embedded into ``my-graph``, and the three that are most similar to anna."""
     from clnr import NodeEmbedder, read_tables
 
-    found = blocks("guides/exporting.md", "python")
-    assert len(found) == 5
-    code = compile(found[position][1], "exporting.md", "exec")
-    if library in ("pgvector", "neo4j"):
-        return
+    folder = tmp_path_factory.mktemp("exported")
+    for before, content in blocks("tutorial.md", "csv"):
+        (folder / re.findall(r"`([\w-]+\.csv)`:", before)[-1]).write_text(content)
+    embedder = NodeEmbedder(effort="quick", dimension=8).fit(read_tables(folder / "trades.csv", folder / "people.csv"))
+    embedder.save(folder / "my-graph", formats=["word2vec"])
+    return folder, embedder.similar("anna", 3)
+
+
+EXPORTS = {
+    "pandas": ("pandas",),
+    "polars": ("polars",),
+    "DuckDB": ("duckdb", "duckdb"),
+    "FAISS": ("faiss",),
+    "LanceDB": ("lancedb",),
+    "pgvector": ("pgvector",),
+    "Neo4j": ("neo4j",),
+    "gensim": ("gensim",),
+    "Embedding Atlas": ("duckdb",),
+}
+"""The library that each block of a section needs."""
+SERVERS = {
+    "pgvector": ("CLNR_TEST_POSTGRES", "host=localhost user=postgres password=password"),
+    "neo4j": ("CLNR_TEST_NEO4J", "neo4j://localhost"),
+}
+
+
+def test_every_section_of_the_page_on_exporting_is_run():
+    found = [re.findall(r"^## (.*)$", before, re.MULTILINE)[-1] for before, _ in blocks("guides/exporting.md", "python")]
+    assert found == [section for section, libraries in EXPORTS.items() for _ in libraries]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("position", "library"), [*enumerate(library for libraries in EXPORTS.values() for library in libraries)]
+)
+def test_the_python_of_the_page_on_exporting_finds_what_is_near(exported, monkeypatch, position, library):
+    """Where the library is installed and, if it needs one, a server is named; otherwise it is compiled."""
+    folder, nearest = exported
+    _, block = blocks("guides/exporting.md", "python")[position]
+    compile(block, "exporting.md", "exec")
     pytest.importorskip(library)
-    NodeEmbedder(dimension=8, epochs=2).fit(read_tables("trades.csv", "people.csv")).save("my-graph")
-    exec(code, {})
+    if library in SERVERS:
+        variable, address = SERVERS[library]
+        if variable not in os.environ:
+            pytest.skip(f"a server: set {variable}, such as '{address}', to run this")
+        assert block.count(address) == 1
+        block = block.replace(address, os.environ[variable])
+    monkeypatch.chdir(folder)
+    if "LOAD vss" in block:
+        import duckdb
+
+        try:
+            duckdb.connect().execute("LOAD vss")
+        except duckdb.Error:
+            pytest.skip("DuckDB's extension vss is not installed: INSTALL vss")
+    names: dict = {}
+    exec(compile(block, "exporting.md", "exec"), names)
+    if "near" not in names:
+        assert Path("my-atlas.parquet").is_file()
+        return
+    near = names["near"]
+    found = list(near.items()) if hasattr(near, "items") else near
+    assert [name for name, _ in found] == [name for name, _ in nearest]
+    assert [cosine for _, cosine in found] == pytest.approx([cosine for _, cosine in nearest], abs=1e-5)
 
 
 def commands() -> list[str]:

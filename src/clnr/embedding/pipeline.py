@@ -180,7 +180,7 @@ def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight:
     if settings.checkpoint is not None and settings.uses_checkpoint:
         check_checkpoint(settings.checkpoint)
     if settings.tune:
-        recipe = tune(table_graph, method, recipe, seed, engine, settings.tune, settings.hold_out, settings.fixed, log)
+        recipe = tune(table_graph, method, recipe, seed, engine, settings.tune, settings.hold_out, settings.fixed, log, bar)
     checkpoint = checkpoint_of(table_graph.graph.digest, settings, recipe, log)
     if checkpoint is not None and settings.resume:
         path = checkpoint.path

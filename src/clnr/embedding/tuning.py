@@ -19,7 +19,9 @@ from clnr.experiments.run import learn
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
+from clnr.support.progress import Bar
 from clnr.tables import TableGraph
+from clnr.training.loop import ProgressCallback
 
 # The search space: low, high, and whether to search on a log scale.
 _SPACE: Mapping[str, tuple[float, float, bool]] = {
@@ -42,6 +44,7 @@ def tune(
     share: float,
     fixed: Collection[str],
     log: Callable[[str], None],
+    bar: Bar | None = None,
 ) -> Recipe:
     """The best of several recipes: by accuracy on validation nodes or, without labels, by edges held out for tuning alone.
 
@@ -57,6 +60,7 @@ def tune(
         share: The share of edges that the final score holds out.
         fixed: Hyper-parameters that are not tuned.
         log: Called with a line for each trial.
+        bar: Shows the progress of each; None for none.
     """
     try:
         import optuna
@@ -66,13 +70,15 @@ def tune(
 
     def objective(trial: optuna.Trial) -> float:
         tried = recipe.but(**_suggested(trial, method, recipe, fixed))
+        what = f"trial {trial.number + 1} of {trials}"
         try:
-            value = score(tried)
+            with (bar or Bar(None, quiet=True)).training(what, tried.epochs) as progress:
+                value = score(tried, progress)
         except TrainingError:
             value = 0.0
         changed = {name: number for name, number in tried.to_dict().items() if number != getattr(recipe, name)}
         settings = ", ".join(f"{name}={number:.3g}" for name, number in changed.items()) or "the recipe as it was"
-        log(f"trial {trial.number + 1} of {trials}: {metric} {value:.4g} with {settings}")
+        log(f"{what}: {metric} {value:.4g} with {settings}")
         return value
 
     with _quiet(optuna.logging):
@@ -96,7 +102,7 @@ def _quiet(logging: ModuleType) -> Iterator[None]:
 
 def _scorer(
     table_graph: TableGraph, method: Method, seed: int, engine: Engine, share: float
-) -> tuple[Callable[[Recipe], float], str]:
+) -> tuple[Callable[[Recipe, ProgressCallback | None], float], str]:
     """A function that scores a recipe, and the name of its metric."""
     graph = table_graph.graph
     held = hold_out(graph, share, seed) if share else None
@@ -106,8 +112,8 @@ def _scorer(
         assert labelled.labels is not None
         labels, split = labelled.labels, datasets.split_of(labelled, seed)
 
-        def by_labels(recipe: Recipe) -> float:
-            z = learn(method, _labelled(seen, labelled), seed, recipe, engine).z
+        def by_labels(recipe: Recipe, progress: ProgressCallback | None) -> float:
+            z = learn(method, _labelled(seen, labelled), seed, recipe, engine, progress).z
             return logistic_probe(z.cpu().numpy(), labels, split, seed).validation
 
         return by_labels, "validation accuracy"
@@ -115,7 +121,11 @@ def _scorer(
     if inner is None:
         raise DataError(f"{graph.name} has neither labels nor enough edges to tune by")
     left = training_graph(table_graph, inner.graph)
-    return lambda recipe: link_scores(unit_rows(learn(method, left, seed, recipe, engine).z), inner)["auc"], "AUC of edges"
+
+    def by_edges(recipe: Recipe, progress: ProgressCallback | None) -> float:
+        return link_scores(unit_rows(learn(method, left, seed, recipe, engine, progress).z), inner)["auc"]
+
+    return by_edges, "AUC of edges"
 
 
 def _labelled(seen: Graph, labelled: Graph) -> Graph:
