@@ -157,14 +157,38 @@ def test_an_encoder_of_the_format_before_is_read():
     assert FeatureEncoder.from_json(json.dumps(content | {"form": 4})) == encoder
 
 
-def test_columns_of_an_extension_are_those_of_its_tables(tables):
-    more = read_tables(pa.table({"source": ["a"], "target": ["d"], "w": [2.0]}), base=read_tables(*tables))
+def test_columns_of_an_extension_are_those_of_its_tables_and_of_a_table_that_it_does_not_have(tables):
+    first = read_tables(*tables)
+    more = read_tables(pa.table({"source": ["a"], "target": ["d"], "w": [2.0]}), base=first)
     assert column_lines(more.ingest_report.columns) == [
         "edges 'source': source, text",
         "edges 'target': target, text",
         "edges 'w': weight, number",
+        *(line for line in column_lines(first.ingest_report.columns) if line.startswith("nodes")),
     ]
 
 
 def test_edges_alone(tmp_path):
     assert len(read_tables(saved(tmp_path, "e.csv", EDGES)).ingest_report.columns) == 2
+
+
+def test_a_graph_is_extended_by_columns_in_the_roles_that_they_had():
+    mails = pa.table({"sent": ["x", "y"], "kind": ["mail", "mail"], "sender": ["a", "b"], "recipient": ["b", "c"]})
+    staff = pa.table(
+        {"name": ["Ann", "Bo", "Cy"], "number": ["a", "b", "c"], "team": ["red", "blue", "red"], "age": [1.5, 2.5, 4.0]}
+    )
+    first = read_tables(mails, staff, source="sender", target="recipient", id="number", label="team")
+    more = pa.table({"sent": ["z"], "kind": ["chat"], "sender": ["c"], "recipient": ["d"]})
+    new = pa.table({"name": ["Di"], "number": ["d"], "team": ["blue"], "age": [2.0]})
+    read = read_tables(more, new, base=first)
+    assert read.graph.node_ids.tolist() == ["a", "b", "c", "d"]
+    assert read.graph.labels.tolist() == [*first.graph.labels.tolist(), first.graph.labels[1]]
+    again = read_tables(pa.table({"sender": ["d"], "x": ["?"], "recipient": ["a"]}), base=read_tables(more, base=first))
+    assert again.graph.node_ids.tolist() == ["a", "b", "c", "d"]
+    other = read_tables(pa.table({"sender": ["a"], "recipient": ["?"], "boss": ["c"]}), target="boss", base=first)
+    assert other.graph.num_nodes == 3
+
+
+def test_a_time_is_never_a_weight():
+    with pytest.raises(DataError, match="column 'year' cannot be both time and weight of the edges"):
+        read_tables(pa.table({"a": ["x"], "b": ["y"], "year": [2020]}), edge_time="year", weight="year")

@@ -291,10 +291,16 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
         remarks=(*remarks, *ingest_report.remarks, *more),
         directed=directed,
         names=names,
-        columns=loaded.describe(db, names, made.feature_encoder),
+        columns=(*loaded.describe(db, names, made.feature_encoder), *_of_others(loaded, base)),
         edge_types=loaded.edge_types if base is None else base.ingest_report.edge_types,
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
+
+
+def _of_others(loaded: Loaded, base: TableGraph | None) -> list[ColumnInfo]:
+    """The columns of a table that the graph that is extended had, and that was not given now."""
+    given = {"edges": loaded.edge_table, "nodes": loaded.node_table, "matrix": loaded.matrix}
+    return [] if base is None else [info for info in base.ingest_report.columns if given[info.table] is None]
 
 
 def name_of(loaded: Loaded, columns: Any, arguments: TableArguments) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from clnr.tables.table_arguments import TableArguments
+
+# Table and role of columns that extend a graph in the role that they had in it, by the argument that names them.
+_REMEMBERED = {
+    **{("edges", role): role for role in ("source", "target", "weight")},
+    **{("nodes", role): role for role in ("id", "label", "time")},
+}
 
 
 class Roles(NamedTuple):
@@ -60,6 +67,7 @@ class Roles(NamedTuple):
 def find_roles(edge_table: Table | None, node_table: Table | None, arguments: TableArguments) -> Roles:
     """The roles of all columns; a table of nodes that is given for one of edges is recognised, and the other way round."""
     ignored = tuple(_named(arguments.ignore, [edge_table, node_table], "to ignore"))
+    arguments = _as_before(arguments, {"edges": edge_table, "nodes": node_table}, ignored)
     roles = Roles(ignored=ignored)
     if edge_table is not None:
         source, target, weight = _ends(edge_table, arguments, ignored)
@@ -73,6 +81,23 @@ def find_roles(edge_table: Table | None, node_table: Table | None, arguments: Ta
         column = next(iter(arguments.features or arguments.types))
         raise DataError(f"column '{column}' for features must be in the node table, and there is none")
     return roles
+
+
+def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignored: tuple[str, ...]) -> TableArguments:
+    """Columns that had a role in the graph that is extended have it again, where they are there and no other is named."""
+    if arguments.base is None:
+        return arguments
+    named = {getattr(arguments, argument) for argument in (*_REMEMBERED.values(), "edge_type", "edge_time", "names")}
+    found: dict[str, Any] = {}
+    for info in arguments.base.ingest_report.columns:
+        table = tables.get(info.table)
+        if table is None or info.column not in table.columns or info.column in (*named, *ignored):
+            continue
+        for role in info.role.split(" and "):
+            argument = _REMEMBERED.get((info.table, role))
+            if argument is not None and getattr(arguments, argument) is None:
+                found[argument] = info.column
+    return replace(arguments, **found)
 
 
 def _ends(table: Table, arguments: TableArguments, ignored: tuple[str, ...]) -> tuple[str, str, str | None]:
