@@ -132,8 +132,8 @@ def check_formats(formats: Iterable[str], graph: Graph) -> None:
     if len(set(words)) < len(words):
         where = f", as in '{changed[0][0]!s:.60}'" if changed else ""
         raise DataError(
-            f"the format word2vec allows no blanks in ids{where}, and with underscores instead two ids would be equal; leave it "
-            "out, or change the ids"
+            f"the format word2vec allows no blanks in ids{where}, and with underscores instead two ids would be equal; leave "
+            "it out, or change the ids"
         )
     if changed:
         name, word = changed[0]
