@@ -60,7 +60,7 @@ def sets_recipe(command: Callable[..., None]) -> Callable[..., None]:
 
 def unknown_option(error: Any) -> str:
     """What to say of an option that a command does not have: the one that was meant, or how to set a hyper-parameter."""
-    option, context = str(error.option_name), error.ctx
+    option, context = shorten(str(error.option_name), _LONGEST), error.ctx
     parameters = context.command.params if context is not None else []
     known = [word for each in parameters for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
     name = "" if context is None or context.parent is None else f" {context.info_name}"
@@ -70,7 +70,7 @@ def unknown_option(error: Any) -> str:
     others = {word: word for word in (*known, "--help")}
     near = get_close_matches(option.casefold(), (found := sets | others), n=1, cutoff=0.6)
     hint = f"did you mean {found[near[0]]}? " if near else ""
-    return f"clnr{name} has no option {shorten(option, _LONGEST)}; {hint}see: clnr{name} --help"
+    return f"clnr{name} has no option {option}; {hint}see: clnr{name} --help"
 
 
 def _option(key: str) -> str:

@@ -130,9 +130,10 @@ def check_formats(formats: Iterable[str], graph: Graph) -> None:
     words = [_word(name) for name in ids]
     changed = [(name, word) for name, word in zip(ids, words, strict=True) if str(name) != word]
     if len(set(words)) < len(words):
+        where = f", as in '{changed[0][0]!s:.60}'" if changed else ""
         raise DataError(
-            f"the format word2vec allows no blanks in ids, as in '{changed[0][0]!s:.60}', and with underscores instead two ids "
-            "would be equal; leave it out, or change the ids"
+            f"the format word2vec allows no blanks in ids{where}, and with underscores instead two ids would be equal; leave "
+            "it out, or change the ids"
         )
     if changed:
         name, word = changed[0]
