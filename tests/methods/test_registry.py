@@ -21,6 +21,7 @@ from clnr.graph import Graph, Split
 from clnr.methods import BASELINES, CLNR, GRACE, METHODS, RAW, SVD_MIX, UNIFORM, UNTRAINED, Architecture, find
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse, recipe_keys
+from clnr.methods.settings import Probe, Training
 from clnr.nn.encoders import MomentumEncoder
 from clnr.nn.hyper_parameters import declared, hyper_parameter
 from clnr.nn.inputs import Cleora, StructureInput, WeightFeatures
@@ -145,7 +146,14 @@ def test_every_method_survives_odd_graphs(method, encoder, name):
         assert fitted.losses.isfinite().all()
 
 
-@pytest.mark.parametrize(("method", "encoder"), [each for each in kinds() if each.values[0].samples])
+def sampled_kinds():
+    """Every method by its GCN; by an MLP, which has no neighbours to sample, one of each objective."""
+    every = [each for each in kinds() if each.values[0].samples]
+    by_mlp = {method.objective: each for each in every for method, encoder in [each.values] if encoder == "mlp"}
+    return [*(each for each in every if each.values[1] == "gcn"), *by_mlp.values()]
+
+
+@pytest.mark.parametrize(("method", "encoder"), sampled_kinds())
 def test_a_loss_falls_in_sampled_steps(method, encoder):
     recipe = SMALL.but(encoder=encoder, edge_drop=0.3, hidden=32, dimension=16, epochs=60, max_neighbors=5)
     fitted, _ = trained(method, planted(), recipe.but(sampled_nodes=40, moments="sampled"))
@@ -313,8 +321,10 @@ def test_another_value_is_tried_for_every_key():
     assert all(getattr(FROM, name) != value for name, value in TO.items())
 
 
-# Of methods with the same parts for numbers, one stands for all.
+# Of methods with the same parts for numbers, one stands for all; likewise for what training and the probe declare.
 EXAMPLES = {method.keys: method for method in METHODS.values()}.values()
+COMMON = declared([Training, Probe])
+COMMON_EXAMPLES = {tuple(name for name in method.keys if name in COMMON): method for method in EXAMPLES}.values()
 
 
 @pytest.mark.parametrize("method", EXAMPLES, ids=lambda method: method.name)
@@ -324,7 +334,8 @@ def test_its_keys_are_those_that_have_a_say(method, told):
     whole = {} if method.whole_part is None else {"moments": "all", "max_neighbors": 0}
     start = FROM.but(**whole)
     before = told(method, start)
-    keys = [name for name in TO if name in method.keys and name not in whole]
+    tried = TO.keys() - whole.keys() - (set() if method in COMMON_EXAMPLES else COMMON.keys())
+    keys = [name for name in TO if name in method.keys and name in tried]
     assert [name for name in keys if told(method, start.but(**{name: TO[name]})) != before] == keys
     others = {name: value for name, value in TO.items() if name not in method.keys and name not in whole}
     assert told(method, start.but(**others)) == before, [
