@@ -503,7 +503,9 @@ def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, f
 def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, quick, monkeypatch):
     """At each fsync, rename, unlink, mkdir and rmdir of a whole command."""
     recipe = [word for word in SMALL if "=" in word]
-    command = functools.partial(cli.cmd_embed.embed, "edges.csv", "nodes.parquet", assign=recipe, report=False, quiet=True)
+    command = functools.partial(
+        cli.cmd_embed.embed, edges="edges.csv", nodes="nodes.parquet", assign=recipe, report=False, quiet=True
+    )
     command(folder=Path("earlier"), seed=5)
     moments = []
     for at in itertools.count():

@@ -100,6 +100,8 @@ class SideBySide(Reference):
 class Nodes(torch.Tensor):
     """A tensor that notes which streams read it."""
 
+    is_cuda = True
+
     def record_stream(self, stream):
         self.read_by = [*getattr(self, "read_by", []), stream.name]
 

@@ -45,8 +45,8 @@ def sets_recipe(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        values = {key: value for key in short if (value := given.pop(key)) is not None}
-        assigned = given["assign"] or []
+        values = {key: value for key in short if (value := given.pop(key, None)) is not None}
+        assigned = given.get("assign") or []
         for key in values:
             if key in (each.partition("=")[0].strip() for each in assigned):
                 raise ClnrError(f"{key} is set twice: by {_option(key)} and by --set; leave out one of them")

@@ -108,7 +108,7 @@ def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        tables = table_options(**{name: given.pop(name) for name in shared})
+        tables = table_options(**{name: given.pop(name) for name in shared if name in given})
         command(tables, **given)
 
     signature = inspect.Signature([*shared.values(), *own.values()])

@@ -118,6 +118,8 @@ def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
 
 def _with_structural_features(bare: Graph, ids: Array, feature_encoder: FeatureEncoder | None) -> TableGraph:
     """A graph without features, given structural ones."""
+    if not bare.num_nodes:
+        raise DataError("the graph has no nodes")
     source, target, weight = bare.edges()
     columns = degree_features(source, target, bare.num_nodes)
     structure = (None if feature_encoder is None else feature_encoder.structure) or StructuralFeatures.fit(columns)
