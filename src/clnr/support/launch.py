@@ -24,6 +24,8 @@ _MEETING = "CLNR_RENDEZVOUS"
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 _POLL = 0.05
 _GRACE = 5.0
+# Who stops them may do so again, if a busy machine takes longer.
+_LONGER = 30.0
 """Seconds in which workers end by themselves once one has ended."""
 
 
@@ -101,6 +103,8 @@ def launch(command: Sequence[str], workers: int, max_restarts: int, say: Callabl
         with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
             attempt = _Attempt(command, workers, restarts, Path(folder) / "meeting")
             code = attempt.run()
+        if code == STOPPED and not attempt.first_told:
+            say("stopped; the same command with --resume continues from the last checkpoint, if there is one")
         if code != LOST:
             return code
         again = f"all start again from the last checkpoint, if there is one ({restarts + 1} of {max_restarts})"
@@ -145,7 +149,7 @@ class _Attempt:
         except KeyboardInterrupt:
             for process in self._running:
                 process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGINT)
-            self._wait()
+            self._wait(_LONGER)
             return STOPPED
         finally:
             for process in self._processes:
@@ -155,12 +159,17 @@ class _Attempt:
                     process.stdin.close()
 
     @property
+    def first_told(self) -> bool:
+        """Whether the first process ended by itself after an interrupt: then it has said so."""
+        return self._processes[0].poll() == STOPPED
+
+    @property
     def _running(self) -> list[subprocess.Popen[bytes]]:
         return [process for process in self._processes if process.poll() is None]
 
-    def _wait(self) -> None:
+    def _wait(self, seconds: float = _GRACE) -> None:
         """Some time for the others to end by themselves."""
-        end = time.monotonic() + _GRACE
+        end = time.monotonic() + seconds
         while self._running and time.monotonic() < end:
             time.sleep(_POLL)
 
