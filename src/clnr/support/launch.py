@@ -103,7 +103,7 @@ def launch(command: Sequence[str], workers: int, max_restarts: int, say: Callabl
         with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
             attempt = _Attempt(command, workers, restarts, Path(folder) / "meeting")
             code = attempt.run()
-        if code == STOPPED and not attempt.first_told:
+        if attempt.stopped_silently:
             say("stopped; the same command with --resume continues from the last checkpoint, if there is one")
         if code != LOST:
             return code
@@ -117,6 +117,7 @@ class _Attempt:
 
     def __init__(self, command: Sequence[str], workers: int, restarts: int, meeting: Path):
         self.lost = ""
+        self.stopped_silently = False
         self._processes: list[subprocess.Popen[bytes]] = []
         threads = str(max(1, (os.cpu_count() or 1) // workers))
         for rank in range(workers):
@@ -150,6 +151,8 @@ class _Attempt:
             for process in self._running:
                 process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGINT)
             self._wait(_LONGER)
+            # Who ends by itself says so.
+            self.stopped_silently = self._processes[0].poll() != STOPPED
             return STOPPED
         finally:
             for process in self._processes:
@@ -157,11 +160,6 @@ class _Attempt:
                 process.wait()
                 if process.stdin is not None:
                     process.stdin.close()
-
-    @property
-    def first_told(self) -> bool:
-        """Whether the first process ended by itself after an interrupt: then it has said so."""
-        return self._processes[0].poll() == STOPPED
 
     @property
     def _running(self) -> list[subprocess.Popen[bytes]]:
