@@ -101,7 +101,7 @@ def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, 
         nodes: Distinct nodes.
         most_rows: Of nodes that reach more than so many others, fewer are taken at a time.
     """
-    built = model.method.build(model.recipe)
+    built, parameters = model.method.build(model.recipe), model.parameters_on(engine)
     width = built.encoder.width(model.features)
     rows = np.empty((len(nodes), width), np.float32)
     todo = [(at, min(at + _NODES, len(nodes))) for at in range(0, len(nodes), _NODES)]
@@ -113,7 +113,7 @@ def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, 
             middle = (start + stop) // 2
             todo += [(start, middle), (middle, stop)]
             continue
-        rows[start:stop] = built.embed_layer(model.parameters_on(engine), operators).float().numpy(force=True)
+        rows[start:stop] = built.embed_layer(parameters, operators).float().numpy(force=True)
     return rows
 
 
@@ -163,9 +163,8 @@ def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vector
         return rank
     some = rng.permute(rng.key(model.seed, "measured"), torch.arange(min(count, model.recipe.sampled_nodes or _NODES)), count)
     views = built.augment(seen, model.seed, "measure", 0)
-    u, v = (
-        unit_rows(rows) for rows in built.project(model.parameters_on(engine), engine.float32, views, some, sampled=True)[:2]
-    )
+    projected = built.project(model.parameters_on(engine), engine.float32, views, some, sampled=True)
+    u, v = (unit_rows(rows) for rows in projected[:2])
     uniformity = (geometry.uniformity(u) + geometry.uniformity(v)) / 2
     return {"alignment": geometry.alignment(u, v), "uniformity": uniformity, **rank}
 
