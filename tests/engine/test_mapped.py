@@ -13,7 +13,8 @@ from clnr.engine import View, choose
 from clnr.engine import mapped as module
 from clnr.engine.mapped import MappedFeatures, map_folder
 from clnr.errors import DataError, MethodError
-from clnr.graph.graph_folder import FEATURE_TYPES, GraphFolder
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.stored_arrays import FEATURE_TYPES
 from clnr.methods.presets import preset
 from clnr.tables import ingest
 from clnr.training.loop import fit

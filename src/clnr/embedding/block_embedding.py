@@ -22,7 +22,8 @@ from clnr.engine.layer_pass import LayerEndError, LayerOperators
 from clnr.engine.mapped import copy_rows, in_order, keep_degrees
 from clnr.errors import TrainingError
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import ArrayInfo, GraphFolder, MappedArray
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.stored_arrays import ArrayInfo, MappedArray
 from clnr.support import memory
 from clnr.support.progress import Bar, Tenths
 from clnr.training.loop import advice

@@ -14,7 +14,8 @@ from clnr.embedding.defaults import Choice
 from clnr.embedding.pipeline import Settings, check_workers
 from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
-from clnr.graph.graph_folder import RESIDENT, GraphFolder
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support import memory

@@ -16,7 +16,8 @@ from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import DeviceGraph, View
 from clnr.errors import DataError, MethodError
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder, MappedArray, array_file, to_float32
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.stored_arrays import MappedArray, array_file, to_float32
 
 # So many rows are read at a time; then pages of files beyond the bound are given back. Where the system does not tell how many
 # there are, all of them.
