@@ -157,7 +157,7 @@ def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_
 @pytest.mark.parametrize(
     ("method", "more", "said"),
     [
-        ("CLNR-mix", {}, "WeightFeatures looks at all of the graph"),
+        ("CLNR-mix", {}, "its read-out (Hops, OwnFeatures"),
         ("CLNR-hops", {}, "its read-out (Hops) is fitted to the rows of all nodes"),
         ("CLNR", {"changes": {"moments": "all"}}, "each step computes the rows of all nodes, unless moments=sampled"),
         ("CLNR", {"changes": {"sampled_nodes": 0}}, "each step computes the rows of all nodes"),

@@ -141,7 +141,7 @@ def test_numbers_are_stored_as_torch_rounds_them(dtype):
 
 def test_a_folder_has_at_most_as_many_nodes_as_32_bits_number(folder, tmp_path, monkeypatch):
     manifest(folder, lambda content: content.update(nodes=2**31))
-    with pytest.raises(DataError, match=r"graph.json: 2,147,483,648 nodes are too many: a graph folder has at most 2,147,483,647"):
+    with pytest.raises(DataError, match=r"graph.json: 2,147,483,648 nodes are too many: .* at most 2,147,483,647"):
         GraphFolder.open(folder)
     monkeypatch.setattr("clnr.graph.graph_folder.MOST_NODES", 3)
     with pytest.raises(DataError, match=r"^4 nodes are too many: a graph folder has at most 3 "):

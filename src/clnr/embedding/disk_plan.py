@@ -151,7 +151,11 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     needs = f"{gigabytes(_cost(folder, settings, recipe).memory)} would be needed in memory, and it cannot work from files"
     if not settings.engine.reads_files:
         raise MethodError(f"{folder.path}: {needs}: that needs numba, and on a GPU also Triton")
-    reason = settings.method.build(recipe).whole_graph_reason(folder.num_nodes)
+    model = settings.method.build(recipe)
+    reason = model.whole_graph_reason(folder.num_nodes)
+    if model.readout is not None:
+        names = ", ".join(type(block).__name__ for block in model.readout.blocks)
+        reason = f"its read-out ({names}) is fitted to the rows of all nodes"
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
     if settings.tune or settings.auto:

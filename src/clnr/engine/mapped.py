@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +25,9 @@ from clnr.graph.stored_arrays import MappedArray, array_file, to_float32
 _ROWS = 1 << 15
 _PAGE = 4096
 _MEASURED = 1 << 14
+
+ChangeRows = Callable[[Any], Any]
+"""A map of the features of some nodes, as an array or a sparse one, to others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,19 +64,30 @@ class MappedEdges:
 
 @dataclass(frozen=True, eq=False)
 class MappedFeatures:
-    """Features in files, dense or sparse, as ``DeviceGraph.features``; rows are read as float32."""
+    """Features in files, dense or sparse, as ``DeviceGraph.features``; rows are read as float32.
+
+    What is read passes through ``change``, which maps the features of each node by themselves to as many others.
+    """
 
     folder: GraphFolder
     values: MappedArray
     indptr: MappedArray | None
     columns: MappedArray | None
+    change: ChangeRows | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.folder.num_nodes, self.folder.num_features
 
     def rows(self, nodes: Array) -> torch.Tensor | sp.csr_array:
-        """The features of some nodes; dense ones in the type that is stored."""
+        """The features of some nodes; dense ones in the type that is stored, or float32 if they are changed."""
+        if self.change is None:
+            return self._stored(nodes)
+        stored = self._stored(nodes)
+        changed = self.change(stored.float().numpy() if isinstance(stored, torch.Tensor) else stored)
+        return changed if sp.issparse(changed) else torch.from_numpy(changed)
+
+    def _stored(self, nodes: Array) -> torch.Tensor | sp.csr_array:
         if self.indptr is None or self.columns is None:
             return read_rows(self.values, nodes)
         order = np.argsort(nodes, kind="stable")
@@ -126,8 +141,8 @@ def map_folder(folder: GraphFolder) -> DeviceGraph:
         folder.map("incoming.indices"),
         folder.map("incoming.weight") if weighted else None,
     )
-    parts = [folder.map(f"features.{part}") if folder.sparse else None for part in ("indptr", "indices")]
-    features = MappedFeatures(folder, folder.map("features.values"), *parts)
+    indptr, columns = (folder.map(f"features.{part}") if folder.sparse else None for part in ("indptr", "indices"))
+    features = MappedFeatures(folder, folder.map("features.values"), indptr, columns)
     # A model that is trained on it asks for its sizes, and through the engine for rows: see ``Model.whole_graph_part``.
     return DeviceGraph(cast(Any, folder), cast(SparseMatrix, edges), cast(Any, features))
 
@@ -142,6 +157,12 @@ def keep_degrees(device_graph: DeviceGraph) -> None:
     for part in _parts(len(degrees)):
         degrees[part] = rule.count(np.arange(part.start, part.stop))[1]
     edges.made["degrees"] = degrees
+
+
+def with_features(device_graph: DeviceGraph, change: ChangeRows) -> DeviceGraph:
+    """A graph in files whose features are changed as they are read."""
+    features = cast(MappedFeatures, device_graph.features)
+    return replace(device_graph, features=cast(Any, replace(features, change=change)), made={})
 
 
 def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:

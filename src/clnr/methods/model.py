@@ -84,13 +84,13 @@ class Model:
 
     def whole_graph_reason(self, nodes: int) -> str | None:
         """Why a graph of so many nodes must be in memory, and cannot be trained on and embedded from files; None if it can."""
-        inputs = [part for part in self.inputs if not part.changes_nothing]
+        inputs = [part for part in self.inputs if not (part.changes_nothing or part.by_rows)]
         for part in (*inputs, *(part for view in self.views for part in view if part.whole_graph)):
             return f"{type(part).__name__} looks at all of the graph"
-        if self.readout is not None:
-            names = ", ".join(type(block).__name__ for block in self.readout.blocks)
-            return f"its read-out ({names}) is fitted to the rows of all nodes"
-        if not self.encoder.samples:
+        for block in () if self.readout is None else self.readout.blocks:
+            if block.products({}, self.encoder.num_outputs) is None:
+                return f"its read-out, {type(block).__name__}, is made of the rows of all nodes"
+        if self.encoder.num_outputs and not self.encoder.samples:
             return f"{type(self.encoder).__name__} needs the rows of all nodes"
         if self.objective is not None and not self.objective.takes_some(nodes):
             return "each step computes the rows of all nodes, unless moments=sampled and sampled_nodes is below their number"
