@@ -6,7 +6,7 @@ import functools
 import itertools
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
@@ -131,11 +131,13 @@ class BlockEmbedding:
     def _compute_layer(self, layer: int) -> int:
         """This worker's blocks of a layer; returns what is known of it: numbers of a vector if it is the last one, else 0."""
         width, tenths = sys.maxsize, None
-        # One block is written while the next one is computed.
-        with ThreadPoolExecutor(1) as writer:
+        # One block is written, and what the one after the next needs is read, while the next one is computed.
+        with ThreadPoolExecutor(1) as writer, ThreadPoolExecutor(1) as reader:
             written: Future[None] | None = None
-            for number in self._workers.take(len(self._made)):
-                width, write = self._compute_block(layer, number)
+            asked: set[tuple[str, int]] = set()
+            for number, operators in self._read_ahead(reader, layer, asked):
+                width, write = self._compute_block(layer, number, operators)
+                asked |= frozenset() if operators is None else operators.asked
                 if written is not None:
                     written.result()
                 written = writer.submit(write)
@@ -146,23 +148,45 @@ class BlockEmbedding:
                 written.result()
         return width
 
-    def _compute_block(self, layer: int, number: int) -> tuple[int, Callable[[], None]]:
+    def _read_ahead(
+        self, reader: ThreadPoolExecutor, layer: int, asked: Collection[tuple[str, int]]
+    ) -> Iterator[tuple[int, LayerOperators | None]]:
+        """This worker's blocks, and the maps of each; what others before were asked for is read by a thread.
+
+        Of a block that is written already there are none.
+        """
+        coming: tuple[int, Future[LayerOperators | None]] | None = None
+        threads = torch.get_num_threads()
+        for number in self._workers.take(len(self._made)):
+            following = number, reader.submit(self._operators, layer, number, asked, threads)
+            if coming is not None:
+                yield coming[0], coming[1].result()
+            coming = following
+        if coming is not None:
+            yield coming[0], coming[1].result()
+
+    def _operators(self, layer: int, number: int, asked: Collection[tuple[str, int]], threads: int) -> LayerOperators | None:
+        if self._layer(layer + 1).path(number).is_file() or shard_path(self._work, number).is_file():
+            return None
+        torch.set_num_threads(threads)
+        block = self._made[number]
+        nodes, read = torch.arange(block.start, block.stop), self._layer(layer).rows if layer else None
+        operators = LayerOperators(View(self._device_graph), self._engine, nodes, layer, read)
+        operators.read(frozenset(asked))
+        return operators
+
+    def _compute_block(self, layer: int, number: int, operators: LayerOperators | None) -> tuple[int, Callable[[], None]]:
         """The rows of a block after a layer, unless they are there: what ``_compute_layer`` returns, and what writes them."""
         block, shard, made = self._made[number], shard_path(self._work, number), self._layer(layer + 1)
-        if made.path(number).is_file():
-            return 0, lambda: None
-        if shard.is_file():
-            return shard_width(shard), lambda: None
-        rows, is_last = self._compute(layer, block)
+        if operators is None:
+            return 0 if made.path(number).is_file() else shard_width(shard), lambda: None
+        rows, is_last = self._compute(operators)
         if not is_last:
             return 0, lambda: made.write(number, rows)
         return rows.shape[1], lambda: write_shard(shard, self._folder.ids(block.start, block.stop), rows)
 
-    def _compute(self, layer: int, block: slice) -> tuple[Array, bool]:
+    def _compute(self, operators: LayerOperators) -> tuple[Array, bool]:
         """The rows of a block after a layer, and whether it is the last one."""
-        nodes = torch.arange(block.start, block.stop)
-        read = self._layer(layer).rows if layer else None
-        operators = LayerOperators(View(self._device_graph), self._engine, nodes, layer, read)
         try:
             rows, is_last = self._model.embed_layer(self._parameters, operators), True
         except LayerEndError as end:

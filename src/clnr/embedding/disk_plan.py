@@ -23,10 +23,10 @@ from clnr.support.humanize import duration, gigabytes
 from clnr.training.step_work import step_work
 
 _NUMBER = 4
-# The program itself; how often the features that a view reads are in memory, and the rows that a step computes: activations
-# and gradients of two views.
+# The program itself; how often the features that a view reads are in memory, those of the next step or block among them; and
+# the rows that a step computes: activations and gradients of two views.
 _BASE = 6.5e8
-_INPUTS = 3
+_INPUTS = 5
 _COPIES = 12
 _LEAST_ROWS = 1 << 12
 # The share of memory that pages of files may take.

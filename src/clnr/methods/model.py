@@ -173,6 +173,16 @@ class Model:
             return True
         return rows.sampling_pays(len(nodes)) and all(part.of_moments for part in column_parts)
 
+    def read_ahead(self, step: StepContext) -> None:
+        """Begin to read what a coming step needs, where its graph is in files."""
+        assert self.objective is not None
+        count = step.device_graph.graph.num_nodes
+        nodes = self.objective.nodes(count, step) if self.objective.sampled_moments else None
+        if nodes is not None:
+            own = step.workers.sharing(len(nodes)).share(nodes, step.engine.device)
+            assert own is not None
+            step.engine.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), own)
+
     def loss(self, parameters: Parameters, step: StepContext) -> Tensor:
         """The objective of one epoch; where workers share it, this one's part."""
         assert self.objective is not None
