@@ -26,8 +26,8 @@ _ROWS = 1 << 15
 _PAGE = 4096
 _MEASURED = 1 << 14
 
-ChangeRows = Callable[[Any], Any]
-"""A map of the features of some nodes, as an array or a sparse one, to others."""
+ChangeRows = Callable[[Any, "Array"], Any]
+"""A map of the features of some nodes, as an array or a sparse one, and of the nodes themselves, to other features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class MappedEdges:
 class MappedFeatures:
     """Features in files, dense or sparse, as ``DeviceGraph.features``; rows are read as float32.
 
-    What is read passes through ``change``, which maps the features of each node by themselves to as many others.
+    What is read passes through ``change``, if there is one: then nodes have ``width`` other features.
     """
 
     folder: GraphFolder
@@ -74,17 +74,18 @@ class MappedFeatures:
     indptr: MappedArray | None
     columns: MappedArray | None
     change: ChangeRows | None = None
+    width: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.folder.num_nodes, self.folder.num_features
+        return self.folder.num_nodes, self.folder.num_features if self.change is None else self.width
 
     def rows(self, nodes: Array) -> torch.Tensor | sp.csr_array:
         """The features of some nodes; dense ones in the type that is stored, or float32 if they are changed."""
         if self.change is None:
             return self._stored(nodes)
         stored = self._stored(nodes)
-        changed = self.change(stored.float().numpy() if isinstance(stored, torch.Tensor) else stored)
+        changed = self.change(stored.float().numpy() if isinstance(stored, torch.Tensor) else stored, nodes)
         return changed if sp.issparse(changed) else torch.from_numpy(changed)
 
     def _stored(self, nodes: Array) -> torch.Tensor | sp.csr_array:
@@ -97,13 +98,13 @@ class MappedFeatures:
             indptr = np.concatenate([[0], np.cumsum(ends - starts)])
             entries = np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1])
             columns, values = self.columns.values[entries], to_float32(self.values.values[entries], self.values.dtype)
-            if len(columns) and not 0 <= columns.min() <= columns.max() < self.shape[1]:
+            if len(columns) and not 0 <= columns.min() <= columns.max() < self.folder.num_features:
                 raise _damaged(self.folder, "features.indices")
-            read.append(sp.csr_array((values, columns, indptr), shape=(len(part), self.shape[1])))
+            read.append(sp.csr_array((values, columns, indptr), shape=(len(part), self.folder.num_features)))
             _bound(self.indptr, self.columns, self.values)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return sp.vstack(read, format="csr")[back] if read else sp.csr_array((0, self.shape[1]), dtype=np.float32)
+        return sp.vstack(read, format="csr")[back] if read else sp.csr_array((0, self.folder.num_features), dtype=np.float32)
 
 
 def read_rows(array: MappedArray, nodes: Array) -> torch.Tensor:
@@ -159,10 +160,10 @@ def keep_degrees(device_graph: DeviceGraph) -> None:
     edges.made["degrees"] = degrees
 
 
-def with_features(device_graph: DeviceGraph, change: ChangeRows) -> DeviceGraph:
-    """A graph in files whose features are changed as they are read."""
-    features = cast(MappedFeatures, device_graph.features)
-    return replace(device_graph, features=cast(Any, replace(features, change=change)), made={})
+def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> DeviceGraph:
+    """A graph in files whose features are changed as they are read, to so many."""
+    features = replace(cast(MappedFeatures, device_graph.features), change=change, width=width)
+    return replace(device_graph, features=cast(Any, features), made={})
 
 
 def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:

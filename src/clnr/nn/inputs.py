@@ -52,6 +52,11 @@ class Input(ABC):
     by_rows: ClassVar[bool] = False
     """Whether it maps each node's features by themselves (``change_rows``), and learns by passes over them (``fit_blocks``)."""
 
+    @property
+    def walk_columns(self) -> int:
+        """How many columns of each walk it puts beside the features; by default none."""
+        return 0
+
     def width(self, features: int) -> int:
         """How many features a node has afterwards."""
         return features
@@ -60,8 +65,8 @@ class Input(ABC):
         """``fit`` from blocks of rows of all nodes, each dense or sparse, on the CPU; if it works ``by_rows``."""
         raise NotImplementedError
 
-    def change_rows(self, parameters: Parameters, x: Any) -> Any:
-        """The new features of some nodes, dense or sparse; if it works ``by_rows``."""
+    def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
+        """The new features of some nodes, dense or sparse, given where walks from them lead; if it works ``by_rows``."""
         raise NotImplementedError
 
     def fit(self, graph: Graph, engine: Engine) -> Parameters:
@@ -121,7 +126,7 @@ class WeightFeatures(Input):
     def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         return dataclasses.replace(graph, features=self.change_rows(parameters, graph.features))
 
-    def change_rows(self, parameters: Parameters, x: Any) -> Any:
+    def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
         weight, centre = (parameters[name].cpu().numpy() for name in ("weight", "centre"))
         if float(parameters["bag"]):
             x = sp.csr_array(x, dtype=np.float32)
@@ -162,12 +167,21 @@ class AddStructure(Input):
     def width(self, features: int) -> int:
         return features + len(STEPS) * self.structure
 
+    by_rows: ClassVar[bool] = True
+
+    @property
+    def walk_columns(self) -> int:
+        return self.structure
+
     def fit(self, graph: Graph, engine: Engine) -> Parameters:
+        made = self.fit_blocks(lambda: [graph.features], graph.num_nodes, graph.num_features)
+        return {name: value.to(engine.device) for name, value in made.items()}
+
+    def fit_blocks(self, blocks: Blocks, nodes: int, features: int) -> Parameters:
         if not self.structure:
             return {}
-        x = graph.features
-        square = np.square((x.data if sp.issparse(x) else x).astype(np.float64)).sum() / max(1, graph.num_nodes)
-        return {"length": torch.tensor(square**0.5 or 1.0, dtype=torch.float32, device=engine.device)}
+        total = sum(np.square((x.data if sp.issparse(x) else x).astype(np.float64)).sum() for x in blocks())
+        return {"length": torch.tensor((total / max(1, nodes)) ** 0.5 or 1.0, dtype=torch.float32)}
 
     def empty(self, features: int, nodes: int) -> Parameters:
         return {"length": torch.empty(())} if self.structure else {}
@@ -175,10 +189,15 @@ class AddStructure(Input):
     def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         if not self.structure:
             return graph
-        columns = torch.cat(walks(engine, engine.to_device(graph), self.structure, STEPS), 1).cpu().numpy()
-        own = graph.features.toarray() if sp.issparse(graph.features) else graph.features
-        parts = [own / float(parameters["length"]), columns / len(STEPS) ** 0.5]
-        return dataclasses.replace(graph, features=np.concatenate(parts, 1).astype(np.float32))
+        walked = torch.cat(walks(engine, engine.to_device(graph), self.structure, STEPS), 1).cpu().numpy()
+        return dataclasses.replace(graph, features=self.change_rows(parameters, graph.features, walked))
+
+    def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
+        if walked is None:
+            return x
+        own = x.toarray() if sp.issparse(x) else x
+        parts = [own / float(parameters["length"]), walked / len(STEPS) ** 0.5]
+        return np.concatenate(parts, 1).astype(np.float32)
 
 
 @dataclass(frozen=True)
