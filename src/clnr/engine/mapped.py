@@ -163,7 +163,37 @@ def keep_degrees(device_graph: DeviceGraph) -> None:
 def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> DeviceGraph:
     """A graph in files whose features are changed as they are read, to so many."""
     features = replace(cast(MappedFeatures, device_graph.features), change=change, width=width)
-    return replace(device_graph, features=cast(Any, features), made={})
+    graph = replace(cast(GraphFolder, device_graph.graph), num_features=width)
+    return replace(device_graph, graph=cast(Any, graph), features=cast(Any, features), made={})
+
+
+def neighbour_rows(device_graph: DeviceGraph, start: int, stop: int) -> sp.csr_array:
+    """The weights of edges between a range of nodes and all others, in either direction: the larger one of two.
+
+    No self-loops, and no edges that are held out.
+    """
+    edges = cast(MappedEdges, device_graph.edges)
+    found = [_row_range(edges, way, start, stop) for way in ("incoming", "outgoing")[: 1 + edges.folder.directed]]
+    return found[0].maximum(found[1]) if len(found) > 1 else found[0]
+
+
+def _row_range(edges: MappedEdges, way: str, start: int, stop: int) -> sp.csr_array:
+    folder, count = edges.folder, edges.shape[0]
+    indptr = folder.map(f"{way}.indptr").values[start : stop + 1]
+    first, last = int(indptr[0]), int(indptr[-1])
+    stored = folder.map(f"{way}.indices").values
+    if not (0 <= first <= last <= len(stored) and (np.diff(indptr) >= 0).all()):
+        raise _damaged(folder, f"{way}.indptr")
+    columns = stored[first:last].astype(np.int64)
+    if len(columns) and not 0 <= columns.min() <= columns.max() < count:
+        raise _damaged(folder, f"{way}.indices")
+    rows = np.repeat(np.arange(start, stop), np.diff(indptr))
+    weights = edges.values is not None
+    values = folder.map(f"{way}.weight").values[first:last] if weights else np.ones(len(columns), np.float32)
+    # Both directions of a pair are held out.
+    kept = (rows != columns) & ~np.isin(rows * count + columns, edges.held_out)
+    counts = np.bincount(rows[kept] - start, minlength=stop - start)
+    return sp.csr_array((values[kept], columns[kept], np.append(0, np.cumsum(counts))), shape=(stop - start, count))
 
 
 def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:
