@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import block_embedding, disk_plan, out_of_core
+from clnr.embedding import block_passes, disk_plan, out_of_core
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import fits_memory, plan
@@ -145,7 +145,7 @@ def test_from_a_folder_to_shards(folder, tmp_path):
 
 def test_similar_nodes_of_shards(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
-    monkeypatch.setattr(block_embedding, "_MOST_NODES", 50)
+    monkeypatch.setattr(block_passes, "_MOST_NODES", 50)
     out = tmp_path / "out"
     assert embed_folder(folder, out, settings(), MEMORY).shards > 3
     ids, z = vectors(out)

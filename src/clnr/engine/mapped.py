@@ -149,11 +149,13 @@ def map_folder(folder: GraphFolder) -> DeviceGraph:
 
 
 def keep_degrees(device_graph: DeviceGraph) -> None:
-    """Read all edges once, and keep the degree of each node: 4 bytes a node.
+    """Read all edges once, unless that was done, and keep the degree of each node: 4 bytes a node.
 
     Who propagates to all nodes, block after block, then need not read the edges of all their neighbours each time.
     """
     edges, rule = cast(MappedEdges, device_graph.edges), StoredRule(View(device_graph))
+    if "degrees" in edges.made:
+        return
     degrees = np.empty(edges.shape[0], np.float32)
     for part in _parts(len(degrees)):
         degrees[part] = rule.count(np.arange(part.start, part.stop))[1]

@@ -38,7 +38,7 @@ class Model:
     def fit_inputs(self, graph: Graph, engine: Engine) -> Parameters:
         """What the inputs learn from the training graph."""
         parameters: Parameters = {}
-        for place, part in self._inputs():
+        for place, part in self.input_places():
             own = part.fit(graph, engine)
             parameters |= add_prefix(place, own)
             graph = part(own, graph, engine)
@@ -47,14 +47,14 @@ class Model:
     def empty_inputs(self, features: int, nodes: int) -> Parameters:
         """Parameters of the shapes that ``fit_inputs`` learns, on torch's default device."""
         parameters: Parameters = {}
-        for place, part in self._inputs():
+        for place, part in self.input_places():
             parameters |= add_prefix(place, part.empty(features, nodes))
             features = part.width(features)
         return parameters
 
     def prepare(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         """A graph with the features that the encoder is given. All other functions here take a graph that is prepared."""
-        for place, part in self._inputs():
+        for place, part in self.input_places():
             graph = part(sub_dict(parameters, place), graph, engine)
         return graph
 
@@ -62,7 +62,8 @@ class Model:
         """How many features a node of a prepared graph has."""
         return functools.reduce(lambda width, part: part.width(width), self.inputs, features)
 
-    def _inputs(self) -> list[tuple[str, Input]]:
+    def input_places(self) -> list[tuple[str, Input]]:
+        """The inputs, and where each has its parameters."""
         return [(f"input.{i}", part) for i, part in enumerate(self.inputs)]
 
     def init(self, inputs: int, seed: int) -> Parameters:
