@@ -26,6 +26,7 @@ from clnr.embedding.node_search import NodeTexts
 from clnr.embedding.preflight import Preflight, dangling_warning, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.embedding.shards import Shards
+from clnr.embedding.shared_fit import check_shared, fit_shared
 from clnr.embedding.stored_embedding import StoredEmbedding, StoredIds, StoredResult, embed_files
 from clnr.engine import choose
 from clnr.errors import ClnrError
@@ -96,6 +97,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ignore_memory_check: Whether to train even if memory seems too small.
         threads: How many threads of the CPU to take; None for as many as the work of a step is worth. The last bits of a result
             depend on it.
+        workers: How many processes on this machine share the sampled steps of ``fit`` and, from files, the embedding, as
+            ``clnr embed --workers``; 1 for this one alone. They do not run the caller's script.
         verbose: Whether to show the plan and the progress of ``fit``. They are messages of the logger ``clnr``, of level INFO:
             ``logging`` shows them elsewhere, too.
 
@@ -133,6 +136,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         evaluate: bool = False,
         ignore_memory_check: bool = False,
         threads: int | None = None,
+        workers: int = 1,
         verbose: bool = False,
     ):
         self.method = method
@@ -152,6 +156,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.evaluate = evaluate
         self.ignore_memory_check = ignore_memory_check
         self.threads = threads
+        self.workers = workers
         self.verbose = verbose
 
     def plan(self, X: Any = None) -> Preflight | DiskPlan:  # noqa: N803
@@ -162,11 +167,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Args:
             X: The graph; not needed if the embedder was given one.
         """
-        source, settings = X if self.graph is None else self.graph, self._settings()
-        folder = _too_large(source, settings)
+        source, settings, workers = X if self.graph is None else self.graph, self._settings(), self.workers
+        folder = _too_large(source, settings, workers)
         if folder is not None:
-            return disk_plan.plan(folder, disk_plan.for_files(folder, settings, None), None)[1]
-        return pipeline.plan(as_table_graph(source), settings)[1]
+            return disk_plan.plan(folder, disk_plan.for_files(folder, settings, None, workers), None, workers)[1]
+        return pipeline.plan(as_table_graph(source), settings, workers)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
@@ -176,13 +181,19 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             y: Not used.
         """
         source, settings = X if self.graph is None else self.graph, self._settings()
-        folder = _too_large(source, settings)
+        folder = _too_large(source, settings, self.workers)
+        shared = self.get_params(deep=False) | {"graph": None, "workers": 1}
         with self._progress() as bar:
             if folder is not None:
-                self._set_stored(StoredResult.fit(folder, disk_plan.for_files(folder, settings, None), bar))
+                settings = disk_plan.for_files(folder, settings, None, self.workers)
+                self._set_stored(StoredResult.fit(folder, settings, bar, shared, self.workers))
                 return self
             table_graph = as_table_graph(source)
-            self._set_result(pipeline.fit(table_graph, settings, bar))
+            if self.workers > 1:
+                pipeline.plan(table_graph, settings, self.workers)
+                self._set_result(fit_shared(table_graph, shared, self.workers))
+            else:
+                self._set_result(pipeline.fit(table_graph, settings, bar))
         _warn_dangling(table_graph.ingest_report)
         return self
 
@@ -191,7 +202,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _settings(self) -> pipeline.Settings:
         shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
-        return pipeline.Settings(
+        made = pipeline.Settings(
             **choose_method(self.method, self.effort),
             engine=choose(self.device, self.precision, self.threads),
             recipe=self.recipe,
@@ -206,6 +217,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             baselines=self.evaluate,
             ignore_memory_check=self.ignore_memory_check,
         )
+        check_shared(check_int("workers", self.workers), made)
+        return made
 
     def transform(self, X: Any) -> Array | StoredEmbedding:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
@@ -378,10 +391,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_result")
 
 
-def _too_large(source: Any, settings: pipeline.Settings) -> GraphFolder | None:
+def _too_large(source: Any, settings: pipeline.Settings, workers: int) -> GraphFolder | None:
     """The graph folder that a path names, if it must be trained on from its files."""
     folder = None if settings.ignore_memory_check else as_graph_folder(source)
-    return None if folder is None or disk_plan.fits_memory(folder, settings, None) else folder
+    return None if folder is None or disk_plan.fits_memory(folder, settings, None, workers) else folder
 
 
 def _warn_dangling(report: IngestReport) -> None:

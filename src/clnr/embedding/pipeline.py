@@ -170,6 +170,17 @@ def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> 
     return _fit(table_graph, settings, recipe, preflight, bar)
 
 
+def fit_along_others(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult | None:
+    """``fit`` by workers, all of which call this with the same graph; all but the first return None."""
+    recipe, preflight = plan(table_graph, settings)
+    settings.workers.agree(lambda: training_about(table_graph.graph.digest, settings, recipe))
+    if settings.workers.first:
+        return _fit(table_graph, settings, recipe, preflight, bar)
+    hold_out, workers = settings.hold_out, settings.workers
+    fit_along(table_graph, settings.method, recipe, settings.seed, settings.engine, hold_out=hold_out, workers=workers)
+    return None
+
+
 def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight: Preflight, bar: Bar | None) -> EmbeddingResult:
     log = (bar or Bar(None, quiet=True)).note
     method, engine, seed = settings.method, settings.engine, settings.seed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from clnr.embedding.report_file import write_report_file
 from clnr.embedding.sample_report import sample_report_html
 from clnr.embedding.sampled_scores import SampledScores
 from clnr.embedding.shards import Shards
+from clnr.embedding.shared_fit import embed_shared
 from clnr.embedding.stored_columns import stored_name_texts, stored_names
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
@@ -155,11 +156,17 @@ class StoredResult:
     scored: SampledScores
 
     @classmethod
-    def fit(cls, folder: GraphFolder, settings: Settings, bar: Bar | None = None) -> StoredResult:
-        """Train from files, and embed into a temporary folder."""
+    def fit(
+        cls, folder: GraphFolder, settings: Settings, bar: Bar | None, options: Mapping[str, Any], workers: int
+    ) -> StoredResult:
+        """Train from files, and embed into a temporary folder; several workers are told the options of the embedder."""
         made = TemporaryFolder()
         path = made.path / "embedding"
-        embed_folder(folder, path, settings, bar=bar)
+        if workers > 1:
+            disk_plan.plan(folder, settings, None, workers)
+            embed_shared(folder, path, options, workers)
+        else:
+            embed_folder(folder, path, settings, bar=bar)
         return cls.load(path, made)
 
     @classmethod

@@ -1,0 +1,42 @@
+"""One of the processes that ``NodeEmbedder(workers=...)`` starts; see ``embedding/shared_fit.py``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import typer
+
+from clnr.cli.worker_session import session
+from clnr.errors import ClnrError
+from clnr.support.launch import STOPPED, USER_ERROR, Place
+
+
+def main(folder: str) -> None:
+    """Do a worker's share of the job in a folder, and end the process."""
+    from clnr.embedding.shared_fit import tell_error
+
+    try:
+        _work(Path(folder))
+    except typer.Exit as end:
+        sys.exit(end.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(STOPPED)
+    except (ClnrError, OSError, MemoryError) as error:
+        message = str(error) or "out of memory; a smaller graph, hidden or dimension needs less"
+        tell_error(error if isinstance(error, ClnrError) else ClnrError(message), Path(folder))
+        sys.exit(USER_ERROR)
+
+
+def _work(folder: Path) -> None:
+    from clnr.embedding.estimator import NodeEmbedder
+    from clnr.embedding.shared_fit import TIMEOUT, do_job, read_job
+    from clnr.engine.worker_group import current_workers
+
+    place = Place.from_environment()
+    assert place is not None
+    job = read_job(folder)
+    with session(place, job.options["device"], TIMEOUT):
+        settings = dataclasses.replace(NodeEmbedder(**job.options)._settings(), workers=current_workers())
+        do_job(job, settings, folder)
