@@ -41,16 +41,21 @@ def always(monkeypatch):
     monkeypatch.setattr(cuda_frontier.Frontier, "pays", True)
 
 
-@pytest.fixture(params=["own places", "moved together"])
+@pytest.fixture(params=["own places", "moved together", "hashed"])
 def places(request, monkeypatch):
     """Each node's row at its own place, or rows of reached nodes together, with one place fewer than there are nodes.
 
-    In the first case rows share programs, in the second each has its own.
+    In the first case rows share programs, in the second each has its own; in the third places are in hash tables.
     """
-    moved = request.param == "moved together"
-    monkeypatch.setattr(listed_rows, "_FEW", (1 << 30) if moved else 0)
-    monkeypatch.setattr(cuda_frontier, "capacity", lambda links, *rest: links.shape[0] - (moved and links.shape[0] > 4))
+    moved = request.param != "own places"
+
+    def most(links, wanted, rate, hops, draws, sizes):
+        return links.shape[0] - (moved and links.shape[0] > 4) if sizes is None else len(links.columns)
+
+    monkeypatch.setattr(listed_rows, "_FEW", (1 << 30) if request.param == "moved together" else 0)
+    monkeypatch.setattr(cuda_frontier, "capacity", most)
     monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "_LARGE", 0 if request.param == "hashed" else 1 << 21)
 
 
 def wanted(graph, device="cpu"):
@@ -136,8 +141,10 @@ def test_long_rows_are_split(engine, name, monkeypatch):
     assert_rows_equal(engine, SOME[name], DROPS["half"], None)
 
 
+@pytest.mark.parametrize("large", [0, 1 << 21])
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_rows_move_together_where_few_are_reached(engine):
+def test_rows_move_together_where_few_are_reached(engine, large, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", large)
     graph = shaped(1500, 1500, 5)
     device_graph, nodes = engine.to_device(graph), torch.tensor([3, 1400, 77], device=engine.device)
     frontier = Frontier(View(device_graph, Drop(KEY, 0.5)), engine, nodes, None)
@@ -150,16 +157,51 @@ def test_rows_move_together_where_few_are_reached(engine):
         there = [node for node in places.nodes.tolist() if node >= 0]
         assert there == sorted(near)
         assert (len(places) < 750, float(places.excess)) == (True, 0)
-        assert [places.place[node].item() for node in there] == list(range(len(there)))
-        assert int((places.place >= 0).sum()) == len(there)
+        place = places.of(torch.arange(1500, device=engine.device, dtype=torch.int32)).tolist()
+        assert [place[node] for node in there] == list(range(len(there)))
+        assert sum(each >= 0 for each in place) == len(there)
 
 
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_too_few_places_are_noticed(engine, monkeypatch):
-    monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: 5)
+def test_on_large_graphs_a_step_goes_over_no_more_than_it_reaches(engine, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", 0)
+    # A ring: 2 neighbours each, and 7 nodes within three hops of one.
+    count = 4000
+    graph = Graph.from_edges(np.arange(count), (np.arange(count) + 1) % count, np.ones((count, 1)), undirected=True)
+    nodes = torch.tensor([5, 2000], device=engine.device)
+    frontier = Frontier(View(engine.to_device(graph), Drop(KEY, 0.5)), engine, nodes, None)
+    for hops in (1, 2, 3):
+        rows, back = (frontier._rows(hops, transposed) for transposed in (False, True))
+        matrix = frontier.matrix(hops)
+        held = [*(getattr(frontier.places(hops), name) for name in ("place", "keys", "nodes")), matrix._transposed.columns]
+        held += [matrix._forward.columns, frontier._kept[hops][0].columns, rows.row, rows.to, back.to]
+        assert max(len(each) for each in held) < 1000
+
+
+def test_the_room_for_edges_holds_and_is_no_looser_than_it_must():
+    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
+    sizes = links.indptr.diff()
+    generator, reached = np.random.default_rng(0), []
+    for _ in range(30):
+        keep = (links.columns == links.rows).numpy() | (generator.random(len(links.columns)) >= 0.5)
+        near = np.zeros(20_000, bool)
+        near[generator.choice(20_000, 50, replace=False)] = True
+        near[links.columns.numpy()[keep][near[links.rows.numpy()[keep]]]] = True
+        reached.append(int(sizes[near].sum()))
+    bound = capacity(links, 50, 0.5, 1, None, sizes)
+    assert max(reached) < bound < 8 * max(reached)  # One hub that is reached brings a quarter of that.
+    assert capacity(links, 20_000, 0.0, 1, None, sizes) == len(links.columns)
+
+
+@pytest.mark.parametrize(("large", "nodes", "edges"), [(1 << 21, 5, 100), (0, 5, 100), (0, 9, 12)])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_too_few_places_and_too_little_room_are_noticed(engine, large, nodes, edges, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", large)
+    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: nodes if rest[-1] is None else edges)
     graph = SOME["usual"]
     operators = engine.sampled_operators(View(engine.to_device(graph)), wanted(graph, engine.device))
-    h = torch.ones(5, 3, device=engine.device)
+    h = torch.ones(nodes, 3, device=engine.device)
     assert operators.within(1).propagate(h).isnan().any()
 
 

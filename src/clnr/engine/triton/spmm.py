@@ -10,6 +10,7 @@ from torch import Tensor
 from clnr.engine.triton.counter_rng import NOTHING, Dropped, to_drop_rule
 from clnr.engine.triton.csr_layout import CHUNK, Structure
 from clnr.engine.triton.jit import blocks, power
+from clnr.engine.triton.listed_rows import Places, Reached
 from clnr.engine.triton.spmm_kernels import add, drop_and_compact, multiply_by
 
 # A program is one warp. In a round it takes 16 entries and reads 256 bytes of the row of each, 16 per thread: 4 KiB are
@@ -88,28 +89,30 @@ def drop_entries(
     drop: Dropped | None,
     transposed: bool = False,
     nodes: Tensor | None = None,
-    place: Tensor | None = None,
-    found: Tensor | None = None,
+    places: Places | None = None,
+    found: Reached | None = None,
 ) -> tuple[Structure, Tensor]:
     """The matrix without the dropped entries, and the sum of the values kept in each row, float32 [R].
 
-    Entries on the diagonal are never dropped. What is kept of a row, or of a segment of it, moves to its beginning, so that
-    products read nothing else and no draw is made twice.
+    Entries on the diagonal are never dropped. What is kept of a row, or of a segment of it, moves to its beginning, or where
+    ``list_rows`` had room for it, so that products read nothing else and no draw is made twice.
 
     Args:
         structure: The matrix.
         drop: Which entries are dropped; None for none.
         transposed: Whether ``structure`` is the transpose of the matrix that ``drop`` is about.
         nodes: Which row of the whole matrix each row is, int32, where ``structure`` has been through ``list_rows``.
-        place: The new number of each column, int32; where it is below zero, entries are dropped as well.
-        found: int32 [C]; becomes 1 where a column, by its old number, has an entry that is kept.
+        places: They number columns anew; entries of columns without a place are dropped as well.
+        found: Columns, by their old numbers, that have an entry that is kept are added to these.
     """
     device = structure.columns.device
     sums = torch.empty(structure.shape[0], device=device, dtype=torch.float32)
     drop_rule = NOTHING if drop is None else to_drop_rule(drop.key, drop.threshold)
     rows, items = _MOST // CHUNK, len(structure.row)
-    columns, end = torch.empty_like(structure.columns), torch.empty_like(structure.end)
-    values = None if structure.values is None else torch.empty_like(structure.values)
+    room = len(structure.columns) if structure.to is None else structure.room
+    begin, end = structure.begin if structure.to is None else structure.to, torch.empty_like(structure.end)
+    columns = structure.columns.new_empty(room)
+    values = None if structure.values is None else structure.values.new_empty(room)
     partial = torch.empty(structure.split, device=device, dtype=torch.float32)
     if items:
         drop_and_compact[(structure.long + blocks(items - structure.long, rows),)](
@@ -123,9 +126,14 @@ def drop_entries(
             structure.row,
             structure.begin,
             structure.end,
+            begin,
             nodes,
-            place,
-            found,
+            None if places is None else places.place,
+            None if places is None else places.keys,
+            0 if places is None else places.last_slot,
+            None if found is None else found.marks,
+            None if found is None else found.excess,
+            0 if found is None else len(found.marks) - 1,
             drop_rule.word,
             drop_rule.thresholds,
             drop_rule.a,
@@ -146,4 +154,4 @@ def drop_entries(
         add[(hubs, 1)](
             partial, sums, structure.hubs, structure.hub_items, None, None, None, F=1, BLOCK=16, ITEMS=16, num_warps=1
         )
-    return dataclasses.replace(structure, columns=columns, values=values, end=end), sums
+    return dataclasses.replace(structure, columns=columns, values=values, begin=begin, end=end, to=None), sums

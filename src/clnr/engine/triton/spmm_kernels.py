@@ -5,6 +5,7 @@ from __future__ import annotations
 import triton.language as tl
 
 from clnr.engine.triton.counter_rng import draw, open_key, survives
+from clnr.engine.triton.hash_table import find, put
 from clnr.engine.triton.jit import kernel
 
 _PARTS = ("split", "long", "items")
@@ -162,7 +163,7 @@ def add(
     _finish(tl.sum(total, 0)[None, :], row, row >= 0, out, left, mask, bias, F, BLOCK)
 
 
-@kernel("a", "b", "last", *_PARTS)
+@kernel("a", "b", "last", "last_slot", "last_found", *_PARTS)
 def drop_and_compact(
     columns: tl.tensor,
     values: tl.tensor,
@@ -174,9 +175,14 @@ def drop_and_compact(
     item_row: tl.tensor,
     item_begin: tl.tensor,
     item_end: tl.tensor,
+    item_to: tl.tensor,
     nodes: tl.tensor,
     place: tl.tensor,
+    keys: tl.tensor,
+    last_slot: tl.tensor,
     found: tl.tensor,
+    excess: tl.tensor,
+    last_found: tl.tensor,
     word: tl.tensor,
     thresholds: tl.tensor,
     a: tl.tensor,
@@ -191,14 +197,15 @@ def drop_and_compact(
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
 ) -> None:
-    """Move the kept entries of one long item, or of several short ones, to its beginning, and add up their values."""
+    """Move the kept entries of one long item, or of several short ones, together, and add up their values."""
     a, b = open_key(a, b, word)
     program = tl.program_id(0)
     if program < long:
         item = program + tl.arange(0, 1)
         row, begin, end = _items(item, item >= 0, item_row, item_begin, item_end)
         left, total = _compact(
-            _node(nodes, row), begin, end, columns, values, columns_left, values_left, place, found, thresholds, a, b, last,
+            _node(nodes, row), begin, end, tl.load(item_to + item), columns, values, columns_left, values_left,
+            place, keys, last_slot, found, excess, last_found, thresholds, a, b, last,
             DROP, PAIRS, TRANSPOSED, 1, ROWS * CHUNK,
         )  # fmt: skip
         tl.store(ends + item, left)
@@ -210,7 +217,8 @@ def drop_and_compact(
         several = long + (program - long) * ROWS + tl.arange(0, ROWS)
         rows, begins, stops = _items(several, several < items, item_row, item_begin, item_end)
         lefts, totals = _compact(
-            _node(nodes, rows), begins, stops, columns, values, columns_left, values_left, place, found, thresholds, a, b, last,
+            _node(nodes, rows), begins, stops, tl.load(item_to + several, mask=several < items, other=0), columns, values,
+            columns_left, values_left, place, keys, last_slot, found, excess, last_found, thresholds, a, b, last,
             DROP, PAIRS, TRANSPOSED, ROWS, CHUNK,
         )  # fmt: skip
         tl.store(ends + several, lefts, mask=several < items)
@@ -230,12 +238,17 @@ def _compact(
     row: tl.tensor,
     begin: tl.tensor,
     end: tl.tensor,
+    left: tl.tensor,
     columns: tl.tensor,
     values: tl.tensor,
     columns_left: tl.tensor,
     values_left: tl.tensor,
     place: tl.tensor,
+    keys: tl.tensor,
+    last_slot: tl.tensor,
     found: tl.tensor,
+    excess: tl.tensor,
+    last_found: tl.tensor,
     thresholds: tl.tensor,
     a: tl.tensor,
     b: tl.tensor,
@@ -246,17 +259,19 @@ def _compact(
     ROWS: tl.constexpr,
     EACH: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Where each run of entries ends now, and the sum of its kept values."""
-    left = begin
+    """Where each run of entries, moved to ``left``, ends there, and the sum of its kept values."""
     total = tl.zeros((ROWS, EACH), tl.float32)
     entry = begin[:, None] + tl.arange(0, EACH)[None, :]
     for _ in range(0, tl.max(end - begin, 0), EACH):
         column = tl.load(columns + entry, mask=entry < end[:, None], other=-1)
         kept = _kept(row[:, None], column, entry, a, b, last, thresholds, DROP, PAIRS, TRANSPOSED)
-        if found is not None:
+        if excess is not None:
+            # Entries that are not kept go somewhere, too: each to another slot, lest they wait for each other.
+            put(tl.where(kept, column, entry), kept, found, last_found, excess)
+        elif found is not None:
             tl.store(found + column, kept.to(tl.int32), mask=kept)
         if place is not None:
-            column = tl.load(place + column, mask=kept, other=-1)
+            column = find(column, kept, place, keys, last_slot)
             kept = column >= 0
         one = kept.to(tl.int32)
         to = left[:, None] + tl.cumsum(one, 1) - one
