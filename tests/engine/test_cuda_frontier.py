@@ -11,6 +11,7 @@ from clnr.engine import Drop, Dropout, Engine, Mask, View, cuda_frontier
 from clnr.engine.base import SelectedOperators
 from clnr.engine.cuda import KernelEngine
 from clnr.engine.cuda_frontier import Frontier, ListedOperators, capacity
+from clnr.engine.view import Neighbors
 from clnr.graph import Graph
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
@@ -64,17 +65,14 @@ def wanted(graph, device="cpu"):
     return torch.tensor(list(dict.fromkeys([count - 1, 0, *(7 % count, 3 % count)])), device=device)
 
 
-def assert_rows_equal(engine, graph, drop, mask, layers=2, given=None):
-    """Rows of the wanted nodes after up to ``layers`` convolutions, in both orders, and the gradients of all weights.
-
-    The engine is ``given`` the graph in another form, or as it is.
-    """
+def assert_rows_equal(engine, graph, drop, mask, layers=2, neighbors=None):
+    """Rows of the wanted nodes after up to ``layers`` convolutions, in both orders, and the gradients of all weights."""
     nodes = wanted(graph)
     weights = random(graph.num_features, 4), random(graph.num_features, 17, seed=3), random(4, 4, seed=4), random(17, 4, seed=5)
     target = random(len(nodes), 4, seed=6)
 
     def outcome(engine, graph, drop, mask):
-        view = View(engine.to_device(graph), drop, mask)
+        view = View(engine.to_device(graph), drop, mask, neighbors=neighbors)
         operators = engine.sampled_operators(view, nodes.to(engine.device))
         some = [torch.tensor(w, dtype=torch.float32, device=engine.device, requires_grad=True) for w in weights]
         narrow, wide, between, last = some
@@ -91,7 +89,7 @@ def assert_rows_equal(engine, graph, drop, mask, layers=2, given=None):
         found = [*rows, maps[0].features, *(each for each in gradients if each is not None)]
         return operators, [each.detach().cpu().numpy() for each in found]
 
-    operators, got = outcome(engine, given or graph, *(_moved(each, engine.device) for each in (drop, mask)))
+    operators, got = outcome(engine, graph, *(_moved(each, engine.device) for each in (drop, mask)))
     _, expected = outcome(reference(), graph, drop, mask)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=3e-5)
@@ -119,6 +117,33 @@ VIEWS = [("usual", drop, "all") for drop in DROPS] + [("sparse features", "all",
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_rows_of_some_nodes_of_every_view(engine, name, drop, mask):
     assert_rows_equal(engine, SOME[name], DROPS[drop], MASKS[mask])
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(("name", "drop"), [("usual", "all"), ("usual", "half"), ("directed, weighted, sparse", "half")])
+@pytest.mark.parametrize(("most", "segment"), [(1, 256), (2, 256), (2, 2), (40, 256)])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_with_a_bound_on_neighbours(engine, name, drop, most, segment, monkeypatch):
+    """Also where hubs are split, and where there are fewer neighbours than the bound."""
+    monkeypatch.setattr(csr_layout, "SHORT", min(csr_layout.SHORT, segment))
+    monkeypatch.setattr(csr_layout, "SEGMENT", segment)
+    bound = Neighbors(OTHER, most)
+    assert isinstance(assert_rows_equal(engine, SOME[name], DROPS[drop], None, 2 + (most == 2), bound), ListedOperators)
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_a_bound_on_neighbours_bounds_what_is_reached_from_a_hub(engine, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", 0)
+    rim = np.arange(1, 3000)
+    graph = Graph.from_edges(np.zeros(len(rim)), rim, np.ones((3000, 1)), undirected=True)
+    nodes = torch.tensor([0, 7], device=engine.device)
+    frontier = Frontier(View(engine.to_device(graph), Drop(KEY, 0.5), neighbors=Neighbors(OTHER, 3)), engine, nodes, None)
+    assert [len(frontier.places(hops)) for hops in range(3)] == [2, 8, 32]
+    assert sorted(frontier.places(0).nodes.tolist()) == [0, 7]
+    reached = [node for node in frontier.places(1).nodes.tolist() if node >= 0]
+    assert {0, 7} < set(reached)
+    assert len(reached) == 5 == len(set(reached))
+    assert frontier.matrix(1)._transposed.shape == (8, 2)
 
 
 @pytest.mark.usefixtures("places")
@@ -311,11 +336,12 @@ def test_in_bfloat16_a_step_is_that_with_all_rows(engine, monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("places")
-@pytest.mark.parametrize("encoder", ["gcn", "mlp"])
+@pytest.mark.parametrize(("encoder", "most"), [("gcn", 0), ("gcn", 3), ("mlp", 0)])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_captured_step_is_replayed_with_other_nodes_and_edges(cuda, encoder, sparse):
-    engine = exact()
-    graph, recipe = tiny(sparse=sparse), Recipe(encoder=encoder, hidden=16, dimension=8, sampled_nodes=10, moments="sampled")
+def test_a_captured_step_is_replayed_with_other_nodes_and_edges(cuda, encoder, most, sparse):
+    engine, graph = exact(), tiny(sparse=sparse)
+    sampled = {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": most}
+    recipe = Recipe(encoder=encoder, hidden=16, dimension=8, **sampled)
     model = CLNR.build(recipe)
     parameters = {key: value.to(cuda).requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
     epoch, device_graph = torch.zeros((), dtype=torch.int64, device=cuda), engine.to_device(graph)

@@ -23,7 +23,7 @@ from clnr.engine.streams import IdentityKey, Streams
 from clnr.engine.torch_sparse import Features, Matrix, MatrixOperators
 from clnr.engine.view import View
 
-_LISTED = ("device_graph", "drop", "mask", "dropout")
+_LISTED = ("device_graph", "drop", "mask", "dropout", "neighbors")
 # A product of fewer entries takes about as long as to find out which of them are needed.
 _FEW_ENTRIES = 1 << 16
 # Nodes move together if so many times as many have a place of their own.
@@ -101,6 +101,7 @@ class Frontier:
         self._drop = dropped(engine.kernels, view.drop)
         self._levels: list[Any] = []
         self._kept: dict[int, tuple[Any, Tensor]] = {}
+        self._taken: dict[int, Any] = {}
 
     @cached_property
     def selected(self) -> Operators:
@@ -121,7 +122,7 @@ class Frontier:
             bound = self._capacity(len(self._levels))
             hashed = count >= _LARGE and bound < count
             found = self._kernels.Reached.none(count, bound, hashed, self._wanted.device)
-            self._keep(len(self._levels) - 1, found)
+            self._reach(len(self._levels) - 1, found)
             self._levels.append(self._kernels.number_nodes(found, bound))
         return self._levels[hops]
 
@@ -134,7 +135,9 @@ class Frontier:
 
     def _capacity(self, hops: int) -> int:
         """How many places there are for nodes within so many hops."""
-        bound, count = self._bound(hops, "nodes"), self._links.shape[0]
+        bound, count, neighbors = self._bound(hops, "nodes"), self._links.shape[0], self.view.neighbors
+        if neighbors is not None:
+            bound = min(bound, len(self.places(hops - 1)) * (1 + neighbors.most))
         return bound if _WORTH_MOVING * bound <= count else count
 
     def _rows(self, hops: int, transposed: bool = False) -> Any:
@@ -144,7 +147,8 @@ class Frontier:
         if places.keys is not None:
             starts = links.transposed_indptr if transposed else links.indptr
             room = self._bound(hops, "edges from" if transposed else "edges to", starts.diff())
-        return self._kernels.list_rows(self.engine.structures(links)[transposed], places, room)
+        alone = self.view.neighbors is not None
+        return self._kernels.list_rows(self.engine.structures(links)[transposed], places, room, alone)
 
     def _keep(self, hops: int, found: Any = None) -> None:
         """Keep edges to the nodes within so many hops, with the numbers of nodes as columns, and the sum of each row."""
@@ -157,17 +161,30 @@ class Frontier:
             self._keep(hops)
         return self._kernels.inverse_roots(self._kept[hops][1], self.places(hops))
 
+    def _reach(self, hops: int, found: Any) -> None:
+        """Find what is one hop further than the nodes within so many hops."""
+        neighbors, links = self.view.neighbors, self._links
+        self._keep(hops, found if neighbors is None else None)
+        if neighbors is not None:
+            places, kept = self.places(hops), self._kept[hops][0]
+            loops = None if kept.values is None else links.once("loops", lambda: links.values[links.rows == links.columns])
+            self._taken[hops] = self._kernels.take_neighbors(kept, places, neighbors.key, neighbors.most, loops)
+            self._kernels.mark_columns(self._taken[hops], found)
+
     def matrix(self, hops: int) -> Matrix:
         """What propagates from the nodes within so many hops to those within one hop fewer."""
         source, target = self.places(hops), self.places(hops - 1)
+        taken = self._taken.get(hops - 1)
         # Listed before its scale is read, which is NaN if there is no room.
-        back = self._rows(hops, transposed=True)
+        back = self._rows(hops, transposed=True) if taken is None else None
         left, right = self._scale(hops - 1), self._scale(hops)
-        forward = self._kept[hops - 1][0]
+        forward = self._kept[hops - 1][0] if taken is None else taken
         if source.nodes is not None:
             forward = self._kernels.drop_entries(forward, None, places=source)[0]
 
         def transposed() -> Any:
+            if back is None:
+                return self._kernels.transpose(forward, len(source))
             drop = dropped(self._kernels, self.view.drop, self._links.order)
             return self._kernels.drop_entries(back, drop, True, source.nodes, target)[0]
 

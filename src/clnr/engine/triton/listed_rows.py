@@ -117,18 +117,18 @@ def _put(
     tl.store(place + slot, at, mask=at < count)
 
 
-def list_rows(structure: Structure, places: Places, room: int | None = None) -> Structure:
+def list_rows(structure: Structure, places: Places, room: int | None = None, alone: bool = False) -> Structure:
     """Some rows of a matrix at their places; other places are empty.
 
     Where there is ``room`` for so many entries, what is kept of these rows will move together; should it be too little,
     ``places.excess`` becomes NaN.
 
     Long rows, split or not, keep their items, which are empty where a row has no place. There is one more item for each place;
-    that of a long row is nobody's. Where most rows are long, or few are listed, only split ones keep theirs, and each place has
-    a program of its own.
+    that of a long row is nobody's. Where most rows are long, or few are listed, or all shall be ``alone``, only split ones
+    keep theirs, and each place has a program of its own.
     """
     nodes, device = places.nodes, places.place.device
-    alone = len(places) <= _FEW * (structure.long - structure.split)
+    alone = alone or len(places) <= _FEW * (structure.long - structure.split)
     kept = structure.split if alone else structure.long
     items = kept + len(places)
     row, begin, end = (torch.empty(items, device=device, dtype=torch.int32) for _ in range(3))
