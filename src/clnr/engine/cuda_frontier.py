@@ -3,8 +3,7 @@
 How many nodes are reached is known only there. So the rows of nodes within some hops get as many places as suffice for all but
 one in 2^64 draws of nodes and edges, see ``capacity``; places to spare hold empty rows. Should they be too few after all,
 every row that depends on it is NaN. Where that bound is near the number of nodes, each node keeps a place of its own, but only
-rows that are reached are computed. On large graphs no operation of a step goes over all nodes: places are kept in hash tables,
-and the edges of the reached nodes, with room for so many, are kept together.
+rows that are reached are computed. On large graphs the edges of the reached nodes are kept together, with room for so many.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _LISTED = ("device_graph", "drop", "mask", "dropout", "neighbors")
 _FEW_ENTRIES = 1 << 16
 # Nodes move together if so many times as many have a place of their own.
 _WORTH_MOVING = 2
-# To go over so many nodes takes longer than to sort those that are reached.
-_LARGE = 1 << 21
+# A step has several copies of the edges that it reaches; that of more edges is no larger than it must.
+_LARGE = 1 << 23
 _ROUND_UP = 64
 _BITS = 64
 
@@ -113,17 +112,22 @@ class Frontier:
         """Whether to compute all rows would not be as fast: not on small graphs, nor where one hop may reach most nodes."""
         return len(self._links.columns) >= _FEW_ENTRIES and self._capacity(1) < self._links.shape[0]
 
+    @property
+    def _large(self) -> bool:
+        return len(self._links.columns) >= _LARGE
+
     def places(self, hops: int) -> Any:
         """Where the rows of the nodes within so many hops go."""
-        count = self._links.shape[0]
+        count, device = self._links.shape[0], self._wanted.device
         if not self._levels:
-            self._levels.append(self._kernels.place_nodes(self._wanted, count, count >= _LARGE))
+            place = torch.full((count,), -1, dtype=torch.int32, device=device)
+            order = torch.arange(len(self._wanted), dtype=torch.int32, device=device)
+            excess = torch.zeros(1, device=device) if self._large else None
+            self._levels.append(self._kernels.Places(place.index_copy_(0, self._wanted, order), self._wanted.int(), excess))
         while len(self._levels) <= hops:
-            bound = self._capacity(len(self._levels))
-            hashed = count >= _LARGE and bound < count
-            found = self._kernels.Reached.none(count, bound, hashed, self._wanted.device)
+            found = torch.zeros(count, dtype=torch.int8, device=device)
             self._reach(len(self._levels) - 1, found)
-            self._levels.append(self._kernels.number_nodes(found, bound))
+            self._levels.append(self._kernels.number_nodes(found, self._capacity(len(self._levels))))
         return self._levels[hops]
 
     def _bound(self, hops: int, kind: str, sizes: Tensor | None = None) -> int:
@@ -144,13 +148,13 @@ class Frontier:
         """Edges to the nodes within so many hops, or from them."""
         places, links = self.places(hops), self._links
         room = None
-        if places.keys is not None:
+        if self._large and places.nodes is not None:
             starts = links.transposed_indptr if transposed else links.indptr
             room = self._bound(hops, "edges from" if transposed else "edges to", starts.diff())
         alone = self.view.neighbors is not None
         return self._kernels.list_rows(self.engine.structures(links)[transposed], places, room, alone)
 
-    def _keep(self, hops: int, found: Any = None) -> None:
+    def _keep(self, hops: int, found: Tensor | None = None) -> None:
         """Keep edges to the nodes within so many hops, with the numbers of nodes as columns, and the sum of each row."""
         rows = self._rows(hops)
         self._kept[hops] = self._kernels.drop_entries(rows, self._drop, nodes=self.places(hops).nodes, found=found)
@@ -161,7 +165,7 @@ class Frontier:
             self._keep(hops)
         return self._kernels.inverse_roots(self._kept[hops][1], self.places(hops))
 
-    def _reach(self, hops: int, found: Any) -> None:
+    def _reach(self, hops: int, found: Tensor) -> None:
         """Find what is one hop further than the nodes within so many hops."""
         neighbors, links = self.view.neighbors, self._links
         self._keep(hops, found if neighbors is None else None)
@@ -180,13 +184,13 @@ class Frontier:
         left, right = self._scale(hops - 1), self._scale(hops)
         forward = self._kept[hops - 1][0] if taken is None else taken
         if source.nodes is not None:
-            forward = self._kernels.drop_entries(forward, None, places=source)[0]
+            forward = self._kernels.drop_entries(forward, None, place=source.place)[0]
 
         def transposed() -> Any:
             if back is None:
                 return self._kernels.transpose(forward, len(source))
             drop = dropped(self._kernels, self.view.drop, self._links.order)
-            return self._kernels.drop_entries(back, drop, True, source.nodes, target)[0]
+            return self._kernels.drop_entries(back, drop, True, source.nodes, target.place)[0]
 
         return KernelMatrix(self.engine, forward, transposed, left, right)
 
@@ -196,7 +200,7 @@ class Frontier:
         rows = self._kernels.list_rows(forward, places)
 
         def build() -> Any:
-            return self._kernels.drop_entries(transposed, None, places=places)[0]
+            return self._kernels.drop_entries(transposed, None, place=places.place)[0]
 
         return KernelFeatures(KernelMatrix(self.engine, rows, build), self.engine, x, self.view.mask)
 

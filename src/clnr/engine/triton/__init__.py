@@ -17,14 +17,13 @@ from clnr.engine.triton.column_stats import (
 from clnr.engine.triton.counter_rng import Dropped
 from clnr.engine.triton.csr_layout import Structure, prepare
 from clnr.engine.triton.fused_ntxent import nt_xent
-from clnr.engine.triton.listed_rows import Places, Reached, inverse_roots, list_rows, number_nodes, place_nodes
+from clnr.engine.triton.listed_rows import Places, inverse_roots, list_rows, number_nodes
 from clnr.engine.triton.normalize_and_mask import masked_weight, unit_rows
 from clnr.engine.triton.spmm import drop_entries, multiply
 
 __all__ = [
     "Dropped",
     "Places",
-    "Reached",
     "Structure",
     "adam",
     "centred",
@@ -39,7 +38,6 @@ __all__ = [
     "multiply",
     "nt_xent",
     "number_nodes",
-    "place_nodes",
     "prepare",
     "standardise",
     "standardise_backward",

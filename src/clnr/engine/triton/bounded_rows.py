@@ -11,12 +11,12 @@ from torch import Tensor
 
 from clnr.engine.triton.counter_rng import draw, open_key, signed
 from clnr.engine.triton.csr_layout import SHORT, Structure
-from clnr.engine.triton.hash_table import EMPTY, put
 from clnr.engine.triton.jit import blocks, kernel
-from clnr.engine.triton.listed_rows import Places, Reached
+from clnr.engine.triton.listed_rows import Places
 from clnr.rng import Key
 
 _BLOCK = 256
+_BEYOND = 2**31 - 1
 
 
 def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: Tensor | None) -> Structure:
@@ -86,16 +86,14 @@ def _unsplit(like: Structure, columns: Tensor, values: Tensor, shape: tuple[int,
     )
 
 
-def mark_columns(taken: Structure, reached: Reached) -> None:
-    """Add the columns of all entries to the nodes that were reached."""
+def mark_columns(taken: Structure, found: Tensor) -> None:
+    """Set ``found``, int8, to 1 where a column has an entry."""
     size = len(taken.columns) // max(len(taken.row), 1)
     if size:
         _mark[(blocks(len(taken.columns), _BLOCK),)](
             taken.columns,
             taken.end,
-            reached.marks,
-            reached.excess,
-            len(reached.marks) - 1,
+            found,
             len(taken.columns),
             SIZE=size,
             BLOCK=_BLOCK,
@@ -108,7 +106,7 @@ def transpose(taken: Structure, rows: int) -> Structure:
     size = len(taken.columns) // max(len(taken.row), 1)
     entry = torch.arange(len(taken.columns), device=taken.columns.device, dtype=torch.int32)
     there = entry < taken.end[entry // max(size, 1)]
-    column, order = torch.where(there, taken.columns, EMPTY).sort(stable=True)
+    column, order = torch.where(there, taken.columns, _BEYOND).sort(stable=True)
     starts = torch.searchsorted(column, torch.arange(rows + 1, device=column.device, dtype=torch.int32), out_int32=True)
     row = torch.arange(rows, device=column.device, dtype=torch.int32)
     assert taken.values is not None
@@ -208,13 +206,11 @@ def _take(
     tl.store(ends + row, at + tl.where(there, taken + 1, 0), mask=inside & (nth == 0))
 
 
-@kernel("last", "count")
+@kernel("count")
 def _mark(
     columns: tl.tensor,
     ends: tl.tensor,
-    marks: tl.tensor,
-    excess: tl.tensor,
-    last: tl.tensor,
+    found: tl.tensor,
     count: tl.tensor,
     SIZE: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -223,7 +219,4 @@ def _mark(
     inside = at < count
     there = inside & (at < tl.load(ends + at // SIZE, mask=inside, other=0))
     node = tl.load(columns + at, mask=there, other=0)
-    if excess is not None:
-        put(tl.where(there, node, at), there, marks, last, excess)
-    else:
-        tl.store(marks + node, 1, mask=there)
+    tl.store(found + node, there.to(tl.int8), mask=there)

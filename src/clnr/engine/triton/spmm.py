@@ -10,7 +10,6 @@ from torch import Tensor
 from clnr.engine.triton.counter_rng import NOTHING, Dropped, to_drop_rule
 from clnr.engine.triton.csr_layout import CHUNK, Structure
 from clnr.engine.triton.jit import blocks, power
-from clnr.engine.triton.listed_rows import Places, Reached
 from clnr.engine.triton.spmm_kernels import add, drop_and_compact, multiply_by
 
 # A program is one warp. In a round it takes 16 entries and reads 256 bytes of the row of each, 16 per thread: 4 KiB are
@@ -89,8 +88,8 @@ def drop_entries(
     drop: Dropped | None,
     transposed: bool = False,
     nodes: Tensor | None = None,
-    places: Places | None = None,
-    found: Reached | None = None,
+    place: Tensor | None = None,
+    found: Tensor | None = None,
 ) -> tuple[Structure, Tensor]:
     """The matrix without the dropped entries, and the sum of the values kept in each row, float32 [R].
 
@@ -102,8 +101,8 @@ def drop_entries(
         drop: Which entries are dropped; None for none.
         transposed: Whether ``structure`` is the transpose of the matrix that ``drop`` is about.
         nodes: Which row of the whole matrix each row is, int32, where ``structure`` has been through ``list_rows``.
-        places: They number columns anew; entries of columns without a place are dropped as well.
-        found: Columns, by their old numbers, that have an entry that is kept are added to these.
+        place: The new number of each column, int32; where it is below zero, entries are dropped as well.
+        found: int8 [C]; becomes 1 where a column, by its old number, has an entry that is kept.
     """
     device = structure.columns.device
     sums = torch.empty(structure.shape[0], device=device, dtype=torch.float32)
@@ -128,12 +127,8 @@ def drop_entries(
             structure.end,
             begin,
             nodes,
-            None if places is None else places.place,
-            None if places is None else places.keys,
-            0 if places is None else places.last_slot,
-            None if found is None else found.marks,
-            None if found is None else found.excess,
-            0 if found is None else len(found.marks) - 1,
+            place,
+            found,
             drop_rule.word,
             drop_rule.thresholds,
             drop_rule.a,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import triton.language as tl
 
 from clnr.engine.triton.counter_rng import draw, open_key, survives
-from clnr.engine.triton.hash_table import find, put
 from clnr.engine.triton.jit import kernel
 
 _PARTS = ("split", "long", "items")
@@ -163,7 +162,7 @@ def add(
     _finish(tl.sum(total, 0)[None, :], row, row >= 0, out, left, mask, bias, F, BLOCK)
 
 
-@kernel("a", "b", "last", "last_slot", "last_found", *_PARTS)
+@kernel("a", "b", "last", *_PARTS)
 def drop_and_compact(
     columns: tl.tensor,
     values: tl.tensor,
@@ -178,11 +177,7 @@ def drop_and_compact(
     item_to: tl.tensor,
     nodes: tl.tensor,
     place: tl.tensor,
-    keys: tl.tensor,
-    last_slot: tl.tensor,
     found: tl.tensor,
-    excess: tl.tensor,
-    last_found: tl.tensor,
     word: tl.tensor,
     thresholds: tl.tensor,
     a: tl.tensor,
@@ -205,8 +200,7 @@ def drop_and_compact(
         row, begin, end = _items(item, item >= 0, item_row, item_begin, item_end)
         left, total = _compact(
             _node(nodes, row), begin, end, tl.load(item_to + item), columns, values, columns_left, values_left,
-            place, keys, last_slot, found, excess, last_found, thresholds, a, b, last,
-            DROP, PAIRS, TRANSPOSED, 1, ROWS * CHUNK,
+            place, found, thresholds, a, b, last, DROP, PAIRS, TRANSPOSED, 1, ROWS * CHUNK,
         )  # fmt: skip
         tl.store(ends + item, left)
         if program < split:
@@ -218,8 +212,7 @@ def drop_and_compact(
         rows, begins, stops = _items(several, several < items, item_row, item_begin, item_end)
         lefts, totals = _compact(
             _node(nodes, rows), begins, stops, tl.load(item_to + several, mask=several < items, other=0), columns, values,
-            columns_left, values_left, place, keys, last_slot, found, excess, last_found, thresholds, a, b, last,
-            DROP, PAIRS, TRANSPOSED, ROWS, CHUNK,
+            columns_left, values_left, place, found, thresholds, a, b, last, DROP, PAIRS, TRANSPOSED, ROWS, CHUNK,
         )  # fmt: skip
         tl.store(ends + several, lefts, mask=several < items)
         tl.store(sums + rows, totals, mask=(several < items) & (rows >= 0))
@@ -244,11 +237,7 @@ def _compact(
     columns_left: tl.tensor,
     values_left: tl.tensor,
     place: tl.tensor,
-    keys: tl.tensor,
-    last_slot: tl.tensor,
     found: tl.tensor,
-    excess: tl.tensor,
-    last_found: tl.tensor,
     thresholds: tl.tensor,
     a: tl.tensor,
     b: tl.tensor,
@@ -265,13 +254,10 @@ def _compact(
     for _ in range(0, tl.max(end - begin, 0), EACH):
         column = tl.load(columns + entry, mask=entry < end[:, None], other=-1)
         kept = _kept(row[:, None], column, entry, a, b, last, thresholds, DROP, PAIRS, TRANSPOSED)
-        if excess is not None:
-            # Entries that are not kept go somewhere, too: each to another slot, lest they wait for each other.
-            put(tl.where(kept, column, entry), kept, found, last_found, excess)
-        elif found is not None:
-            tl.store(found + column, kept.to(tl.int32), mask=kept)
+        if found is not None:
+            tl.store(found + column, kept.to(tl.int8), mask=kept)
         if place is not None:
-            column = find(column, kept, place, keys, last_slot)
+            column = tl.load(place + column, mask=kept, other=-1)
             kept = column >= 0
         one = kept.to(tl.int32)
         to = left[:, None] + tl.cumsum(one, 1) - one
