@@ -27,7 +27,7 @@ _LISTED = ("device_graph", "drop", "mask", "dropout", "neighbors")
 _FEW_ENTRIES = 1 << 16
 # Nodes move together if so many times as many have a place of their own.
 _WORTH_MOVING = 2
-# A step has several copies of the edges that it reaches; that of more edges is no larger than it must.
+# Of so many edges a step copies only those that it reaches; of fewer, it has copies with room for all.
 _LARGE = 1 << 23
 _ROUND_UP = 64
 _BITS = 64
@@ -130,29 +130,32 @@ class Frontier:
             self._levels.append(self._kernels.number_nodes(found, self._capacity(len(self._levels))))
         return self._levels[hops]
 
-    def _bound(self, hops: int, kind: str, sizes: Tensor | None = None) -> int:
+    def _bound(self, hops: int, starts: str | None = None) -> int:
+        """How many nodes there may be within so many hops, or entries between the ``starts`` of their rows."""
         links, drop = self._links, self.view.drop
         rate = drop.rate if drop is not None and isinstance(drop.rate, float) else 0.0
         wanted, draws = len(self._wanted), self._draws
-        asker = (kind, wanted, rate, hops, None if draws is None else IdentityKey(draws))
-        return links.once(asker, lambda: capacity(links, wanted, rate, hops, draws, sizes))
+        asker = ("capacity", starts, wanted, rate, hops, None if draws is None else IdentityKey(draws))
+
+        def bound() -> int:
+            return capacity(links, wanted, rate, hops, draws, None if starts is None else getattr(links, starts).diff())
+
+        return links.once(asker, bound)
 
     def _capacity(self, hops: int) -> int:
         """How many places there are for nodes within so many hops."""
-        bound, count, neighbors = self._bound(hops, "nodes"), self._links.shape[0], self.view.neighbors
+        bound, count, neighbors = self._bound(hops), self._links.shape[0], self.view.neighbors
         if neighbors is not None:
             bound = min(bound, len(self.places(hops - 1)) * (1 + neighbors.most))
         return bound if _WORTH_MOVING * bound <= count else count
 
     def _rows(self, hops: int, transposed: bool = False) -> Any:
         """Edges to the nodes within so many hops, or from them."""
-        places, links = self.places(hops), self._links
-        room = None
+        places, room = self.places(hops), None
         if self._large and places.nodes is not None:
-            starts = links.transposed_indptr if transposed else links.indptr
-            room = self._bound(hops, "edges from" if transposed else "edges to", starts.diff())
-        alone = self.view.neighbors is not None
-        return self._kernels.list_rows(self.engine.structures(links)[transposed], places, room, alone)
+            room = self._bound(hops, "transposed_indptr" if transposed else "indptr")
+        structure = self.engine.structures(self._links)[transposed]
+        return self._kernels.list_rows(structure, places, room, alone=self.view.neighbors is not None)
 
     def _keep(self, hops: int, found: Tensor | None = None) -> None:
         """Keep edges to the nodes within so many hops, with the numbers of nodes as columns, and the sum of each row."""
