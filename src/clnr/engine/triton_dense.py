@@ -50,7 +50,7 @@ class KernelDense(Dense):
         return super().centred(z, mean) if _double(z) else self._kernels.centred(z, mean)
 
     def covariance_weight(self, covariance: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        with _tf32() if weight.is_cuda and dtype == torch.bfloat16 else contextlib.nullcontext():
+        with tf32() if weight.is_cuda and dtype == torch.bfloat16 else contextlib.nullcontext():
             return covariance @ weight
 
     def linear_moments(self, stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,7 +86,7 @@ def _double(z: Tensor) -> bool:
 
 
 @contextlib.contextmanager
-def _tf32() -> Iterator[None]:
+def tf32() -> Iterator[None]:
     """Multiply float32 on the tensor cores, at ten bits: enough where rows have only the precision of bfloat16."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
