@@ -81,7 +81,7 @@ class Operators(ABC):
         """
         edges, drop = self.view.device_graph.edges, self.view.drop
         keep = None if drop is None else drop.keep(edges)
-        return attend(edges, keep, h, source, target, lambda share: self.dropout(share, place))
+        return attend(edges, keep, h, source, target, lambda share: self.dropout(share, place), self.dense)
 
     @property
     @abstractmethod

@@ -75,7 +75,8 @@ def load_edges(db: DuckDBPyConnection, edge_table: Table, roles: Roles, whole: b
     if w is not None:
         c = edge_table.columns[w].sql
         columns.append(f"TRY_CAST({c} AS DOUBLE) AS w")
-        columns.append(f"CASE WHEN isfinite(w) AND w >= 0 THEN NULL ELSE CAST({c} AS VARCHAR) END AS given")
+        right = f"isfinite(w) AND w BETWEEN 0 AND {_LARGEST!r}"
+        columns.append(f"CASE WHEN {right} THEN NULL ELSE {trimmed(c)} END AS given")
     elif roles.weighted:
         columns.append("1.0::DOUBLE AS w")
     if roles.edge_type is not None:
@@ -90,16 +91,32 @@ def load_edges(db: DuckDBPyConnection, edge_table: Table, roles: Roles, whole: b
         check_rows(db, edge_table, "edges", f"{column} IS NULL", title, "is empty", "fill it in, or leave the row out")
     if w is not None:
         out = f"--ignore {w} leaves weights out"
+        check_rows(db, edge_table, "edges", "w IS NULL AND given IS NULL", w, "is empty", f"fill it in, or: {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
-        check_rows(db, edge_table, "edges", wrong, w, "is no weight: weights are numbers from 0 on", out, "given")
+        check_rows(db, edge_table, "edges", wrong, w, "is no weight; weights are numbers from 0 on", out, "given")
         apart = "take abs() of it, or only the rows above 0, by --edges-query"
         check_rows(db, edge_table, "edges", "w < 0", w, "is negative, and weights say how close two nodes are", apart, "given")
     if roles.edge_type is not None:
         check_rows(db, edge_table, "edges", "kind IS NULL", roles.edge_type, "is empty", "fill it in, or leave the row out")
     if times is not None:
+        if not run(db, "SELECT 1 FROM edges WHERE isfinite(moment) LIMIT 1", edge_table.name):
+            ((first,),) = run(db, "SELECT no_time FROM edges LIMIT 1", edge_table.name)
+            raise DataError(
+                f"{edge_table.name}: '{times.column}' holds no times, such as '{one_line(str(first), 80)}' in row 1; they are "
+                "dates such as 2020-12-31, or numbers; name another column: --edge-time"
+            )
         cure = "correct it, or leave the row out"
         check_rows(
             db, edge_table, "edges", "moment IS NULL OR NOT isfinite(moment)", times.column, "is no time", cure, "no_time"
+        )
+
+
+def check_weights(db: DuckDBPyConnection, edge_table: Table, column: str) -> None:
+    """Raise if all weights of the SQL table ``edges`` are 0, so that there is no edge."""
+    if not run(db, "SELECT 1 FROM edges WHERE w <> 0 LIMIT 1", edge_table.name):
+        raise DataError(
+            f"{edge_table.name}: '{column}' is 0 in all rows, and an edge of weight 0 is none; --ignore {column} leaves "
+            "weights out"
         )
 
 
@@ -124,6 +141,12 @@ def merge_rows(db: DuckDBPyConnection, edge_table: Table, weighted: bool, direct
     )
     if not endpoints:
         raise DataError(_no_match(db, edge_table))
+    if not complete:
+        lacks = f"'{one_line(_dangling(db, edge_table), 80)}' is not there"
+        raise DataError(
+            f"{edge_table.name}: no edge has both its ends in the node table: {lacks}; are these the columns of the ends? name "
+            "them: --source, --target"
+        )
     first = _dangling(db, edge_table) if complete < rows else None
     run(db, "DROP TABLE edges", edge_table.name)
     pair = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"

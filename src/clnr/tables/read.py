@@ -18,11 +18,13 @@ from clnr.support.humanize import one_line, plural
 from clnr.tables import merge
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes, read_columns, read_labels
-from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list, load_edges
+from clnr.tables.csv_header import ROWS
+from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list, check_weights, load_edges
 from clnr.tables.edge_weighting import EdgeTimes, balance_kinds, fade_edges, keep_until
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.feature_matrix import FeatureMatrix, MatrixEncoder
 from clnr.tables.infer import type_warnings
+from clnr.tables.mistaken_edges import check_guessed_ends
 from clnr.tables.node_names import guess_name
 from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
 from clnr.tables.source import Table, describe
@@ -58,10 +60,13 @@ def read_tables(
     ignore: Iterable[str] = (),
     types: Mapping[str, str] = MappingProxyType({}),
     header: bool | None = None,
+    edges_header: bool | None = None,
+    nodes_header: bool | None = None,
     directed: bool | None = None,
     feature_encoder: FeatureEncoder | None = None,
     base: TableGraph | None = None,
     allow_missing_columns: bool = False,
+    allow_disjoint: bool = False,
     memory: str | None = None,
     name: str | None = None,
 ) -> TableGraph:
@@ -105,11 +110,14 @@ def read_tables(
             is no feature. The others are inferred.
         header: Whether the first line of a text file has the names of columns, where they are not common ones; if not given,
             the lines below it tell, and where they do not, it is an error.
+        edges_header: ``header`` of the edges alone.
+        nodes_header: ``header`` of the nodes alone.
         directed: Whether edges are directed; if not given, as in ``base``, else no.
         feature_encoder: An earlier encoder, to encode features alike; if not given, a new one is fitted.
         base: An earlier result to extend: its nodes come first, in their order, and its feature encoder is used. New rows
             replace those of the same nodes, and new weights those of the same edges.
         allow_missing_columns: Whether an earlier encoder takes a node table that has none of its columns.
+        allow_disjoint: Whether ``base`` is extended by edges none of which leads to its nodes.
         memory: A limit on DuckDB's memory while reading, such as ``4 GB``. Features, edges and node columns come on top of it,
             and about half a gigabyte for rows that are being encoded.
         name: What to call the graph.
@@ -136,10 +144,13 @@ def read_tables(
         ignore=ignore,
         types=types,
         header=header,
+        edges_header=edges_header,
+        nodes_header=nodes_header,
         directed=directed,
         feature_encoder=feature_encoder,
         base=base,
         allow_missing_columns=allow_missing_columns,
+        allow_disjoint=allow_disjoint,
         name=name,
     )
     db = connect(memory)
@@ -187,8 +198,8 @@ def load_tables(
     db: DuckDBPyConnection, edge_table: Table | None, node_table: Table | None, arguments: TableArguments
 ) -> Loaded:
     """Load the tables of edges and nodes into DuckDB, their columns found."""
-    read = ((edge_table, "an edge"), (node_table, "a node"))
-    remarks = [_no_header(table, role) for table, role in read if table and table.no_header and arguments.header is None]
+    opened = {role: table for role, table in (("edges", edge_table), ("nodes", node_table)) if table is not None}
+    remarks = [line for role, table in opened.items() for line in _about_header(table, role, arguments, len(opened) > 1)]
     roles = find_roles(edge_table, node_table, arguments)
     name_column = _name_column(node_table, roles.id, arguments)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
@@ -206,6 +217,10 @@ def load_tables(
     if edge_table is not None:
         times = None if roles.edge_time is None else EdgeTimes.of(db, edge_table, roles.edge_time)
         load_edges(db, edge_table, roles, as_integers, times)
+        if roles.guessed and node_table is None:
+            remarks += check_guessed_ends(db, edge_table, roles)
+        if roles.weight is not None and arguments.base is None:
+            check_weights(db, edge_table, roles.weight)
         edge_types = _weigh(db, edge_table, roles, times, arguments, remarks)
     if node_table is not None:
         node_table = load_nodes(db, node_table, roles.id, as_integers)
@@ -270,6 +285,8 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
     if edge_table is not None:
         edge_list, ingest_report = build_edge_list(db, edge_table, loaded.roles.weighted, directed)
     if base is not None:
+        if edge_table is not None and not arguments.allow_disjoint:
+            merge.check_linked(base.graph, edge_list, index, edge_table.name)
         edge_list, more = merge.merge_edges(base.graph, edge_list, directed)
         remarks += more
     made, more = _nodes(db, loaded, ids, index, edge_list, arguments)
@@ -320,8 +337,18 @@ def _name_column(node_table: Table | None, key: str, arguments: TableArguments) 
     return None if column == key else column
 
 
-def _no_header(table: Table, role: str) -> str:
-    return f"{table.name}: its first line is read as {role}; if it has the names of columns, say --header (header=True)"
+def _about_header(table: Table, role: str, arguments: TableArguments, beside: bool) -> list[str]:
+    """A note where nobody said what the first line is, or where it was said of two tables and does not look so."""
+    row, _ = ROWS[role]
+    unsaid = table.no_header and arguments.header_of(role) is None
+    doubtful = table.looks_otherwise and beside and getattr(arguments, f"{role}_header") is None
+    if not (unsaid or doubtful):
+        return []
+    if table.no_header:
+        other = f"if it has the names of columns, say --{role}-header ({role}_header=True)"
+        return [f"{table.name}: its first line is read as {row}; {other}"]
+    other = f"but looks like {row}; if it is one, say --no-{role}-header ({role}_header=False)"
+    return [f"{table.name}: its first line is read as names of columns, {other}"]
 
 
 def number_nodes(db: DuckDBPyConnection, earlier: Array | None, as_integers: bool, by_edges: bool) -> None:

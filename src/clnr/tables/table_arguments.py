@@ -50,16 +50,19 @@ class TableArguments:
     ignore: Iterable[str] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     header: bool | None = None
+    edges_header: bool | None = None
+    nodes_header: bool | None = None
     directed: bool | None = None
     feature_encoder: FeatureEncoder | None = None
     base: TableGraph | None = None
     allow_missing_columns: bool = False
+    allow_disjoint: bool = False
     name: str | None = None
 
     def __post_init__(self) -> None:
         for argument in _TEXTS:
             check_type(argument, getattr(self, argument), str | None, "text", DataError)
-        for argument in ("directed", "header", "allow_missing_columns"):
+        for argument in ("directed", "header", "edges_header", "nodes_header", "allow_missing_columns", "allow_disjoint"):
             check_type(argument, getattr(self, argument), bool | None, "True or False", DataError)
         check_type("feature_encoder", self.feature_encoder, FeatureEncoder | None, "a FeatureEncoder", DataError)
         check_type("base", self.base, TableGraph | None, "a result of read_tables", DataError)
@@ -143,7 +146,12 @@ class TableArguments:
     def _open(self, db: DuckDBPyConnection, role: str, given: Any, query: str | None, known: KnownNames) -> Table | None:
         if query is not None:
             return query_table(db, query, role)
-        return None if given is None else open_table(db, given, role, known, self.header)
+        return None if given is None else open_table(db, given, role, known, self.header_of(role))
+
+    def header_of(self, role: str) -> bool | None:
+        """What the user said of the first line of the table of edges or nodes: of it, or of both."""
+        own: bool | None = getattr(self, f"{role}_header")
+        return self.header if own is None else own
 
 
 def _names(argument: str, given: Any) -> tuple[str, ...]:
