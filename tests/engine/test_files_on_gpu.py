@@ -12,6 +12,7 @@ from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.pipeline import Settings
+from clnr.engine import cpu
 from clnr.engine.frontier import FrontierOperators
 from clnr.experiments.run import learn
 from clnr.graph.graph_folder import write_graph
@@ -48,7 +49,7 @@ def test_rows_and_gradients_are_those_in_memory(tmp_path, engine, name, drop, ma
 def test_training_and_blocks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse):
     graph = tiny(nodes=400, edges=1500, sparse=sparse)
     folder, engine = write_graph(graph, tmp_path / "graph"), exact()
-    changes = {"epochs": 5, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
+    changes = {"epochs": 5, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled", "structure": 0}
     settings = Settings(methods.CLNR, engine, recipe=changes)
     recipe, _ = plan(folder, settings, 4_000_000_000)
     assert fits_memory(folder, settings, None)
@@ -63,6 +64,19 @@ def test_training_and_blocks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse
     tables = [pq.read_table(path)["vector"] for path in sorted((tmp_path / "embeddings").iterdir())]
     z = np.concatenate([np.stack(table.to_pylist()) for table in tables])
     np.testing.assert_allclose(z, trained.z.cpu().numpy(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sparse", [False, True])
+def test_read_outs_and_walks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse):
+    graph = tiny(nodes=400, edges=1500, sparse=sparse)
+    folder = write_graph(graph, tmp_path / "graph")
+    changes = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled", "structure": 6}
+    settings = Settings(methods.CLNR_MIX, exact(), recipe=changes, hold_out=0.1)
+    found = embed_folder(folder, tmp_path / "out", settings, 4_000_000_000)
+    tables = [pq.read_table(path)["vector"] for path in sorted((tmp_path / "out" / "embeddings").iterdir())]
+    z = np.concatenate([np.stack(table.to_pylist()) for table in tables])
+    np.testing.assert_allclose(z, found.model.embed(graph, cpu()), rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.gpu

@@ -25,7 +25,7 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.id_vectors import random_features
 from clnr.graph.stored_arrays import ArrayInfo, MappedArray
 from clnr.nn.structure import STEPS
-from clnr.support.progress import Tenths
+from clnr.support.progress import NowAndThen
 from clnr.support.workers import Workers
 
 _NUMBER = 4
@@ -203,13 +203,15 @@ class Passes:
             return None if sink.path(number).is_file() else (prepare(self._nodes(number)),)
 
         def computed(number: int, found: Any) -> Callable[[], None]:
-            tenths.done(self.blocks[number].stop)
+            if pace.due():
+                self._say(f"{what}: {100 * self.blocks[number].stop // self.folder.num_nodes} %")
             if found is None:
                 return lambda: None
             rows = compute(self._nodes(number), found[0]).float().numpy(force=True)
             return lambda: sink.write(number, rows)
 
-        tenths = Tenths(self._say, what, self.folder.num_nodes)
+        self._say(what)
+        pace = NowAndThen()
         share_blocks(self.workers, len(self.blocks), read, computed)
         self.workers.least(0)
 

@@ -27,6 +27,7 @@ from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.readout import Product, Readout, ReducedFeatures, Source
 from clnr.nn.structure import STEPS
 from clnr.support import memory
+from clnr.support.humanize import plural
 from clnr.support.progress import Bar
 
 MOST_FEATURES = 4096
@@ -127,6 +128,7 @@ class StoredReadout:
         self._readout: Readout = self._built.readout
         self._outputs = self._built.encoder.num_outputs
         self._passes = passes_over(device_graph, settings, work, block_rows, bar)
+        self._say = (bar or Bar(None, quiet=True)).note
         self._engine = settings.engine.float32
         self._width = 0
         with self._computing():
@@ -178,6 +180,7 @@ class StoredReadout:
             parameters: Parameters = {}
             if not self._passes.workers.first:
                 return parameters, np.empty((0, 0), np.float32)
+            self._say(f"read-out: fitting its components to {plural(len(sample), 'node')}")
             for place, block in self._readout.places():
                 if isinstance(block, ReducedFeatures) and block.reduced:
                     parameters |= add_prefix(place, block.fit_inner_products(inner[block.steps]))
