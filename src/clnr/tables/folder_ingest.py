@@ -32,7 +32,8 @@ from clnr.tables.chunks import fetch_chunks
 from clnr.tables.columns import check_columns, column_sql, label_sql, register_classes
 from clnr.tables.edge_list import IngestReport, merge_rows
 from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.read import Loaded, encoder_for, load_tables, name_of, number_nodes
+from clnr.tables.load import Loaded, load_tables, name_of
+from clnr.tables.read import encoder_for, number_nodes
 from clnr.tables.source import Table
 from clnr.tables.sql import connect, fetch_table, run, stream_arrow
 from clnr.tables.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
