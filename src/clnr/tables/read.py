@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +23,9 @@ from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.feature_matrix import MatrixEncoder
 from clnr.tables.infer import type_warnings
 from clnr.tables.load import Loaded, load_tables, name_of
+from clnr.tables.node_kinds import NodeKind
+from clnr.tables.roles import Roles
+from clnr.tables.source import Table
 from clnr.tables.sql import connect, fetch_numpy, run
 from clnr.tables.structural import StructuralFeatures, degree_features
 from clnr.tables.table_arguments import TableArguments
@@ -43,6 +46,7 @@ def read_tables(
     source: str | None = None,
     target: str | None = None,
     weight: str | None = None,
+    negative_weights: str = "refuse",
     edge_type: str | None = None,
     edge_time: str | None = None,
     until: str | None = None,
@@ -76,8 +80,12 @@ def read_tables(
 
     Args:
         edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; None if ``edges_query`` is given, or if only nodes
-            are added to ``base``.
-        nodes: Likewise, one row per node; without it, features come from the structure of the graph.
+            are added to ``base``. Several kinds of edges are a dictionary of such tables by their names; between several kinds
+            of nodes, by source, relation and target, as PyG has them: ``{("user", "bought", "item"): "purchases.csv"}``.
+        nodes: Likewise, one row per node; without it, features come from the structure of the graph. Several kinds of nodes are
+            a dictionary of tables by their names: ``{"user": "users.csv", "item": "items.csv"}``. The node 7 of the kind
+            ``user`` has the id ``user:7``, and ``columns`` its ``node_kind`` and ``original_id``. Columns are named as in their
+            table, or as ``user.age`` where two tables have one of this name.
         edges_query: Instead of ``edges``, one SELECT of DuckDB's SQL. It can only read, and only files of this machine:
             ``SELECT a AS source, b AS target FROM 'trades.parquet' WHERE ...``.
         nodes_query: Instead of ``nodes``, likewise.
@@ -86,8 +94,10 @@ def read_tables(
         source: The column of sources; if not given, one with a common name, else the first.
         target: The column of targets; if not given, one with a common name, else the second.
         weight: The column of weights; if not given, one that is called so, else there are none.
-        edge_type: The column with the kinds of edges. Weights of each kind are multiplied by one number, so that all kinds have
-            the same total weight; these numbers are kept for new tables.
+        negative_weights: What to do with negative weights: ``refuse`` them, ``drop`` their edges, or make these a ``kind`` of
+            edges of their own, with weights above 0.
+        edge_type: The column with the kinds of edges. Weights of each kind are normalised by the degrees of nodes in this kind
+            alone. What those of a kind were multiplied by on average is kept for new tables.
         edge_time: The column with the times of edges, dates or numbers; never a weight.
         until: The graph as of this day (or month, year, number): later edges are left out.
         half_life: After so many days (or units of a number) an edge weighs half, as of ``until`` or of the last edge.
@@ -121,6 +131,7 @@ def read_tables(
         source=source,
         target=target,
         weight=weight,
+        negative_weights=negative_weights,
         edge_type=edge_type,
         edge_time=edge_time,
         until=until,
@@ -147,13 +158,13 @@ def read_tables(
 
 
 def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
-    loaded = load_tables(db, *arguments.open_tables(db), arguments)
-    edge_table, node_table, remarks, base = loaded.edge_table, loaded.node_table, loaded.remarks, arguments.base
+    loaded = load_tables(db, arguments.open_tables(db), arguments)
+    node_table, remarks, base = loaded.node_table, loaded.remarks, arguments.base
     directed = arguments.is_directed
     ids, index = _ids(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
     edge_list, ingest_report = EdgeList.none(), IngestReport()
-    if edge_table is not None:
-        edge_list, ingest_report = build_edge_list(db, edge_table, loaded.roles.weighted, directed)
+    if loaded.edges:
+        edge_list, ingest_report = build_edge_list(db, loaded.edges_title, loaded.merging)
     if base is not None:
         edge_list, more = merge.merge_edges(base.graph, edge_list, directed)
         remarks += more
@@ -176,16 +187,17 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
         remarks=(*remarks, *ingest_report.remarks, *more),
         directed=directed,
         names=names,
-        columns=(*loaded.describe(db, names, made.feature_encoder), *_of_others(loaded, base)),
-        edge_types=loaded.edge_types if base is None else base.ingest_report.edge_types,
+        columns=_with_others(loaded.describe(db, names, made.feature_encoder), base),
+        edge_types=ingest_report.edge_types if base is None else base.ingest_report.edge_types,
+        node_kinds=arguments.node_kinds if base is None else base.ingest_report.node_kinds,
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
 
 
-def _of_others(loaded: Loaded, base: TableGraph | None) -> list[ColumnInfo]:
-    """The columns of a table that the graph that is extended had, and that was not given now."""
-    given = {"edges": loaded.edge_table, "nodes": loaded.node_table, "matrix": loaded.matrix}
-    return [] if base is None else [info for info in base.ingest_report.columns if given[info.table] is None]
+def _with_others(columns: tuple[ColumnInfo, ...], base: TableGraph | None) -> tuple[ColumnInfo, ...]:
+    """These columns, and those of tables that the graph that is extended had, and that were not given now."""
+    given = {info.table for info in columns}
+    return (*columns, *(() if base is None else (info for info in base.ingest_report.columns if info.table not in given)))
 
 
 def number_nodes(db: DuckDBPyConnection, earlier: Array | None, as_integers: bool, by_edges: bool) -> None:
@@ -257,7 +269,7 @@ def _nodes(
         columns = merge.merge_columns(base.columns, columns, before, take)
         if feature_encoder.encodes:
             features = merge.merge_features(base.graph.features, features, take)
-            if node_table is None and len(index):
+            if loaded.from_edges and len(index):
                 remarks.append(f"known from edges alone, with all values missing: {plural(len(index), 'new node')}")
     return _Nodes(features, feature_encoder, labels, classes, columns), remarks
 
@@ -270,17 +282,31 @@ def encoder_for(db: DuckDBPyConnection, loaded: Loaded, arguments: TableArgument
         return given, _check_encoder(given, loaded, arguments)
     if node_table is None:
         return FeatureEncoder(), []
-    made = FeatureEncoder.fit(db, node_table, loaded.roles.features, loaded.roles.types)
+    if node_table.outputs is not None:
+        made, remarks = _fit_kinds(db, loaded.node_kinds)
+    else:
+        made, remarks = _fit(db, node_table, loaded.roles)
     if matrix is not None:
         made = replace(made, matrix=MatrixEncoder.fit(matrix))
-    if made.encodes:
-        inferred = [encoder for encoder in made.column_encoders if encoder.column not in loaded.roles.types]
-        return made, type_warnings(db, node_table, inferred)
+    if made.encodes or loaded.from_edges:
+        return made, remarks
     why = "; ".join(f"{column}: {reason}" for column, reason in made.dropped.items())
     why = why or "there are none besides ids, labels and times"
     return made, [
         f"{node_table.name}: none of its columns can be a feature, so features come from the structure of the graph: {why}"
     ]
+
+
+def _fit(db: DuckDBPyConnection, table: Table, roles: Roles) -> tuple[FeatureEncoder, list[str]]:
+    """The encoder of a table, and notes about columns that may be read as something else."""
+    made = FeatureEncoder.fit(db, table, roles.features, roles.types)
+    return made, type_warnings(db, table, [each for each in made.column_encoders if each.column not in roles.types])
+
+
+def _fit_kinds(db: DuckDBPyConnection, kinds: Sequence[NodeKind]) -> tuple[FeatureEncoder, list[str]]:
+    fitted = {kind.name: _fit(db, kind.table, kind.roles) for kind in kinds}
+    remarks = [remark for _, each in fitted.values() for remark in each]
+    return FeatureEncoder.join({name: encoder for name, (encoder, _) in fitted.items()}), remarks
 
 
 def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArguments) -> list[str]:
@@ -295,10 +321,12 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
         if given.matrix is None:
             raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")
         given.matrix.check(matrix)
-    if node_table is None:
+    if node_table is None or loaded.from_edges:
         return []
-    lacks = [f"'{encoder.column}'" for encoder in given.column_encoders if encoder.column not in node_table.columns]
-    if 0 < len(lacks) == len(given.column_encoders) and loaded.roles.features and not arguments.allow_missing_columns:
+    there = {"", *(kind.name for kind in loaded.node_kinds)}
+    own = [encoder.column for encoder in given.column_encoders if encoder.node_kind in there]
+    lacks = [f"'{column}'" for column in own if column not in node_table.columns]
+    if 0 < len(lacks) == len(own) - bool(loaded.node_kinds) and loaded.roles.features and not arguments.allow_missing_columns:
         raise DataError(
             f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
             "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it all the same"
