@@ -21,6 +21,8 @@ TARGETS = ("target", "dst", "to", "target_id", "to_id", "dest", "destination", "
 WEIGHTS = ("weight", "w", "edge_weight", "strength")
 IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
 LABELS = ("label", "class", "y", "category_label")
+NO_COLUMN = ""
+"""The name of no column, where one with a common name is not meant."""
 
 
 def id_names(kind: str | None) -> tuple[str, ...]:
@@ -59,6 +61,8 @@ def find_column(
         others: Columns that have another role.
     """
     names = {column.strip().casefold(): column for column in table.columns}
+    if name == NO_COLUMN:
+        return None
     if name is not None:
         if (key := name.strip().casefold()) not in names:
             raise DataError(f"{table.name}: there is no column '{name}' for {role}; there are {', '.join(table.columns)}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clnr.errors import DataError
+from clnr.tables.columns import NO_COLUMN
 from clnr.tables.source import Table
 from clnr.tables.table_kinds import qualified_name
 
@@ -27,6 +28,8 @@ def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
 def for_nodes(arguments: TableArguments, table: Table, kind: str | None) -> TableArguments:
     """What was named of the columns of the table of one kind of nodes: ``age``, or ``user.age`` for this kind alone."""
     named: dict[str, Any] = {name: _found(getattr(arguments, name), table, kind) for name in _OF_NODES}
+    if arguments.label is not None and named["label"] is None:
+        named["label"] = NO_COLUMN
     features = None if arguments.features is None else _all_found(arguments.features, table, kind)
     types = {column: each for name, each in arguments.types.items() for column in _all_found((name,), table, kind)}
     ignore = _all_found(arguments.ignore, table, kind)

@@ -77,9 +77,9 @@ class TableArguments:
             if kind not in KINDS:
                 raise UnknownName(f"type for column '{column}'", str(kind), KINDS)
         check_choice("negative_weights", self.negative_weights, NEGATIVE_WEIGHTS)
+        self._check_kinds()
         self._check_times()
         self._check_tables()
-        self._check_kinds()
 
     def _check_times(self) -> None:
         check_type("half_life", self.half_life, int | float | None, "a number", DataError)
