@@ -124,7 +124,7 @@ def table_options(
 
 def tables_by_name(option: str, given: list[str] | None) -> Any:
     """A file; or files by the names of their kinds, NAME=FILE, where user,bought,item is a name of three parts."""
-    named = [_split_name(each) for each in given or []]
+    named = [_split_name(each, alone=len(given or []) == 1) for each in given or []]
     if len(named) < 2 and not any(name for name, _ in named):
         return named[0][1] if named else None
     tables: dict[Any, str] = {}
@@ -141,10 +141,10 @@ def tables_by_name(option: str, given: list[str] | None) -> Any:
     return tables
 
 
-def _split_name(given: str) -> tuple[str | None, str]:
-    """The name in NAME=FILE, and the file; the name is None for a plain path, which may have a = in it."""
+def _split_name(given: str, alone: bool) -> tuple[str | None, str]:
+    """The name in NAME=FILE, and the file; the name is None for a plain path, which may have a = in it if it is alone."""
     name, sign, path = given.partition("=")
-    if not sign or _is_path(given) or any(separator in name for separator in "/\\"):
+    if not sign or (alone and _is_path(given)) or any(separator in name for separator in "/\\"):
         return None, given
     return name, path
 
