@@ -177,8 +177,10 @@ def test_how_columns_are_read_is_told_and_changed(clnr, files):
         "matrix 'x.npy': feature, dense matrix, divided by one number, 3 features",
     ]
     assert only_json(clnr("embed", *words, "--dry-run", "--json"))["columns"] == expected
-    assert clnr("ingest", *words, "--out", "graph", "--quiet").code == 0
-    assert only_json(clnr("embed", "--graph", "graph", "--dry-run", "--json"))["columns"] == expected
+    told = only_json(clnr("ingest", *words, "--out", "graph", "--quiet", "--json"))
+    plan = only_json(clnr("embed", "--graph", "graph", "--dry-run", "--json"))
+    assert plan["columns"] == expected
+    assert told["edges"] == plan["graph"]["edges"] == 2
     assert clnr("embed", *words, "--out", "mine", *SMALL, "--quiet").code == 0
     shown = (files / "mine" / "report.html").read_text()
     assert "not used, number: ignored" in shown
