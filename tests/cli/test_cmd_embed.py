@@ -521,7 +521,7 @@ def test_a_kill_at_any_moment_loses_nothing_and_leaves_nothing(before, files, qu
     """At each fsync, rename, unlink, mkdir and rmdir of a whole command."""
     recipe = [word for word in SMALL if "=" in word]
     command = functools.partial(
-        cli.cmd_embed.embed, edges="edges.csv", nodes="nodes.parquet", assign=recipe, report=False, quiet=True
+        cli.cmd_embed.embed, edges=["edges.csv"], nodes=["nodes.parquet"], assign=recipe, report=False, quiet=True
     )
     command(folder=Path("earlier"), seed=5)
     moments = []
