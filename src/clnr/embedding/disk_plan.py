@@ -281,11 +281,12 @@ def folder_counts(folder: GraphFolder) -> dict[str, Any]:
 
 
 def folder_facts(folder: GraphFolder) -> dict[str, str]:
-    """The same in words; each edge that is not directed is counted in both directions, as it is stored."""
-    kind = "directed" if folder.directed else "undirected, both directions counted"
+    """The same in words."""
+    counts = folder_counts(folder)
+    kind = f"{'directed' if folder.directed else 'undirected'}{', weighted' if counts['weighted'] else ''}"
     return {
         "nodes": f"{folder.num_nodes:,}",
-        "edges": f"{folder.num_edges:,} {kind}{', weighted' if 'incoming.weight' in folder.arrays else ''}",
+        "edges": f"{counts['edges']:,} {kind}",
         "features": f"{folder.num_features:,} {'sparse' if folder.sparse else 'dense'}, {folder.feature_type}",
         **({"classes": f"{folder.num_classes:,}"} if folder.num_classes else {}),
     }
