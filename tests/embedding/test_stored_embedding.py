@@ -174,4 +174,4 @@ def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders,
     monkeypatch.setattr(disk_plan, "MOST_FEATURES", 100)
     assert "method=CLNR: the default in memory does not work from files here" in str(default.plan(folder.path))
     with pytest.raises(MethodError, match="at most 100 features from files; --method CLNR with its defaults works"):
-        NodeEmbedder("CLNR-mix", device="cpu").fit(Path(folder.path))
+        NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.path))
