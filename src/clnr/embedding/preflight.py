@@ -260,6 +260,9 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if report.duplicates:
         how = "its weights are added" if table_graph.graph.incoming.weight is not None else "it counts once"
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
+    if report.edge_types:
+        kinds = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in report.edge_types.items())
+        lines.append(f"weights multiplied, so that all kinds of edges have the same total: {kinds}")
     if report.isolated:
         lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
     if encoder is not None and not report.columns:

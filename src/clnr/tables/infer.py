@@ -28,7 +28,7 @@ _WORDS = 1 << 14
 _WORD_BUCKETS = 1024
 
 
-KINDS = ("text", "category", "number", "date", "tags", "id")
+KINDS = ("text", "category", "number", "date", "bool", "tags", "id")
 """What a user can say of a column (``types``, ``--as``)."""
 # So many rows of distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
 _IDS = 100
@@ -67,15 +67,17 @@ def _as_wanted(db: DuckDBPyConnection, table: Table, column: str, wanted: str) -
     text = trimmed(c)
     if wanted == "id":
         return "it is an id"
-    if wanted in ("number", "date"):
+    if wanted in ("number", "date", "bool"):
         as_date = wanted == "date" and not kind.startswith(NUMBERS)
-        encoder_kind = "datetime" if as_date else "number"
+        encoder_kind = "bool" if wanted == "bool" else "datetime" if as_date else "number"
         value = ColumnEncoder(column, encoder_kind, 1).sql(table.columns[column])
         if not run(db, f"SELECT 1 FROM {table.sql} WHERE {value} IS NOT NULL LIMIT 1", table.name):
             found = run(db, f"SELECT {text}, i + 1 FROM {table.sql} WHERE {text} IS NOT NULL ORDER BY i LIMIT 1", table.name)
             for first, row in found:
                 place = f"'{one_line(first)}' in row {row:,}"
                 raise DataError(f"{table.name}: '{column}' is no {wanted}: {place}; choose another --as {column}=KIND")
+        if wanted == "bool":
+            return _bool(db, table, column, f"CAST({value} AS VARCHAR)")
         return _number(db, table, column, value, encoder_kind)
     ((present, distinct, rows),) = run(
         db, f"SELECT count(v), count(DISTINCT v), count(*) FROM (SELECT {text} AS v FROM {table.sql})", table.name

@@ -106,8 +106,8 @@ def read_tables(
             one whose own name ends in ``name`` or ``title``, with short and mostly distinct text. The id column means none.
         features: The columns of the node table that are features; if not given, all that can be.
         ignore: Columns of either table that are not used.
-        types: What columns hold, by their names: ``text``, ``category``, ``number``, ``date``, ``tags``, or ``id`` for one that
-            is no feature. The others are inferred.
+        types: What columns hold, by their names: ``text``, ``category``, ``number``, ``date``, ``bool``, ``tags``, or ``id``
+            for one that is no feature. The others are inferred.
         header: Whether the first line of a text file has the names of columns, where they are not common ones; if not given,
             the lines below it tell, and where they do not, it is an error.
         edges_header: ``header`` of the edges alone.
@@ -243,6 +243,9 @@ def _weigh(
         remarks += keep_until(db, edge_table, times, arguments.until)
     if times is not None and arguments.half_life is not None:
         fade_edges(db, edge_table, times, arguments.half_life, arguments.until)
+        day = arguments.until or "the last edge"
+        unit = "days" if times.as_dates else f"units of '{times.column}'"
+        remarks.append(f"{edge_table.name}: an edge weighs half after {arguments.half_life:g} {unit}, as of {day}")
     if roles.edge_type is None:
         return {}
     return balance_kinds(db, edge_table, {} if arguments.base is None else arguments.base.ingest_report.edge_types)
