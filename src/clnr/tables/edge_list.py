@@ -93,7 +93,7 @@ def load_edges(db: DuckDBPyConnection, edge_table: Table, roles: Roles, whole: b
         out = f"--ignore {w} leaves weights out"
         check_rows(db, edge_table, "edges", "w IS NULL AND given IS NULL", w, "is empty", f"fill it in, or: {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
-        check_rows(db, edge_table, "edges", wrong, w, "is no weight; weights are numbers from 0 on", out, "given")
+        check_rows(db, edge_table, "edges", wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
         apart = "take abs() of it, or only the rows above 0, by --edges-query"
         check_rows(db, edge_table, "edges", "w < 0", w, "is negative, and weights say how close two nodes are", apart, "given")
     if roles.edge_type is not None:

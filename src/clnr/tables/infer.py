@@ -33,6 +33,11 @@ KINDS = ("text", "category", "number", "date", "bool", "tags", "id")
 # So many rows of distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
 _IDS = 100
 _COUNTED = 20
+# Dates and numbers that are not read as such.
+_UNREAD = (
+    ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}/\d{1,2}/\d{1,2}([ T].*)?", "2020-12-31"),
+    ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
+)
 _FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
 _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$)|[a-z](ID|Id|Key|Index|Number)$")
 
@@ -121,6 +126,7 @@ def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[Colum
         for rows in (f"({values} WHERE i < 1000)", f"({values})"):
             ((present, numbers, row, value),) = run(db, f"{found} {rows}", table.name)
             if 2 * numbers <= present:
+                lines += _unread(db, table, encoder)
                 break
         else:
             if numbers == present:
@@ -129,6 +135,19 @@ def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[Colum
             message = f"is read as text, though {numbers:,} of {present:,} values are numbers"
             lines.append(f"{table.name}: '{encoder.column}' {message}: '{one_line(value)}' in row {row + 1:,} is none")
     return lines
+
+
+def _unread(db: DuckDBPyConnection, table: Table, encoder: ColumnEncoder) -> list[str]:
+    """A line if the first values of a column look like dates or numbers that are written in another way than is read."""
+    text = trimmed(table.columns[encoder.column].sql)
+    rows = f"(SELECT {text} AS v FROM {table.sql} WHERE i < 1000 AND {text} IS NOT NULL)"
+    for what, pattern, right in _UNREAD:
+        matches = f"regexp_full_match(v, {quoted(pattern)})"
+        ((all_match, value),) = run(db, f"SELECT bool_and({matches}), first(v) FROM {rows}", table.name)
+        if all_match:
+            like = f"though it looks like {what}: '{one_line(value)}'; write them as {right}, such as by a query"
+            return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
+    return []
 
 
 def _code_note(db: DuckDBPyConnection, table: Table, column: str) -> str:
