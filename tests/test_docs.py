@@ -118,10 +118,16 @@ def as_parquet(csv: str, name: str) -> None:
 def test_the_python_of_the_page_on_tables_runs(tables):
     Path("trades.csv").rename("edges.csv")
     as_parquet("people.csv", "nodes.parquet")
-    ((_, block),) = blocks("guides/your-tables.md", "python")
+    (_, block), (_, kinds) = blocks("guides/your-tables.md", "python")
     names: dict = {}
     exec(compile(block, "your-tables.md", "exec"), names)
     assert names["z"].shape[0] == names["graph"].num_nodes == 10
+    Path("users.csv").write_text("user_id,age\n7,30\n8,40\n9,50\n")
+    Path("items.csv").write_text("item_id,price\n7,1.5\n8,2.5\n")
+    Path("purchases.csv").write_text("user_id,item_id\n7,7\n8,7\n9,8\n")
+    Path("friends.csv").write_text("source,target\n7,8\n8,9\n")
+    exec(compile(kinds.replace("epochs=5", "epochs=1, dimension=8"), "your-tables.md", "exec"), names)
+    assert names["embedder"].ids_.tolist() == ["user:7", "user:8", "user:9", "item:7", "item:8"]
 
 
 def test_the_python_of_the_page_on_unseen_nodes_runs(tables, capsys):

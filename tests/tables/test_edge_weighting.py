@@ -41,21 +41,62 @@ def added(rows):
     return total
 
 
+def normalised(rows, directed=False):
+    """Weights normalised for each kind by itself, by loops over edges (source, target, weight, kind); and what kinds got."""
+    edges = {}
+    for a, b, w, kind in rows:
+        edges[a, b, kind] = edges.get((a, b, kind), 0.0) + w
+    out, into = {}, {}
+    for (a, b, kind), w in edges.items():
+        for strength, node in ((out, a), (into, b), *(((out, b), (into, a)) if not directed else ())):
+            strength[node, kind] = strength.get((node, kind), 0.0) + w
+            strength[node] = strength.get(node, 0.0) + w
+    made = {
+        (a, b, kind): w * np.sqrt(out[a] * into[b] / (out[a, kind] * into[b, kind])) if w else 0.0
+        for (a, b, kind), w in edges.items()
+    }
+    scale = sum(edges.values()) / sum(made.values())
+    factors = {}
+    for kind in {kind for *_, kind in edges}:
+        before, after = (sum(w for (*_, each), w in some.items() if each == kind) for some in (edges, made))
+        factors[kind] = scale * after / before
+    return added([(a, b, w * scale) for (a, b, _), w in made.items()]), factors
+
+
 @pytest.mark.parametrize("weighted", [True, False])
-def test_kinds_of_edges_have_the_same_total_weight(weighted, tmp_path):
+def test_each_kind_of_edges_is_normalised_by_itself(weighted, tmp_path):
     edges = EDGES if weighted else EDGES.drop_columns("weight")
     read = read_tables(edges, edge_type="sort")
-    rows = [(a, b, w if weighted else 1.0, kind) for a, b, w, kind, _ in ROWS]
-    total = {kind: sum(w for _, _, w, each in rows if each == kind) for kind in ("buys", "knows")}
-    factor = {kind: sum(total.values()) / 2 / each for kind, each in total.items()}
-    assert read.ingest_report.edge_types == pytest.approx(factor)
-    assert weights(read) == pytest.approx(added([(a, b, w * factor[kind]) for a, b, w, kind in rows]))
+    expected, factors = normalised([(a, b, w if weighted else 1.0, kind) for a, b, w, kind, _ in ROWS])
+    assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
+    assert weights(read) == pytest.approx(expected, rel=1e-5)
     assert [column.role for column in read.ingest_report.columns][-2:] == ["edge type", "not used"]
     ingest(edges, edge_type="sort", out=tmp_path / "graph", memory="1 GB")
     again = load_graph_folder(tmp_path / "graph")
     assert again.graph.digest == read.graph.digest
     assert again.ingest_report == read.ingest_report
     assert TableInfo.from_json(TableInfo(None, (), read.ingest_report).to_json().decode()).ingest_report == read.ingest_report
+
+
+def test_a_convolution_sees_the_mean_of_the_normalised_kinds():
+    """On a graph whose nodes have edges of both kinds, against dense matrices."""
+    random = np.random.default_rng(0)
+    kinds = [np.triu(random.random((9, 9)) < share, 1) | np.eye(9, k=1, dtype=bool) for share in (0.2, 0.9)]
+    rows = [(int(a), int(b), 1.0, str(i)) for i, kind in enumerate(kinds) for a, b in np.argwhere(kind)]
+    edges = pa.table(dict(zip(("source", "target", "weight", "sort"), zip(*rows, strict=True), strict=True)))
+    dense = read_tables(edges, edge_type="sort").graph.to_scipy().toarray()
+    alike = [kind.astype(float) + kind.T for kind in kinds]
+    total = sum(alike).sum(1)
+    mean = sum(each / np.sqrt(np.outer(each.sum(1), each.sum(1))) for each in alike)
+    found = dense / np.sqrt(np.outer(total, total))
+    np.testing.assert_allclose(found / found.sum(), mean / mean.sum(), rtol=1e-5)
+
+
+def test_directed_kinds_are_normalised_by_outgoing_and_incoming_edges():
+    read = read_tables(EDGES, edge_type="sort", directed=True)
+    expected, factors = normalised([(a, b, w, kind) for a, b, w, kind, _ in ROWS], directed=True)
+    assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
+    assert weights(read) == pytest.approx(expected, rel=1e-5)
 
 
 def test_one_kind_changes_nothing():
@@ -155,7 +196,5 @@ def test_damaged_kinds_are_refused():
 
 def test_kinds_and_fading_go_together():
     read = read_tables(EDGES, edge_type="sort", edge_time="day", half_life=10)
-    total = np.zeros(2)
-    for _, _, w, kind, day in ROWS:
-        total[("buys", "knows").index(kind)] += w * 0.5 ** ((30.5 - DAY[day]) / 10)
-    assert read.ingest_report.edge_types == pytest.approx(dict(zip(("buys", "knows"), total.sum() / 2 / total, strict=True)))
+    expected, _ = normalised([(a, b, w * 0.5 ** ((30.5 - DAY[day]) / 10), kind) for a, b, w, kind, day in ROWS])
+    assert weights(read) == pytest.approx(expected, rel=1e-5)

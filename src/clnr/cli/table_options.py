@@ -15,9 +15,21 @@ _OPTIONS = {"names": "--name", "types": "--as"}
 
 
 def table_options(
-    edges: Annotated[str | None, typer.Option(help="Edge table: a CSV, Parquet or JSON file, or a quoted glob.")] = None,
+    edges: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="Edge table: a CSV, Parquet or JSON file, or a quoted glob. Several kinds of edges: NAME=FILE for each; "
+            "between kinds of nodes: user,bought,item=FILE.",
+        ),
+    ] = None,
     nodes: Annotated[
-        str | None, typer.Option(help="Node table, one row per node. Without it, features come from the structure.")
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="Node table, one row per node. Without it, features come from the structure. Several kinds of nodes: "
+            "NAME=FILE for each.",
+        ),
     ] = None,
     edges_query: Annotated[
         str | None, typer.Option(metavar="SQL", help="Instead of --edges: one SELECT (DuckDB) over files.")
@@ -37,8 +49,12 @@ def table_options(
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column of edge targets; likewise.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of edge weights; likewise.")] = None,
+    negative_weights: Annotated[
+        str | None,
+        typer.Option(metavar="CHOICE", help="Negative edge weights: refuse (the default), drop, or kind: of their own."),
+    ] = None,
     edge_type: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of kinds of edges: all kinds get the same total weight.")
+        str | None, typer.Option(metavar="COLUMN", help="Column of kinds of edges: each kind is normalised by itself.")
     ] = None,
     edge_time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of edge times, dates or numbers.")] = None,
     until: Annotated[
@@ -87,6 +103,7 @@ def table_options(
         "source": source,
         "target": target,
         "weight": weight,
+        "negative_weights": negative_weights,
         "edge_type": edge_type,
         "edge_time": edge_time,
         "until": until,
@@ -103,7 +120,42 @@ def table_options(
         "nodes_header": nodes_header,
         "directed": directed or None,
     }
-    return {"edges": edges, "nodes": nodes, **{name: value for name, value in given.items() if value is not None}}
+    tables = {"edges": tables_by_name("--edges", edges), "nodes": tables_by_name("--nodes", nodes)}
+    return {**tables, **{name: value for name, value in given.items() if value is not None}}
+
+
+def tables_by_name(option: str, given: list[str] | None) -> Any:
+    """A file; or files by the names of their kinds, NAME=FILE, where user,bought,item is a name of three parts."""
+    named = [_split_name(each, alone=len(given or []) == 1) for each in given or []]
+    if len(named) < 2 and not any(name for name, _ in named):
+        return named[0][1] if named else None
+    tables: dict[Any, str] = {}
+    for name, path in named:
+        if name is None:
+            raise ClnrError(
+                f"each of several {option} needs a name: {option} NAME={path}; files of one table are a quoted glob"
+            )
+        parts = tuple(part.strip() for part in name.split(","))
+        key = name.strip() if len(parts) == 1 else parts
+        if key in tables:
+            raise ClnrError(f"two {option} are called '{name}'; choose two names, or give both files as one glob")
+        tables[key] = path
+    return tables
+
+
+def _split_name(given: str, alone: bool) -> tuple[str | None, str]:
+    """The name in NAME=FILE, and the file; the name is None for a plain path, which may have a = in it if it is alone."""
+    name, sign, path = given.partition("=")
+    if not sign or (alone and _is_path(given)) or any(separator in name for separator in "/\\"):
+        return None, given
+    return name, path
+
+
+def _is_path(text: str) -> bool:
+    import glob
+    import os
+
+    return os.path.exists(text) or bool(glob.glob(text, recursive=True))  # noqa: PTH110, PTH207
 
 
 def option_of(argument: str) -> str:

@@ -60,7 +60,7 @@ def save_folder(result: EmbeddingResult, folder: Path) -> None:
     model, table_graph = result.model, result.table_graph
     save_model(model, folder)
     save_table_graph(table_graph, folder)
-    pq.write_table(vector_table(table_graph.graph, result.z), folder / VECTORS)
+    pq.write_table(vector_table(table_graph.graph, result.z, table_graph.kind_columns), folder / VECTORS)
     (folder / METRICS).write_bytes(metrics_jsonl(result.losses, result.scores, result.warnings, result.baselines).encode())
     (folder / DIGESTS).write_bytes(digests_json(folder))
 
@@ -77,6 +77,13 @@ def save_model(model: FittedModel, folder: Path) -> None:
     parameters = {name: value.contiguous() for name, value in model.parameters.items()}
     metadata = {"form": str(FORMAT_VERSION), "method": model.method.name}
     (folder / MODEL).write_bytes(safetensors.torch.save(parameters, metadata))
+
+
+def with_zeros(model: FittedModel) -> FittedModel:
+    """A model with zeros in place of what it has not learned yet, so that it can be saved and loaded."""
+    empty = _empty_parameters(model.method, model.recipe, model.features, 0)
+    zeros = {name: torch.zeros(value.shape, dtype=value.dtype, device="cpu") for name, value in empty.items()}
+    return dataclasses.replace(model, parameters=zeros | model.parameters)
 
 
 def load_folder(folder: Path) -> EmbeddingResult:

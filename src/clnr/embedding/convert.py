@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ from clnr.tables.structural import degree_features
 
 _SUPPORTED = (
     "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or tables: edges, or "
-    "(edges, nodes), each a file or a data frame, and edges also a list of pairs or an array of two columns"
+    "(edges, nodes), each a file or a data frame, or several by the names of their kinds, and edges also a list of pairs or an "
+    "array of two columns"
 )
 _GLOB = frozenset("*?[")
 
@@ -40,9 +42,10 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
     Args:
         source: A ``Graph``, what ``read_tables`` returned, the path of a folder that ``clnr ingest`` wrote, PyG's ``Data``, a
             networkx graph, an adjacency matrix or a pair of one and features; or a table of edges, or a pair: edges and nodes.
-            A table is a file or a data frame. Edges are also a list of pairs, or of triples with weights, an array of such
-            rows, or PyG's ``edge_index``; beside them, an array has the features of nodes 0, 1, 2 ... A networkx graph without
-            ``x`` and edges or a matrix without features get structural features.
+            A table is a file or a data frame; several kinds of edges or nodes are a dictionary of them. Edges are also a list
+            of pairs, or of triples with weights, an array of such rows, or PyG's ``edge_index``; beside them, an array has the
+            features of nodes 0, 1, 2 ... A networkx graph without ``x`` and edges or a matrix without features get structural
+            features.
         feature_encoder: Encodes features as those of an earlier graph.
     """
     if isinstance(source, TableGraph):
@@ -81,7 +84,8 @@ def as_graph_folder(source: Any) -> GraphFolder | None:
 
 
 def _is_table(given: Any) -> bool:
-    return isinstance(given, str | Path) or is_frame(given)
+    """Whether it is a table, or several by the names of their kinds."""
+    return isinstance(given, str | Path | Mapping) or is_frame(given)
 
 
 def _square(given: Any) -> sp.csr_array:

@@ -44,12 +44,13 @@ from clnr.training.checkpoint import remove_checkpoint
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learns node embeddings of a graph without labels, and embeds other graphs with what it learned.
 
-    A graph is a table of edges, or a pair of tables: edges and nodes. A table is a file or a data frame. Edges may also be a
-    list of pairs, or of triples with weights, an array of such rows, or PyG's ``edge_index``; an array beside them has the
-    features of nodes 0, 1, 2 ... Or a graph is a ``clnr.Graph``, what ``read_tables`` returns, the path of a graph folder,
-    PyG's ``Data``, a networkx graph (its nodes' ``x`` are features), or an adjacency matrix, alone or in a pair with features.
-    A graph without features gets structural ones. A graph folder that does not fit in memory is trained on from its files, by
-    CLNR if no method is chosen, and its embedding is in temporary files until ``save``.
+    A graph is a table of edges, or a pair of tables: edges and nodes. A table is a file or a data frame; several kinds of edges
+    or nodes are a dictionary of tables by their names (see ``read_tables``). Edges may also be a list of pairs, or of triples
+    with weights, an array of such rows, or PyG's ``edge_index``; an array beside them has the features of nodes 0, 1, 2 ... Or
+    a graph is a ``clnr.Graph``, what ``read_tables`` returns, the path of a graph folder, PyG's ``Data``, a networkx graph (its
+    nodes' ``x`` are features), or an adjacency matrix, alone or in a pair with features. A graph without features gets
+    structural ones. A graph folder that does not fit in memory is trained on from its files, by CLNR if no method is chosen,
+    and its embedding is in temporary files until ``save``.
 
     >>> from clnr import NodeEmbedder, load
     >>> graph = load("toy")
@@ -165,7 +166,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         source, settings = X if self.graph is None else self.graph, self._settings()
         folder = _too_large(source, settings)
         if folder is not None:
-            return disk_plan.plan(folder, disk_plan.for_files(settings), None)[1]
+            return disk_plan.plan(folder, disk_plan.for_files(folder, settings, None), None)[1]
         return pipeline.plan(as_table_graph(source), settings)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
@@ -179,7 +180,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         folder = _too_large(source, settings)
         with self._progress() as bar:
             if folder is not None:
-                self._set_stored(StoredResult.fit(folder, disk_plan.for_files(settings), bar))
+                self._set_stored(StoredResult.fit(folder, disk_plan.for_files(folder, settings, None), bar))
                 return self
             table_graph = as_table_graph(source)
             self._set_result(pipeline.fit(table_graph, settings, bar))

@@ -6,7 +6,7 @@ import csv
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def vector_table(graph: Graph, z: Array) -> pyarrow.Table:
-    """An Arrow table of two columns: ``id``, and ``vector`` as a fixed-size list."""
+def vector_table(graph: Graph, z: Array, kinds: pyarrow.Table | None = None) -> pyarrow.Table:
+    """An Arrow table of ``id``, and ``vector`` as a fixed-size list; between them, the columns of ``kinds``, if given."""
     import pyarrow as pa
 
     try:
@@ -31,7 +31,8 @@ def vector_table(graph: Graph, z: Array) -> pyarrow.Table:
     except UnicodeEncodeError as error:
         raise DataError(f"the id {error.object!r:.60} cannot be written as text") from None
     flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
-    return pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
+    between = {} if kinds is None else dict(zip(kinds.column_names, kinds.columns, strict=True))
+    return pa.table({"id": ids, **between, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
 
 
 def _id_column(names: Array) -> pyarrow.Array:
@@ -82,19 +83,20 @@ def read_vectors(path: Path) -> tuple[Array, Array]:
     return as_ids(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
 
 
-def _csv(graph: Graph, z: Array, path: Path) -> None:
+def _csv(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
+    between = {} if kinds is None else kinds.to_pydict()
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["id", *(f"v{i}" for i in range(z.shape[1]))])
-        for name, row in zip(graph.node_ids.tolist(), z, strict=True):
-            writer.writerow([name, *(f"{number:.8g}" for number in row)])
+        writer.writerow(["id", *between, *(f"v{i}" for i in range(z.shape[1]))])
+        for *beside, row in zip(graph.node_ids.tolist(), *between.values(), z, strict=True):
+            writer.writerow([*beside, *(f"{number:.8g}" for number in row)])
 
 
-def _npy(graph: Graph, z: Array, path: Path) -> None:
+def _npy(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
     np.save(path, z, allow_pickle=False)
 
 
-def _word2vec(graph: Graph, z: Array, path: Path) -> None:
+def _word2vec(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
     """word2vec's text format: a line of sizes, then one line per node; blanks in ids become underscores, as tools expect."""
     with path.open("w", encoding="utf-8") as file:
         file.write(f"{z.shape[0]} {z.shape[1]}\n")
@@ -106,7 +108,7 @@ def _word(name: object) -> str:
     return "_".join(str(name).split()) or "_"
 
 
-def _pyg(graph: Graph, z: Array, path: Path) -> None:
+def _pyg(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
     import torch
 
     data = graph.to_pyg()
@@ -114,7 +116,7 @@ def _pyg(graph: Graph, z: Array, path: Path) -> None:
     torch.save(data, path)
 
 
-EXPORT_FORMATS: dict[str, tuple[str, Callable[[Graph, Array, Path], None]]] = {
+EXPORT_FORMATS: dict[str, tuple[str, Callable[[Graph, Array, Path, Any], None]]] = {
     "csv": ("embeddings.csv", _csv),
     "npy": ("embeddings.npy", _npy),
     "word2vec": ("embeddings.w2v.txt", _word2vec),

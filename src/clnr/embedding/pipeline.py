@@ -501,6 +501,6 @@ def _write(result: EmbeddingResult, folder: Path, force: bool, formats: Collecti
         save_folder(result, part)
         for name in formats:
             file, write = EXPORT_FORMATS[name]
-            write(result.table_graph.graph, result.z, part / file)
+            write(result.table_graph.graph, result.z, part / file, result.table_graph.kind_columns)
         if html is not None:
             write_report_file(part, title, html)

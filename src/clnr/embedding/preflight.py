@@ -265,7 +265,7 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
     if report.edge_types:
         kinds = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in report.edge_types.items())
-        lines.append(f"weights multiplied, so that all kinds of edges have the same total: {kinds}")
+        lines.append(f"weights of each kind of edges, multiplied on average: {kinds}")
     labels, classes = table_graph.graph.labels, table_graph.graph.num_classes
     labelled = 0 if labels is None else int((labels >= 0).sum())
     if labelled >= _LABELLED and labelled < _NODES_OF_CLASS * classes:

@@ -39,6 +39,7 @@ class ColumnEncoder:
         buckets: Number of features, after these, into which other values or words are hashed; if 0, they have no feature.
         distinct: Number of distinct values, words or tags when it was inferred; 0 if that is not known.
         separator: What separates tags that are written as text.
+        node_kind: The kind of nodes that have the column; "" if all may have it. Its features are 0 for other nodes.
     """
 
     column: str
@@ -52,6 +53,7 @@ class ColumnEncoder:
     buckets: int = 0
     distinct: int = 0
     separator: str = ""
+    node_kind: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in _ENCODE:
@@ -76,7 +78,8 @@ class ColumnEncoder:
             and all(1 <= weight <= 100 for weight in self.weights)
             and isinstance(self.separator, str)
             and len(self.separator) <= 8
-            and _is_unicode((self.separator,))
+            and isinstance(self.node_kind, str)
+            and _is_unicode((self.separator, self.node_kind))
         )
         if not right:
             raise DataError(f"not a valid saved feature encoder: the numbers of column {self.column!r} are out of range")
@@ -131,10 +134,11 @@ class ColumnEncoder:
             return f"CASE WHEN lower({text}) IN ({yes}) THEN 1.0::DOUBLE WHEN lower({text}) IN ({no}) THEN 0.0::DOUBLE END"
         return text
 
-    def encode(self, values: Any) -> list[Array | sp.csr_array]:
-        """The features of an Arrow array that ``sql`` selects; a second block marks missing values."""
+    def encode(self, values: Any, kinds: Array | None = None) -> list[Array | sp.csr_array]:
+        """The features of an Arrow array that ``sql`` selects; a second block marks missing values, given kinds of nodes."""
         block, known = _ENCODE[self.kind](self, values)
-        return [block, (~known).astype(np.float32)[:, None]] if self.missing else [block]
+        absent = ~known if not self.node_kind or kinds is None else ~known & (kinds == self.node_kind)
+        return [block, absent.astype(np.float32)[:, None]] if self.missing else [block]
 
 
 def empty_sql(column: Column) -> str:

@@ -18,7 +18,7 @@ class ColumnInfo(NamedTuple):
     """How one column was read.
 
     Attributes:
-        table: ``edges`` or ``nodes``.
+        table: ``edges`` or ``nodes``, followed by the name of its kind where there are several: ``nodes user``.
         column: Its name.
         role: ``source``, ``target``, ``weight``, ``id``, ``label``, ``name``, ``time``, ``feature`` or ``not used``.
         kind: What it holds: ``number``, ``text`` ...

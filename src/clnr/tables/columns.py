@@ -21,6 +21,26 @@ TARGETS = ("target", "dst", "to", "target_id", "to_id", "dest", "destination", "
 WEIGHTS = ("weight", "w", "edge_weight", "strength")
 IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
 LABELS = ("label", "class", "y", "category_label")
+NO_COLUMN = ""
+"""The name of no column, where one with a common name is not meant."""
+
+
+def id_names(kind: str | None) -> tuple[str, ...]:
+    """Common names of the column of ids; first, those of a kind of nodes."""
+    return IDS if kind is None else (*_of_kind(kind), *IDS)
+
+
+def end_names(ends: tuple[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Common names of the columns of sources and of targets; first, those of the kinds of nodes that they join."""
+    if ends is None or ends[0] == ends[1]:
+        return SOURCES, TARGETS
+    return (*_of_kind(ends[0]), *SOURCES), (*_of_kind(ends[1]), *TARGETS)
+
+
+def _of_kind(kind: str) -> tuple[str, ...]:
+    plain = kind.casefold()
+    return plain, f"{plain}_id", f"{plain}id", f"{plain} id"
+
 
 _INTEGER = "0|-?[1-9][0-9]{0,17}"
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -41,6 +61,8 @@ def find_column(
         others: Columns that have another role.
     """
     names = {column.strip().casefold(): column for column in table.columns}
+    if name == NO_COLUMN:
+        return None
     if name is not None:
         if (key := name.strip().casefold()) not in names:
             raise no_column(name, f"for {role}", [table])
@@ -124,14 +146,16 @@ def id_sql(table: Table, column: str, whole: bool) -> str:
     return f"nullif(trim({text}), '')" if table.is_text else f"nullif({text}, '')"
 
 
-def load_nodes(db: DuckDBPyConnection, table: Table, key: str, whole: bool) -> Table:
-    """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row."""
-    node_table = store(db, table, "node_table")
-    run(db, f"CREATE TEMP TABLE row_ids AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM node_table", node_table.name)
-    if not run(db, "SELECT 1 FROM row_ids LIMIT 1", node_table.name):
+def load_nodes(
+    db: DuckDBPyConnection, table: Table, key: str, whole: bool, rows: str = "node_table", ids: str = "row_ids"
+) -> Table:
+    """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row; or tables of other names."""
+    node_table = store(db, table, rows)
+    run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
+    if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):
         raise DataError(f"{node_table.name}: there is no node in it")
-    check_rows(db, node_table, "row_ids", "id IS NULL", key, "is empty", "fill it in, leave the row out, or name another --id")
-    twice = "SELECT id, min(i), max(i) FROM row_ids GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
+    check_rows(db, node_table, ids, "id IS NULL", key, "is empty", "fill it in, leave the row out, or name another --id")
+    twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
     for node, first, last in run(db, twice, node_table.name):
         raise DataError(
             f"{node_table.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}; keep one row a "
@@ -173,9 +197,11 @@ def label_sql(node_table: Table, label: str) -> str:
 
 
 def flat_columns(node_table: Table) -> dict[str, Column]:
-    """Its columns without lists and other nested values."""
-    nested = {name for name, (_, kind) in node_table.columns.items() if kind.endswith("]") or kind.startswith(_NESTED)}
-    return {name: column for name, column in node_table.columns.items() if name not in nested}
+    """Its columns without lists and other nested values; or its ``outputs``, if it has some."""
+    columns = node_table.columns if node_table.outputs is None else node_table.outputs
+    return {
+        name: column for name, column in columns.items() if not (column.kind.endswith("]") or column.kind.startswith(_NESTED))
+    }
 
 
 def read_columns(db: DuckDBPyConnection, node_table: Table) -> Any:

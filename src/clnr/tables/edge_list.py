@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.support.humanize import one_line
+from clnr.support.humanize import one_line, plural
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import check_rows, id_sql
-from clnr.tables.edge_weighting import EdgeTimes
+from clnr.tables.edge_weighting import EdgeTimes, multiply_kinds, normalise_kinds
 from clnr.tables.source import Table
-from clnr.tables.sql import fetch_numpy, run, trimmed
+from clnr.tables.sql import fetch_numpy, quoted, run, trimmed
+from clnr.tables.table_kinds import NamedEdges, node_id
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,7 +41,8 @@ class IngestReport:
         directed: Whether edges are directed.
         names: The column with the names of nodes, if there is one.
         columns: How each column of the tables was read.
-        edge_types: What the weights of each kind of edges were multiplied by; empty without kinds.
+        edge_types: What the weights of each kind of edges were multiplied by on average; empty without kinds.
+        node_kinds: The kinds of nodes; empty if nodes have none.
     """
 
     rows: int = 0
@@ -54,6 +56,7 @@ class IngestReport:
     names: str | None = None
     columns: tuple[ColumnInfo, ...] = ()
     edge_types: Mapping[str, float] = field(default_factory=dict)
+    node_kinds: tuple[str, ...] = ()
 
 
 class EdgeList(NamedTuple):
@@ -68,118 +71,192 @@ class EdgeList(NamedTuple):
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), None)
 
 
-def load_edges(db: DuckDBPyConnection, edge_table: Table, roles: Roles, whole: bool, times: EdgeTimes | None) -> None:
-    """Load the SQL table ``edges``, in the order of rows: sources s, targets t, and as far as given, w, kind and moment."""
-    a, b, w = roles.source, roles.target, roles.weight
-    columns = [f"{id_sql(edge_table, a, whole)} AS s", f"{id_sql(edge_table, b, whole)} AS t"]
+class EdgeForm(NamedTuple):
+    """What all tables of edges are read to.
+
+    Attributes:
+        whole: Whether ids are integers.
+        weighted: Whether edges have weights.
+        kinds: Whether they are of several kinds.
+        negative: What is done with negative weights, one of ``NEGATIVE_WEIGHTS``.
+    """
+
+    whole: bool
+    weighted: bool
+    kinds: bool
+    negative: str
+
+
+def load_edges(
+    db: DuckDBPyConnection, edges: NamedEdges, roles: Roles, form: EdgeForm, times: EdgeTimes | None, into: str = "edges"
+) -> list[str]:
+    """Load the SQL table ``edges``, in the order of rows: sources s, targets t, and as far as there are, w, kind and moment.
+
+    Returns notes for the user.
+
+    Args:
+        db: The connection.
+        edges: The table.
+        roles: Which column holds what.
+        form: What it is read to.
+        times: How its times are read, if there are any.
+        into: Another name for the SQL table.
+    """
+    table, a, b, w = edges.table, roles.source, roles.target, roles.weight
+    columns = [f"{_end_sql(edges, column, end, form.whole)} AS {'st'[end]}" for end, column in enumerate((a, b))]
     if w is not None:
-        c = edge_table.columns[w].sql
+        c = table.columns[w].sql
         columns.append(f"TRY_CAST({c} AS DOUBLE) AS w")
         right = f"isfinite(w) AND w BETWEEN 0 AND {_LARGEST!r}"
         columns.append(f"CASE WHEN {right} THEN NULL ELSE {trimmed(c)} END AS given")
-    elif roles.weighted:
+    elif form.weighted:
         columns.append("1.0::DOUBLE AS w")
-    if roles.edge_type is not None:
-        columns.append(f"{trimmed(edge_table.columns[roles.edge_type].sql)} AS kind")
+    if form.kinds:
+        kind = "NULL::VARCHAR" if edges.kind is None else quoted(edges.kind)
+        columns.append(f"{kind if roles.edge_type is None else trimmed(table.columns[roles.edge_type].sql)} AS kind")
     if times is not None:
         columns.append(f"{times.sql} AS moment")
-        columns.append(f"CASE WHEN moment IS NULL THEN {trimmed(edge_table.columns[times.column].sql)} END AS no_time")
-    run(db, f"CREATE TEMP TABLE edges AS SELECT {', '.join(columns)} FROM {edge_table.sql}", edge_table.name)
-    if not run(db, "SELECT 1 FROM edges LIMIT 1", edge_table.name):
-        raise DataError(f"{edge_table.name}: there is no edge in it")
+        columns.append(f"CASE WHEN moment IS NULL THEN {trimmed(table.columns[times.column].sql)} END AS no_time")
+    run(db, f"CREATE TEMP TABLE {into} AS SELECT {', '.join(columns)} FROM {table.sql}", table.name)
+    if not run(db, f"SELECT 1 FROM {into} LIMIT 1", table.name):
+        raise DataError(f"{table.name}: there is no edge in it")
     for column, title in (("s", a), ("t", b)):
-        check_rows(db, edge_table, "edges", f"{column} IS NULL", title, "is empty", "fill it in, or leave the row out")
+        check_rows(db, table, into, f"{column} IS NULL", title, "is empty", "fill it in, or leave the row out")
     if w is not None:
         out = f"--ignore {w} leaves weights out"
-        check_rows(db, edge_table, "edges", "w IS NULL AND given IS NULL", w, "is empty", f"fill it in, or: {out}")
+        check_rows(db, table, into, "w IS NULL AND given IS NULL", w, "is empty", f"fill it in, or: {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
-        check_rows(db, edge_table, "edges", wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
-        apart = "take abs() of it, or only the rows above 0, by --edges-query"
-        check_rows(db, edge_table, "edges", "w < 0", w, "is negative, and weights say how close two nodes are", apart, "given")
+        check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
     if roles.edge_type is not None:
-        check_rows(db, edge_table, "edges", "kind IS NULL", roles.edge_type, "is empty", "fill it in, or leave the row out")
+        check_rows(db, table, into, "kind IS NULL", roles.edge_type, "is empty", "fill it in, or leave the row out")
     if times is not None:
-        if not run(db, "SELECT 1 FROM edges WHERE isfinite(moment) LIMIT 1", edge_table.name):
-            ((first,),) = run(db, "SELECT no_time FROM edges LIMIT 1", edge_table.name)
+        if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
+            ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
             raise DataError(
-                f"{edge_table.name}: '{times.column}' holds no times, such as '{one_line(str(first), 80)}' in row 1; they are "
+                f"{table.name}: '{times.column}' holds no times, such as '{one_line(str(first), 80)}' in row 1; they are "
                 "dates such as 2020-12-31, or numbers; name another column: --edge-time"
             )
         cure = "correct it, or leave the row out"
-        check_rows(
-            db, edge_table, "edges", "moment IS NULL OR NOT isfinite(moment)", times.column, "is no time", cure, "no_time"
-        )
+        check_rows(db, table, into, "moment IS NULL OR NOT isfinite(moment)", times.column, "is no time", cure, "no_time")
+    return [] if w is None else _negative_weights(db, table, w, form.negative, into)
 
 
-def check_weights(db: DuckDBPyConnection, edge_table: Table, column: str) -> None:
-    """Raise if all weights of the SQL table ``edges`` are 0, so that there is no edge."""
-    if not run(db, "SELECT 1 FROM edges WHERE w <> 0 LIMIT 1", edge_table.name):
+def check_weights(db: DuckDBPyConnection, table: Table, column: str, rows: str) -> None:
+    """Raise if all weights of the SQL table ``rows`` are 0, so that there is no edge."""
+    if not run(db, f"SELECT 1 FROM {rows} WHERE w <> 0 LIMIT 1", table.name):
         raise DataError(
-            f"{edge_table.name}: '{column}' is 0 in all rows, and an edge of weight 0 is none; --ignore {column} leaves "
-            "weights out"
+            f"{table.name}: '{column}' is 0 in all rows, and an edge of weight 0 is none; --ignore {column} leaves weights out"
         )
 
 
-def merge_rows(db: DuckDBPyConnection, edge_table: Table, weighted: bool, directed: bool) -> IngestReport:
+def _end_sql(edges: NamedEdges, column: str, end: int, whole: bool) -> str:
+    """The id at an end of edges; with that kind of nodes, where nodes have kinds."""
+    plain = id_sql(edges.table, column, whole)
+    return plain if edges.ends is None else f"{quoted(node_id(edges.ends[end], ''))} || {plain}"
+
+
+def _negative_weights(db: DuckDBPyConnection, table: Table, weight: str, choice: str, rows: str) -> list[str]:
+    """Refuse negative weights, leave their edges out, or make these a kind of their own, with weights above 0."""
+    if choice == "refuse":
+        wrong = "is negative, and weights say how close two nodes are"
+        cure = "--negative-weights drop leaves such edges out, --negative-weights kind makes them a kind of their own"
+        check_rows(db, table, rows, "w < 0", weight, wrong, cure, "given")
+        return []
+    ((below, count),) = run(db, f"SELECT count(*) FILTER (w < 0), count(*) FROM {rows}", table.name)
+    if choice == "kind":
+        sign = "CASE WHEN w < 0 THEN 'negative' ELSE 'positive' END"
+        run(db, f"UPDATE {rows} SET kind = coalesce(kind || ' ', '') || {sign}, w = abs(w)", table.name)
+        return []
+    if below == count:
+        raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
+    run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)
+    return [f"{table.name}: left out: {plural(below, 'edge')} of {count:,} with a negative weight"] if below else []
+
+
+class MergeForm(NamedTuple):
+    """How repeated edges are merged.
+
+    Attributes:
+        weighted: Whether edges have weights.
+        directed: Whether they are directed.
+        kinds: None if edges have no kinds; else what the weights of each kind are multiplied by, as in an earlier graph, or
+            nothing to normalise each kind by itself.
+    """
+
+    weighted: bool
+    directed: bool
+    kinds: Mapping[str, float] | None = None
+
+
+def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestReport:
     """Make the SQL table ``distinct_edges`` of ``edges`` between nodes of ``ids``: a, b and w; and say what was found.
 
     Weights of repeated edges are added. An undirected edge that is given both ways has the larger weight of the two, and is
-    there once, the lower index first.
+    there once, the lower index first. All this is done for each kind; then an edge of several kinds has the sum of their
+    weights.
     """
-    weight = ", w" if weighted else ""
+    weighted, directed, kinds = form
+    columns = f"{', w' if weighted else ''}{'' if kinds is None else ', kind'}"
     run(
         db,
-        f"CREATE TEMP TABLE indexed AS SELECT a.i AS a, b.i AS b{weight} "
+        f"CREATE TEMP TABLE indexed AS SELECT a.i AS a, b.i AS b{columns} "
         "FROM edges LEFT JOIN ids a ON s = a.id LEFT JOIN ids b ON t = b.id",
-        edge_table.name,
+        title,
     )
     ((rows, complete, endpoints, loops),) = run(
         db,
         "SELECT count(*), count(*) FILTER (a IS NOT NULL AND b IS NOT NULL), count(a) + count(b), count(*) FILTER (a = b) "
         "FROM indexed",
-        edge_table.name,
+        title,
     )
     if not endpoints:
-        raise DataError(_no_match(db, edge_table))
+        raise DataError(_no_match(db, title))
     if not complete:
-        lacks = f"'{one_line(_dangling(db, edge_table), 80)}' is not there"
+        lacks = f"'{one_line(_dangling(db, title), 80)}' is not there"
         raise DataError(
-            f"{edge_table.name}: no edge has both its ends in the node table: {lacks}; are these the columns of the ends? name "
-            "them: --source, --target"
+            f"{title}: no edge has both its ends in the node table: {lacks}; are these the columns of the ends? name them: "
+            "--source, --target"
         )
-    first = _dangling(db, edge_table) if complete < rows else None
-    run(db, "DROP TABLE edges", edge_table.name)
+    first = _dangling(db, title) if complete < rows else None
+    run(db, "DROP TABLE edges", title)
     pair = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"
-    total = ", " + _of_either("sum(w)", directed) + " AS w" if weight else ""
-    measures = f"{pair}, {_of_either('count(*)', directed)} AS n, count(*) AS times{total}"
-    merged = f"SELECT {measures} FROM indexed WHERE a <> b GROUP BY 1, 2"
-    run(db, f"CREATE TEMP TABLE distinct_edges AS {merged}", edge_table.name)
-    run(db, "DROP TABLE indexed", edge_table.name)
-    of_weights = "count(*) FILTER (w = 0), coalesce(max(w), 0)" if weight else "0, 0"
+    total = ", " + _of_either("sum(w)", directed) + " AS w" if weighted else ""
+    measures = f"{_of_either('count(*)', directed)} AS n, count(*) AS times{total}"
+    if kinds is None:
+        merged = f"SELECT {pair}, {measures} FROM indexed WHERE a <> b GROUP BY 1, 2"
+        edge_types: dict[str, float] = {}
+    else:
+        by_kind = f"SELECT {pair}, kind, {measures} FROM indexed WHERE a <> b GROUP BY 1, 2, 3"
+        run(db, f"CREATE TEMP TABLE edges_by_kind AS {by_kind}", title)
+        if kinds:
+            multiply_kinds(db, title, kinds)
+        edge_types = dict(kinds) or normalise_kinds(db, title, directed)
+        merged = "SELECT a, b, sum(n) - count(*) + 1 AS n, sum(times) - count(*) + 1 AS times, sum(w) AS w FROM edges_by_kind"
+        merged += " GROUP BY a, b"
+    run(db, f"CREATE TEMP TABLE distinct_edges AS {merged}", title)
+    run(db, "DROP TABLE indexed", title)
+    of_weights = "count(*) FILTER (w = 0), coalesce(max(w), 0)" if weighted else "0, 0"
     ((edges, given, times, zeros, largest),) = run(
         db,
         f"SELECT count(*), coalesce(sum(n), 0), coalesce(sum(times), 0), {of_weights} FROM distinct_edges",
-        edge_table.name,
+        title,
     )
     if largest > _LARGEST:
-        raise DataError(
-            f"{edge_table.name}: the weights of a repeated edge add up to more than float32 holds; make them smaller"
-        )
+        raise DataError(f"{title}: the weights of a repeated edge add up to more than float32 holds; make them smaller")
     remarks = []
     if times > given:
-        remarks.append(
-            f"{edge_table.name}: {int(times - given):,} rows give an edge the other way round, which is the same edge"
-        )
+        remarks.append(f"{title}: {int(times - given):,} rows give an edge the other way round, which is the same edge")
     if zeros:
-        remarks.append(f"{edge_table.name}: {zeros:,} edges have weight 0, which is no edge")
-    return IngestReport(rows, rows - complete, loops, int(given) - edges, first_dangling=first, remarks=tuple(remarks))
+        remarks.append(f"{title}: {zeros:,} edges have weight 0, which is no edge")
+    found = IngestReport(rows, rows - complete, loops, int(given) - edges, first_dangling=first, remarks=tuple(remarks))
+    return replace(found, edge_types=edge_types)
 
 
-def build_edge_list(db: DuckDBPyConnection, edge_table: Table, weighted: bool, directed: bool) -> tuple[EdgeList, IngestReport]:
+def build_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> tuple[EdgeList, IngestReport]:
     """The distinct edges of the SQL table ``edges`` between nodes of ``ids``, and what was found; see ``merge_rows``."""
-    report = merge_rows(db, edge_table, weighted, directed)
-    columns = fetch_numpy(db, f"SELECT a, b{', w' if weighted else ''} FROM distinct_edges", edge_table.name)
-    return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if weighted else None), report
+    report = merge_rows(db, title, form)
+    columns = fetch_numpy(db, f"SELECT a, b{', w' if form.weighted else ''} FROM distinct_edges", title)
+    return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if form.weighted else None), report
 
 
 def _of_either(measure: str, directed: bool) -> str:
@@ -190,15 +267,15 @@ def _of_either(measure: str, directed: bool) -> str:
     return f"greatest({forward}, {backward})"
 
 
-def _no_match(db: DuckDBPyConnection, edge_table: Table) -> str:
+def _no_match(db: DuckDBPyConnection, title: str) -> str:
     """The message where edges and nodes share no id: mostly, ids are written in two ways."""
-    ((end,),), ((node,),) = (run(db, f"SELECT {which} LIMIT 1", edge_table.name) for which in ("s FROM edges", "id FROM ids"))
+    ((end,),), ((node,),) = (run(db, f"SELECT {which} LIMIT 1", title) for which in ("s FROM edges", "id FROM ids"))
     example = f"edges name '{one_line(str(end))}', the node table has '{one_line(str(node))}'"
-    return f"{edge_table.name}: no edge has an id of the node table: {example}; are ids written alike? 7, 007 and 7.0 are not"
+    return f"{title}: no edge has an id of the node table: {example}; are ids written alike? 7, 007 and 7.0 are not"
 
 
-def _dangling(db: DuckDBPyConnection, edge_table: Table) -> str:
+def _dangling(db: DuckDBPyConnection, title: str) -> str:
     """An id of an edge that is no node."""
     sql = "SELECT {0} FROM edges ANTI JOIN ids ON {0} = id LIMIT 1"
-    ends = [end for column in "st" for (end,) in run(db, sql.format(column), edge_table.name)]
+    ends = [end for column in "st" for (end,) in run(db, sql.format(column), title)]
     return str(ends[0])

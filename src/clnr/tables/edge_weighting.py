@@ -1,4 +1,4 @@
-"""Edges of several kinds and times: all kinds weigh the same in total, later edges are left out, and old ones fade."""
+"""Edges of several kinds and times: each kind is normalised by itself, later edges are left out, and old ones fade."""
 
 from __future__ import annotations
 
@@ -66,38 +66,63 @@ class EdgeTimes(NamedTuple):
         return float(end)
 
 
-def keep_until(db: DuckDBPyConnection, table: Table, times: EdgeTimes, until: str) -> list[str]:
+def keep_until(db: DuckDBPyConnection, title: str, times: EdgeTimes, until: str) -> list[str]:
     """Remove edges from the SQL table ``edges`` whose ``moment`` is later; a note says how many there were."""
     end = times.end_of(db, until)
-    ((later, rows),) = run(db, f"SELECT count(*) FILTER (moment >= {end!r}), count(*) FROM edges", table.name)
+    ((later, rows),) = run(db, f"SELECT count(*) FILTER (moment >= {end!r}), count(*) FROM edges", title)
     if later == rows:
-        raise DataError(f"{table.name}: all its edges are later than {until}, by '{times.column}'; choose a later --until")
-    run(db, f"DELETE FROM edges WHERE moment >= {end!r}", table.name)
-    return [f"{table.name}: left out: {plural(later, 'edge')} of {rows:,} after {until}"] if later else []
+        raise DataError(f"{title}: all its edges are later than {until}, by '{times.column}'; choose a later --until")
+    run(db, f"DELETE FROM edges WHERE moment >= {end!r}", title)
+    return [f"{title}: left out: {plural(later, 'edge')} of {rows:,} after {until}"] if later else []
 
 
-def fade_edges(db: DuckDBPyConnection, table: Table, times: EdgeTimes, half_life: float, until: str | None) -> None:
+def fade_edges(db: DuckDBPyConnection, title: str, times: EdgeTimes, half_life: float, until: str | None) -> None:
     """Halve the weights ``w`` of the SQL table ``edges`` for each half-life of their age, as of ``until`` or the last edge."""
     unit = half_life * (_DAY if times.as_dates else 1.0)
     if until is None:
-        ((now,),) = run(db, "SELECT max(moment) FROM edges", table.name)
+        ((now,),) = run(db, "SELECT max(moment) FROM edges", title)
     else:
         now = times.end_of(db, until)
-    run(db, f"UPDATE edges SET w = w * pow(0.5, ({now!r} - moment) / {unit!r})", table.name)
+    run(db, f"UPDATE edges SET w = w * pow(0.5, ({now!r} - moment) / {unit!r})", title)
 
 
-def balance_kinds(db: DuckDBPyConnection, table: Table, known: Mapping[str, float]) -> dict[str, float]:
-    """Multiply the weights ``w`` of the SQL table ``edges`` by one number for each ``kind``; returns these numbers.
+def normalise_kinds(db: DuckDBPyConnection, title: str, directed: bool) -> dict[str, float]:
+    """Normalise the weights ``w`` of the SQL table ``edges_by_kind`` for each ``kind`` by itself; what each was multiplied by.
 
-    Each kind then has the same total weight, and all together have the total of before. Numbers that are known from an earlier
-    graph stay as they are, and edges of a kind that it does not have are an error.
+    If d is the total weight of a node's edges, and d_k that of those of kind k, an edge (i, j) of kind k is multiplied by
+    sqrt(d_i d_j / (d_ki d_kj)): once a convolution has divided by the degrees of both ends, this is the mean of the normalised
+    adjacency matrices of all kinds. In a directed graph, d is of outgoing edges at sources, and of incoming ones at targets.
+    One number for all keeps the total weight, so that edges of a single kind stay as they are. What a kind was multiplied by is
+    the mean over its edges, by weight.
     """
-    totals = dict(run(db, "SELECT kind, sum(w) FROM edges GROUP BY kind ORDER BY kind", table.name))
-    if known and (new := [kind for kind in totals if kind not in known]):
-        kinds = ", ".join(f"'{kind}'" for kind in known)
-        raise DataError(f"{table.name}: the earlier graph has no edges of the kind '{one_line(new[0], 80)}', only {kinds}")
-    share = sum(totals.values()) / len(totals)
-    factors = dict(known) or {kind: share / total if total else 1.0 for kind, total in totals.items()}
-    cases = " ".join(f"WHEN {quoted(kind)} THEN {factors[kind]!r}" for kind in totals)
-    run(db, f"UPDATE edges SET w = w * CASE kind {cases} END", table.name)
-    return factors
+    both = "SELECT a AS node, kind, w FROM edges_by_kind", "SELECT b AS node, kind, w FROM edges_by_kind"
+    for name, ends in zip("ab", both if directed else 2 * [" UNION ALL ".join(both)], strict=True):
+        totals = f"SELECT node, kind, sum(w) AS d FROM ({ends}) GROUP BY node, kind"
+        factor = "sqrt(sum(d) OVER (PARTITION BY node) / nullif(d, 0)) AS factor"
+        run(db, f"CREATE TEMP TABLE factors_{name} AS SELECT node, kind, {factor} FROM ({totals})", title)
+    joins = (f"JOIN factors_{name} AS {name} ON {name}.node = e.{name} AND {name}.kind = e.kind" for name in "ab")
+    columns = "e.a, e.b, e.kind, e.n, e.times, e.w AS given, coalesce(e.w * a.factor * b.factor, 0) AS w"
+    run(db, f"CREATE TEMP TABLE normalised AS SELECT {columns} FROM edges_by_kind AS e {' '.join(joins)}", title)
+    found = run(db, "SELECT kind, sum(given), sum(w) FROM normalised GROUP BY kind ORDER BY kind", title)
+    scale = _rounded(sum(before for _, before, _ in found), sum(after for _, _, after in found))
+    for name in ("edges_by_kind", "factors_a", "factors_b"):
+        run(db, f"DROP TABLE {name}", title)
+    run(db, f"CREATE TEMP TABLE edges_by_kind AS SELECT * EXCLUDE (given) REPLACE (w * {scale!r} AS w) FROM normalised", title)
+    run(db, "DROP TABLE normalised", title)
+    return {kind: _rounded(after * scale, before) for kind, before, after in found}
+
+
+def multiply_kinds(db: DuckDBPyConnection, title: str, known: Mapping[str, float]) -> None:
+    """Multiply the weights ``w`` of the SQL table ``edges_by_kind`` as those of an earlier graph; a new kind is an error."""
+    kinds = [kind for (kind,) in run(db, "SELECT DISTINCT kind FROM edges_by_kind ORDER BY kind", title)]
+    if new := [kind for kind in kinds if kind not in known]:
+        there = ", ".join(f"'{kind}'" for kind in known)
+        raise DataError(f"{title}: the earlier graph has no edges of the kind '{one_line(new[0], 80)}', only {there}")
+    cases = " ".join(f"WHEN {quoted(kind)} THEN {known[kind]!r}" for kind in kinds)
+    if cases:
+        run(db, f"UPDATE edges_by_kind SET w = w * CASE kind {cases} END", title)
+
+
+def _rounded(a: float, b: float) -> float:
+    """A quotient to six digits, on which the order in which numbers were added has no effect; 1 if there is nothing."""
+    return float(f"{a / b:.6g}") if a and b else 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from clnr.tables.infer import infer_encoder
 from clnr.tables.source import Table
 from clnr.tables.sql import run
 from clnr.tables.structural import StructuralFeatures
+from clnr.tables.table_kinds import NODE_KIND, plain_name, qualified_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -67,6 +68,18 @@ class FeatureEncoder:
         """Whether features are a sparse matrix: some are categories, text or tags, or a matrix beside the table is."""
         return any(encoder.sparse for encoder in self.column_encoders) or (self.matrix is not None and self.matrix.sparse)
 
+    @property
+    def node_kinds(self) -> tuple[str, ...]:
+        """The kinds of nodes that it encodes; none if nodes have no kinds."""
+        has_kinds = any(each.node_kind for each in self.column_encoders)
+        return next((each.values for each in self.column_encoders if has_kinds and each.column == NODE_KIND), ())
+
+    def of_kind(self, kind: str) -> FeatureEncoder:
+        """How the columns of one kind of nodes are encoded, by the names that they have in their table."""
+        own = tuple(replace(each, column=plain_name(each.column)) for each in self.column_encoders if each.node_kind == kind)
+        dropped = {plain_name(name): why for name, why in self.dropped.items() if name.startswith(f"{kind}.")}
+        return FeatureEncoder(own, dropped)
+
     @classmethod
     def fit(
         cls, db: DuckDBPyConnection, table: Table, columns: Sequence[str], types: Mapping[str, str] | None = None
@@ -84,6 +97,20 @@ class FeatureEncoder:
         encoders = tuple(each for each in inferred.values() if isinstance(each, ColumnEncoder))
         return cls(encoders, {column: each for column, each in inferred.items() if isinstance(each, str)})
 
+    @classmethod
+    def join(cls, by_kind: Mapping[str, FeatureEncoder]) -> FeatureEncoder:
+        """The encoders of several kinds of nodes side by side, after one feature for each kind."""
+        own = tuple(
+            replace(each, column=qualified_name(kind, each.column), node_kind=kind)
+            for kind, encoder in by_kind.items()
+            for each in encoder.column_encoders
+        )
+        dropped = {qualified_name(kind, name): why for kind, each in by_kind.items() for name, why in each.dropped.items()}
+        if not own:
+            return cls((), dropped)
+        kinds = ColumnEncoder(NODE_KIND, "category", len(by_kind), values=tuple(by_kind), distinct=len(by_kind))
+        return cls((kinds, *own), dropped)
+
     def transform(self, db: DuckDBPyConnection, table: Table, matrix: FeatureMatrix | None = None) -> Array | sp.csr_array:
         """The features of a stored table's rows, and of the matrix beside it, which has as many."""
         if self.sparse:
@@ -98,15 +125,18 @@ class FeatureEncoder:
 
     def blocks(self, db: DuckDBPyConnection, table: Table, matrix: FeatureMatrix | None = None) -> Iterator[Any]:
         """The same features, at most 260,000 rows at a time; fewer if they have long text or lists."""
-        selected = ", ".join(["i", *(encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)])
+        kind = f"{table.columns[NODE_KIND].sql} AS kind" if self.node_kinds else "NULL AS kind"
+        columns = (encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)
+        selected = ", ".join(["i", kind, *columns])
         texts = {encoder.column for encoder in self.column_encoders if encoder.sparse} & table.columns.keys()
         width = sum(encoder.width for encoder in self.column_encoders if not encoder.sparse)
         if self.matrix is not None and not self.matrix.sparse:
             width += self.matrix.width
         first = 0
-        for rows, *values in fetch_chunks(db, table, selected, texts, width):
+        for rows, kinds, *values in fetch_chunks(db, table, selected, texts, width):
+            of_rows = kinds.to_numpy(zero_copy_only=False) if self.node_kinds else None
             pairs = zip(self.column_encoders, values, strict=True)
-            parts = [part for encoder, column in pairs for part in encoder.encode(column)]
+            parts = [part for encoder, column in pairs for part in encoder.encode(column, of_rows)]
             if self.matrix is not None:
                 parts.append(self.matrix.encode(matrix, first, first + len(rows)))
             first += len(rows)
@@ -127,6 +157,9 @@ class FeatureEncoder:
     def to_json(self) -> str:
         structure = None if self.structure is None else asdict(self.structure)
         columns = [asdict(encoder) for encoder in self.column_encoders]
+        for column in columns:
+            if not column["node_kind"]:
+                del column["node_kind"]
         matrix = None if self.matrix is None else asdict(self.matrix)
         content = {"form": FORMAT_VERSION, "column_encoders": columns, "dropped": self.dropped, "structure": structure}
         return json.dumps({**content, "matrix": matrix}, indent=1)

@@ -25,11 +25,11 @@ from clnr.tables.chunks import fetch_chunks
 from clnr.tables.columns import check_columns, column_sql, label_sql, register_classes
 from clnr.tables.edge_list import IngestReport, merge_rows
 from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.read import Loaded, encoder_for, load_tables, name_of, number_nodes
-from clnr.tables.source import Table
+from clnr.tables.load import Loaded, load_tables, name_of
+from clnr.tables.read import encoder_for, number_nodes
 from clnr.tables.sql import connect, fetch_table, run, stream_arrow
 from clnr.tables.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
-from clnr.tables.table_arguments import TableArguments
+from clnr.tables.table_arguments import OpenTables, TableArguments
 from clnr.tables.table_graph import TableGraph
 from clnr.tables.table_info import NODES, TABLES, TableInfo
 
@@ -70,7 +70,7 @@ def ingest(
     come from the structure of the graph.
 
     Args:
-        edges: A CSV, Parquet or JSON file, a glob of them, or a data frame.
+        edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; or several by their kinds, as in ``read_tables``.
         nodes: Likewise, one row per node; without it, features come from the structure of the graph.
         out: The folder to write. While it is written, the folder beside it that DuckDB spills to takes disk, too.
         dtype: How features are stored: ``float32``, ``float16`` or ``bfloat16``.
@@ -120,17 +120,16 @@ class _Ingest:
 
     def run(self) -> None:
         arguments, writer = self._arguments, self._writer
-        edge_table, node_table = arguments.open_tables(self._db)
-        assert edge_table is not None
-        self._check_disk(edge_table, node_table)
+        tables = arguments.open_tables(self._db)
+        self._check_disk(tables)
         self._progress("reading the tables")
-        loaded = load_tables(self._db, edge_table, node_table, arguments)
+        loaded = load_tables(self._db, tables, arguments)
         number_nodes(self._db, None, loaded.as_integers, loaded.node_table is None)
         ((self._count,),) = run(self._db, "SELECT count(*) FROM row_ids", "nodes")
         check_nodes(self._count)
         self._write_ids(loaded)
         self._progress("merging repeated edges")
-        report = merge_rows(self._db, edge_table, loaded.roles.weighted, self._directed)
+        report = merge_rows(self._db, loaded.edges_title, loaded.merging)
         edges = self._write_edges(loaded)
         found = plural(edges, "directed edge") if self._directed else plural(edges // 2, "undirected edge")
         self._progress(f"{plural(self._count, 'node')}, {found}")
@@ -145,7 +144,7 @@ class _Ingest:
             directed=self._directed,
             names=names,
             columns=loaded.describe(self._db, names, encoder),
-            edge_types=loaded.edge_types,
+            node_kinds=arguments.node_kinds,
         )
         writer.file(TABLES).write_bytes(TableInfo(encoder, classes, report).to_json())
         writer.close(
@@ -156,11 +155,13 @@ class _Ingest:
             name=arguments.graph_name,
         )
 
-    def _check_disk(self, edge_table: Table, node_table: Table | None) -> None:
+    def _check_disk(self, tables: OpenTables) -> None:
         """Fail before the work where the disk is clearly too small for it."""
-        ((rows,),) = run(self._db, f"SELECT count(*) FROM {edge_table.sql}", edge_table.name)
-        needed = rows * _EDGE_BYTES
-        if node_table is not None:
+        needed = 0
+        for edge_table in (each.table for each in tables.edges):
+            ((rows,),) = run(self._db, f"SELECT count(*) FROM {edge_table.sql}", edge_table.name)
+            needed += rows * _EDGE_BYTES
+        for node_table in (each.table for each in tables.nodes):
             ((count,),) = run(self._db, f"SELECT count(*) FROM {node_table.sql}", node_table.name)
             sample = fetch_table(self._db, f"SELECT * FROM {node_table.sql} LIMIT 1000", node_table.name)
             needed += count * (_NODE_BYTES + _COPIES * sample.nbytes // max(1, sample.num_rows))
@@ -193,7 +194,7 @@ class _Ingest:
 
     def _write_edges(self, loaded: Loaded) -> int:
         """CSR by target and, of a directed graph, by source."""
-        weight = ", CAST(w AS FLOAT) AS w" if loaded.roles.weighted else ""
+        weight = ", CAST(w AS FLOAT) AS w" if loaded.merging.weighted else ""
         kept = "WHERE CAST(w AS FLOAT) <> 0" if weight else ""
         a, b = "CAST(a AS INTEGER)", "CAST(b AS INTEGER)"
         ways = {"incoming": [(b, a)], "outgoing": [(a, b)]} if self._directed else {"incoming": [(a, b), (b, a)]}
@@ -202,7 +203,7 @@ class _Ingest:
             self._progress(f"sorting edges by {'target' if way == 'incoming' else 'source'}")
             parts = (f"SELECT {row} AS r, {column} AS c{weight} FROM distinct_edges {kept}" for row, column in pairs)
             sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY r, c"
-            edges = self._write_csr(way, stream_arrow(self._db, sql, "edges"), loaded.roles.weighted)
+            edges = self._write_csr(way, stream_arrow(self._db, sql, "edges"), loaded.merging.weighted)
         run(self._db, "DROP TABLE distinct_edges", "edges")
         return edges
 
@@ -325,7 +326,7 @@ class _Ingest:
         import pyarrow.parquet as pq
 
         kept = column_sql(table)
-        texts = [name for name in kept if table.columns[name].kind == "VARCHAR"]
+        texts = [name for name, column in table.columns.items() if column.kind == "VARCHAR"]
         writer, names = None, None
         for arrays in fetch_chunks(self._db, table, ", ".join(kept.values()), texts, len(kept)):
             rows = pa.table(dict(zip(kept, arrays, strict=True)))

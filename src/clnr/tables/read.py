@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,20 +14,18 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.support.arguments import check_type
 from clnr.support.deprecation import renamed_arguments
-from clnr.support.humanize import one_line, plural
+from clnr.support.humanize import plural
 from clnr.tables import merge
 from clnr.tables.column_info import ColumnInfo
-from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes, read_columns, read_labels
-from clnr.tables.csv_header import ROWS
-from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list, check_weights, load_edges
-from clnr.tables.edge_weighting import EdgeTimes, balance_kinds, fade_edges, keep_until
+from clnr.tables.columns import read_columns, read_labels
+from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list
 from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.feature_matrix import FeatureMatrix, MatrixEncoder
+from clnr.tables.feature_matrix import MatrixEncoder
 from clnr.tables.infer import type_warnings
-from clnr.tables.mistaken_edges import check_guessed_ends
-from clnr.tables.node_names import guess_name
-from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
-from clnr.tables.source import Table, describe
+from clnr.tables.load import Loaded, load_tables, name_of
+from clnr.tables.node_kinds import NodeKind
+from clnr.tables.roles import Roles
+from clnr.tables.source import Table
 from clnr.tables.sql import connect, fetch_numpy, run
 from clnr.tables.structural import StructuralFeatures, degree_features
 from clnr.tables.table_arguments import TableArguments
@@ -48,6 +46,7 @@ def read_tables(
     source: str | None = None,
     target: str | None = None,
     weight: str | None = None,
+    negative_weights: str = "refuse",
     edge_type: str | None = None,
     edge_time: str | None = None,
     until: str | None = None,
@@ -84,8 +83,12 @@ def read_tables(
 
     Args:
         edges: A CSV, Parquet or JSON file, a glob of them, or a data frame; None if ``edges_query`` is given, or if only nodes
-            are added to ``base``.
-        nodes: Likewise, one row per node; without it, features come from the structure of the graph.
+            are added to ``base``. Several kinds of edges are a dictionary of such tables by their names; between several kinds
+            of nodes, by source, relation and target, as PyG has them: ``{("user", "bought", "item"): "purchases.csv"}``.
+        nodes: Likewise, one row per node; without it, features come from the structure of the graph. Several kinds of nodes are
+            a dictionary of tables by their names: ``{"user": "users.csv", "item": "items.csv"}``. The node 7 of the kind
+            ``user`` has the id ``user:7``, and ``columns`` its ``node_kind`` and ``original_id``. Columns are named as in their
+            table, or as ``user.age`` where two tables have one of this name.
         edges_query: Instead of ``edges``, one SELECT of DuckDB's SQL. It can only read, and only files of this machine:
             ``SELECT a AS source, b AS target FROM 'trades.parquet' WHERE ...``.
         nodes_query: Instead of ``nodes``, likewise.
@@ -94,8 +97,10 @@ def read_tables(
         source: The column of sources; if not given, one with a common name, else the first.
         target: The column of targets; if not given, one with a common name, else the second.
         weight: The column of weights; if not given, one that is called so, else there are none.
-        edge_type: The column with the kinds of edges. Weights of each kind are multiplied by one number, so that all kinds have
-            the same total weight; these numbers are kept for new tables.
+        negative_weights: What to do with negative weights: ``refuse`` them, ``drop`` their edges, or make these a ``kind`` of
+            edges of their own, with weights above 0.
+        edge_type: The column with the kinds of edges. Weights of each kind are normalised by the degrees of nodes in this kind
+            alone. What those of a kind were multiplied by on average is kept for new tables.
         edge_time: The column with the times of edges, dates or numbers; never a weight.
         until: The graph as of this day (or month, year, number): later edges are left out.
         half_life: After so many days (or units of a number) an edge weighs half, as of ``until`` or of the last edge.
@@ -132,6 +137,7 @@ def read_tables(
         source=source,
         target=target,
         weight=weight,
+        negative_weights=negative_weights,
         edge_type=edge_type,
         edge_time=edge_time,
         until=until,
@@ -160,136 +166,17 @@ def read_tables(
         db.close()
 
 
-class Loaded(NamedTuple):
-    """Tables that are in DuckDB: ``edges`` by ``load_edges``, and ``node_table`` and ``row_ids`` by ``load_nodes``.
-
-    Attributes:
-        edge_table: Where edges came from; None if there are none.
-        node_table: The stored table of nodes; None if there is none.
-        matrix: The matrix of features, if there is one.
-        roles: Which column holds what.
-        names: The column of node names that the user chose, if any.
-        as_integers: Whether ids are integers; else they are text.
-        edge_types: What the weights of each kind of edges were multiplied by.
-        remarks: Notes for the user, a line each.
-    """
-
-    edge_table: Table | None
-    node_table: Table | None
-    matrix: FeatureMatrix | None
-    roles: Roles
-    names: str | None
-    as_integers: bool
-    edge_types: dict[str, float]
-    remarks: list[str]
-
-    def describe(self, db: DuckDBPyConnection, names: str | None, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:
-        """How each column was read, given the column of names and the feature encoder."""
-        infos = [] if self.edge_table is None else describe_edges(db, self.edge_table, self.roles, self.as_integers)
-        if self.node_table is not None:
-            infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, names, encoder)
-        if self.matrix is not None and encoder.matrix is not None:
-            kind = "sparse matrix" if encoder.matrix.sparse else "dense matrix"
-            infos.append(ColumnInfo("matrix", self.matrix.name, "feature", kind, encoder.matrix.summary, encoder.matrix.width))
-        return tuple(infos)
-
-
-def load_tables(
-    db: DuckDBPyConnection, edge_table: Table | None, node_table: Table | None, arguments: TableArguments
-) -> Loaded:
-    """Load the tables of edges and nodes into DuckDB, their columns found."""
-    opened = {role: table for role, table in (("edges", edge_table), ("nodes", node_table)) if table is not None}
-    remarks = [line for role, table in opened.items() for line in _about_header(table, role, arguments, len(opened) > 1)]
-    roles = find_roles(edge_table, node_table, arguments)
-    name_column = _name_column(node_table, roles.id, arguments)
-    matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
-    if matrix is not None and node_table is None:
-        if arguments.base is not None:
-            raise DataError(f"{matrix.name}: its rows are those of a node table, and there is none; give one (--nodes)")
-        node_table, roles = _numbered_nodes(db, matrix.shape[0]), roles._replace(id=_NUMBER)
-    edge_types: dict[str, float] = {}
-    earlier = None if arguments.base is None else arguments.base.graph.node_ids
-    as_integers = (
-        (earlier is None or earlier.dtype.kind in "iu")
-        and (edge_table is None or all_integers(db, edge_table, roles.source, roles.target))
-        and (node_table is None or all_integers(db, node_table, roles.id))
-    )
-    if edge_table is not None:
-        times = None if roles.edge_time is None else EdgeTimes.of(db, edge_table, roles.edge_time)
-        load_edges(db, edge_table, roles, as_integers, times)
-        if roles.guessed and node_table is None:
-            remarks += check_guessed_ends(db, edge_table, roles)
-        if roles.weight is not None and arguments.base is None:
-            check_weights(db, edge_table, roles.weight)
-        edge_types = _weigh(db, edge_table, roles, times, arguments, remarks)
-    if node_table is not None:
-        node_table = load_nodes(db, node_table, roles.id, as_integers)
-    loaded = Loaded(edge_table, node_table, matrix, roles, name_column, as_integers, edge_types, remarks)
-    if matrix is not None:
-        _check_matrix(db, matrix, loaded)
-    return loaded
-
-
-def _weigh(
-    db: DuckDBPyConnection,
-    edge_table: Table,
-    roles: Roles,
-    times: EdgeTimes | None,
-    arguments: TableArguments,
-    remarks: list[str],
-) -> dict[str, float]:
-    """Leave out edges after ``until``, let the others fade, and balance kinds of edges; what kinds were multiplied by."""
-    if times is not None and arguments.until is not None:
-        remarks += keep_until(db, edge_table, times, arguments.until)
-    if times is not None and arguments.half_life is not None:
-        fade_edges(db, edge_table, times, arguments.half_life, arguments.until)
-        day = arguments.until or "the last edge"
-        unit = "days" if times.as_dates else f"units of '{times.column}'"
-        remarks.append(f"{edge_table.name}: an edge weighs half after {arguments.half_life:g} {unit}, as of {day}")
-    if roles.edge_type is None:
-        return {}
-    return balance_kinds(db, edge_table, {} if arguments.base is None else arguments.base.ingest_report.edge_types)
-
-
-_NUMBER = "row of the matrix"
-
-
-def _numbered_nodes(db: DuckDBPyConnection, count: int) -> Table:
-    """The nodes 0, 1, 2 ... of a feature matrix without a node table."""
-    import pyarrow as pa
-
-    db.register("numbered_nodes", pa.table({_NUMBER: np.arange(count)}))
-    return describe(db, "the feature matrix", "numbered_nodes")
-
-
-def _check_matrix(db: DuckDBPyConnection, matrix: FeatureMatrix, loaded: Loaded) -> None:
-    """Raise unless the rows of a feature matrix are those of nodes."""
-    assert loaded.node_table is not None
-    rows = matrix.shape[0]
-    ((count,),) = run(db, "SELECT count(*) FROM row_ids", loaded.node_table.name)
-    if count != rows:
-        sizes = f"it has {rows:,} rows, and {loaded.node_table.name} has {count:,}"
-        raise DataError(f"{matrix.name}: {sizes}; row i of the one must be that of row i of the other")
-    if loaded.roles.id == _NUMBER and loaded.edge_table is not None:
-        for column in "st":
-            for (end,) in run(db, f"SELECT {column} FROM edges ANTI JOIN row_ids ON {column} = id LIMIT 1", "edges"):
-                raise DataError(
-                    f"{matrix.name}: without a node table its rows are the nodes 0 to {rows - 1:,}, and an edge has node "
-                    f"'{one_line(str(end), 80)}'; give a node table (--nodes) whose rows are in the order of the matrix"
-                )
-
-
 def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
-    loaded = load_tables(db, *arguments.open_tables(db), arguments)
-    edge_table, node_table, remarks, base = loaded.edge_table, loaded.node_table, loaded.remarks, arguments.base
+    loaded = load_tables(db, arguments.open_tables(db), arguments)
+    node_table, remarks, base = loaded.node_table, loaded.remarks, arguments.base
     directed = arguments.is_directed
     ids, index = _ids(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
     edge_list, ingest_report = EdgeList.none(), IngestReport()
-    if edge_table is not None:
-        edge_list, ingest_report = build_edge_list(db, edge_table, loaded.roles.weighted, directed)
+    if loaded.edges:
+        edge_list, ingest_report = build_edge_list(db, loaded.edges_title, loaded.merging)
     if base is not None:
-        if edge_table is not None and not arguments.allow_disjoint:
-            merge.check_linked(base.graph, edge_list, index, edge_table.name)
+        if loaded.edges and not arguments.allow_disjoint:
+            merge.check_linked(base.graph, edge_list, index, loaded.edges_title)
         edge_list, more = merge.merge_edges(base.graph, edge_list, directed)
         remarks += more
     made, more = _nodes(db, loaded, ids, index, edge_list, arguments)
@@ -311,47 +198,17 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
         remarks=(*remarks, *ingest_report.remarks, *more),
         directed=directed,
         names=names,
-        columns=(*loaded.describe(db, names, made.feature_encoder), *_of_others(loaded, base)),
-        edge_types=loaded.edge_types if base is None else base.ingest_report.edge_types,
+        columns=_with_others(loaded.describe(db, names, made.feature_encoder), base),
+        edge_types=ingest_report.edge_types if base is None else base.ingest_report.edge_types,
+        node_kinds=arguments.node_kinds if base is None else base.ingest_report.node_kinds,
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
 
 
-def _of_others(loaded: Loaded, base: TableGraph | None) -> list[ColumnInfo]:
-    """The columns of a table that the graph that is extended had, and that was not given now."""
-    given = {"edges": loaded.edge_table, "nodes": loaded.node_table, "matrix": loaded.matrix}
-    return [] if base is None else [info for info in base.ingest_report.columns if given[info.table] is None]
-
-
-def name_of(loaded: Loaded, columns: Any, arguments: TableArguments) -> str | None:
-    """The column of node names: the one that the user chose, that of ``base``, or a guess by some rows of all columns."""
-    if arguments.names is not None or arguments.base is not None or loaded.node_table is None:
-        return loaded.names
-    return guess_name(columns, (loaded.roles.id, loaded.roles.label, loaded.roles.time, *loaded.roles.ignored))
-
-
-def _name_column(node_table: Table | None, key: str, arguments: TableArguments) -> str | None:
-    """The column of names that the user chose, else that of ``base``; the id column means none."""
-    if arguments.names is None:
-        return None if arguments.base is None else arguments.base.ingest_report.names
-    if node_table is None:
-        raise DataError(f"column '{arguments.names}' for names must be in the node table, and there is none")
-    column = find_column(replace(node_table, columns=flat_columns(node_table)), arguments.names, (), "names")
-    return None if column == key else column
-
-
-def _about_header(table: Table, role: str, arguments: TableArguments, beside: bool) -> list[str]:
-    """A note where nobody said what the first line is, or where it was said of two tables and does not look so."""
-    row, _ = ROWS[role]
-    unsaid = table.no_header and arguments.header_of(role) is None
-    doubtful = table.looks_otherwise and beside and getattr(arguments, f"{role}_header") is None
-    if not (unsaid or doubtful):
-        return []
-    if table.no_header:
-        other = f"if it has the names of columns, say --{role}-header ({role}_header=True)"
-        return [f"{table.name}: its first line is read as {row}; {other}"]
-    other = f"but looks like {row}; if it is one, say --no-{role}-header ({role}_header=False)"
-    return [f"{table.name}: its first line is read as names of columns, {other}"]
+def _with_others(columns: tuple[ColumnInfo, ...], base: TableGraph | None) -> tuple[ColumnInfo, ...]:
+    """These columns, and those of tables that the graph that is extended had, and that were not given now."""
+    given = {info.table for info in columns}
+    return (*columns, *(() if base is None else (info for info in base.ingest_report.columns if info.table not in given)))
 
 
 def number_nodes(db: DuckDBPyConnection, earlier: Array | None, as_integers: bool, by_edges: bool) -> None:
@@ -423,7 +280,7 @@ def _nodes(
         columns = merge.merge_columns(base.columns, columns, before, take)
         if feature_encoder.encodes:
             features = merge.merge_features(base.graph.features, features, take)
-            if node_table is None and len(index):
+            if loaded.from_edges and len(index):
                 remarks.append(f"known from edges alone, with all values missing: {plural(len(index), 'new node')}")
     return _Nodes(features, feature_encoder, labels, classes, columns), remarks
 
@@ -436,17 +293,31 @@ def encoder_for(db: DuckDBPyConnection, loaded: Loaded, arguments: TableArgument
         return given, _check_encoder(given, loaded, arguments)
     if node_table is None:
         return FeatureEncoder(), []
-    made = FeatureEncoder.fit(db, node_table, loaded.roles.features, loaded.roles.types)
+    if node_table.outputs is not None:
+        made, remarks = _fit_kinds(db, loaded.node_kinds)
+    else:
+        made, remarks = _fit(db, node_table, loaded.roles)
     if matrix is not None:
         made = replace(made, matrix=MatrixEncoder.fit(matrix))
-    if made.encodes:
-        inferred = [encoder for encoder in made.column_encoders if encoder.column not in loaded.roles.types]
-        return made, type_warnings(db, node_table, inferred)
+    if made.encodes or loaded.from_edges:
+        return made, remarks
     why = "; ".join(f"{column}: {reason}" for column, reason in made.dropped.items())
     why = why or "there are none besides ids, labels and times"
     return made, [
         f"{node_table.name}: none of its columns can be a feature, so features come from the structure of the graph: {why}"
     ]
+
+
+def _fit(db: DuckDBPyConnection, table: Table, roles: Roles) -> tuple[FeatureEncoder, list[str]]:
+    """The encoder of a table, and notes about columns that may be read as something else."""
+    made = FeatureEncoder.fit(db, table, roles.features, roles.types)
+    return made, type_warnings(db, table, [each for each in made.column_encoders if each.column not in roles.types])
+
+
+def _fit_kinds(db: DuckDBPyConnection, kinds: Sequence[NodeKind]) -> tuple[FeatureEncoder, list[str]]:
+    fitted = {kind.name: _fit(db, kind.table, kind.roles) for kind in kinds}
+    remarks = [remark for _, each in fitted.values() for remark in each]
+    return FeatureEncoder.join({name: encoder for name, (encoder, _) in fitted.items()}), remarks
 
 
 def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArguments) -> list[str]:
@@ -461,10 +332,12 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
         if given.matrix is None:
             raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")
         given.matrix.check(matrix)
-    if node_table is None:
+    if node_table is None or loaded.from_edges:
         return []
-    lacks = [f"'{encoder.column}'" for encoder in given.column_encoders if encoder.column not in node_table.columns]
-    if 0 < len(lacks) == len(given.column_encoders) and loaded.roles.features and not arguments.allow_missing_columns:
+    there = {"", *(kind.name for kind in loaded.node_kinds)}
+    own = [encoder.column for encoder in given.column_encoders if encoder.node_kind in there]
+    lacks = [f"'{column}'" for column in own if column not in node_table.columns]
+    if 0 < len(lacks) == len(own) - bool(loaded.node_kinds) and loaded.roles.features and not arguments.allow_missing_columns:
         raise DataError(
             f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
             "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it all the same"

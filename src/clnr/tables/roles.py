@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clnr.errors import DataError
 from clnr.tables.column_encoders import empty_sql
 from clnr.tables.column_info import NOT_USED, ColumnInfo
-from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, find_column, no_column
+from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, end_names, find_column, id_names, no_column
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.source import Table
 from clnr.tables.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, run, trimmed
@@ -70,19 +70,34 @@ class Roles(NamedTuple):
         return self.weight is not None or self.edge_type is not None or self.fading
 
 
-def find_roles(edge_table: Table | None, node_table: Table | None, arguments: TableArguments) -> Roles:
-    """The roles of all columns; a table of nodes that is given for one of edges is recognised, and the other way round."""
+def find_roles(
+    edge_table: Table | None,
+    node_table: Table | None,
+    arguments: TableArguments,
+    kind: str | None = None,
+    ends: tuple[str, str] | None = None,
+) -> Roles:
+    """The roles of all columns; a table of nodes that is given for one of edges is recognised, and the other way round.
+
+    Args:
+        edge_table: A table of edges, if there is one.
+        node_table: A table of nodes, if there is one.
+        arguments: Which columns the user named.
+        kind: What the rows of the table are called, if there are several of its role.
+        ends: The kinds of nodes that edges join, if nodes have kinds.
+    """
     ignored = tuple(_named(arguments.ignore, [edge_table, node_table], "to ignore"))
-    arguments = _as_before(arguments, {"edges": edge_table, "nodes": node_table}, ignored)
+    tables = {table_title("edges", kind): edge_table, table_title("nodes", kind): node_table}
+    arguments = _as_before(arguments, tables, ignored)
     roles = Roles(ignored=ignored)
     if edge_table is not None:
-        source, target, weight, guessed = _ends(edge_table, arguments, ignored)
-        kind = find_column(edge_table, arguments.edge_type, (), "edge types")
+        source, target, weight, guessed = _ends(edge_table, arguments, ignored, ends)
+        edge_type = find_column(edge_table, arguments.edge_type, (), "edge types")
         time = find_column(edge_table, arguments.edge_time, (), "edge times")
-        roles = roles._replace(source=source, target=target, weight=weight, edge_type=kind, edge_time=time)
+        roles = roles._replace(source=source, target=target, weight=weight, edge_type=edge_type, edge_time=time)
         roles = roles._replace(fading=arguments.half_life is not None, guessed=guessed)
     if node_table is not None:
-        return _of_nodes(node_table, arguments, roles)
+        return _of_nodes(node_table, arguments, roles, kind)
     if arguments.features or arguments.types:
         column = next(iter(arguments.features or arguments.types))
         raise DataError(f"column '{column}' for features must be in the node table, and there is none")
@@ -100,21 +115,24 @@ def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignor
         if table is None or info.column not in table.columns or info.column in (*named, *ignored):
             continue
         for role in info.role.split(" and "):
-            argument = _REMEMBERED.get((info.table, role))
+            argument = _REMEMBERED.get((info.table.partition(" ")[0], role))
             if argument is not None and getattr(arguments, argument) is None:
                 found[argument] = info.column
     return replace(arguments, **found)
 
 
-def _ends(table: Table, arguments: TableArguments, ignored: tuple[str, ...]) -> tuple[str, str, str | None, bool]:
+def _ends(
+    table: Table, arguments: TableArguments, ignored: tuple[str, ...], ends: tuple[str, str] | None
+) -> tuple[str, str, str | None, bool]:
     """The columns of sources, targets and weights; and whether the first two are guessed."""
     left = [column for column in table.columns if column not in ignored]
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
     source, target, weight = arguments.source, arguments.target, arguments.weight
     taken = (weight, arguments.edge_type, arguments.edge_time, *ignored)
-    a = find_column(table, source, SOURCES, "source", (target, *taken))
-    b = find_column(table, target, TARGETS, "target", (a, *taken))
+    sources, targets = end_names(ends)
+    a = find_column(table, source, sources, "source", (target, *taken))
+    b = find_column(table, target, targets, "target", (a, *taken))
     key = find_column(table, None, IDS, "id")
     if a is None and b is None and key is not None:
         raise DataError(
@@ -154,14 +172,14 @@ def _no_ends(source: str, target: str) -> str | None:
     return None
 
 
-def _of_nodes(table: Table, arguments: TableArguments, roles: Roles) -> Roles:
+def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str | None) -> Roles:
     asked = tuple(_named(arguments.features or (), [table], "for features"))
-    types = {column: kind for name, kind in arguments.types.items() for column in _named((name,), [table], "as a type (--as)")}
+    types = {column: each for name, each in arguments.types.items() for column in _named((name,), [table], "as a type (--as)")}
     if both := [column for column in (*asked, *types) if column in roles.ignored]:
         raise DataError(f"column '{both[0]}' cannot be both a feature and ignored; leave out one of the two")
     label, time = arguments.label, arguments.time
     taken = (label, time, *roles.ignored)
-    key = find_column(table, arguments.id, IDS, "id", (*taken, *asked))
+    key = find_column(table, arguments.id, id_names(kind), "id", (*taken, *asked))
     if key is None:
         ends = [find_column(table, None, usual, "an end") for usual in (SOURCES, TARGETS)]
         if all(ends):
@@ -204,23 +222,36 @@ def _named(names: Iterable[str], tables: list[Table | None], role: str) -> list[
 # -- how columns were read ----------------------------------------------------------------------------------------------------
 
 
-def describe_edges(db: DuckDBPyConnection, table: Table, roles: Roles, whole: bool) -> list[ColumnInfo]:
-    """How each column of the edge table was read."""
+def table_title(role: str, kind: str | None) -> str:
+    """What a table is called in the lines of its columns: ``edges``, or ``edges bought``."""
+    return role if kind is None else f"{role} {kind}"
+
+
+def describe_edges(
+    db: DuckDBPyConnection, table: Table, roles: Roles, whole: bool, kind: str | None = None
+) -> list[ColumnInfo]:
+    """How each column of an edge table was read."""
     by_column = {roles.edge_time: "time", roles.edge_type: "edge type", roles.weight: "weight"}
     by_column |= {roles.source: "source", roles.target: "target"}
     ids = "whole number" if whole else "text"
     infos = []
     for column in table.columns:
         role = by_column.get(column, NOT_USED)
-        kind = ids if role in ("source", "target") else _kind(db, table, column)
-        infos.append(ColumnInfo("edges", column, role, kind, _why(column, roles)))
+        holds = ids if role in ("source", "target") else _kind(db, table, column)
+        infos.append(ColumnInfo(table_title("edges", kind), column, role, holds, _why(column, roles)))
     return infos
 
 
 def describe_nodes(
-    db: DuckDBPyConnection, table: Table, roles: Roles, whole: bool, names: str | None, encoder: FeatureEncoder
+    db: DuckDBPyConnection,
+    table: Table,
+    roles: Roles,
+    whole: bool,
+    names: str | None,
+    encoder: FeatureEncoder,
+    node_kind: str | None = None,
 ) -> list[ColumnInfo]:
-    """How each column of the stored node table was read."""
+    """How each column of a stored node table was read."""
     encoders = {each.column: each for each in encoder.column_encoders}
     by_column = {roles.time: "time", roles.label: "label", roles.id: "id"}
     tests: dict[str, str] = {}
@@ -240,7 +271,7 @@ def describe_nodes(
         if column == names:
             role = "name" if role == NOT_USED else f"{role} and name"
         kind = kind or ("whole number" if role == "id" and whole else _kind(db, table, column))
-        infos.append(ColumnInfo("nodes", column, role, kind, note, features, int(missing)))
+        infos.append(ColumnInfo(table_title("nodes", node_kind), column, role, kind, note, features, int(missing)))
     return infos
 
 

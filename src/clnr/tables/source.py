@@ -45,6 +45,7 @@ class Table:
         is_text: Whether all columns are text, as in a CSV file, so that types must be inferred.
         no_header: Whether its columns have no names.
         looks_otherwise: Whether its first line does not look like what the user said of it.
+        outputs: What is kept of it beside the graph, if that is not its columns.
     """
 
     name: str
@@ -53,10 +54,16 @@ class Table:
     is_text: bool = False
     no_header: bool = False
     looks_otherwise: bool = False
+    outputs: dict[str, Column] | None = None
 
 
 def open_table(
-    db: DuckDBPyConnection, given: Any, role: str, known: csv_header.KnownNames, header: bool | None = None
+    db: DuckDBPyConnection,
+    given: Any,
+    role: str,
+    known: csv_header.KnownNames,
+    header: bool | None = None,
+    kind: str = "",
 ) -> Table:
     """Open a table that the user gave.
 
@@ -66,9 +73,10 @@ def open_table(
         role: ``edges`` or ``nodes``, for messages.
         known: A text file's first line is a header if it has these names.
         header: Whether any other first line is one; None to decide by the lines below.
+        kind: What its rows are called, if there are several tables of this role.
     """
     if not isinstance(given, str | Path):
-        return _frame(db, given, role)
+        return _frame(db, given, role, kind)
     return _file(db, os.fspath(given), lambda files: csv_header.read_header(files, role, known, header))
 
 
@@ -98,10 +106,10 @@ def is_frame(given: Any) -> bool:
     return hasattr(type(given), "columns")
 
 
-def _frame(db: DuckDBPyConnection, given: Any, role: str) -> Table:
+def _frame(db: DuckDBPyConnection, given: Any, role: str, kind: str) -> Table:
     if not is_frame(given):
         raise DataError(f"{role} must be a file or a data frame, not a {type(given).__name__}")
-    name, view = f"the data frame of {role}", f"given_{role}"
+    name, view = f"the data frame of {role}" + (f" '{kind}'" if kind else ""), f"given_{role}_{kind.encode().hex()}"
     try:
         frame = _as_columns(given)
         names = [str(each) for each in (frame.column_names if hasattr(type(frame), "column_names") else frame.columns)]

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError, UnknownName
-from clnr.support.arguments import check_type
-from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS
+from clnr.support.arguments import check_choice, check_type
+from clnr.tables.columns import LABELS, SOURCES, TARGETS, end_names, id_names
 from clnr.tables.csv_header import KnownNames
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.infer import KINDS
 from clnr.tables.query import query_table
 from clnr.tables.source import Table, open_table
 from clnr.tables.table_graph import TableGraph
+from clnr.tables.table_kinds import NamedEdges, NamedNodes, check_node_kinds, edges_by_kind, nodes_by_kind
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -24,6 +25,9 @@ _TEXTS = (
     *("edges_query", "nodes_query", "source", "target", "weight", "edge_type", "edge_time", "until"),
     *("id", "label", "time", "names", "name"),
 )
+
+NEGATIVE_WEIGHTS = ("refuse", "drop", "kind")
+"""What can be done with negative weights."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class TableArguments:
     source: str | None = None
     target: str | None = None
     weight: str | None = None
+    negative_weights: str = NEGATIVE_WEIGHTS[0]
     edge_type: str | None = None
     edge_time: str | None = None
     until: str | None = None
@@ -74,6 +79,8 @@ class TableArguments:
             check_type("each column of types", column, str, "text", DataError)
             if kind not in KINDS:
                 raise UnknownName(f"type for column '{column}'", str(kind), KINDS)
+        check_choice("negative_weights", self.negative_weights, NEGATIVE_WEIGHTS)
+        self._check_kinds()
         self._check_times()
         self._check_tables()
 
@@ -89,10 +96,11 @@ class TableArguments:
         if self.base is not None:
             if self.half_life is not None and self.until is None:
                 raise DataError("the age of edges that extend an earlier graph is as of a day: give it as until (--until)")
-            if bool(self.base.ingest_report.edge_types) != (self.edge_type is not None) and not self._no_edges:
+            if bool(self.base.ingest_report.edge_types) != self.has_edge_kinds and not self._no_edges:
                 has = "has" if self.base.ingest_report.edge_types else "does not have"
                 raise DataError(
-                    f"the earlier graph {has} edges of several kinds, and new ones must be alike: edge_type (--edge-type)"
+                    f"the earlier graph {has} edges of several kinds, and new ones must be alike: edge_type (--edge-type), or "
+                    "tables by the names of their kinds (--edges NAME=FILE)"
                 )
 
     @property
@@ -120,6 +128,33 @@ class TableArguments:
             which = "types (--as)" if self.types else "features (--features)"
             raise DataError(f"columns are read as by the earlier feature encoder: leave out {which}")
 
+    def _check_kinds(self) -> None:
+        if isinstance(self.edges, Mapping) and self.edge_type is not None:
+            raise DataError("edges are of the kinds that their tables are called: leave out edge_type (--edge-type)")
+        if isinstance(self.nodes, Mapping) and self.feature_matrix is not None:
+            raise DataError("a feature matrix has the rows of one node table; leave it out where nodes are of several kinds")
+        base, encoder = self.base, self.feature_encoder
+        known: tuple[str, ...] | None = None
+        if base is not None:
+            known = base.ingest_report.node_kinds
+        elif encoder is not None and encoder.encodes:
+            known = encoder.node_kinds
+        edges = edges_by_kind(self.edges) if self.edges_query is None else (NamedEdges(self.edges_query),)
+        nodes = nodes_by_kind(self.nodes) if self.nodes_query is None else (NamedNodes(self.nodes_query),)
+        check_node_kinds(edges, nodes, known)
+
+    @property
+    def has_edge_kinds(self) -> bool:
+        """Whether edges are of several kinds: by a column, by the names of their tables, or by the signs of their weights."""
+        return self.edge_type is not None or isinstance(self.edges, Mapping) or self.negative_weights == "kind"
+
+    @property
+    def node_kinds(self) -> tuple[str, ...]:
+        """The kinds of nodes: those that have a table, else those that edges join; none if nodes have no kinds."""
+        named = tuple(each.kind for each in nodes_by_kind(self.nodes) if each.kind is not None)
+        joined = {kind for each in edges_by_kind(self.edges) for kind in each.ends or ()}
+        return named or tuple(sorted(joined))
+
     @property
     def is_directed(self) -> bool:
         """Whether edges are directed: as in ``base``, if there is one."""
@@ -131,27 +166,52 @@ class TableArguments:
     def graph_name(self) -> str:
         return self.name or ("graph" if self.base is None else self.base.graph.name)
 
-    def open_tables(self, db: DuckDBPyConnection) -> tuple[Table | None, Table | None]:
-        """The tables of edges and of nodes, of which nothing is read yet; None for one that is not given."""
-        of_edges = (self.source, self.target, self.weight, self.edge_type, self.edge_time, *self.ignore)
-        of_nodes = (self.id, self.label, self.time, self.names, *(self.features or ()), *self.types, *self.ignore)
-        edge_names = KnownNames(tuple(filter(None, of_edges)), (SOURCES, TARGETS))
-        # Those of edges show that a table of edges was given for one of nodes.
-        node_names = KnownNames(tuple(filter(None, of_nodes)), (IDS,), (*LABELS, SOURCES[0], TARGETS[0]))
-        return (
-            self._open(db, "edges", self.edges, self.edges_query, edge_names),
-            self._open(db, "nodes", self.nodes, self.nodes_query, node_names),
-        )
+    def open_tables(self, db: DuckDBPyConnection) -> OpenTables:
+        """The tables of edges and of nodes, of which nothing is read yet."""
+        edges, nodes = edges_by_kind(self.edges), nodes_by_kind(self.nodes)
+        if self.edges_query is not None:
+            edges = (NamedEdges(query_table(db, self.edges_query, "edges")),)
+        else:
+            edges = tuple(each._replace(table=self._open_edges(db, each)) for each in edges)
+        if self.nodes_query is not None:
+            nodes = (NamedNodes(query_table(db, self.nodes_query, "nodes")),)
+        else:
+            nodes = tuple(each._replace(table=self._open_nodes(db, each)) for each in nodes)
+        return OpenTables(edges, nodes)
 
-    def _open(self, db: DuckDBPyConnection, role: str, given: Any, query: str | None, known: KnownNames) -> Table | None:
-        if query is not None:
-            return query_table(db, query, role)
-        return None if given is None else open_table(db, given, role, known, self.header_of(role))
+    def _open_edges(self, db: DuckDBPyConnection, edges: NamedEdges) -> Table:
+        named = (self.source, self.target, self.weight, self.edge_type, self.edge_time, *self.ignore)
+        known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
+        return open_table(db, edges.table, "edges", known, self.header_of("edges"), edges.kind or "")
+
+    def _open_nodes(self, db: DuckDBPyConnection, nodes: NamedNodes) -> Table:
+        named = [self.id, self.label, self.time, self.names, *(self.features or ()), *self.types, *self.ignore]
+        if nodes.kind is not None:
+            named += [name.removeprefix(f"{nodes.kind}.") for name in named if name is not None]
+        # Those of edges show that a table of edges was given for one of nodes.
+        known = KnownNames(tuple(filter(None, named)), (id_names(nodes.kind),), (*LABELS, SOURCES[0], TARGETS[0]))
+        return open_table(db, nodes.table, "nodes", known, self.header_of("nodes"), nodes.kind or "")
 
     def header_of(self, role: str) -> bool | None:
         """What the user said of the first line of the table of edges or nodes: of it, or of both."""
         own: bool | None = getattr(self, f"{role}_header")
         return self.header if own is None else own
+
+
+class OpenTables(NamedTuple):
+    """The tables that were given, opened: each ``table`` is a ``Table``."""
+
+    edges: tuple[NamedEdges, ...]
+    nodes: tuple[NamedNodes, ...]
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether some of them have names."""
+        return any(each.kind is not None for each in self.edges) or any(each.kind is not None for each in self.nodes)
+
+    @property
+    def has_node_kinds(self) -> bool:
+        return any(each.ends is not None for each in self.edges) or any(each.kind is not None for each in self.nodes)
 
 
 def _names(argument: str, given: Any) -> tuple[str, ...]:

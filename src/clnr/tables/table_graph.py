@@ -9,6 +9,7 @@ from clnr.graph.csr import Array
 from clnr.tables.edge_list import IngestReport
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.node_names import names_at
+from clnr.tables.table_kinds import NODE_KIND, ORIGINAL_ID
 
 
 class TableGraph(NamedTuple):
@@ -36,6 +37,13 @@ class TableGraph(NamedTuple):
     def class_name(self, label: int) -> str:
         """The name of a label."""
         return self.classes[label] if label < len(self.classes) else str(label)
+
+    @property
+    def kind_columns(self) -> Any:
+        """The kind of each node and its id among these, as an Arrow table; None if nodes have no kinds."""
+        wanted = [NODE_KIND, ORIGINAL_ID]
+        there = self.columns is not None and set(wanted) <= set(self.columns.column_names)
+        return self.columns.select(wanted) if self.ingest_report.node_kinds and there else None
 
     def names_of(self, nodes: Array) -> list[str]:
         """The names of some nodes, "" where a node has none besides its id; empty if no column holds names."""

@@ -58,6 +58,7 @@ class TableInfo(NamedTuple):
                 "names": report.names,
                 "columns": [column._asdict() for column in report.columns],
                 "edge_types": dict(report.edge_types),
+                "node_kinds": report.node_kinds,
             },
         }
         return json.dumps(content, indent=1).encode()
@@ -82,6 +83,7 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         names=None if names is None else str(names),
         columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
         edge_types={str(kind): _factor(number) for kind, number in content.get("edge_types", {}).items()},
+        node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
     )
 
 

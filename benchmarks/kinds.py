@@ -1,0 +1,143 @@
+"""Kinds of edges, and edges that fade: do they help, or at least do no harm?
+
+    python -m benchmarks.kinds cora citeseer --seeds 5
+
+Each graph is read by ``read_tables``, with more to its edges: a second kind of edges that says nothing (its own edges split in
+two at random), one that helps or not (links to the five nodes with the most similar features), and one that hurts (ten random
+edges for each of its own); and times at random, by which edges fade. CLNR trains on it without labels, and logistic regression
+gives the strict accuracy: on the graph as it is, with all edges as one kind, with one number for each kind, so that all kinds
+have the same total weight, and as clnr does it, each kind normalised by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+import torch
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
+
+from benchmarks import command, positive
+from clnr import CLNR, datasets, embed, recipe_for
+from clnr.evaluation import logistic_probe
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.support import environment
+from clnr.tables import read_tables
+
+Kinds = dict[str, Array]
+"""Edges of each kind: two rows, sources and targets, each edge once."""
+NEAREST = 5
+NOISE = 10
+DAYS, HALF_LIFE = 365.0, 90.0
+
+
+def own_edges(graph: Graph) -> Array:
+    source, target, _ = graph.edges()
+    return np.stack([source, target])[:, source < target]
+
+
+def halves(graph: Graph, random: np.random.Generator) -> Kinds:
+    edges = own_edges(graph)
+    first = random.random(edges.shape[1]) < 0.5
+    return {"one half": edges[:, first], "other half": edges[:, ~first]}
+
+
+def similar(graph: Graph, random: np.random.Generator) -> Kinds:
+    x = normalize(sp.csr_array(graph.features))
+    near = NearestNeighbors(n_neighbors=NEAREST + 1).fit(x).kneighbors(return_distance=False)[:, :NEAREST]
+    return {"own": own_edges(graph), "similar": _distinct(np.stack([np.repeat(np.arange(len(near)), NEAREST), near.ravel()]))}
+
+
+def noise(graph: Graph, random: np.random.Generator) -> Kinds:
+    edges = own_edges(graph)
+    return {"own": edges, "noise": _distinct(random.integers(0, graph.num_nodes, (2, NOISE * edges.shape[1])))}
+
+
+def _distinct(ends: Array) -> Array:
+    return np.unique(np.sort(ends[:, ends[0] != ends[1]], axis=0), axis=1)
+
+
+CASES: dict[str, Callable[[Graph, np.random.Generator], Kinds]] = {
+    "split at random": halves,
+    f"{NEAREST} most similar nodes": similar,
+    f"noise, {NOISE} times as many": noise,
+}
+
+
+def table(kinds: Kinds, **columns: Any) -> Any:
+    """All edges as a table: source, target and kind."""
+    source, target = np.concatenate([*kinds.values()], axis=1)
+    names = np.repeat([*kinds], [edges.shape[1] for edges in kinds.values()])
+    return pa.table({"source": source, "target": target, "kind": names, **columns})
+
+
+def read(graph: Graph, edges: Any, **asked: Any) -> Graph:
+    """The graph with these edges, as ``read_tables`` weighs them."""
+    nodes = pa.table({"id": np.arange(graph.num_nodes)})
+    source, target, weight = read_tables(edges, nodes, **asked).graph.edges()
+    return Graph.from_edges(
+        source, target, graph.features, weight=weight, labels=graph.labels, split=graph.split, name=graph.name
+    )
+
+
+def balanced(kinds: Kinds) -> Any:
+    """A table with weights that give all kinds the same total."""
+    counts = [edges.shape[1] for edges in kinds.values()]
+    return table(kinds, weight=np.repeat([sum(counts) / len(counts) / count for count in counts], counts))
+
+
+def variants(graph: Graph, random: np.random.Generator) -> dict[tuple[str, str], Graph]:
+    """All graphs of a seed, by the case and by how kinds are treated."""
+    made = {("as it is", ""): graph}
+    for case, kinds in ((case, make(graph, random)) for case, make in CASES.items()):
+        if sum(edges.shape[1] for edges in kinds.values()) > graph.num_edges // 2:
+            made[case, "as one kind"] = read(graph, table(kinds))
+        made[case, "one number a kind"] = read(graph, balanced(kinds))
+        made[case, "each by itself"] = read(graph, table(kinds), edge_type="kind")
+    own = table({"own": own_edges(graph)})
+    days = pa.array(random.uniform(0, DAYS, own.num_rows))
+    made["fading, times at random", ""] = read(graph, own.append_column("day", days), edge_time="day", half_life=HALF_LIFE)
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", metavar="NAME", help="data sets with labels")
+    parser.add_argument("--seeds", type=positive, default=5)
+    parser.add_argument("--epochs", type=positive, default=20)
+    parser.add_argument("--dimension", type=positive, default=64)
+    parser.add_argument("--threads", type=positive, default=1)
+    parser.add_argument("--log", type=Path, help="file to append each accuracy to, as a line of JSON")
+    asked = parser.parse_args()
+    where = f"{environment.describe(torch.device('cpu'))}, torch {torch.__version__}"
+    print(f"{where}; CLNR, {asked.epochs} epochs, {asked.dimension} dimensions, seeds 0 to {asked.seeds - 1}; strict %")
+    for name in asked.names:
+        graph, began = datasets.load(name), time.perf_counter()
+        recipe = recipe_for(CLNR, name).but(epochs=asked.epochs, dimension=asked.dimension, hidden=asked.dimension)
+        found: dict[tuple[str, str], list[float]] = {}
+        for seed in range(asked.seeds):
+            split = datasets.split_of(graph, seed)
+            for which, each in variants(graph, np.random.default_rng(seed)).items():
+                z = embed(CLNR, each, seed=seed, recipe=recipe, device="cpu", threads=asked.threads)
+                accuracy = logistic_probe(z, graph.labels, split, seed).strict
+                found.setdefault(which, []).append(accuracy)
+                if asked.log:
+                    with asked.log.open("a") as file:
+                        file.write(json.dumps({"set": name, "seed": seed, "case": which, "strict": accuracy}) + "\n")
+        print(f"{name}, {time.perf_counter() - began:.0f} s")
+        for (case, how), accuracies in found.items():
+            print(f"  {case:28}{how:20}{statistics.fmean(accuracies):6.1f} ± {statistics.pstdev(accuracies):.1f}")
+
+
+if __name__ == "__main__":
+    command(main)

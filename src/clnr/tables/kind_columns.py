@@ -1,0 +1,81 @@
+"""Names of columns where there are several tables of edges or of nodes: which table each is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from clnr.errors import DataError
+from clnr.tables.columns import NO_COLUMN
+from clnr.tables.source import Table
+from clnr.tables.table_kinds import qualified_name
+
+if TYPE_CHECKING:
+    from clnr.tables.table_arguments import OpenTables, TableArguments
+
+_OF_EDGES = ("source", "target", "weight")
+_OF_NODES = ("id", "label", "time")
+
+
+def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
+    """What was named of the columns of one table of edges."""
+    named: dict[str, Any] = {name: _found(getattr(arguments, name), table, None) for name in _OF_EDGES}
+    ignore = _all_found(arguments.ignore, table, None)
+    return replace(arguments, **named, ignore=ignore, features=None, types={})
+
+
+def for_nodes(arguments: TableArguments, table: Table, kind: str | None) -> TableArguments:
+    """What was named of the columns of the table of one kind of nodes: ``age``, or ``user.age`` for this kind alone."""
+    named: dict[str, Any] = {name: _found(getattr(arguments, name), table, kind) for name in _OF_NODES}
+    if arguments.label is not None and named["label"] is None:
+        named["label"] = NO_COLUMN
+    features = None if arguments.features is None else _all_found(arguments.features, table, kind)
+    types = {column: each for name, each in arguments.types.items() for column in _all_found((name,), table, kind)}
+    ignore = _all_found(arguments.ignore, table, kind)
+    return replace(arguments, **named, ignore=ignore, features=features, types=types)
+
+
+def check_named(arguments: TableArguments, tables: OpenTables) -> None:
+    """Raise if a column is named that no table has."""
+    edges: list[tuple[Table, str | None]] = [(each.table, None) for each in tables.edges]
+    nodes: list[tuple[Table, str | None]] = [(each.table, each.kind) for each in tables.nodes]
+    for of, roles in ((edges, _OF_EDGES), (nodes, _OF_NODES)):
+        for role in roles:
+            _check((getattr(arguments, role),), of, f"for {role}")
+    _check(arguments.features or (), nodes, "for features")
+    _check(arguments.types, nodes, "as a type (--as)")
+    _check(arguments.ignore, [*edges, *nodes], "to ignore")
+
+
+def _check(names: Iterable[str | None], tables: Sequence[tuple[Table, str | None]], role: str) -> None:
+    for name in names:
+        if name is None or any(_found(name, table, kind) for table, kind in tables):
+            continue
+        for part in _parts(name):
+            if not any(_found(part, table, kind) for table, kind in tables):
+                there = ", ".join(dict.fromkeys(column for table, _ in tables for column in table.columns)) or "none"
+                raise DataError(f"no table has a column '{part}' {role}; there are {there}")
+
+
+def _all_found(names: Iterable[str], table: Table, kind: str | None) -> tuple[str, ...]:
+    """Columns of a table by their names; several may be given in one, with commas."""
+    found: list[str | None] = []
+    for name in names:
+        whole = _found(name, table, kind)
+        found += [whole] if whole else [_found(part, table, kind) for part in _parts(name)]
+    return tuple(column for column in found if column is not None)
+
+
+def _parts(name: str) -> list[str]:
+    return [part for part in name.split(",") if part.strip()] or [name]
+
+
+def _found(name: str | None, table: Table, kind: str | None) -> str | None:
+    """The column of a table that a name means; None if it has no such column."""
+    if name is None:
+        return None
+    columns = {column.strip().casefold(): column for column in table.columns}
+    if kind is not None:
+        columns |= {qualified_name(kind, column.strip()).casefold(): column for column in table.columns}
+    return columns.get(name.strip().casefold())

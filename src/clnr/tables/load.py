@@ -1,0 +1,250 @@
+"""Tables loaded into DuckDB: edges with their weights, nodes with their ids, and which column holds what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from clnr.errors import DataError
+from clnr.support.humanize import one_line
+from clnr.tables.column_info import ColumnInfo
+from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes
+from clnr.tables.csv_header import ROWS
+from clnr.tables.edge_list import EdgeForm, MergeForm, check_weights, load_edges
+from clnr.tables.edge_weighting import EdgeTimes, fade_edges, keep_until
+from clnr.tables.feature_encoder import FeatureEncoder
+from clnr.tables.feature_matrix import FeatureMatrix
+from clnr.tables.kind_columns import check_named, for_edges, for_nodes
+from clnr.tables.mistaken_edges import check_guessed_ends
+from clnr.tables.node_kinds import NodeKind, load_node_kinds, nodes_of_edges
+from clnr.tables.node_names import guess_name
+from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
+from clnr.tables.source import Table, describe
+from clnr.tables.sql import run
+from clnr.tables.table_arguments import OpenTables, TableArguments
+from clnr.tables.table_kinds import NamedEdges, NamedNodes
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+class Loaded(NamedTuple):
+    """Tables that are in DuckDB: ``edges`` by ``load_edges``, and ``node_table`` and ``row_ids`` by ``load_nodes``.
+
+    Attributes:
+        edges: Where edges came from, and which column of each table holds what; empty if there are none.
+        node_table: The stored table of nodes; None if there is none.
+        node_kinds: What is known of each kind of nodes that has a table; empty if nodes have no kinds.
+        matrix: The matrix of features, if there is one.
+        roles: Which column of the node table holds what.
+        names: The column of node names that the user chose, if any.
+        as_integers: Whether ids are integers; else they are text.
+        merging: How repeated edges are merged.
+        remarks: Notes for the user, a line each.
+    """
+
+    edges: tuple[tuple[NamedEdges, Roles], ...]
+    node_table: Table | None
+    node_kinds: tuple[NodeKind, ...]
+    matrix: FeatureMatrix | None
+    roles: Roles
+    names: str | None
+    as_integers: bool
+    merging: MergeForm
+    remarks: list[str]
+
+    @property
+    def edges_title(self) -> str:
+        """What to call the tables of edges in messages; empty if there are none."""
+        return _title(self.edges)
+
+    @property
+    def from_edges(self) -> bool:
+        """Whether nodes are known from edges alone."""
+        return self.node_table is None or (self.node_table.outputs is not None and not self.node_kinds)
+
+    def describe(self, db: DuckDBPyConnection, names: str | None, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:
+        """How each column was read, given the column of names and the feature encoder."""
+        infos = [
+            info for edges, roles in self.edges for info in describe_edges(db, edges.table, roles, self.as_integers, edges.kind)
+        ]
+        if encoder.node_kinds:
+            first = encoder.column_encoders[0]
+            infos.append(ColumnInfo("nodes", first.column, "feature", first.kind, first.summary, first.width))
+        for each in self.node_kinds:
+            infos += describe_nodes(db, each.table, each.roles, False, names, encoder.of_kind(each.name), each.name)
+        if self.node_table is not None and self.node_table.outputs is None:
+            infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, names, encoder)
+        if self.matrix is not None and encoder.matrix is not None:
+            kind = "sparse matrix" if encoder.matrix.sparse else "dense matrix"
+            infos.append(ColumnInfo("matrix", self.matrix.name, "feature", kind, encoder.matrix.summary, encoder.matrix.width))
+        return tuple(infos)
+
+
+def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArguments) -> Loaded:
+    """Load the tables of edges and nodes into DuckDB, their columns found."""
+    opened = [*((each.table, "edges") for each in tables.edges), *((each.table, "nodes") for each in tables.nodes)]
+    remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
+    edges, nodes = _find_all_roles(tables, arguments)
+    matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
+    earlier = None if arguments.base is None else arguments.base.graph.node_ids
+    if tables.has_node_kinds:
+        merging = _load_edges(db, edges, False, arguments, remarks)
+        if nodes:
+            stored = load_node_kinds(db, [(str(each.kind), each.table, roles) for each, roles in nodes])
+        else:
+            stored = nodes_of_edges(db, _title(edges), _integer_ends(db, edges), earlier)
+        name_column = _name_column(stored.table, stored.roles.id, arguments)
+        rest = (stored.roles, name_column, False, merging, remarks)
+        return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
+    node_table, roles = (nodes[0][0].table, nodes[0][1]) if nodes else (None, Roles())
+    name_column = _name_column(node_table, roles.id, arguments)
+    if matrix is not None and node_table is None:
+        if arguments.base is not None:
+            raise DataError(f"{matrix.name}: its rows are those of a node table, and there is none; give one (--nodes)")
+        node_table, roles = _numbered_nodes(db, matrix.shape[0]), Roles(id=_NUMBER)
+    as_integers = (
+        (earlier is None or earlier.dtype.kind in "iu")
+        and _integer_ends(db, edges)
+        and (node_table is None or all_integers(db, node_table, roles.id))
+    )
+    merging = _load_edges(db, edges, as_integers, arguments, remarks)
+    if len(edges) == 1 and edges[0][1].guessed and node_table is None:
+        remarks += check_guessed_ends(db, edges[0][0].table, edges[0][1])
+    if node_table is not None:
+        node_table = load_nodes(db, node_table, roles.id, as_integers)
+    loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, remarks)
+    if matrix is not None:
+        _check_matrix(db, matrix, loaded)
+    return loaded
+
+
+_Edges = tuple[tuple[NamedEdges, Roles], ...]
+
+
+def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[_Edges, list[tuple[NamedNodes, Roles]]]:
+    """The roles of the columns of each table."""
+    if not tables.has_kinds:
+        edge_table, node_table = (next((each.table for each in some), None) for some in tables)
+        roles = find_roles(edge_table, node_table, arguments)
+        return tuple((each, roles) for each in tables.edges), [(each, roles) for each in tables.nodes]
+    check_named(arguments, tables)
+    edges = tuple(
+        (each, find_roles(each.table, None, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges
+    )
+    nodes = [
+        (each, find_roles(None, each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
+    ]
+    return edges, nodes
+
+
+def _title(edges: _Edges) -> str:
+    return ", ".join(each.table.name for each, _ in edges)
+
+
+def _integer_ends(db: DuckDBPyConnection, edges: _Edges) -> bool:
+    return all(all_integers(db, each.table, roles.source, roles.target) for each, roles in edges)
+
+
+def _load_edges(db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: TableArguments, remarks: list[str]) -> MergeForm:
+    """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are to be merged."""
+    known = {} if arguments.base is None else arguments.base.ingest_report.edge_types
+    if not edges:
+        return MergeForm(False, arguments.is_directed)
+    if arguments.negative_weights != "refuse" and not any(roles.weight for _, roles in edges):
+        raise DataError("negative_weights needs weights, and there is no column of them: name it (--weight)")
+    weighted = arguments.has_edge_kinds or any(roles.weighted for _, roles in edges)
+    form = EdgeForm(whole, weighted, arguments.has_edge_kinds, arguments.negative_weights)
+    all_times = [
+        (each, None if roles.edge_time is None else EdgeTimes.of(db, each.table, roles.edge_time)) for each, roles in edges
+    ]
+    if len({None if times is None else times.as_dates for _, times in all_times}) > 1:
+        dates, numbers = (
+            next(e.table.name for e, times in all_times if times and times.as_dates is way) for way in (True, False)
+        )
+        raise DataError(f"the times of edges are dates in {dates} and numbers in {numbers}; write them alike")
+    for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
+        into = "edges" if len(edges) == 1 else "some_edges"
+        remarks += load_edges(db, each, roles, form, times, into)
+        if roles.weight is not None and arguments.base is None:
+            check_weights(db, each.table, roles.weight, into)
+        if len(edges) > 1:
+            _append_edges(db, form, times is not None, number == 0, each.table.name)
+    times = all_times[0][1]
+    if times is not None and arguments.until is not None:
+        remarks += keep_until(db, _title(edges), times, arguments.until)
+    if times is not None and arguments.half_life is not None:
+        fade_edges(db, _title(edges), times, arguments.half_life, arguments.until)
+        unit, day = "days" if times.as_dates else f"units of '{times.column}'", arguments.until or "the last edge"
+        remarks.append(f"{_title(edges)}: an edge weighs half after {arguments.half_life:g} {unit}, as of {day}")
+    return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None)
+
+
+def _append_edges(db: DuckDBPyConnection, form: EdgeForm, timed: bool, first: bool, name: str) -> None:
+    """Move the SQL table ``some_edges`` to the end of ``edges``."""
+    there = {"s": True, "t": True, "w": form.weighted, "kind": form.kinds, "moment": timed}
+    rows = f"SELECT {', '.join(column for column, has in there.items() if has)} FROM some_edges"
+    run(db, f"CREATE TEMP TABLE edges AS {rows}" if first else f"INSERT INTO edges {rows}", name)
+    run(db, "DROP TABLE some_edges", name)
+
+
+_NUMBER = "row of the matrix"
+
+
+def _numbered_nodes(db: DuckDBPyConnection, count: int) -> Table:
+    """The nodes 0, 1, 2 ... of a feature matrix without a node table."""
+    import pyarrow as pa
+
+    db.register("numbered_nodes", pa.table({_NUMBER: np.arange(count)}))
+    return describe(db, "the feature matrix", "numbered_nodes")
+
+
+def _check_matrix(db: DuckDBPyConnection, matrix: FeatureMatrix, loaded: Loaded) -> None:
+    """Raise unless the rows of a feature matrix are those of nodes."""
+    assert loaded.node_table is not None
+    rows = matrix.shape[0]
+    ((count,),) = run(db, "SELECT count(*) FROM row_ids", loaded.node_table.name)
+    if count != rows:
+        sizes = f"it has {rows:,} rows, and {loaded.node_table.name} has {count:,}"
+        raise DataError(f"{matrix.name}: {sizes}; row i of the one must be that of row i of the other")
+    if loaded.roles.id == _NUMBER and loaded.edges:
+        for column in "st":
+            for (end,) in run(db, f"SELECT {column} FROM edges ANTI JOIN row_ids ON {column} = id LIMIT 1", "edges"):
+                raise DataError(
+                    f"{matrix.name}: without a node table its rows are the nodes 0 to {rows - 1:,}, and an edge has node "
+                    f"'{one_line(str(end), 80)}'; give a node table (--nodes) whose rows are in the order of the matrix"
+                )
+
+
+def name_of(loaded: Loaded, columns: Any, arguments: TableArguments) -> str | None:
+    """The column of node names: the one that the user chose, that of ``base``, or a guess by some rows of all columns."""
+    if arguments.names is not None or arguments.base is not None or loaded.node_table is None:
+        return loaded.names
+    of_tables = [loaded.roles, *(kind.roles for kind in loaded.node_kinds)]
+    return guess_name(columns, [each for roles in of_tables for each in (roles.id, roles.label, roles.time, *roles.ignored)])
+
+
+def _name_column(node_table: Table | None, key: str, arguments: TableArguments) -> str | None:
+    """The column of names that the user chose, else that of ``base``; the id column means none."""
+    if arguments.names is None:
+        return None if arguments.base is None else arguments.base.ingest_report.names
+    if node_table is None:
+        raise DataError(f"column '{arguments.names}' for names must be in the node table, and there is none")
+    column = find_column(replace(node_table, columns=flat_columns(node_table)), arguments.names, (), "names")
+    return None if column == key else column
+
+
+def _about_header(table: Table, role: str, arguments: TableArguments, beside: bool) -> list[str]:
+    """A note where nobody said what the first line is, or where it was said of two tables and does not look so."""
+    row, _ = ROWS[role]
+    unsaid = table.no_header and arguments.header_of(role) is None
+    doubtful = table.looks_otherwise and beside and getattr(arguments, f"{role}_header") is None
+    if not (unsaid or doubtful):
+        return []
+    if table.no_header:
+        other = f"if it has the names of columns, say --{role}-header ({role}_header=True)"
+        return [f"{table.name}: its first line is read as {row}; {other}"]
+    other = f"but looks like {row}; if it is one, say --no-{role}-header ({role}_header=False)"
+    return [f"{table.name}: its first line is read as names of columns, {other}"]
