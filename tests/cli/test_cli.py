@@ -347,6 +347,22 @@ def test_help_ends_well(clnr, words):
     assert ended.err == ""
 
 
+@pytest.mark.parametrize("columns", [80, 200])
+def test_help_cuts_no_name_of_an_option(columns):
+    """In a process of its own, as the width is looked at once."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "clnr", "embed", "--help"],
+        env=os.environ | {"COLUMNS": str(columns)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    for option in ("--allow-missing-columns", "--no-nodes-header", "--ignore-memory-check", "--sampled-nodes"):
+        assert option in shown
+    assert max(map(len, shown.splitlines())) <= columns
+
+
 def test_no_words_at_all_show_the_help(clnr):
     ended = clnr()
     assert "Usage: " in ended.out

@@ -237,7 +237,14 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     (files / "new-edges.csv").write_text("source,target\npaper:80,paper:3\npaper:80,paper:81\n")
     words = pq.read_table("nodes.parquet")["words"].to_pylist()
     pq.write_table(pa.table({"id": ["paper:80", "paper:81"], "words": [words[3], words[4]]}), "new-nodes.parquet")
-    ended = clnr("embed", "--model", "mine", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet", "--out", "tomorrow")
+    tables = ["--model", "mine", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet"]
+    plan = only_json(clnr("embed", *tables, "--dry-run", "--json"))
+    assert (plan["new_nodes"], plan["graph"]["nodes"], len(plan["columns"])) == (2, 82, 4)
+    assert "edges 'source': source, text" in plan["columns"]
+    said = "--model trains nothing: leave out --method, --set hidden=3 dimension=4, --resume\n"
+    given = ["--method", "CLNR", "--set", "hidden=3", "--dimension", "4", "--resume"]
+    assert assert_refused(clnr("embed", *tables, "--out", "tomorrow", *given)).endswith(said)
+    ended = clnr("embed", *tables, "--out", "tomorrow")
     assert ended.code == 0, ended.err
     before, after = load_folder(files / "mine"), load_folder(files / "tomorrow")
     assert after.table_graph.graph.ids.tolist() == [f"paper:{i}" for i in range(82)]

@@ -35,6 +35,13 @@ def test_a_graph_of_nothing_has_facts():
     assert graph_facts(Graph.from_edges([], [], np.zeros((0, 3))))["nodes"] == "0"
 
 
+@pytest.mark.parametrize(("nodes", "classes", "told"), [(24, 5, True), (25, 5, False), (19, 19, False)])
+def test_labels_that_are_hardly_classes_are_told(nodes, classes, told):
+    graph = Graph.from_edges([0], [1], np.eye(nodes), labels=np.arange(nodes) % classes)
+    said = [f"labels: {nodes} nodes in {classes} classes, few of each; are these classes?"]
+    assert table_warnings(as_table_graph(graph)) == (said if told else [])
+
+
 def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
     (tmp_path / "e.csv").write_text("source,target\na,b\na,b\nb,b\nc,ghost\n")
     (tmp_path / "n.csv").write_text("id,age,same\na,1,x\nb,2,x\nc,3,x\nd,4,x\n")

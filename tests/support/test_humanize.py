@@ -5,7 +5,9 @@ import pytest
 from clnr.support.humanize import duration, gigabytes, parse_bytes, plural
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(3, "3 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")])
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0, "under 1 s"), (0.6, "1 s"), (3, "3 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")]
+)
 def test_a_duration_has_the_unit_that_fits(seconds, expected):
     assert duration(seconds) == expected
 

@@ -44,7 +44,7 @@ def test_each_column_has_a_line(tables):
         "nodes 'zip': label, number, none empty",
         f"nodes 'serial no': not used, number, none empty: {ids}",
         "nodes 'about': not used, text, none empty: ignored",
-        f"nodes 'when': feature, datetime, {scaled}, 2 features, 1 empty",
+        f"nodes 'when': feature, date, {scaled}, 2 features, 1 empty",
         "nodes 'same': not used, text, none empty: all its values are the same",
     ]
 
@@ -72,6 +72,12 @@ def test_a_user_says_what_is_a_feature_and_as_what(tables):
     assert read.feature_encoder.dropped["age"] == "it is an id"
 
 
+def test_a_column_is_bool_if_told(tmp_path):
+    nodes = saved(tmp_path, "n.csv", "id,vip\na,yes\nb,unknown\nc,no\n")
+    read = read_tables(saved(tmp_path, "e.csv", "source,target\na,b\nb,c\n"), nodes, types={"vip": "bool"})
+    assert read.graph.features.tolist() == [[1, 0], [0, 1], [0, 0]]
+
+
 def test_a_weight_that_is_ignored_is_none(tmp_path):
     path = saved(tmp_path, "e.csv", "source,target,weight\na,b,1\nb,c,heavy\n")
     with pytest.raises(DataError, match=r"'weight' is 'heavy' in row 2, which is no weight; .*; --ignore weight leaves"):
@@ -93,6 +99,7 @@ def test_a_weight_that_is_ignored_is_none(tmp_path):
         ({"types": {"age": "txt"}}, "unknown type for column 'age' 'txt'; did you mean 'text'"),
         ({"types": {"about": "number"}}, r"n\.csv: 'about' is no number: 'the bread' in row 1; choose another --as about=KIND"),
         ({"types": {"about": "date"}}, "'about' is no date: 'the bread' in row 1"),
+        ({"types": {"about": "bool"}}, "'about' is no bool: 'the bread' in row 1"),
         ({"features": ["age"], "ignore": ["age"]}, "'age' cannot be both a feature and ignored"),
         ({"features": ["zip"], "label": "zip"}, "'zip' is the label, which is never a feature"),
         ({"types": {"zip": "text"}, "label": "zip"}, "'zip' is the label, which is never a feature"),

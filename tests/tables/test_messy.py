@@ -269,6 +269,27 @@ def test_a_column_that_is_almost_numbers_is_told(tmp_path):
     assert found.ingest_report.remarks == (f"{nodes}: {said}",)
 
 
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        (["31.12.2020", "1.2.1999", "02.03.20"], "dates"),
+        (["2020/12/31", "2020/1/1", ""], "dates"),
+        (["12/31/2020 10:00", "1/2/1999 11:15", "3/4/2001 09:30"], "dates"),
+        (["1,5", "2,25", "1.234,5"], "numbers"),
+        (["12 %", "7 %", "99.5 %"], "numbers"),
+        (["$1,200", "$7", "$12.50"], "numbers"),
+        (["1.2.3", "10.0.0.1", "2.0.1"], None),
+        (["12 %", "much", "99.5 %"], None),
+        (["+49 30 1", "+49 40 2", "030"], None),
+    ],
+)
+def test_dates_and_numbers_that_are_written_otherwise_are_told(tmp_path, values, what):
+    nodes = saved(tmp_path, "n.csv", "id;x\n" + "".join(f"{name};{value}\n" for name, value in zip("abc", values, strict=True)))
+    remarks = read_tables(saved(tmp_path, "e.csv", EDGES), nodes).ingest_report.remarks
+    said = f"{nodes}: 'x' is read as category, though it looks like {what}: '{values[0]}'; write them as "
+    assert [line.startswith(said) for line in remarks] == ([] if what is None else [True])
+
+
 def test_a_first_line_of_nodes_without_known_names_is_told(tmp_path):
     found = read_tables(saved(tmp_path, "e.csv", EDGES), saved(tmp_path, "n.csv", "a,1\nb,2\n"))
     assert "read as a node" in found.ingest_report.remarks[0]

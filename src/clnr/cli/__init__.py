@@ -52,8 +52,6 @@ def _main() -> int:
             raise
         message = unknown_option(error) if hasattr(error, "option_name") and hasattr(error, "possibilities") else ""
         message = message or error.format_message()
-        if not message:  # Called without arguments: the help has been shown.
-            return 2
         if "see: clnr" not in message:
             message = f"{message.rstrip('.')}; see: clnr --help"
     say(" ".join(message.split()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from clnr.version import __version__
 if TYPE_CHECKING:
     from clnr.methods import Method
 
+_WIDE = 120
 OLD_OPTIONS = {
     "--again": "--rerun",
     "--alone": "--standalone",
@@ -48,16 +50,17 @@ class Program(TyperGroup):
         words[:1] = [renamed("command", word, OLD_COMMANDS) for word in words[:1]]
         if words and not words[0].startswith("-"):
             check_choice("command", words[0], COMMANDS)
-        return list(super().parse_args(ctx, words))
+        return list(super().parse_args(ctx, words or ["--help"]))
 
 
 app = typer.Typer(
     cls=Program,
     help="Learn node embeddings of a graph without labels.",
     epilog="Examples: clnr run; clnr run CLNR cora --seeds 20; clnr embed --edges edges.csv --out folder",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Boxes take so much of a narrow terminal that names of options would be cut.
+    rich_markup_mode="rich" if shutil.get_terminal_size().columns >= _WIDE else None,
 )
 out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160)
 
@@ -84,7 +87,7 @@ Assign = Annotated[
         "--set", metavar="KEY=VALUE", help="Set a hyper-parameter, such as epochs=200; repeatable. Names: clnr recipe."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes, only the result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 
 

@@ -91,6 +91,7 @@ def embed(
     from time import perf_counter
 
     from clnr.embedding import pipeline
+    from clnr.embedding.artifact import load_folder
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.export import parse_formats
     from clnr.engine import choose
@@ -115,11 +116,12 @@ def embed(
             raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
         tables = {"graph": graph}
     group = current_workers()
-    if model is not None and (
-        assign or tune or checkpoint_every or resume or dry_run or method or effort or workers > 1 or not group.alone
-    ):
-        which = "--method, --effort, --set, --tune, --checkpoint-every, --resume, --dry-run and several workers"
-        raise ClnrError(f"--model trains nothing: {which} do not go with it")
+    if model is not None:
+        _check_no_training(
+            method=method, effort=effort, set=assign, tune=tune, checkpoint_every=checkpoint_every, resume=resume
+        )
+        if workers > 1 or not group.alone:
+            raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is None and not dry_run:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     settings = pipeline.Settings(
@@ -144,7 +146,11 @@ def embed(
         _embed_from_files(graph, folder, settings, memory, force, chosen, report, dry_run, as_json, quiet, planned)
         return
     if dry_run:
-        _, preflight = pipeline.plan(pipeline.read_source(tables), settings, planned)
+        preflight: Any
+        if model is not None:
+            preflight = pipeline.plan_extension(load_folder(model), tables, standalone=standalone)
+        else:
+            _, preflight = pipeline.plan(pipeline.read_source(tables), settings, planned)
         if group.first:
             tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
         return
@@ -164,6 +170,15 @@ def embed(
         say(f"{folder} is finished: there is nothing to resume")
     else:
         _print_result(result, folder, perf_counter() - began, as_json, trained=model is None)
+
+
+def _check_no_training(**given: Any) -> None:
+    """Raise if an option is given that only a training has a use for."""
+    from clnr.errors import ClnrError
+
+    if named := [option_of(name) for name, value in given.items() if value]:
+        shown = [f"--set {' '.join(given['set'])}" if each == "--set" else each for each in named]
+        raise ClnrError(f"--model trains nothing: leave out {', '.join(shown)}")
 
 
 def _embed_in_memory(graph: Path, settings: Any, memory: str | None, workers: int | None) -> bool:

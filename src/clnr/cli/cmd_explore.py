@@ -17,7 +17,7 @@ Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Written by clnr 
 def similar(
     folder: Folder,
     node: Annotated[str, typer.Argument(metavar="NODE", help="The id of a node, or its name.")],
-    k: Annotated[int, typer.Option("-k", help="How many.")] = 10,
+    k: Annotated[int, typer.Option("-k", help="How many nodes to list.")] = 10,
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Search an index (usearch): for millions of nodes.")
     ] = False,

@@ -79,7 +79,9 @@ def table_options(
     ] = None,
     types: Annotated[
         list[str] | None,
-        typer.Option("--as", metavar="COLUMN=KIND", help="What a node column holds: text, category, number, date, tags or id."),
+        typer.Option(
+            "--as", metavar="COLUMN=KIND", help="What a node column holds: text, category, number, date, bool, tags or id."
+        ),
     ] = None,
     header: Annotated[
         bool | None,

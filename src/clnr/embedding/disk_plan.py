@@ -183,7 +183,11 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     if settings.tune or settings.auto:
         reason = "tuning and --method auto score by held-out edges"
     if reason is not None:
-        raise MethodError(f"{folder.path}: {needs}: {reason}; --method CLNR with its defaults works, and so does more memory")
+        advice = "--method CLNR with its defaults works, and so does more memory"
+        if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:
+            half = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
+            advice = f"the graph is small, so leave out --from-files, or say: {half}"
+        raise MethodError(f"{folder.path}: {needs}: {reason}; {advice}")
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
     check_workers(total, settings.method, recipe, folder.num_nodes)
     most = _usable(bound, 1 << 32) / beside

@@ -19,7 +19,7 @@ from clnr.embedding.artifact_files import OWNED_FILES, RECIPE, SOURCE, ArtifactF
 from clnr.embedding.defaults import Choice, default_recipe
 from clnr.embedding.export import EXPORT_FORMATS, check_formats
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult, embed_with, fit_along, fit_graph, recipe_beside
-from clnr.embedding.preflight import Preflight, facts_line, graph_facts, table_warnings
+from clnr.embedding.preflight import Preflight, facts_line, graph_counts, graph_facts, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.embedding.report_file import write_report_file
 from clnr.embedding.tuning import tune
@@ -37,6 +37,7 @@ from clnr.support.humanize import plural
 from clnr.support.progress import Bar
 from clnr.support.workers import ALONE, Workers
 from clnr.tables import TableGraph, load_graph_folder, read_tables
+from clnr.tables.column_info import column_lines
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
 from clnr.training.loop import ProgressCallback
 
@@ -305,16 +306,56 @@ def extend(
         bar: Shows what was read; None for none.
     """
     log = (bar or Bar(None, quiet=True)).note
+    plan = plan_extension(earlier, tables, standalone=standalone)
+    for line in plan.lines:
+        log(line)
+    return embed_with(earlier, plan.table_graph, engine)
+
+
+@dataclass(frozen=True)
+class ExtensionPlan:
+    """New tables that are read to be embedded with an earlier model; ``print`` shows it in lines.
+
+    Attributes:
+        table_graph: Their graph, with that of the model or by itself.
+        columns: How each of their columns was read, a line each.
+        new_nodes: How many nodes the model's graph did not have; None if the tables are a graph of their own.
+    """
+
+    table_graph: TableGraph
+    columns: tuple[str, ...]
+    new_nodes: int | None
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it, a line each."""
+        new = [] if self.new_nodes is None else [plural(self.new_nodes, "new node")]
+        more = (*new, *self.columns, *table_warnings(self.table_graph))
+        return [facts_line(graph_facts(self.table_graph.graph)), *(f"- {line}" for line in more)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as ``clnr embed --model --dry-run --json`` prints them."""
+        return {
+            "graph": graph_counts(self.table_graph.graph),
+            "new_nodes": self.new_nodes,
+            "columns": list(self.columns),
+            "warnings": table_warnings(self.table_graph),
+        }
+
+
+def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, standalone: bool = False) -> ExtensionPlan:
+    """What ``extend`` would embed; its arguments."""
     base = earlier.table_graph
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
     table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"base": base}))
-    log(facts_line(graph_facts(table_graph.graph)))
-    if not standalone:
-        log(f"- {plural(table_graph.graph.num_nodes - base.graph.num_nodes, 'new node')}")
-    for line in table_warnings(table_graph):
-        log(f"- {line}")
-    return embed_with(earlier, table_graph, engine)
+    given = {role for role in ("edges", "nodes") if any(tables.get(each) is not None for each in (role, f"{role}_query"))}
+    columns = column_lines(info for info in table_graph.ingest_report.columns if info.table in given)
+    new_nodes = None if standalone else table_graph.graph.num_nodes - base.graph.num_nodes
+    return ExtensionPlan(table_graph, tuple(columns), new_nodes)
 
 
 # -- folders ----------------------------------------------------------------------------------------------------------------

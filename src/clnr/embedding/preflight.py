@@ -32,6 +32,9 @@ MOST = 100_000
 # A GPU is worth a hint if training takes longer than so many seconds, and a GPU so much shorter.
 _LONG = 120.0
 _FASTER = 4.0
+# From so many labelled nodes on, classes should have so many nodes each.
+_LABELLED = 20
+_NODES_OF_CLASS = 5
 
 
 @dataclass(frozen=True)
@@ -260,6 +263,13 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if report.duplicates:
         how = "its weights are added" if table_graph.graph.incoming.weight is not None else "it counts once"
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
+    if report.edge_types:
+        kinds = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in report.edge_types.items())
+        lines.append(f"weights of each kind of edges, multiplied on average: {kinds}")
+    labels, classes = table_graph.graph.labels, table_graph.graph.num_classes
+    labelled = 0 if labels is None else int((labels >= 0).sum())
+    if labelled >= _LABELLED and labelled < _NODES_OF_CLASS * classes:
+        lines.append(f"labels: {plural(labelled, 'node')} in {classes:,} classes, few of each; are these classes?")
     if report.isolated:
         lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
     if encoder is not None and not report.columns:

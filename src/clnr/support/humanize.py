@@ -14,7 +14,9 @@ _BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever unit fits: ``42 s``, ``7 min``, ``1.5 h``."""
+    """Seconds, minutes or hours, whichever unit fits: ``under 1 s``, ``42 s``, ``7 min``, ``1.5 h``."""
+    if seconds < 0.5:
+        return "under 1 s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -126,7 +126,7 @@ def load_edges(
         out = f"--ignore {w} leaves weights out"
         check_rows(db, table, into, "w IS NULL AND given IS NULL", w, "is empty", f"fill it in, or: {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
-        check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on", out, "given")
+        check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
     if roles.edge_type is not None:
         check_rows(db, table, into, "kind IS NULL", roles.edge_type, "is empty", "fill it in, or leave the row out")
     if times is not None:

@@ -28,11 +28,16 @@ _WORDS = 1 << 14
 _WORD_BUCKETS = 1024
 
 
-KINDS = ("text", "category", "number", "date", "tags", "id")
+KINDS = ("text", "category", "number", "date", "bool", "tags", "id")
 """What a user can say of a column (``types``, ``--as``)."""
 # So many rows of distinct whole numbers are ids; in smaller tables only those that are called so, or that count the rows.
 _IDS = 100
 _COUNTED = 20
+# Dates and numbers that are not read as such.
+_UNREAD = (
+    ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}/\d{1,2}/\d{1,2}([ T].*)?", "2020-12-31"),
+    ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
+)
 _FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
 _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$)|[a-z](ID|Id|Key|Index|Number)$")
 
@@ -67,15 +72,17 @@ def _as_wanted(db: DuckDBPyConnection, table: Table, column: str, wanted: str) -
     text = trimmed(c)
     if wanted == "id":
         return "it is an id"
-    if wanted in ("number", "date"):
+    if wanted in ("number", "date", "bool"):
         as_date = wanted == "date" and not kind.startswith(NUMBERS)
-        encoder_kind = "datetime" if as_date else "number"
+        encoder_kind = "bool" if wanted == "bool" else "datetime" if as_date else "number"
         value = ColumnEncoder(column, encoder_kind, 1).sql(table.columns[column])
         if not run(db, f"SELECT 1 FROM {table.sql} WHERE {value} IS NOT NULL LIMIT 1", table.name):
             found = run(db, f"SELECT {text}, i + 1 FROM {table.sql} WHERE {text} IS NOT NULL ORDER BY i LIMIT 1", table.name)
             for first, row in found:
                 place = f"'{one_line(first)}' in row {row:,}"
                 raise DataError(f"{table.name}: '{column}' is no {wanted}: {place}; choose another --as {column}=KIND")
+        if wanted == "bool":
+            return _bool(db, table, column, f"CAST({value} AS VARCHAR)")
         return _number(db, table, column, value, encoder_kind)
     ((present, distinct, rows),) = run(
         db, f"SELECT count(v), count(DISTINCT v), count(*) FROM (SELECT {text} AS v FROM {table.sql})", table.name
@@ -119,6 +126,7 @@ def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[Colum
         for rows in (f"({values} WHERE i < 1000)", f"({values})"):
             ((present, numbers, row, value),) = run(db, f"{found} {rows}", table.name)
             if 2 * numbers <= present:
+                lines += _unread(db, table, encoder)
                 break
         else:
             if numbers == present:
@@ -127,6 +135,19 @@ def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[Colum
             message = f"is read as text, though {numbers:,} of {present:,} values are numbers"
             lines.append(f"{table.name}: '{encoder.column}' {message}: '{one_line(value)}' in row {row + 1:,} is none")
     return lines
+
+
+def _unread(db: DuckDBPyConnection, table: Table, encoder: ColumnEncoder) -> list[str]:
+    """A line if the first values of a column look like dates or numbers that are written in another way than is read."""
+    text = trimmed(table.columns[encoder.column].sql)
+    rows = f"(SELECT {text} AS v FROM {table.sql} WHERE i < 1000 AND {text} IS NOT NULL)"
+    for what, pattern, right in _UNREAD:
+        matches = f"regexp_full_match(v, {quoted(pattern)})"
+        ((all_match, value),) = run(db, f"SELECT bool_and({matches}), first(v) FROM {rows}", table.name)
+        if all_match:
+            like = f"though it looks like {what}: '{one_line(value)}'; write them as {right}, such as by a query"
+            return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
+    return []
 
 
 def _code_note(db: DuckDBPyConnection, table: Table, column: str) -> str:

@@ -177,6 +177,8 @@ def _load_edges(db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: T
         remarks += keep_until(db, _title(edges), times, arguments.until)
     if times is not None and arguments.half_life is not None:
         fade_edges(db, _title(edges), times, arguments.half_life, arguments.until)
+        unit, day = "days" if times.as_dates else f"units of '{times.column}'", arguments.until or "the last edge"
+        remarks.append(f"{_title(edges)}: an edge weighs half after {arguments.half_life:g} {unit}, as of {day}")
     return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None)
 
 

@@ -111,8 +111,8 @@ def read_tables(
             one whose own name ends in ``name`` or ``title``, with short and mostly distinct text. The id column means none.
         features: The columns of the node table that are features; if not given, all that can be.
         ignore: Columns of either table that are not used.
-        types: What columns hold, by their names: ``text``, ``category``, ``number``, ``date``, ``tags``, or ``id`` for one that
-            is no feature. The others are inferred.
+        types: What columns hold, by their names: ``text``, ``category``, ``number``, ``date``, ``bool``, ``tags``, or ``id``
+            for one that is no feature. The others are inferred.
         header: Whether the first line of a text file has the names of columns, where they are not common ones; if not given,
             the lines below it tell, and where they do not, it is an error.
         edges_header: ``header`` of the edges alone.

@@ -27,6 +27,10 @@ _REMEMBERED = {
 }
 
 
+# What ``--as`` calls a kind of encoder, where that is another word.
+_WORDS = {"datetime": "date"}
+
+
 class Roles(NamedTuple):
     """Columns by their roles; empty or None where there is none.
 
@@ -260,7 +264,7 @@ def describe_nodes(
         role, kind, note, features = by_column.get(column, NOT_USED), "", "", 0
         if (encoded := encoders.get(column)) is not None:
             role = "feature" if column not in by_column else f"{role} and feature"
-            kind, note = encoded.kind, encoded.summary
+            kind, note = _WORDS.get(encoded.kind, encoded.kind), encoded.summary
             features = encoded.width + encoded.missing
         elif role == NOT_USED:
             note = encoder.dropped.get(column) or _why(column, roles)
