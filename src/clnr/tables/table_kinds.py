@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError
 from clnr.support.humanize import one_line
-from clnr.tables.source import is_frame
+from clnr.tables.source import is_table
 
 NODE_KIND, ORIGINAL_ID = "node_kind", "original_id"
 """The columns that say of which kind a node is, and which id it has in its table."""
@@ -123,7 +122,7 @@ def check_node_kinds(edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], e
 
 def _check_values(tables: Mapping[Any, Any], role: str) -> None:
     """Raise if a dictionary has no table in it, such as one of columns."""
-    if not any(isinstance(each, str | Path) or is_frame(each) for each in tables.values()):
+    if not any(map(is_table, tables.values())):
         raise DataError(f"{role} must be a file or a data frame, not a {type(tables).__name__}")
 
 
