@@ -40,6 +40,7 @@ class Loaded(NamedTuple):
         names: The column of node names that the user chose, if any.
         as_integers: Whether ids are integers; else they are text.
         merging: How repeated edges are merged.
+        fading: What weights that fade were multiplied by, to keep their total.
         remarks: Notes for the user, a line each.
     """
 
@@ -51,6 +52,7 @@ class Loaded(NamedTuple):
     names: str | None
     as_integers: bool
     merging: MergeForm
+    fading: float
     remarks: list[str]
 
     @property
@@ -89,13 +91,13 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
-        merging = _load_edges(db, edges, False, arguments, remarks)
+        merging, fading = _load_edges(db, edges, False, arguments, remarks)
         if nodes:
             stored = load_node_kinds(db, [(str(each.kind), each.table, roles) for each, roles in nodes])
         else:
             stored = nodes_of_edges(db, _title(edges), _integer_ends(db, edges), earlier)
         name_column = _name_column(stored.table, stored.roles.id, arguments)
-        rest = (stored.roles, name_column, False, merging, remarks)
+        rest = (stored.roles, name_column, False, merging, fading, remarks)
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
     node_table, roles = (nodes[0][0].table, nodes[0][1]) if nodes else (None, Roles())
     name_column = _name_column(node_table, roles.id, arguments)
@@ -108,10 +110,10 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
         and _integer_ends(db, edges)
         and (node_table is None or all_integers(db, node_table, roles.id))
     )
-    merging = _load_edges(db, edges, as_integers, arguments, remarks)
+    merging, fading = _load_edges(db, edges, as_integers, arguments, remarks)
     if node_table is not None:
         node_table = load_nodes(db, node_table, roles.id, as_integers)
-    loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, remarks)
+    loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks)
     if matrix is not None:
         _check_matrix(db, matrix, loaded)
     return loaded
@@ -144,11 +146,14 @@ def _integer_ends(db: DuckDBPyConnection, edges: _Edges) -> bool:
     return all(all_integers(db, each.table, roles.source, roles.target) for each, roles in edges)
 
 
-def _load_edges(db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: TableArguments, remarks: list[str]) -> MergeForm:
-    """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are to be merged."""
-    known = {} if arguments.base is None else arguments.base.ingest_report.edge_types
+def _load_edges(
+    db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: TableArguments, remarks: list[str]
+) -> tuple[MergeForm, float]:
+    """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are merged, and ``fading``."""
+    earlier = None if arguments.base is None else arguments.base.ingest_report
+    known, fading = ({}, 1.0) if earlier is None else (earlier.edge_types, earlier.fading)
     if not edges:
-        return MergeForm(False, arguments.is_directed)
+        return MergeForm(False, arguments.is_directed), fading
     if arguments.negative_weights != "refuse" and not any(roles.weight for _, roles in edges):
         raise DataError("negative_weights needs weights, and there is no column of them: name it (--weight)")
     weighted = arguments.has_edge_kinds or any(roles.weighted for _, roles in edges)
@@ -170,8 +175,9 @@ def _load_edges(db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: T
     if times is not None and arguments.until is not None:
         remarks += keep_until(db, _title(edges), times, arguments.until)
     if times is not None and arguments.half_life is not None:
-        fade_edges(db, _title(edges), times, arguments.half_life, arguments.until)
-    return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None)
+        kept = None if earlier is None else fading
+        fading = fade_edges(db, _title(edges), times, arguments.half_life, arguments.until, kept)
+    return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None), fading
 
 
 def _append_edges(db: DuckDBPyConnection, form: EdgeForm, timed: bool, first: bool, name: str) -> None:

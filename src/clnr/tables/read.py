@@ -189,6 +189,7 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
         names=names,
         columns=_with_others(loaded.describe(db, names, made.feature_encoder), base),
         edge_types=ingest_report.edge_types if base is None else base.ingest_report.edge_types,
+        fading=loaded.fading,
         node_kinds=arguments.node_kinds if base is None else base.ingest_report.node_kinds,
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
