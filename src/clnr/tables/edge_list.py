@@ -152,7 +152,7 @@ def _negative_weights(db: DuckDBPyConnection, table: Table, weight: str, choice:
     if choice == "kind":
         sign = "CASE WHEN w < 0 THEN 'negative' ELSE 'positive' END"
         run(db, f"UPDATE {rows} SET kind = coalesce(kind || ' ', '') || {sign}, w = abs(w)", table.name)
-        return []
+        return [f"{table.name}: edges of a kind of their own, since their weights are negative: {below:,} of {count:,}"]
     if below == count:
         raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
     run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)

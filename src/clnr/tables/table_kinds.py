@@ -90,10 +90,13 @@ def nodes_by_kind(nodes: Any) -> tuple[NamedNodes, ...]:
     return tables
 
 
-def check_node_kinds(edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], earlier: Sequence[str] | None) -> None:
+def check_node_kinds(
+    edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], earlier: Sequence[str] | None, extends: bool
+) -> None:
     """Raise unless tables of edges and nodes go together, and with the kinds of nodes of an earlier graph, if there is one.
 
-    Where nodes have kinds, edges must say which they join; and where one kind has a table, all that are joined must.
+    Where nodes have kinds, edges must say which they join; and where one kind has a table, all that are joined must, unless
+    they extend the earlier graph.
     """
     named = [each.kind for each in nodes if each.kind is not None]
     joined = dict.fromkeys(kind for each in edges if each.ends is not None for kind in each.ends)
@@ -113,7 +116,7 @@ def check_node_kinds(edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], e
     if joined and nodes and not named:
         ways = " ".join(f"--nodes {kind}=FILE" for kind in joined)
         raise DataError(f"edges join nodes of the kinds {', '.join(joined)}: give a table for each: {ways}")
-    if named and earlier is None and (lacking := [kind for kind in joined if kind not in named]):
+    if named and not extends and (lacking := [kind for kind in joined if kind not in named]):
         raise DataError(
             f"edges join nodes of the kind '{lacking[0]}', and there are only {', '.join(named)}; correct the name, or give "
             f"their table: --nodes {lacking[0]}=FILE (a column of ids is enough)"
