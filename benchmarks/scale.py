@@ -2,7 +2,7 @@
 
     python -m benchmarks.scale                                # 10^4 to 10^7 edges
     python -m benchmarks.scale --edges 3e7 1e8 --plot scale.png
-    python -m benchmarks.scale --set moments=sampled layers=2 --regular
+    python -m benchmarks.scale --regular --set moments=sampled layers=1 --set moments=sampled layers=2
 
 Synthetic graphs with the density and feature count of ogbn-arxiv, trained with its recipe: three layers, 512 wide, m = 1024.
 Their hubs grow with them, and so does what a sampled step reaches; with --regular, all nodes have 14 neighbours at any size.
@@ -71,7 +71,13 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--epochs", type=positive)
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the recipe")
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        action="append",
+        metavar="KEY=VALUE",
+        help="of the recipe; each time, all graphs are trained so, too",
+    )
     parser.add_argument("--regular", action="store_true", help="graphs of equal degrees")
     parser.add_argument("--plot", metavar="FILE")
     asked = parser.parse_args()
@@ -84,16 +90,19 @@ def main() -> None:
     where = f"{environment.describe(engine.device)}, {engine.precision}, torch {torch.__version__}"
     print(where)
     print(f"{'edges':>12}{'nodes':>12}{'ms per epoch':>14}{'GiB':>8}", flush=True)
-    rows = []
+    series: dict[str, list[BenchmarkResult]] = {" ".join(each): [] for each in asked.set or [[]]}
     for edges in asked.edges:
         graph, recipe = (regular if asked.regular else generated)(round(edges))
-        row = measure(graph, recipe.but(**parse(asked.set)), engine, epochs, turns=1, baseline=False)
-        rows.append(row)
-        print(f"{row.edges:>12,}{row.nodes:>12,}{row.ours[1]:>14.3f}{row.our_bytes / 2**30:>8.2f}", flush=True)
-    if len(rows) > 2:
-        print(f"growth over the larger half: time {slope(rows, 'time'):.2f}, memory {slope(rows, 'memory'):.2f} (1 is linear)")
+        for how, rows in series.items():
+            row = measure(graph, recipe.but(**parse(how.split())), engine, epochs, turns=1, baseline=False)
+            rows.append(row)
+            print(f"{row.edges:>12,}{row.nodes:>12,}{row.ours[1]:>14.3f}{row.our_bytes / 2**30:>8.2f}  {how}", flush=True)
+    for how, rows in series.items():
+        if len(rows) > 2:
+            grown = f"time {slope(rows, 'time'):.2f}, memory {slope(rows, 'memory'):.2f}"
+            print(f"growth over the larger half: {grown} (1 is linear)  {how}")
     if asked.plot:
-        plot(rows, asked.plot, where)
+        plot(next(iter(series.values())), asked.plot, where)
 
 
 if __name__ == "__main__":

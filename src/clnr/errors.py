@@ -9,6 +9,8 @@ from clnr.support.humanize import one_line, shorten
 
 _LONGEST = 1000
 _NAME = 80
+# How alike two names are that are mistaken for each other, from 0 to 1: 'fast' and 'best' are not.
+_NEAR = 0.55
 
 
 class ClnrError(Exception):
@@ -18,16 +20,20 @@ class ClnrError(Exception):
         return one_line(super().__str__(), _LONGEST)
 
 
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """A question that names the nearest of some choices; "" if none is near."""
+    known = {choice.casefold(): choice for choice in choices}
+    near = get_close_matches(name.strip().casefold(), known, n=1, cutoff=_NEAR)
+    return f"did you mean '{known[near[0]]}'? " if near else ""
+
+
 class UnknownName(ClnrError):
     """A method, data set, recipe key or choice that does not exist."""
 
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         self.choices = tuple(choices)
-        known = {choice.casefold(): choice for choice in self.choices}
         shown = shorten(str(name), _NAME)
-        near = get_close_matches(shown.casefold(), known, n=1, cutoff=0.5)
-        hint = f"did you mean '{known[near[0]]}'? " if near else ""
-        super().__init__(f"unknown {kind} '{shown}'; {hint}known: {', '.join(self.choices)}")
+        super().__init__(f"unknown {kind} '{shown}'; {did_you_mean(shown, self.choices)}known: {', '.join(self.choices)}")
 
 
 class RecipeError(ClnrError):

@@ -107,7 +107,7 @@ def test_a_folder_of_kinds_and_negative_weights(clnr, tmp_path):
     assert pq.read_table(tmp_path / "made" / "embeddings.parquet").column_names[1:3] == ["node_kind", "original_id"]
     (tmp_path / "signed.csv").write_text("source,target,weight\na,b,1\nb,c,-1\n")
     signed = ["embed", "--edges", str(tmp_path / "signed.csv"), "--dry-run"]
-    assert "'weight' is '-1', which is negative" in assert_refused(clnr(*signed))
+    assert "'weight' is '-1' in row 2, which is negative" in assert_refused(clnr(*signed))
     assert "edges: 1 undirected" in clnr(*signed, "--negative-weights", "drop").out
     assert "edges: 2 undirected" in clnr(*signed, "--negative-weights", "kind").out
     assert "unknown negative_weights 'abs'" in assert_refused(clnr(*signed, "--negative-weights", "abs"))

@@ -19,7 +19,7 @@ import pyarrow as pa
 import torch
 
 from clnr import methods
-from clnr.embedding import block_embedding, disk_plan, out_of_core
+from clnr.embedding import block_passes, disk_plan, out_of_core
 from clnr.embedding.artifact import load_model
 from clnr.embedding.artifact_files import ArtifactFiles
 from clnr.embedding.block_embedding import BlockEmbedding
@@ -173,7 +173,7 @@ class Cases:
 
 def main(folder: Path) -> None:
     disk_plan._LEAST_ROWS = 1
-    block_embedding._MOST_NODES = NODES // BLOCKS
+    block_passes._MOST_NODES = NODES // BLOCKS
     cases = Cases(folder)
     cases.run()
     (folder / "told.json").write_text(json.dumps(cases.told))

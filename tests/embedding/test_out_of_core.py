@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import block_embedding, disk_plan, out_of_core
+from clnr.embedding import block_passes, disk_plan, out_of_core
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import fits_memory, plan
@@ -19,6 +20,7 @@ from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.pipeline import Settings
 from clnr.embedding.similar import similar_nodes
 from clnr.engine import choose
+from clnr.engine.layer_pass import LayerOperators
 from clnr.errors import ClnrError, DataError, MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost
 from clnr.experiments.run import learn
@@ -94,6 +96,34 @@ def test_blocks_give_the_embedding_of_the_whole(folder, tmp_path, method, change
     assert [path.name for path in tmp_path.iterdir()] == ["embeddings"]
 
 
+@pytest.mark.parametrize("layers", [1, 3])
+def test_blocks_that_are_read_before_their_turn_give_the_same_bits(folder, tmp_path, monkeypatch, layers):
+    chosen = settings("Untrained", changes={"layers": layers})
+    recipe, _ = plan(folder, chosen, MEMORY)
+    parameters = chosen.method.build(recipe).init(folder.num_features, 0)
+    model = FittedModel(chosen.method, 0, recipe, parameters, folder.num_features)
+    read = []
+
+    def embedded(name):
+        (tmp_path / name / "embeddings").mkdir(parents=True)
+        BlockEmbedding(model, folder, chosen, tmp_path / name, block_rows=60).run()
+        return vectors(tmp_path / name)[1]
+
+    def noted(self, asked):
+        read.append((threading.current_thread() is threading.main_thread(), bool(asked)))
+        return taken(self, asked)
+
+    taken = LayerOperators.read
+    monkeypatch.setattr(LayerOperators, "read", noted)
+    ahead = embedded("ahead")
+    # What is asked for is known once a layer's first block is computed; then all blocks are read by the other thread.
+    blocks = len(read) // layers
+    assert not any(main for main, _ in read)
+    assert sum(asked for _, asked in read) >= layers * (blocks - 2)
+    monkeypatch.setattr(LayerOperators, "read", lambda self, asked: None)
+    np.testing.assert_array_equal(embedded("when they are asked for"), ahead)
+
+
 def test_from_a_folder_to_shards(folder, tmp_path):
     result = embed_folder(folder, tmp_path / "out", settings(), MEMORY)
     assert (result.nodes, result.dimension, len(result.losses)) == (NODES, 8, 3)
@@ -115,7 +145,7 @@ def test_from_a_folder_to_shards(folder, tmp_path):
 
 def test_similar_nodes_of_shards(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
-    monkeypatch.setattr(block_embedding, "_MOST_NODES", 50)
+    monkeypatch.setattr(block_passes, "_MOST_NODES", 50)
     out = tmp_path / "out"
     assert embed_folder(folder, out, settings(), MEMORY).shards > 3
     ids, z = vectors(out)
@@ -157,7 +187,7 @@ def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_
 @pytest.mark.parametrize(
     ("method", "more", "said"),
     [
-        ("CLNR-mix", {}, "WeightFeatures looks at all of the graph"),
+        ("CLNR-mix", {}, "its read-out (Hops, OwnFeatures"),
         ("CLNR-hops", {}, "its read-out (Hops) is fitted to the rows of all nodes"),
         ("CLNR", {"changes": {"moments": "all"}}, "each step computes the rows of all nodes, unless moments=sampled"),
         ("CLNR", {"changes": {"sampled_nodes": 0}}, "each step computes the rows of all nodes"),

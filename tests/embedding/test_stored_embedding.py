@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from clnr import NodeEmbedder
 from clnr.cli import app
-from clnr.embedding import block_embedding, disk_plan
+from clnr.embedding import block_passes, disk_plan
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import ingest
@@ -45,7 +45,7 @@ def small(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(disk_plan, "fits_memory", lambda *_: False)
         patch.setattr(disk_plan, "_LEAST_ROWS", 60)
-        patch.setattr(block_embedding, "_MOST_NODES", 60)
+        patch.setattr(block_passes, "_MOST_NODES", 60)
         patch.setattr("tempfile.tempdir", str(temporary))
         yield temporary
 

@@ -51,6 +51,24 @@ def test_gradient_of_attention(name, drop):
     assert torch.autograd.gradcheck(lambda *all: operators.attend(*all, "here"), inputs)
 
 
+@pytest.mark.parametrize("name", ["usual", "star", "directed, weighted, sparse"])
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
+def test_every_engines_gradient_of_attention(engine, name, monkeypatch):
+    """Also where a hub's edges are summed in parts."""
+    csr_layout = pytest.importorskip("clnr.engine.triton.csr_layout", reason="Triton is not installed")
+    monkeypatch.setattr(csr_layout, "SHORT", 2)
+    monkeypatch.setattr(csr_layout, "SEGMENT", 4)
+
+    def gradients(engine, dtype):
+        inputs, _, _ = attention(GRAPHS[name], DROPS["half"], dtype, engine)
+        out = engine.operators(View(engine.to_device(GRAPHS[name]), DROPS["half"])).attend(*inputs, "here")
+        weight = torch.tensor(random(*out.shape, seed=8), dtype=dtype, device=out.device)
+        return [each.double().cpu() for each in torch.autograd.grad((out * weight).sum(), inputs)]
+
+    for one, other in zip(gradients(engine, torch.float32), gradients(cpu(), torch.float64), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
 def test_a_node_alone_attends_to_itself_and_large_scores_do_no_harm():
     operators = cpu().operators(View(cpu().to_device(GRAPHS["usual"])))
     h, far = torch.tensor(random(40, 1, 4), dtype=torch.float32), torch.linspace(-1e4, 1e4, 40)[:, None].requires_grad_()

@@ -11,6 +11,7 @@ from clnr.engine import Drop, Dropout, Engine, Mask, View, cuda_frontier
 from clnr.engine.base import SelectedOperators
 from clnr.engine.cuda import KernelEngine
 from clnr.engine.cuda_frontier import Frontier, ListedOperators, capacity
+from clnr.engine.view import Neighbors
 from clnr.graph import Graph
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
@@ -41,16 +42,21 @@ def always(monkeypatch):
     monkeypatch.setattr(cuda_frontier.Frontier, "pays", True)
 
 
-@pytest.fixture(params=["own places", "moved together"])
+@pytest.fixture(params=["own places", "moved together", "large"])
 def places(request, monkeypatch):
     """Each node's row at its own place, or rows of reached nodes together, with one place fewer than there are nodes.
 
-    In the first case rows share programs, in the second each has its own.
+    In the first case rows share programs, in the second each has its own; in the third their edges move, too.
     """
-    moved = request.param == "moved together"
-    monkeypatch.setattr(listed_rows, "_FEW", (1 << 30) if moved else 0)
-    monkeypatch.setattr(cuda_frontier, "capacity", lambda links, *rest: links.shape[0] - (moved and links.shape[0] > 4))
+    moved = request.param != "own places"
+
+    def most(links, wanted, rate, hops, draws, sizes):
+        return links.shape[0] - (moved and links.shape[0] > 4) if sizes is None else len(links.columns)
+
+    monkeypatch.setattr(listed_rows, "_FEW", (1 << 30) if request.param == "moved together" else 0)
+    monkeypatch.setattr(cuda_frontier, "capacity", most)
     monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "_LARGE", 0 if request.param == "large" else 1 << 30)
 
 
 def wanted(graph, device="cpu"):
@@ -59,17 +65,14 @@ def wanted(graph, device="cpu"):
     return torch.tensor(list(dict.fromkeys([count - 1, 0, *(7 % count, 3 % count)])), device=device)
 
 
-def assert_rows_equal(engine, graph, drop, mask, layers=2, given=None):
-    """Rows of the wanted nodes after up to ``layers`` convolutions, in both orders, and the gradients of all weights.
-
-    The engine is ``given`` the graph in another form, or as it is.
-    """
+def assert_rows_equal(engine, graph, drop, mask, layers=2, neighbors=None):
+    """Rows of the wanted nodes after up to ``layers`` convolutions, in both orders, and the gradients of all weights."""
     nodes = wanted(graph)
     weights = random(graph.num_features, 4), random(graph.num_features, 17, seed=3), random(4, 4, seed=4), random(17, 4, seed=5)
     target = random(len(nodes), 4, seed=6)
 
     def outcome(engine, graph, drop, mask):
-        view = View(engine.to_device(graph), drop, mask)
+        view = View(engine.to_device(graph), drop, mask, neighbors=neighbors)
         operators = engine.sampled_operators(view, nodes.to(engine.device))
         some = [torch.tensor(w, dtype=torch.float32, device=engine.device, requires_grad=True) for w in weights]
         narrow, wide, between, last = some
@@ -86,7 +89,7 @@ def assert_rows_equal(engine, graph, drop, mask, layers=2, given=None):
         found = [*rows, maps[0].features, *(each for each in gradients if each is not None)]
         return operators, [each.detach().cpu().numpy() for each in found]
 
-    operators, got = outcome(engine, given or graph, *(_moved(each, engine.device) for each in (drop, mask)))
+    operators, got = outcome(engine, graph, *(_moved(each, engine.device) for each in (drop, mask)))
     _, expected = outcome(reference(), graph, drop, mask)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=3e-5)
@@ -117,6 +120,40 @@ def test_rows_of_some_nodes_of_every_view(engine, name, drop, mask):
 
 
 @pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(
+    ("name", "drop", "most", "segment"),
+    [
+        ("usual", "all", 1, 256),
+        ("usual", "half", 2, 2),
+        ("directed, weighted, sparse", "half", 2, 256),
+        ("usual", "half", 40, 256),
+    ],
+)
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_with_a_bound_on_neighbours(engine, name, drop, most, segment, monkeypatch):
+    """Also where hubs are split, and where there are fewer neighbours than the bound."""
+    monkeypatch.setattr(csr_layout, "SHORT", min(csr_layout.SHORT, segment))
+    monkeypatch.setattr(csr_layout, "SEGMENT", segment)
+    bound = Neighbors(OTHER, most)
+    assert isinstance(assert_rows_equal(engine, SOME[name], DROPS[drop], None, 2 + (most == 2), bound), ListedOperators)
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_a_bound_on_neighbours_bounds_what_is_reached_from_a_hub(engine, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", 0)
+    rim = np.arange(1, 3000)
+    graph = Graph.from_edges(np.zeros(len(rim)), rim, np.ones((3000, 1)), undirected=True)
+    nodes = torch.tensor([0, 7], device=engine.device)
+    frontier = Frontier(View(engine.to_device(graph), Drop(KEY, 0.5), neighbors=Neighbors(OTHER, 3)), engine, nodes, None)
+    assert [len(frontier.places(hops)) for hops in range(3)] == [2, 8, 32]
+    assert sorted(frontier.places(0).nodes.tolist()) == [0, 7]
+    reached = [node for node in frontier.places(1).nodes.tolist() if node >= 0]
+    assert {0, 7} < set(reached)
+    assert len(reached) == 5 == len(set(reached))
+    assert frontier.matrix(1)._transposed.shape == (8, 2)
+
+
+@pytest.mark.usefixtures("places")
 @pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_each_edge_and_each_column_has_its_own_rate(engine, pairs):
@@ -136,8 +173,10 @@ def test_long_rows_are_split(engine, name, monkeypatch):
     assert_rows_equal(engine, SOME[name], DROPS["half"], None)
 
 
+@pytest.mark.parametrize("large", [0, 1 << 30])
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_rows_move_together_where_few_are_reached(engine):
+def test_rows_move_together_where_few_are_reached(engine, large, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", large)
     graph = shaped(1500, 1500, 5)
     device_graph, nodes = engine.to_device(graph), torch.tensor([3, 1400, 77], device=engine.device)
     frontier = Frontier(View(device_graph, Drop(KEY, 0.5)), engine, nodes, None)
@@ -155,11 +194,45 @@ def test_rows_move_together_where_few_are_reached(engine):
 
 
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
-def test_too_few_places_are_noticed(engine, monkeypatch):
-    monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: 5)
+def test_on_large_graphs_a_step_holds_no_more_edges_than_it_reaches(engine, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", 0)
+    # A ring: 2 neighbours each, and 7 nodes within three hops of one.
+    count = 4000
+    graph = Graph.from_edges(np.arange(count), (np.arange(count) + 1) % count, np.ones((count, 1)), undirected=True)
+    nodes = torch.tensor([5, 2000], device=engine.device)
+    frontier = Frontier(View(engine.to_device(graph), Drop(KEY, 0.5)), engine, nodes, None)
+    for hops in (1, 2, 3):
+        rows, back = (frontier._rows(hops, transposed) for transposed in (False, True))
+        matrix = frontier.matrix(hops)
+        held = [frontier.places(hops).nodes, matrix._forward.columns, matrix._transposed.columns]
+        held += [frontier._kept[hops][0].columns, rows.row, rows.to, back.to]
+        assert max(len(each) for each in held) < 1000
+
+
+def test_the_room_for_edges_holds_and_is_no_looser_than_it_must():
+    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
+    sizes = links.indptr.diff()
+    generator, reached = np.random.default_rng(0), []
+    for _ in range(30):
+        keep = (links.columns == links.rows).numpy() | (generator.random(len(links.columns)) >= 0.5)
+        near = np.zeros(20_000, bool)
+        near[generator.choice(20_000, 50, replace=False)] = True
+        near[links.columns.numpy()[keep][near[links.rows.numpy()[keep]]]] = True
+        reached.append(int(sizes[near].sum()))
+    bound = capacity(links, 50, 0.5, 1, None, sizes)
+    assert max(reached) < bound < 8 * max(reached)  # One hub that is reached brings a quarter of that.
+    assert capacity(links, 20_000, 0.0, 1, None, sizes) == len(links.columns)
+
+
+@pytest.mark.parametrize(("large", "nodes", "edges"), [(1 << 30, 5, 100), (0, 5, 100), (0, 9, 12)])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_too_few_places_and_too_little_room_are_noticed(engine, large, nodes, edges, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", large)
+    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: nodes if rest[-1] is None else edges)
     graph = SOME["usual"]
     operators = engine.sampled_operators(View(engine.to_device(graph)), wanted(graph, engine.device))
-    h = torch.ones(5, 3, device=engine.device)
+    h = torch.ones(nodes, 3, device=engine.device)
     assert operators.within(1).propagate(h).isnan().any()
 
 
@@ -269,11 +342,12 @@ def test_in_bfloat16_a_step_is_that_with_all_rows(engine, monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("places")
-@pytest.mark.parametrize("encoder", ["gcn", "mlp"])
+@pytest.mark.parametrize(("encoder", "most"), [("gcn", 0), ("gcn", 3), ("mlp", 0)])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_captured_step_is_replayed_with_other_nodes_and_edges(cuda, encoder, sparse):
-    engine = exact()
-    graph, recipe = tiny(sparse=sparse), Recipe(encoder=encoder, hidden=16, dimension=8, sampled_nodes=10, moments="sampled")
+def test_a_captured_step_is_replayed_with_other_nodes_and_edges(cuda, encoder, most, sparse):
+    engine, graph = exact(), tiny(sparse=sparse)
+    sampled = {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": most}
+    recipe = Recipe(encoder=encoder, hidden=16, dimension=8, **sampled)
     model = CLNR.build(recipe)
     parameters = {key: value.to(cuda).requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
     epoch, device_graph = torch.zeros((), dtype=torch.int64, device=cuda), engine.to_device(graph)

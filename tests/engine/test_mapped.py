@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,10 @@ from clnr import methods
 from clnr.engine import View, choose
 from clnr.engine import mapped as module
 from clnr.engine.mapped import MappedFeatures, map_folder
+from clnr.engine.read_ahead import ReadAhead
 from clnr.errors import DataError, MethodError
-from clnr.graph.graph_folder import FEATURE_TYPES, GraphFolder
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.stored_arrays import FEATURE_TYPES
 from clnr.methods.presets import preset
 from clnr.tables import ingest
 from clnr.training.loop import fit
@@ -131,3 +134,36 @@ def test_rates_of_single_edges_are_refused(tmp_path):
     view = View(engine.to_device(folder), drop=Drop(rng.key(0), torch.zeros(3)))
     with pytest.raises(MethodError, match="a rate of their own"):
         engine.sampled_operators(view, torch.arange(3))
+
+
+def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
+    folder, engine = written(tmp_path), choose("cpu")
+    device_graph, plain = engine.to_device(folder), engine.to_device(folder)
+    begun, found = [], []
+    frontier = ReadAhead.frontier
+
+    def noted(self, view, nodes):
+        before = len(self._ahead)
+        made = frontier(self, view, nodes)
+        found.append((len(self._ahead) < before, threading.current_thread() is threading.main_thread()))
+        return made
+
+    monkeypatch.setattr(ReadAhead, "frontier", noted)
+    monkeypatch.setattr(MappedFeatures, "rows", counted(MappedFeatures.rows, begun))
+    ahead = trained(device_graph, engine, epochs=6)
+    # Of the first step nothing is known, and for the second nobody knows yet what a step asks for.
+    assert [was_read for was_read, _ in found] == [False] * 2 + [True] * 10
+    assert all(main for _, main in found)
+    assert begun[4:] == ["clnr-ahead_0"] * 8
+    monkeypatch.setattr(ReadAhead, "begin", lambda self, views, nodes: None)
+    alone = trained(plain, engine, epochs=6)
+    assert torch.equal(ahead.losses, alone.losses)
+    assert all(torch.equal(ahead.parameters[name], alone.parameters[name]) for name in alone.parameters)
+
+
+def counted(function, threads):
+    def call(*arguments):
+        threads.append(threading.current_thread().name)
+        return function(*arguments)
+
+    return call

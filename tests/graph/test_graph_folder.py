@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from clnr.engine import View
+from clnr.engine.mapped import StoredRule, map_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.graph_folder import FEATURE_TYPES, MANIFEST, GraphFolder, is_graph_folder, to_float32, to_stored, write_graph
+from clnr.graph.graph_folder import MANIFEST, GraphFolder, is_graph_folder, write_graph
+from clnr.graph.stored_arrays import FEATURE_TYPES, to_float32, to_stored
 from clnr.tables import ingest
 
 pytest.importorskip("duckdb")
@@ -133,3 +137,44 @@ def test_numbers_are_stored_as_torch_rounds_them(dtype):
     wanted = torch.tensor(numbers.astype(np.float32)).to(getattr(torch, dtype)).float().numpy()
     np.testing.assert_array_equal(found, wanted)
     assert found.dtype == np.float32
+
+
+def test_a_folder_has_at_most_as_many_nodes_as_32_bits_number(folder, tmp_path, monkeypatch):
+    manifest(folder, lambda content: content.update(nodes=2**31))
+    with pytest.raises(DataError, match=r"graph.json: 2,147,483,648 nodes are too many: .* at most 2,147,483,647"):
+        GraphFolder.open(folder)
+    monkeypatch.setattr("clnr.graph.graph_folder.MOST_NODES", 3)
+    with pytest.raises(DataError, match=r"^4 nodes are too many: a graph folder has at most 3 "):
+        ingest(pa.table({"source": [1, 2, 3], "target": [2, 3, 4]}), out=tmp_path / "large")
+    assert not (tmp_path / "large").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files with holes take their whole size")
+def test_edges_beyond_32_bits_are_read(tmp_path):
+    graph = Graph.from_edges([1, 2, 3, 3], [2, 1, 1, 2], np.eye(4, dtype=np.float32))
+    folder = write_graph(graph, tmp_path / "graph").path
+    # The first node has so many edges, in a hole of the file; those of the others come after them.
+    hole = 2**31 + 5
+    indices = np.fromfile(folder / "incoming.indices.bin", "<i4")
+    for way in ("incoming", "outgoing"):
+        with (folder / f"{way}.indices.bin").open("wb") as file:
+            file.seek(4 * hole)
+            file.write(indices.tobytes())
+        indptr = np.fromfile(folder / f"{way}.indptr.bin", "<i8")
+        indptr[1:] += hole
+        indptr.tofile(folder / f"{way}.indptr.bin")
+
+    def grow(content):
+        content["edges"] += hole
+        for way in ("incoming", "outgoing"):
+            content["arrays"][f"{way}.indices"]["shape"] = [content["edges"]]
+            content["files"][f"{way}.indices.bin"]["bytes"] = 4 * content["edges"]
+
+    manifest(folder, grow)
+    opened = GraphFolder.open(folder)
+    assert opened.num_edges == hole + 4
+    assert opened.degrees(np.array([1])).tolist() == [3]
+    rule = StoredRule(View(map_folder(opened)))
+    counts, sums = rule.count(np.array([1, 2, 3]))
+    assert counts.tolist() == sums.tolist() == [3, 3, 1]
+    assert rule.fill(np.array([1, 2]), counts[:2]).columns.tolist() == [1, 2, 3, 1, 2, 3]

@@ -74,7 +74,7 @@ def test_a_user_says_what_is_a_feature_and_as_what(tables):
 
 def test_a_weight_that_is_ignored_is_none(tmp_path):
     path = saved(tmp_path, "e.csv", "source,target,weight\na,b,1\nb,c,heavy\n")
-    with pytest.raises(DataError, match=r"'weight' is 'heavy', which is no weight: .* in row 2; --ignore weight leaves"):
+    with pytest.raises(DataError, match=r"'weight' is 'heavy' in row 2, which is no weight; .*; --ignore weight leaves"):
         read_tables(path)
     assert read_tables(path, ignore=["weight"]).graph.incoming.weight is None
 
@@ -83,7 +83,12 @@ def test_a_weight_that_is_ignored_is_none(tmp_path):
     ("asked", "said"),
     [
         ({"features": ["none"]}, r"n\.csv: there is no column 'none' for features; there are id, age"),
-        ({"ignore": ["none"]}, "there is no column 'none' to ignore; there are source, target, year, id"),
+        (
+            {"ignore": ["none"]},
+            r"^there is no column 'none' to ignore; \S+e\.csv has source, target, .*; \S+n\.csv has id, age",
+        ),
+        ({"ignore": ["abuot"]}, r"^there is no column 'abuot' to ignore; did you mean 'about'\? \S+e\.csv has source"),
+        ({"label": "agee"}, r"n\.csv: there is no column 'agee' for label; did you mean 'age'\? there are id, age"),
         ({"types": {"none": "text"}}, r"n\.csv: there is no column 'none' as a type \(--as\)"),
         ({"types": {"age": "txt"}}, "unknown type for column 'age' 'txt'; did you mean 'text'"),
         ({"types": {"about": "number"}}, r"n\.csv: 'about' is no number: 'the bread' in row 1; choose another --as about=KIND"),
@@ -100,6 +105,22 @@ def test_a_weight_that_is_ignored_is_none(tmp_path):
 def test_what_cannot_be_is_refused(tables, asked, said):
     with pytest.raises(ClnrError, match=said):
         read_tables(*tables, **asked)
+
+
+def test_what_comes_before_a_guessed_column_is_not_ignored(tmp_path):
+    edges, nodes = (
+        saved(tmp_path, "e.csv", "row,a,b\n1,x7,y1\n2,y1,z2\n"),
+        saved(tmp_path, "n.csv", "who,age\nx7,1\ny1,5\nz2,2\n"),
+    )
+    with pytest.raises(DataError, match=r"e\.csv: column 'row' is ignored, so it is not clear .*: --source, --target$"):
+        read_tables(edges, nodes, ignore=["row"])
+    named = {"source": "a", "target": "b"}
+    assert read_tables(edges, nodes, ignore=["row"], **named).graph.num_edges == 4
+    with pytest.raises(
+        DataError, match=r"n\.csv: column 'who' is ignored, so it is not clear which column has the ids; .*--id;"
+    ):
+        read_tables(edges, nodes, ignore=["who"], **named)
+    assert read_tables(edges, nodes, ignore=["who"], id="who", **named).graph.num_edges == 4
 
 
 def test_features_need_a_node_table_and_no_earlier_encoder(tables):

@@ -177,10 +177,12 @@ def test_what_cannot_be_is_refused(asked, said):
 
 def test_a_wrong_time_or_kind_is_named_with_its_row(tmp_path):
     path = saved(tmp_path, "e.csv", "source,target,day,kind\na,b,2020-01-01,x\nb,c,never,\n")
-    with pytest.raises(DataError, match=r"e\.csv: 'day' is 'never', which is no time in row 2; correct it"):
+    with pytest.raises(DataError, match=r"e\.csv: 'day' is 'never' in row 2, which is no time; correct it"):
         read_tables(path, edge_time="day")
     with pytest.raises(DataError, match=r"e\.csv: 'kind' is empty in row 2"):
         read_tables(path, edge_type="kind")
+    with pytest.raises(DataError, match=r"e\.csv: 'target' holds no times, such as 'b' in row 1; .*: --edge-time"):
+        read_tables(path, source="day", target="source", edge_time="target")
 
 
 def test_the_age_of_new_edges_is_as_of_a_day():

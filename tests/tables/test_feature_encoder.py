@@ -141,6 +141,22 @@ def test_words_have_no_case_and_long_texts_weigh_as_short_ones(db):
     assert x[61].tolist() == [0] * 65 + [1]
 
 
+def test_digits_with_leading_zeros_are_codes(db):
+    """Not numbers, as whoever has postal codes knows."""
+    feature_encoder, x = learned(db, values("01067", "10115", "01067", None))
+    (encoder,) = feature_encoder.column_encoders
+    assert (encoder.kind, encoder.values, x.tolist()) == (
+        "category",
+        ("01067", "10115"),
+        [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]],
+    )
+    for plain in (("0", "7", "10"), ("0.5", "7", "10"), ("-0.7", "0e1", "10")):
+        assert learned(db, values(*plain))[0].column_encoders[0].kind == "number"
+    sql = "SELECT lpad(CAST(i * 7 AS VARCHAR), 5, '0') AS x, i % 2 AS y FROM range(200) r(i)"
+    many, _ = learned(db, sql, "xy")
+    assert many.dropped["x"].startswith("all its values are distinct codes, as ids are")
+
+
 def test_vectors_are_scaled_by_one_number(db):
     feature_encoder, x = learned(db, "SELECT * FROM (VALUES ([3.0, 4.0]), ([0.0, 0.0]), (NULL)) v(x)")
     assert (feature_encoder.column_encoders[0].kind, feature_encoder.column_encoders[0].width) == ("vector", 2)

@@ -13,7 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from clnr.errors import ClnrError, DataError
-from clnr.graph.graph_folder import FEATURE_TYPES, MANIFEST, FolderWriter, GraphFolder
+from clnr.graph.graph_folder import MANIFEST, FolderWriter, GraphFolder
+from clnr.graph.stored_arrays import FEATURE_TYPES
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.fuzz import examples
 from tests.tables.files import saved

@@ -219,9 +219,11 @@ def slow_graph(edges, nodes, asked, directed, forms):
         if any(each in ("-1", "nan", "heavy", None) for each in given):
             raise Refused("no weight")
         weight = [float(each) for each in given]
+        if not any(weight):
+            raise Refused("all weights are 0")
     known = set(ids)
-    if not any(each in known for each in (*source, *target)):
-        raise Refused("no end is a node")
+    if not any(a in known and b in known for a, b in zip(source, target, strict=True)):
+        raise Refused("no edge has both ends among the nodes")
     found = slow_edges(source, target, weight, known, directed)
     if asked["weight"] not in edges:
         found = dict.fromkeys(found, 1.0)

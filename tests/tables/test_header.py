@@ -19,7 +19,7 @@ HEADERS = [
     "a,b,when\nx,y,2001-02-03 10:00\ny,z,2001-02-04 11:30:05\n",
     "citing,cited\nUS1,US2\nUS2,US9\n",
     "buyer,seller\nu_1,u_2\nu_2,u_3\n",
-    "Target Person,Source Person\n-1,2\n2,3.5\n",
+    "Target Person,Source Person\n-1,2\n2,3.0\n",
 ]
 ROWS = [
     "1,2\n2,3\n",
@@ -57,7 +57,7 @@ def test_a_first_line_like_the_others_is_a_row(tmp_path, text):
 @pytest.mark.parametrize("text", DOUBTFUL)
 def test_what_may_be_either_is_refused_until_it_is_said(tmp_path, text):
     path = saved(tmp_path, "e.csv", text)
-    said = rf"e\.csv: its first line, '{text.splitlines()[0]}', may be the names of the columns or an edge; .*--no-header"
+    said = rf"e\.csv: its first line, '{text.splitlines()[0]}', may be the names of the columns or an edge; .*--no-edges-header"
     with pytest.raises(DataError, match=said):
         read_tables(path)
     rows = len(text.splitlines())
@@ -72,6 +72,23 @@ def test_the_header_of_one_table_is_not_that_of_the_other(tmp_path):
     # One name that is usual, of a node: only one of an edge's two.
     to = saved(tmp_path, "to.csv", "to,bob\nbob,cy\n")
     assert [read_tables(to, header=each).ingest_report.rows for each in (None, False)] == [1, 2]
+
+
+def test_each_table_has_its_own_way_out(tmp_path):
+    """The first line of one table is an edge, that of the other may be names or a node."""
+    edges = saved(tmp_path, "e.tsv", "ann\tA\nann\tB\nbob\tB\n")
+    nodes = saved(tmp_path, "n.csv", "who,sort\nann,woman\nbob,woman\nA,event\nB,event\n")
+    with pytest.raises(DataError, match=r"n\.csv: .* or a node; .* --no-nodes-header \(nodes_header=.*--id 'who'$"):
+        read_tables(edges, nodes)
+    for asked in ({"nodes_header": True}, {"id": "who"}, {"header": True, "edges_header": False}):
+        found = read_tables(edges, nodes, **asked)
+        assert (found.ingest_report.rows, found.graph.num_nodes) == (3, 4)
+    # What was said of both tables, and does not look so in one, is told.
+    both = read_tables(edges, nodes, header=True)
+    assert both.ingest_report.rows == 2
+    said = f"{edges}: its first line is read as names of columns, but looks like an edge; if it is one, say --no-edges-header"
+    assert [line for line in both.ingest_report.remarks if line.startswith(said)]
+    assert not read_tables(edges, nodes, edges_header=True, nodes_header=True).ingest_report.remarks
 
 
 def test_nodes_without_usual_names(tmp_path):

@@ -81,7 +81,7 @@ def test_wrong_rows_are_named_with_their_own_table(tmp_path):
     with pytest.raises(DataError, match=r"wrong\.csv: 'target' is empty in row 2"):
         read_tables({"right": right, "wrong": wrong})
     negative = saved(tmp_path, "negative.csv", "source,target,weight\na,b,1\nb,c,-2\n")
-    with pytest.raises(DataError, match=r"negative\.csv: 'weight' is '-2', which is negative.* in row 2; --negative-weights"):
+    with pytest.raises(DataError, match=r"negative\.csv: 'weight' is '-2' in row 2, which is negative.*; --negative-weights"):
         read_tables({"right": right, "negative": negative})
 
 
@@ -115,7 +115,7 @@ SIGNED = [("a", "b", 2.0), ("b", "c", -3.0), ("c", "d", 1.0), ("a", "b", -1.0)]
 
 def test_negative_weights():
     edges = pa.table(dict(zip(("source", "target", "weight"), zip(*SIGNED, strict=True), strict=True)))
-    with pytest.raises(DataError, match=r"'weight' is '-3.0', which is negative.* in row 2; .*drop.*kind of their own"):
+    with pytest.raises(DataError, match=r"'weight' is '-3.0' in row 2, which is negative.*; .*drop.*kind of their own"):
         read_tables(edges)
     dropped = read_tables(edges, negative_weights="drop")
     assert weights(dropped) == {("a", "b"): 2.0, ("c", "d"): 1.0}

@@ -32,6 +32,9 @@ def embed(
         bool,
         typer.Option("--allow-missing-columns", help="With --model: take a node table with none of the columns of its own."),
     ] = False,
+    allow_disjoint: Annotated[
+        bool, typer.Option("--allow-disjoint", help="With --model: take edges none of which leads to a node of its graph.")
+    ] = False,
     effort: Annotated[
         str | None, typer.Option(help="How much time to spend: quick (no training), standard (the default) or best.")
     ] = None,
@@ -101,9 +104,11 @@ def embed(
     given = [name for name, value in tables.items() if value is not None]
     if not (graph or {"edges", "edges_query"}.intersection(given) or (model and {"nodes", "nodes_query"}.intersection(given))):
         raise ClnrError("missing --edges FILE (or --edges-query, or --graph FOLDER); see: clnr embed --help")
-    if allow_missing_columns and model is None:
-        raise ClnrError("--allow-missing-columns goes with --model, whose columns may be missing")
-    tables |= {"memory": memory, "allow_missing_columns": allow_missing_columns}
+    allowed = {"allow_missing_columns": allow_missing_columns, "allow_disjoint": allow_disjoint}
+    for name, value in allowed.items():
+        if value and model is None:
+            raise ClnrError(f"{option_of(name)} goes with --model, the earlier graph")
+    tables |= {"memory": memory, **allowed}
     if graph is not None:
         if given or model is not None:
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"

@@ -85,6 +85,12 @@ def table_options(
         bool | None,
         typer.Option("--header/--no-header", help="Whether text files begin with names of columns, where that is not plain."),
     ] = None,
+    edges_header: Annotated[
+        bool | None, typer.Option("--edges-header/--no-edges-header", help="The same of the edge table alone.")
+    ] = None,
+    nodes_header: Annotated[
+        bool | None, typer.Option("--nodes-header/--no-nodes-header", help="The same of the node table alone.")
+    ] = None,
     directed: Annotated[bool, typer.Option("--directed", help="Treat edges as directed.")] = False,
 ) -> dict[str, Any]:
     """The arguments of ``read_tables`` that are given, always with ``edges`` and ``nodes``."""
@@ -108,6 +114,8 @@ def table_options(
         "ignore": ignore or None,
         "types": _types(types) if types else None,
         "header": header,
+        "edges_header": edges_header,
+        "nodes_header": nodes_header,
         "directed": directed or None,
     }
     tables = {"edges": tables_by_name("--edges", edges), "nodes": tables_by_name("--nodes", nodes)}

@@ -2,166 +2,119 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 
+from clnr.embedding.block_passes import LayerFiles, ShardFiles, Sink, node_blocks, share_blocks
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.pipeline import Settings
-from clnr.embedding.shards import shard_path, shard_width, write_shard
-from clnr.engine import View
+from clnr.engine import DeviceGraph, View
 from clnr.engine.layer_pass import LayerEndError, LayerOperators
-from clnr.engine.mapped import copy_rows, in_order, keep_degrees
+from clnr.engine.mapped import keep_degrees
 from clnr.errors import TrainingError
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import ArrayInfo, GraphFolder, MappedArray
+from clnr.graph.graph_folder import GraphFolder
 from clnr.support import memory
 from clnr.support.progress import Bar, Tenths
 from clnr.training.loop import advice
 
-_NUMBER = 4
-_MOST_NODES = 1 << 17
-_OPEN = 256
-
-
-class LayerFiles:
-    """The rows of all nodes after a layer, in a file for each block; a file is complete, or not there.
-
-    Args:
-        folder: Has the files, or will have.
-        blocks: The nodes of each.
-        resident: Bytes of files that may be mapped into memory at a time.
-    """
-
-    def __init__(self, folder: Path, blocks: list[slice], resident: int):
-        self.folder, self._blocks, self._resident = folder, blocks, resident
-        self._starts = np.array([block.start for block in blocks])
-        # Each open file takes a descriptor, of which a process may have few.
-        self._open = functools.lru_cache(_OPEN)(self._map)
-
-    def path(self, number: int) -> Path:
-        return self.folder / f"{number:05d}.bin"
-
-    @property
-    def complete(self) -> bool:
-        return all(self.path(number).is_file() for number in range(len(self._blocks)))
-
-    def write(self, number: int, rows: Array) -> None:
-        self.folder.mkdir(exist_ok=True)
-        part = self.path(number).with_suffix(".unfinished")
-        part.write_bytes(np.ascontiguousarray(rows, "<f4").data)
-        part.replace(self.path(number))
-
-    def _map(self, number: int) -> MappedArray:
-        path, block = self.path(number), self._blocks[number]
-        rows = block.stop - block.start
-        info = ArrayInfo("float32", (rows, path.stat().st_size // (_NUMBER * rows)))
-        return MappedArray.open(path, info, self._resident)
-
-    def rows(self, nodes: Array) -> torch.Tensor:
-        """The rows of some nodes; read in the order of the files."""
-        nodes, places = in_order(nodes)
-        stops = np.append(np.searchsorted(nodes, self._starts[1:]), len(nodes))
-        out: Array | None = None
-        for number, (start, stop) in enumerate(itertools.pairwise([0, *stops.tolist()])):
-            if start < stop or out is None:
-                stored, first = self._open(number), self._blocks[number].start
-                out = np.empty((len(nodes), stored.values.shape[1]), np.float32) if out is None else out
-                copy_rows(stored, nodes[start:stop] - first, places[start:stop], out)
-        return torch.from_numpy(out)
-
 
 class BlockEmbedding:
-    """A graph embedded one layer after the other, each in blocks of nodes; at most two layers are on disk.
+    """The rows of an encoder for all nodes, one layer after the other, each in blocks of nodes; at most two are on disk.
 
-    What is there of an earlier run is kept: complete layers, the blocks of an unfinished one, and shards. Workers take the next
-    block whenever they are done with one, and wait for each other after a layer. A row does not depend on who computes it.
+    What is there of an earlier run is kept: complete layers, the blocks of an unfinished one, and of the last one. Workers take
+    the next block whenever they are done with one, and wait for each other after a layer. A row does not depend on who
+    computes it.
 
     Args:
-        model: Embeds.
+        model: Has the encoder.
         folder: The graph.
         settings: Whose engine computes, and whose workers share the blocks.
-        work: Where layers and shards are written; all workers see it.
+        work: Where layers are written; all workers see it.
         block_rows: How many rows a block may gather: its nodes and the sources of their edges. A node with more edges is a
             block by itself, and takes more.
         bar: Shows progress; None for none.
+        device_graph: The graph with the features that the encoder is given; None for its own.
+        sink: Where the rows of the last layer go; None for shards.
     """
 
     def __init__(
-        self, model: FittedModel, folder: GraphFolder, settings: Settings, work: Path, block_rows: int, bar: Bar | None = None
+        self,
+        model: FittedModel,
+        folder: GraphFolder,
+        settings: Settings,
+        work: Path,
+        block_rows: int,
+        bar: Bar | None = None,
+        device_graph: DeviceGraph | None = None,
+        sink: Sink | None = None,
     ):
-        self._fitted, self._folder, self._work, self._block_rows = model, folder, work, block_rows
+        self._fitted, self._folder, self._work = model, folder, work
         self._model, self._engine = model.method.build(model.recipe), settings.engine.float32
         self._parameters = model.parameters_on(self._engine)
-        self._device_graph = self._engine.to_device(cast(Any, folder))
-        self._workers, self._made = settings.workers, list(self._blocks())
+        self._device_graph = device_graph or self._engine.to_device(cast(Any, folder))
+        self._workers, self._blocks = settings.workers, node_blocks(folder, block_rows)
+        self._what = "vectors" if sink is None else "the encoder's rows"
+        self._sink = sink or ShardFiles(work, folder, self._blocks)
         self._layers: dict[int, LayerFiles] = {}
         self._log = (bar or Bar(None, quiet=True)).note
 
     def run(self) -> tuple[int, int]:
-        """Write all shards; returns the numbers of a vector, and of shards."""
+        """Write all blocks; returns the numbers of a row, and of blocks."""
         with memory.enough_memory(), torch.no_grad(), self._engine.use_threads():
             keep_degrees(self._device_graph)
             for layer in itertools.count(self._workers.from_first(self._complete_layers())):
                 width = self._workers.least(self._compute_layer(layer))
                 self._remove_layers(layer)
                 if width:
-                    return width, len(self._made)
+                    return width, len(self._blocks)
         raise AssertionError
 
-    def _blocks(self) -> Iterator[slice]:
-        indptr = self._folder.map("incoming.indptr").values
-        start, count = 0, self._folder.num_nodes
-        while start < count:
-            ends = indptr[start : min(start + _MOST_NODES, count) + 1]
-            gathered = ends - ends[0] + np.arange(len(ends))
-            stop = start + max(1, int(np.searchsorted(gathered, self._block_rows, "right")) - 1)
-            yield slice(start, stop)
-            start = stop
-
     def _compute_layer(self, layer: int) -> int:
-        """This worker's blocks of a layer; returns what is known of it: numbers of a vector if it is the last one, else 0."""
+        """This worker's blocks of a layer; returns what is known of it: numbers of a row if it is the last one, else 0."""
         width, tenths = sys.maxsize, None
-        # One block is written while the next one is computed.
-        with ThreadPoolExecutor(1) as writer:
-            written: Future[None] | None = None
-            for number in self._workers.take(len(self._made)):
-                width, write = self._compute_block(layer, number)
-                if written is not None:
-                    written.result()
-                written = writer.submit(write)
-                what = "vectors" if width else f"layer {layer + 1}"
-                tenths = tenths or Tenths(self._log, f"embedding, {what}", self._folder.num_nodes)
-                tenths.done(self._made[number].stop)
-            if written is not None:
-                written.result()
+        asked: set[tuple[str, int]] = set()
+
+        def prepare(number: int) -> LayerOperators | None:
+            if self._layer(layer + 1).path(number).is_file() or self._sink.path(number).is_file():
+                return None
+            block = self._blocks[number]
+            nodes, read = torch.arange(block.start, block.stop), self._layer(layer).rows if layer else None
+            operators = LayerOperators(View(self._device_graph), self._engine, nodes, layer, read)
+            # What blocks before were asked for, this one will be.
+            operators.read(frozenset(asked))
+            return operators
+
+        def compute(number: int, operators: LayerOperators | None) -> Callable[[], None]:
+            nonlocal width, tenths
+            width, write = self._compute_block(layer, number, operators)
+            asked.update(frozenset() if operators is None else operators.asked)
+            what = self._what if width else f"layer {layer + 1}"
+            tenths = tenths or Tenths(self._log, f"embedding, {what}", self._folder.num_nodes)
+            tenths.done(self._blocks[number].stop)
+            return write
+
+        share_blocks(self._workers, len(self._blocks), prepare, compute)
         return width
 
-    def _compute_block(self, layer: int, number: int) -> tuple[int, Callable[[], None]]:
+    def _compute_block(self, layer: int, number: int, operators: LayerOperators | None) -> tuple[int, Callable[[], None]]:
         """The rows of a block after a layer, unless they are there: what ``_compute_layer`` returns, and what writes them."""
-        block, shard, made = self._made[number], shard_path(self._work, number), self._layer(layer + 1)
-        if made.path(number).is_file():
-            return 0, lambda: None
-        if shard.is_file():
-            return shard_width(shard), lambda: None
-        rows, is_last = self._compute(layer, block)
+        made = self._layer(layer + 1)
+        if operators is None:
+            return 0 if made.path(number).is_file() else self._sink.width(number), lambda: None
+        rows, is_last = self._compute(operators)
         if not is_last:
             return 0, lambda: made.write(number, rows)
-        return rows.shape[1], lambda: write_shard(shard, self._folder.ids(block.start, block.stop), rows)
+        return rows.shape[1], lambda: self._sink.write(number, rows)
 
-    def _compute(self, layer: int, block: slice) -> tuple[Array, bool]:
+    def _compute(self, operators: LayerOperators) -> tuple[Array, bool]:
         """The rows of a block after a layer, and whether it is the last one."""
-        nodes = torch.arange(block.start, block.stop)
-        read = self._layer(layer).rows if layer else None
-        operators = LayerOperators(View(self._device_graph), self._engine, nodes, layer, read)
         try:
             rows, is_last = self._model.embed_layer(self._parameters, operators), True
         except LayerEndError as end:
@@ -174,7 +127,7 @@ class BlockEmbedding:
 
     def _layer(self, layer: int) -> LayerFiles:
         """What a layer is given."""
-        return self._layers.setdefault(layer, LayerFiles(self._work / f"layer-{layer}", self._made, self._folder.resident))
+        return self._layers.setdefault(layer, LayerFiles(self._work / f"layer-{layer}", self._blocks, self._folder.resident))
 
     def _complete_layers(self) -> int:
         found = [int(path.name.split("-")[1]) for path in self._work.glob("layer-*")]

@@ -14,7 +14,8 @@ from clnr.embedding.defaults import Choice
 from clnr.embedding.pipeline import Settings, check_workers
 from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
-from clnr.graph.graph_folder import RESIDENT, GraphFolder
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support import memory
@@ -22,10 +23,10 @@ from clnr.support.humanize import duration, gigabytes
 from clnr.training.step_work import step_work
 
 _NUMBER = 4
-# The program itself; how often the features that a view reads are in memory, and the rows that a step computes: activations
-# and gradients of two views.
+# The program itself; how often the features that a view reads are in memory, those of the next step or block among them; and
+# the rows that a step computes: activations and gradients of two views.
 _BASE = 6.5e8
-_INPUTS = 3
+_INPUTS = 5
 _COPIES = 12
 _LEAST_ROWS = 1 << 12
 # The share of memory that pages of files may take.
@@ -150,7 +151,11 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     needs = f"{gigabytes(_cost(folder, settings, recipe).memory)} would be needed in memory, and it cannot work from files"
     if not settings.engine.reads_files:
         raise MethodError(f"{folder.path}: {needs}: that needs numba, and on a GPU also Triton")
-    reason = settings.method.build(recipe).whole_graph_reason(folder.num_nodes)
+    model = settings.method.build(recipe)
+    reason = model.whole_graph_reason(folder.num_nodes)
+    if model.readout is not None:
+        names = ", ".join(type(block).__name__ for block in model.readout.blocks)
+        reason = f"its read-out ({names}) is fitted to the rows of all nodes"
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
     if settings.tune or settings.auto:

@@ -258,8 +258,8 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if report.loops:
         lines.append(f"left out: {plural(report.loops, 'self-loop')}; every node's own features count anyway")
     if report.duplicates:
-        weighted = ", their weights added" if table_graph.graph.incoming.weight is not None else ""
-        lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge{weighted}")
+        how = "its weights are added" if table_graph.graph.incoming.weight is not None else "it counts once"
+        lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
     if report.isolated:
         lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
     if encoder is not None and not report.columns:

@@ -13,7 +13,7 @@ from clnr.embedding.disk_plan import folder_facts
 from clnr.embedding.fitting import EmbeddingResult, FittedModel
 from clnr.embedding.report_data import report_data
 from clnr.embedding.report_file import write_report_file
-from clnr.embedding.sampled_scores import SampledScores, measured_nodes
+from clnr.embedding.sampled_scores import SampledScores, shown_nodes
 from clnr.embedding.shards import Shards
 from clnr.embedding.stored_columns import stored_columns
 from clnr.errors import DataError
@@ -44,7 +44,7 @@ def sample_report_html(
         scored: Its scores.
         title: The heading.
     """
-    nodes = measured_nodes(folder)
+    nodes = shown_nodes(folder)
     sample = EmbeddingResult(model, _sample_graph(folder, shards, nodes), shards.rows(nodes), losses, *scored)
     data = report_data(sample, title)
     notes = [*data.notes]

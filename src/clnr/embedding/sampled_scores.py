@@ -117,7 +117,7 @@ def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, 
     return rows
 
 
-def measured_nodes(folder: GraphFolder) -> Array:
+def shown_nodes(folder: GraphFolder) -> Array:
     """Some nodes that stand for all, sorted: the same at every call."""
     count = min(folder.num_nodes, MEASURED)
     return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(count), folder.num_nodes).numpy())
@@ -157,7 +157,7 @@ def _labels_alone(folder: GraphFolder, labels: Array | None) -> Graph:
 def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vectors: ReadVectors) -> dict[str, float]:
     """As of any graph; alignment and uniformity with the columns' moments over the nodes that they are measured on."""
     folder = cast(GraphFolder, seen.graph)
-    rank = {"effective_rank": geometry.effective_rank(torch.from_numpy(read_vectors(measured_nodes(folder))))}
+    rank = {"effective_rank": geometry.effective_rank(torch.from_numpy(read_vectors(shown_nodes(folder))))}
     built, count = model.method.build(model.recipe), folder.num_nodes
     if built.objective is None or not model.method.symmetric_views:
         return rank

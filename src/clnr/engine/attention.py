@@ -3,80 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.sparse_matrix import SparseMatrix
 
 _NUMBERS = 1 << 27
 
 
 def attend(
-    edges: SparseMatrix, keep: Tensor | None, h: Tensor, source: Tensor, target: Tensor, dropout: Callable[[Tensor], Tensor]
+    edges: SparseMatrix,
+    keep: Tensor | None,
+    h: Tensor,
+    source: Tensor,
+    target: Tensor,
+    dropout: Callable[[Tensor], Tensor],
+    dense: Dense = PLAIN,
 ) -> Tensor:
     """``Operators.attend``, where ``keep`` is the mask of kept edges and ``dropout`` that of the attention weights."""
-    score = torch.nn.functional.leaky_relu(at_source(source, edges) + at_target(target, edges), 0.2)
+    score = torch.nn.functional.leaky_relu(at_source(source, edges, dense) + at_target(target, edges, dense), 0.2)
     if keep is not None:
         score = score.masked_fill(~keep[:, None], -torch.inf)
     # The softmax does not depend on what is subtracted, so the maximum needs no gradient.
-    top = torch.segment_reduce(score.detach(), "max", offsets=edges.indptr, unsafe=True)
-    share = (score - top[edges.rows]).exp()
-    share = share / at_target(collect(share, edges), edges)
-    return _Mix.apply(dropout(share), h, edges)
+    share = (score - dense.segment_max(score.detach(), edges)[edges.rows]).exp()
+    share = share / at_target(collect(share, edges, dense), edges, dense)
+    return _Mix.apply(dropout(share), h, edges, dense)
 
 
-class _Spread(torch.autograd.Function):
-    """Each edge gets the row of its node; the gradient is the sum over a node's edges, in their order."""
+class _AtSource(torch.autograd.Function):
+    """Each edge gets the row of its source; the gradient is the sum over a node's edges, in their order."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, index: Tensor, indptr: Tensor, order: Tensor | None) -> Tensor:
-        ctx.indptr, ctx.order = indptr, order
-        return rows.index_select(0, index)
+    def forward(ctx: Any, rows: Tensor, edges: SparseMatrix, dense: Dense) -> Tensor:
+        ctx.edges, ctx.dense = edges, dense
+        return rows.index_select(0, edges.columns)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        grad = grads[0] if ctx.order is None else grads[0].index_select(0, ctx.order)
-        return _sums(grad, ctx.indptr), None, None, None
+        return ctx.dense.segment_sums(grads[0].index_select(0, ctx.edges.order), ctx.edges, transposed=True), None, None
+
+
+class _AtTarget(torch.autograd.Function):
+    """The same of its target."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, edges: SparseMatrix, dense: Dense) -> Tensor:
+        ctx.edges, ctx.dense = edges, dense
+        return rows.index_select(0, edges.rows)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return ctx.dense.segment_sums(grads[0], ctx.edges), None, None
 
 
 class _Collect(torch.autograd.Function):
     """The sum over the edges to each node; each edge gets the gradient of its node."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, indptr: Tensor, rows: Tensor) -> Tensor:
-        ctx.rows = rows
-        return _sums(values, indptr)
+    def forward(ctx: Any, values: Tensor, edges: SparseMatrix, dense: Dense) -> Tensor:
+        ctx.edges = edges
+        return dense.segment_sums(values, edges)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0].index_select(0, ctx.rows), None, None
+        return grads[0].index_select(0, ctx.edges.rows), None, None
 
 
 class _Mix(torch.autograd.Function):
     """The weighted sum of source rows at each target; some heads at a time, and no messages are kept."""
 
     @staticmethod
-    def forward(ctx: Any, share: Tensor, h: Tensor, edges: SparseMatrix) -> Tensor:
+    def forward(ctx: Any, share: Tensor, h: Tensor, edges: SparseMatrix, dense: Dense) -> Tensor:
         ctx.save_for_backward(share, h)
-        ctx.edges = edges
-        return torch.cat([_mix(share[:, k], h[:, k].index_select(0, edges.columns), edges.indptr) for k in _heads(share, h)], 1)
+        ctx.edges, ctx.dense = edges, dense
+
+        def mixed(k: slice) -> Tensor:
+            return _weighted(share[:, k], h[:, k].index_select(0, edges.columns), partial(dense.segment_sums, links=edges))
+
+        return torch.cat([mixed(k) for k in _heads(share, h)], 1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         share, h = ctx.saved_tensors
         edges, order = ctx.edges, ctx.edges.order
+        sums = partial(ctx.dense.segment_sums, links=edges, transposed=True)
         shares, rows = [], []
         for k in _heads(share, h):
             grad = grads[0][:, k].index_select(0, edges.rows)
             shares.append((grad * h[:, k].index_select(0, edges.columns)).sum(2))
-            rows.append(_mix(share[:, k].index_select(0, order), grad.index_select(0, order), edges.transposed_indptr))
-        return torch.cat(shares, 1), torch.cat(rows, 1), None
+            rows.append(_weighted(share[:, k].index_select(0, order), grad.index_select(0, order), sums))
+        return torch.cat(shares, 1), torch.cat(rows, 1), None, None
 
 
-def _mix(share: Tensor, rows: Tensor, indptr: Tensor) -> Tensor:
-    return _sums((share[:, :, None] * rows).flatten(1), indptr).unflatten(1, rows.shape[1:])
+def _weighted(share: Tensor, rows: Tensor, sums: Callable[[Tensor], Tensor]) -> Tensor:
+    return sums((share[:, :, None] * rows).flatten(1)).unflatten(1, rows.shape[1:])
 
 
 def _heads(share: Tensor, h: Tensor) -> list[slice]:
@@ -85,20 +109,16 @@ def _heads(share: Tensor, h: Tensor) -> list[slice]:
     return [slice(begin, begin + size) for begin in range(0, share.shape[1], size)]
 
 
-def _sums(values: Tensor, indptr: Tensor) -> Tensor:
-    return torch.segment_reduce(values.contiguous(), "sum", offsets=indptr, unsafe=True)
-
-
-def at_target(rows: Tensor, edges: SparseMatrix) -> Tensor:
+def at_target(rows: Tensor, edges: SparseMatrix, dense: Dense = PLAIN) -> Tensor:
     """Each edge's target's row."""
-    return _Spread.apply(rows, edges.rows, edges.indptr, None)
+    return _AtTarget.apply(rows, edges, dense)
 
 
-def at_source(rows: Tensor, edges: SparseMatrix) -> Tensor:
+def at_source(rows: Tensor, edges: SparseMatrix, dense: Dense = PLAIN) -> Tensor:
     """Each edge's source's row."""
-    return _Spread.apply(rows, edges.columns, edges.transposed_indptr, edges.order)
+    return _AtSource.apply(rows, edges, dense)
 
 
-def collect(values: Tensor, edges: SparseMatrix) -> Tensor:
+def collect(values: Tensor, edges: SparseMatrix, dense: Dense = PLAIN) -> Tensor:
     """The sum of each target's edges' rows."""
-    return _Collect.apply(values, edges.indptr, edges.rows)
+    return _Collect.apply(values, edges, dense)

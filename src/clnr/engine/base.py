@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
@@ -47,6 +47,14 @@ class Operators(ABC):
         """The nodes whose rows go in; None for all."""
         return None
 
+    @property
+    def asked(self) -> frozenset[tuple[str, int]]:
+        """Where a graph is in files: what these maps were asked for, so that those of other nodes can ``read`` it before."""
+        return frozenset()
+
+    def read(self, asked: Collection[tuple[str, int]]) -> None:  # noqa: B027
+        """Read now what will be asked for."""
+
     def unpadded(self) -> Operators:
         """The same maps with no rows besides those of nodes, for what looks at whole columns between layers.
 
@@ -73,7 +81,7 @@ class Operators(ABC):
         """
         edges, drop = self.view.device_graph.edges, self.view.drop
         keep = None if drop is None else drop.keep(edges)
-        return attend(edges, keep, h, source, target, lambda share: self.dropout(share, place))
+        return attend(edges, keep, h, source, target, lambda share: self.dropout(share, place), self.dense)
 
     @property
     @abstractmethod
@@ -244,6 +252,13 @@ class Engine(ABC):
                 with streams.stream(index):
                     results.append(function(each, aliases, index))
         return results
+
+    def reading_ahead(self, device_graph: DeviceGraph) -> AbstractContextManager[None]:
+        """In this block, ``read_ahead`` reads views of a graph that is in files."""
+        return nullcontext()
+
+    def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:  # noqa: B027
+        """Begin to read what views of one graph will be asked for of some nodes, where that is in files."""
 
     def prepare(self, view: View) -> None:  # noqa: B027
         """Compute what views of a graph share, before they part into streams that do not wait for each other."""

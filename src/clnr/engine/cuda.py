@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
@@ -17,7 +18,7 @@ from clnr.engine.base import Engine, Operators
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_sparse import BlockEngine, Features, FusedMatrix, Matrix, TorchEngine, TorchMatrix, in_files
-from clnr.engine.triton_dense import KernelDense, triton_kernels
+from clnr.engine.triton_dense import KernelDense, tf32, triton_kernels
 from clnr.engine.view import DeviceGraph, Drop, Mask, View
 from clnr.errors import DeviceError
 
@@ -127,6 +128,11 @@ class KernelEngine(BlockEngine):
         engine = KernelEngine(self.device)
         engine.threads = self.threads
         return engine
+
+    @contextmanager
+    def own_stream(self) -> Iterator[None]:
+        with super().own_stream(), nullcontext() if self.dtype == torch.float32 else tf32():
+            yield
 
     def prepare(self, view: View) -> None:
         super().prepare(view)

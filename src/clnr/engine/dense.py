@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from clnr.support.workers import ALONE, Workers
+
+if TYPE_CHECKING:
+    from clnr.engine.sparse_matrix import SparseMatrix
 
 _WORTH_HALVING = 128
 
@@ -128,6 +131,15 @@ class Dense:
         away = z - mean
         off, square = self.workers.total(self.column_sums(away, share), self.column_sums(away.square(), share))
         return (square - off.square()).clamp(min=0), mean + off
+
+    def segment_sums(self, values: Tensor, links: SparseMatrix, transposed: bool = False) -> Tensor:
+        """The sums of the rows of ``values`` that belong to the entries of each row of ``links``, or of its transpose."""
+        starts = links.transposed_indptr if transposed else links.indptr
+        return torch.segment_reduce(values.contiguous(), "sum", offsets=starts, unsafe=True)
+
+    def segment_max(self, values: Tensor, links: SparseMatrix) -> Tensor:
+        """The same with the largest of each column, of rows that all have entries."""
+        return torch.segment_reduce(values.contiguous(), "max", offsets=links.indptr, unsafe=True)
 
     def batch_norm(self, h: Tensor, scale: Tensor, shift: Tensor, epsilon: float, weights: Tensor | None = None) -> Tensor:
         """Columns standardised, then scaled and shifted; rows count by ``Workers.weights``."""

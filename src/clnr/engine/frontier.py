@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,10 +32,13 @@ class Frontier:
     Args:
         view: The view.
         wanted: Distinct nodes.
+        asked: Where it notes what it was asked for.
     """
 
-    def __init__(self, view: View, wanted: Array):
+    def __init__(self, view: View, wanted: Array, asked: set[tuple[str, int]] | None = None):
         assert view.slow_nodes is None
+        self.asked: set[tuple[str, int]] = set() if asked is None else asked
+        self._features: dict[int, Tensor | sp.csr_array] = {}
         self._view, self._rule = view, StoredRule(view) if isinstance(view.propagation, MappedEdges) else DropRule(view)
         self._nodes, self._sizes = wanted, [len(wanted)]
         self._counts, self._sums = np.empty(0, np.int64), np.empty(0, np.float32)
@@ -42,12 +47,14 @@ class Frontier:
 
     def nodes(self, hops: int) -> Array:
         """The nodes within so many hops."""
+        self.asked.add(("nodes", hops))
         while len(self._sizes) <= hops:
             self._step()
         return self._nodes[: self._sizes[hops]]
 
     def matrix(self, hops: int) -> CSRArrays:
         """What propagates from the nodes within so many hops to those within one hop fewer."""
+        self.asked.add(("matrix", hops))
         self.nodes(hops)
         if self._matrix is None:
             if self._view.propagation_matrix is None:
@@ -58,6 +65,21 @@ class Frontier:
         rows = self._sizes[hops - 1]
         indptr = self._matrix.indptr[: rows + 1]
         return CSRArrays(indptr, self._matrix.columns[: indptr[-1]], self._matrix.values[: indptr[-1]])
+
+    def features(self, hops: int) -> Tensor | sp.csr_array:
+        """The features of the nodes within so many hops, of a graph in files."""
+        self.asked.add(("features", hops))
+        nodes = self.nodes(hops)
+        if hops not in self._features:
+            further = [self._features[each] for each in self._features if each > hops]
+            x = cast(MappedFeatures, self._view.device_graph.features)
+            self._features[hops] = further[0][: len(nodes)] if further else x.rows(nodes)
+        return self._features[hops]
+
+    def read(self, asked: Collection[tuple[str, int]]) -> None:
+        """Find and read what will be asked for, as another frontier was."""
+        for what, hops in sorted(asked, key=lambda each: -each[1]):
+            getattr(self, what)(hops)
 
     def _step(self) -> None:
         """One hop further."""
@@ -101,6 +123,13 @@ class FrontierOperators(MatrixOperators):
     def within(self, hops: int) -> Operators:
         return FrontierOperators(self.view, self._blocks, self._frontier, hops)
 
+    @property
+    def asked(self) -> frozenset[tuple[str, int]]:
+        return frozenset(self._frontier.asked)
+
+    def read(self, asked: Collection[tuple[str, int]]) -> None:
+        self._frontier.read(asked)
+
     @cached_property
     def nodes(self) -> Tensor:
         return torch.from_numpy(self._frontier.nodes(self._hops)).to(self._blocks.device)
@@ -123,7 +152,8 @@ class FrontierOperators(MatrixOperators):
         if isinstance(x, SparseMatrix):
             return self._sparse_rows(x.once("scipy", lambda: _to_scipy(x))[nodes.numpy()], nodes)
         if isinstance(x, MappedFeatures):
-            read = x.rows(nodes.numpy(force=True))
+            permuted = view.node_permutation is not None
+            read = x.rows(nodes.numpy(force=True)) if permuted else self._frontier.features(self._hops)
             if sp.issparse(read):
                 return self._sparse_rows(read, nodes)
             rows = self._blocks.dense_features(read.to(self._blocks.device))
@@ -137,7 +167,8 @@ class FrontierOperators(MatrixOperators):
         mask = self.view.mask
         if mask is not None and mask.elements:
             of_rows = nodes.cpu().repeat_interleave(torch.from_numpy(np.diff(rows.indptr).astype(np.int64)))
-            rows.data *= mask.of_elements(of_rows, torch.from_numpy(rows.indices.astype(np.int64))).numpy()
+            kept = mask.of_elements(of_rows, torch.from_numpy(rows.indices.astype(np.int64))).numpy()
+            rows = sp.csr_array((rows.data * kept, rows.indices, rows.indptr), shape=rows.shape)
         return self._blocks.block_features(rows, None if mask is None or mask.elements else mask)
 
     def _propagates_first(self, weight: Tensor) -> bool:

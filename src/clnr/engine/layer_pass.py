@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ReadRows = Callable[["Array"], Tensor]
 """Rows of some nodes, in their order."""
+_GIVEN = ("given", 1)
 
 
 class LayerEndError(Exception):
@@ -46,6 +47,7 @@ class LayerOperators(Operators):
         self._block = engine.sampled_operators(view, nodes)
         self._count, self._layer, self._stored = len(nodes), layer, stored
         self._calls = 0
+        self._given: Tensor | None = None
         self.dense = self._block.dense
 
     def _is_turn(self, h: Tensor | None) -> bool:
@@ -59,7 +61,18 @@ class LayerOperators(Operators):
     def _input(self) -> Tensor | None:
         nodes = self._block.within(1).nodes
         assert nodes is not None
-        return None if self._stored is None else self._stored(nodes.numpy(force=True)).to(nodes.device)
+        if self._given is None and self._stored is not None:
+            self._given = self._stored(nodes.numpy(force=True)).to(nodes.device)
+        return self._given
+
+    @property
+    def asked(self) -> frozenset[tuple[str, int]]:
+        return self._block.asked | (frozenset() if self._given is None else {_GIVEN})
+
+    def read(self, asked: Collection[tuple[str, int]]) -> None:
+        self._block.read({each for each in asked if each != _GIVEN})
+        if _GIVEN in asked:
+            self._input()
 
     @property
     def features(self) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,13 +17,17 @@ from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import DeviceGraph, View
 from clnr.errors import DataError, MethodError
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import GraphFolder, MappedArray, array_file, to_float32
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.stored_arrays import MappedArray, array_file, to_float32
 
 # So many rows are read at a time; then pages of files beyond the bound are given back. Where the system does not tell how many
 # there are, all of them.
 _ROWS = 1 << 15
 _PAGE = 4096
 _MEASURED = 1 << 14
+
+ChangeRows = Callable[[Any, "Array"], Any]
+"""A map of the features of some nodes, as an array or a sparse one, and of the nodes themselves, to other features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +64,31 @@ class MappedEdges:
 
 @dataclass(frozen=True, eq=False)
 class MappedFeatures:
-    """Features in files, dense or sparse, as ``DeviceGraph.features``; rows are read as float32."""
+    """Features in files, dense or sparse, as ``DeviceGraph.features``; rows are read as float32.
+
+    What is read passes through ``change``, if there is one: then nodes have ``width`` other features.
+    """
 
     folder: GraphFolder
     values: MappedArray
     indptr: MappedArray | None
     columns: MappedArray | None
+    change: ChangeRows | None = None
+    width: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.folder.num_nodes, self.folder.num_features
+        return self.folder.num_nodes, self.folder.num_features if self.change is None else self.width
 
     def rows(self, nodes: Array) -> torch.Tensor | sp.csr_array:
-        """The features of some nodes; dense ones in the type that is stored."""
+        """The features of some nodes; dense ones in the type that is stored, or float32 if they are changed."""
+        if self.change is None:
+            return self._stored(nodes)
+        stored = self._stored(nodes)
+        changed = self.change(stored.float().numpy() if isinstance(stored, torch.Tensor) else stored, nodes)
+        return changed if sp.issparse(changed) else torch.from_numpy(changed)
+
+    def _stored(self, nodes: Array) -> torch.Tensor | sp.csr_array:
         if self.indptr is None or self.columns is None:
             return read_rows(self.values, nodes)
         order = np.argsort(nodes, kind="stable")
@@ -81,13 +98,13 @@ class MappedFeatures:
             indptr = np.concatenate([[0], np.cumsum(ends - starts)])
             entries = np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1])
             columns, values = self.columns.values[entries], to_float32(self.values.values[entries], self.values.dtype)
-            if len(columns) and not 0 <= columns.min() <= columns.max() < self.shape[1]:
+            if len(columns) and not 0 <= columns.min() <= columns.max() < self.folder.num_features:
                 raise _damaged(self.folder, "features.indices")
-            read.append(sp.csr_array((values, columns, indptr), shape=(len(part), self.shape[1])))
+            read.append(sp.csr_array((values, columns, indptr), shape=(len(part), self.folder.num_features)))
             _bound(self.indptr, self.columns, self.values)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return sp.vstack(read, format="csr")[back] if read else sp.csr_array((0, self.shape[1]), dtype=np.float32)
+        return sp.vstack(read, format="csr")[back] if read else sp.csr_array((0, self.folder.num_features), dtype=np.float32)
 
 
 def read_rows(array: MappedArray, nodes: Array) -> torch.Tensor:
@@ -125,22 +142,60 @@ def map_folder(folder: GraphFolder) -> DeviceGraph:
         folder.map("incoming.indices"),
         folder.map("incoming.weight") if weighted else None,
     )
-    parts = [folder.map(f"features.{part}") if folder.sparse else None for part in ("indptr", "indices")]
-    features = MappedFeatures(folder, folder.map("features.values"), *parts)
+    indptr, columns = (folder.map(f"features.{part}") if folder.sparse else None for part in ("indptr", "indices"))
+    features = MappedFeatures(folder, folder.map("features.values"), indptr, columns)
     # A model that is trained on it asks for its sizes, and through the engine for rows: see ``Model.whole_graph_part``.
     return DeviceGraph(cast(Any, folder), cast(SparseMatrix, edges), cast(Any, features))
 
 
 def keep_degrees(device_graph: DeviceGraph) -> None:
-    """Read all edges once, and keep the degree of each node: 4 bytes a node.
+    """Read all edges once, unless that was done, and keep the degree of each node: 4 bytes a node.
 
     Who propagates to all nodes, block after block, then need not read the edges of all their neighbours each time.
     """
     edges, rule = cast(MappedEdges, device_graph.edges), StoredRule(View(device_graph))
+    if "degrees" in edges.made:
+        return
     degrees = np.empty(edges.shape[0], np.float32)
     for part in _parts(len(degrees)):
         degrees[part] = rule.count(np.arange(part.start, part.stop))[1]
     edges.made["degrees"] = degrees
+
+
+def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> DeviceGraph:
+    """A graph in files whose features are changed as they are read, to so many."""
+    features = replace(cast(MappedFeatures, device_graph.features), change=change, width=width)
+    graph = replace(cast(GraphFolder, device_graph.graph), num_features=width)
+    return replace(device_graph, graph=cast(Any, graph), features=cast(Any, features), made={})
+
+
+def neighbour_rows(device_graph: DeviceGraph, start: int, stop: int) -> sp.csr_array:
+    """The weights of edges between a range of nodes and all others, in either direction: the larger one of two.
+
+    No self-loops, and no edges that are held out.
+    """
+    edges = cast(MappedEdges, device_graph.edges)
+    found = [_row_range(edges, way, start, stop) for way in ("incoming", "outgoing")[: 1 + edges.folder.directed]]
+    return found[0].maximum(found[1]) if len(found) > 1 else found[0]
+
+
+def _row_range(edges: MappedEdges, way: str, start: int, stop: int) -> sp.csr_array:
+    folder, count = edges.folder, edges.shape[0]
+    indptr = folder.map(f"{way}.indptr").values[start : stop + 1]
+    first, last = int(indptr[0]), int(indptr[-1])
+    stored = folder.map(f"{way}.indices").values
+    if not (0 <= first <= last <= len(stored) and (np.diff(indptr) >= 0).all()):
+        raise _damaged(folder, f"{way}.indptr")
+    columns = stored[first:last].astype(np.int64)
+    if len(columns) and not 0 <= columns.min() <= columns.max() < count:
+        raise _damaged(folder, f"{way}.indices")
+    rows = np.repeat(np.arange(start, stop), np.diff(indptr))
+    weights = edges.values is not None
+    values = folder.map(f"{way}.weight").values[first:last] if weights else np.ones(len(columns), np.float32)
+    # Both directions of a pair are held out.
+    kept = (rows != columns) & ~np.isin(rows * count + columns, edges.held_out)
+    counts = np.bincount(rows[kept] - start, minlength=stop - start)
+    return sp.csr_array((values[kept], columns[kept], np.append(0, np.cumsum(counts))), shape=(stop - start, count))
 
 
 def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
@@ -31,6 +32,7 @@ with warnings.catch_warnings():
     torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0), size=(0, 0))
 
 _SIMILARITIES = 1 << 24
+_AHEAD = "read ahead"
 
 
 class Matrix(ABC):
@@ -330,7 +332,26 @@ class BlockEngine(SparseEngine):
         """``sampled_operators`` whose nodes a CPU finds."""
         from clnr.engine.frontier import Frontier, FrontierOperators
 
-        return FrontierOperators(view, self, Frontier(view, nodes.numpy(force=True)))
+        wanted, ahead = nodes.numpy(force=True), view.device_graph.made.get(_AHEAD)
+        return FrontierOperators(view, self, Frontier(view, wanted) if ahead is None else ahead.frontier(view, wanted))
+
+    @contextmanager
+    def reading_ahead(self, device_graph: DeviceGraph) -> Iterator[None]:
+        if not in_files(device_graph):
+            yield
+            return
+        from clnr.engine.read_ahead import ReadAhead
+
+        ahead = device_graph.once(_AHEAD, ReadAhead)
+        try:
+            yield
+        finally:
+            del device_graph.made[_AHEAD]
+            ahead.end()
+
+    def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:
+        if (ahead := views[0].device_graph.made.get(_AHEAD)) is not None:
+            ahead.begin(views, nodes)
 
     def to_device(self, graph: Graph) -> DeviceGraph:
         """Move a graph to the device; one in a folder stays in its files."""

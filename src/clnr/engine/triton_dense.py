@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from clnr.engine.dense import AdamTensors, Dense, LinearStats
+from clnr.engine.sparse_matrix import SparseMatrix
 
 # So many rows or fewer of some columns fit into the registers of one program.
 _FEW_ROWS = 4096
@@ -46,11 +47,26 @@ class KernelDense(Dense):
         (variance,) = self.workers.total(self._kernels.column_sums(z, share, mean, square=True))
         return variance, mean
 
+    def segment_sums(self, values: Tensor, links: SparseMatrix, transposed: bool = False) -> Tensor:
+        if _double(values):
+            return super().segment_sums(values, links, transposed)
+        # A product with ones, since torch's sum has one thread for all edges of a hub.
+        starts, entries = links.transposed_indptr if transposed else links.indptr, len(links.columns)
+
+        def laid_out() -> Any:
+            return self._kernels.prepare(starts, torch.arange(entries, device=starts.device), None, (len(starts) - 1, entries))
+
+        return self._kernels.multiply(links.once(("segments", transposed), laid_out), values)
+
+    def segment_max(self, values: Tensor, links: SparseMatrix) -> Tensor:
+        lowest = values.new_full((links.shape[0], values.shape[1]), -torch.inf)
+        return lowest.scatter_reduce_(0, links.rows[:, None].expand_as(values), values, "amax")
+
     def centred(self, z: Tensor, mean: Tensor) -> Tensor:
         return super().centred(z, mean) if _double(z) else self._kernels.centred(z, mean)
 
     def covariance_weight(self, covariance: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        with _tf32() if weight.is_cuda and dtype == torch.bfloat16 else contextlib.nullcontext():
+        with tf32() if weight.is_cuda and dtype == torch.bfloat16 else contextlib.nullcontext():
             return covariance @ weight
 
     def linear_moments(self, stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,7 +102,7 @@ def _double(z: Tensor) -> bool:
 
 
 @contextlib.contextmanager
-def _tf32() -> Iterator[None]:
+def tf32() -> Iterator[None]:
     """Multiply float32 on the tensor cores, at ten bits: enough where rows have only the precision of bfloat16."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +27,16 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph.csr import CSR, Array
 from clnr.graph.graph import Graph
+from clnr.graph.stored_arrays import (
+    FEATURE_TYPES,
+    RESIDENT,
+    ArrayInfo,
+    FileInfo,
+    MappedArray,
+    array_file,
+    to_float32,
+    to_stored,
+)
 from clnr.support.checked_files import check_count, check_version, errors_name, parse_json, sha256
 
 if TYPE_CHECKING:
@@ -35,11 +44,8 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 MANIFEST = "graph.json"
-RESIDENT = 1 << 30
-"""Bytes of files that may be mapped into memory, if nothing else is said."""
-FEATURE_TYPES = ("float32", "float16", "bfloat16")
-# bfloat16 is the upper half of a float32, which NumPy does not know.
-_STORED = {"bfloat16": "<u2", "float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
+MOST_NODES = 2**31 - 1
+"""A graph in files has at most so many: places and rows of nodes are numbers of 32 bits. Edges are counted in 64."""
 _CSR = ("indptr", "indices")
 ARRAYS = (
     *(f"{way}.{part}" for way in ("incoming", "outgoing") for part in (*_CSR, "weight")),
@@ -49,72 +55,13 @@ ARRAYS = (
 """The names of all arrays that a folder may have."""
 
 
-def array_file(name: str) -> str:
-    """The file of an array."""
-    return f"{name}.bin"
-
-
-class ArrayInfo(NamedTuple):
-    """The type of an array's numbers, and its shape."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def bytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(_STORED[self.dtype]).itemsize
-
-
-class FileInfo(NamedTuple):
-    """A file's size and the digest of its content."""
-
-    bytes: int
-    sha256: str
-
-
-class MappedArray(NamedTuple):
-    """An array in a file. Its pages are read when they are touched, and count as the process's memory until released.
-
-    That should happen when all of its pages of files exceed ``resident`` bytes.
-    """
-
-    values: Array
-    dtype: str
-    pages: mmap.mmap | None
-    resident: int = RESIDENT
-
-    @classmethod
-    def open(cls, path: Path, info: ArrayInfo, resident: int = RESIDENT) -> MappedArray:
-        if not info.bytes:
-            return cls(np.empty(info.shape, _STORED[info.dtype]), info.dtype, None)
-        with path.open("rb") as file:
-            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return cls(np.frombuffer(pages, _STORED[info.dtype]).reshape(info.shape), info.dtype, pages, resident)
-
-    def float32(self, index: Any) -> Array:
-        """Some of its rows as float32."""
-        return to_float32(self.values[index], self.dtype)
-
-    def release(self) -> None:
-        """Give pages that were read back to the system, where it can; they are read again when touched."""
-        if self.pages is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self.pages.madvise(mmap.MADV_DONTNEED)
-
-
-def to_float32(stored: Array, dtype: str) -> Array:
-    """Stored features as numbers; not copied where they are float32 already."""
-    if dtype == "bfloat16":
-        return (stored.astype(np.uint32) << 16).view(np.float32)
-    return stored.astype(np.float32, copy=False)
-
-
-def to_stored(values: Array, dtype: str) -> Array:
-    """Numbers in the type of a file; floats are rounded to the nearest."""
-    if dtype != "bfloat16":
-        with np.errstate(over="ignore"):
-            return np.ascontiguousarray(values, _STORED[dtype])
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype("<u2")
+def check_nodes(count: int) -> None:
+    """Fail if a graph has more nodes than a folder can have."""
+    if count > MOST_NODES:
+        raise DataError(
+            f"{count:,} nodes are too many: a graph folder has at most {MOST_NODES:,} (2^31 - 1); leave some out, or split it "
+            "into graphs that are embedded by themselves"
+        )
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------------
@@ -168,6 +115,7 @@ class GraphFolder:
     def _of(cls, path: Path, content: dict[str, Any]) -> GraphFolder:
         check_version(content["form"], FORMAT_VERSION)
         nodes, edges, features, classes = (check_count(content[name]) for name in ("nodes", "edges", "features", "classes"))
+        check_nodes(nodes)
         arrays = {
             str(name): ArrayInfo(str(info["dtype"]), tuple(check_count(each) for each in info["shape"]))
             for name, info in content["arrays"].items()
@@ -387,6 +335,7 @@ class FolderWriter:
 
     def close(self, *, nodes: int, features: int, classes: int, directed: bool, name: str) -> None:
         """Write the manifest, without which nothing opens the folder."""
+        check_nodes(nodes)
         for each, (_, digest) in self._files.items():
             if not digest:
                 path = self.folder / each

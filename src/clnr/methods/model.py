@@ -38,7 +38,7 @@ class Model:
     def fit_inputs(self, graph: Graph, engine: Engine) -> Parameters:
         """What the inputs learn from the training graph."""
         parameters: Parameters = {}
-        for place, part in self._inputs():
+        for place, part in self.input_places():
             own = part.fit(graph, engine)
             parameters |= add_prefix(place, own)
             graph = part(own, graph, engine)
@@ -47,14 +47,14 @@ class Model:
     def empty_inputs(self, features: int, nodes: int) -> Parameters:
         """Parameters of the shapes that ``fit_inputs`` learns, on torch's default device."""
         parameters: Parameters = {}
-        for place, part in self._inputs():
+        for place, part in self.input_places():
             parameters |= add_prefix(place, part.empty(features, nodes))
             features = part.width(features)
         return parameters
 
     def prepare(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         """A graph with the features that the encoder is given. All other functions here take a graph that is prepared."""
-        for place, part in self._inputs():
+        for place, part in self.input_places():
             graph = part(sub_dict(parameters, place), graph, engine)
         return graph
 
@@ -62,7 +62,8 @@ class Model:
         """How many features a node of a prepared graph has."""
         return functools.reduce(lambda width, part: part.width(width), self.inputs, features)
 
-    def _inputs(self) -> list[tuple[str, Input]]:
+    def input_places(self) -> list[tuple[str, Input]]:
+        """The inputs, and where each has its parameters."""
         return [(f"input.{i}", part) for i, part in enumerate(self.inputs)]
 
     def init(self, inputs: int, seed: int) -> Parameters:
@@ -84,13 +85,13 @@ class Model:
 
     def whole_graph_reason(self, nodes: int) -> str | None:
         """Why a graph of so many nodes must be in memory, and cannot be trained on and embedded from files; None if it can."""
-        inputs = [part for part in self.inputs if not part.changes_nothing]
+        inputs = [part for part in self.inputs if not (part.changes_nothing or part.by_rows)]
         for part in (*inputs, *(part for view in self.views for part in view if part.whole_graph)):
             return f"{type(part).__name__} looks at all of the graph"
-        if self.readout is not None:
-            names = ", ".join(type(block).__name__ for block in self.readout.blocks)
-            return f"its read-out ({names}) is fitted to the rows of all nodes"
-        if not self.encoder.samples:
+        for block in () if self.readout is None else self.readout.blocks:
+            if block.products({}, self.encoder.num_outputs) is None:
+                return f"its read-out, {type(block).__name__}, is made of the rows of all nodes"
+        if self.encoder.num_outputs and not self.encoder.samples:
             return f"{type(self.encoder).__name__} needs the rows of all nodes"
         if self.objective is not None and not self.objective.takes_some(nodes):
             return "each step computes the rows of all nodes, unless moments=sampled and sampled_nodes is below their number"
@@ -172,6 +173,16 @@ class Model:
         if not column_parts:
             return True
         return rows.sampling_pays(len(nodes)) and all(part.of_moments for part in column_parts)
+
+    def read_ahead(self, step: StepContext) -> None:
+        """Begin to read what a coming step needs, where its graph is in files."""
+        assert self.objective is not None
+        count = step.device_graph.graph.num_nodes
+        nodes = self.objective.nodes(count, step) if self.objective.sampled_moments else None
+        if nodes is not None:
+            own = step.workers.sharing(len(nodes)).share(nodes, step.engine.device)
+            assert own is not None
+            step.engine.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), own)
 
     def loss(self, parameters: Parameters, step: StepContext) -> Tensor:
         """The objective of one epoch; where workers share it, this one's part."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from clnr import rng
 from clnr.errors import DataError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from clnr.engine import DeviceGraph, Engine, View, unit_rows
     from clnr.graph import Graph
+    from clnr.graph.csr import Array
     from clnr.graph.id_vectors import id_words
     from clnr.graph.rarity import idf
 else:
@@ -35,6 +37,9 @@ else:
 
 _BAG = 0.5
 
+Blocks = Callable[[], Iterable[Any]]
+"""Features of all nodes, some rows at a time; each call is another pass over them."""
+
 
 class Input(ABC):
     """A map of a graph to the same graph with other features."""
@@ -44,9 +49,25 @@ class Input(ABC):
         """Whether a recipe has turned it off; by default not."""
         return False
 
+    by_rows: ClassVar[bool] = False
+    """Whether it maps each node's features by themselves (``change_rows``), and learns by passes over them (``fit_blocks``)."""
+
+    @property
+    def walk_columns(self) -> int:
+        """How many columns of each walk it puts beside the features; by default none."""
+        return 0
+
     def width(self, features: int) -> int:
         """How many features a node has afterwards."""
         return features
+
+    def fit_blocks(self, blocks: Blocks, nodes: int, features: int) -> Parameters:
+        """``fit`` from blocks of rows of all nodes, each dense or sparse, on the CPU; if it works ``by_rows``."""
+        raise NotImplementedError
+
+    def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
+        """The new features of some nodes, dense or sparse, given where walks from them lead; if it works ``by_rows``."""
+        raise NotImplementedError
 
     def fit(self, graph: Graph, engine: Engine) -> Parameters:
         """What is learned from the training graph; by default nothing."""
@@ -74,28 +95,39 @@ class WeightFeatures(Input):
         "rarity", choices=("rarity", "none"), meaning="features weighed by rarity or standardised, or as they are"
     )
 
+    by_rows: ClassVar[bool] = True
+
     def fit(self, graph: Graph, engine: Engine) -> Parameters:
-        x, count = graph.features, graph.num_nodes
-        values = x.data if sp.issparse(x) else x
-        filled = np.count_nonzero(values)
-        weight, centre = np.ones(graph.num_features, np.float32), np.zeros(graph.num_features, np.float32)
-        weigh = self.feature_weights != "none"
-        bag = weigh and filled <= _BAG * count * graph.num_features and not (values.size and values.min() < 0)
-        if bag:
-            present = np.bincount(x.indices[x.data != 0], minlength=x.shape[1]) if sp.issparse(x) else (x != 0).sum(0)
-            weight = idf(present, count).astype(np.float32)
-        elif weigh and not sp.issparse(x) and count:
-            centre, spread = x.mean(0, dtype=np.float64).astype(np.float32), x.std(0, dtype=np.float64)
-            weight = np.where(spread > 1e-6 * np.abs(centre), 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
+        made = self.fit_blocks(lambda: [graph.features], graph.num_nodes, graph.num_features)
+        return {name: value.to(engine.device) for name, value in made.items()}
+
+    def fit_blocks(self, blocks: Blocks, nodes: int, features: int) -> Parameters:
+        weight, centre, bag = np.ones(features, np.float32), np.zeros(features, np.float32), False
+        if self.feature_weights != "none":
+            present, total, negative, sparse = np.zeros(features, np.int64), np.zeros(features), False, False
+            for x in blocks():
+                sparse, values = sp.issparse(x), x.data if sp.issparse(x) else x
+                present += np.bincount(x.indices[x.data != 0], minlength=features) if sparse else (x != 0).sum(0)
+                total += 0 if sparse else x.sum(0, dtype=np.float64)
+                negative = negative or bool(values.size and values.min() < 0)
+            bag = present.sum() <= _BAG * nodes * features and not negative
+            if bag:
+                weight = idf(present, nodes).astype(np.float32)
+            elif not sparse and nodes:
+                mean = total / nodes
+                centre, spread = mean.astype(np.float32), np.sqrt(_squares(blocks, mean) / nodes)
+                weight = np.where(spread > 1e-6 * np.abs(centre), 1 / np.where(spread > 0, spread, 1), 0).astype(np.float32)
         made = {"weight": weight, "centre": centre, "bag": np.array(float(bag), np.float32)}
-        return {name: torch.tensor(value, device=engine.device) for name, value in made.items()}
+        return {name: torch.tensor(value) for name, value in made.items()}
 
     def empty(self, features: int, nodes: int) -> Parameters:
         return {"weight": torch.empty(features), "centre": torch.empty(features), "bag": torch.empty(())}
 
     def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
+        return dataclasses.replace(graph, features=self.change_rows(parameters, graph.features))
+
+    def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
         weight, centre = (parameters[name].cpu().numpy() for name in ("weight", "centre"))
-        x = graph.features
         if float(parameters["bag"]):
             x = sp.csr_array(x, dtype=np.float32)
             x = x.multiply(x > 0).tocsr().sqrt() @ sp.diags_array(weight)
@@ -105,7 +137,16 @@ class WeightFeatures(Input):
             x = sp.csr_array(x @ sp.diags_array(weight), dtype=np.float32)
         else:
             x = (((x.toarray() if sp.issparse(x) else x) - centre) * weight).astype(np.float32)
-        return dataclasses.replace(graph, features=x)
+        return x
+
+
+def _squares(blocks: Blocks, mean: Array) -> Array:
+    """The sum of the squared deviations of each column from its mean."""
+    total = np.zeros(len(mean))
+    for x in blocks():
+        deviation = x - mean
+        total += np.square(deviation, out=deviation).sum(0)
+    return total
 
 
 @dataclass(frozen=True)
@@ -126,12 +167,21 @@ class AddStructure(Input):
     def width(self, features: int) -> int:
         return features + len(STEPS) * self.structure
 
+    by_rows: ClassVar[bool] = True
+
+    @property
+    def walk_columns(self) -> int:
+        return self.structure
+
     def fit(self, graph: Graph, engine: Engine) -> Parameters:
+        made = self.fit_blocks(lambda: [graph.features], graph.num_nodes, graph.num_features)
+        return {name: value.to(engine.device) for name, value in made.items()}
+
+    def fit_blocks(self, blocks: Blocks, nodes: int, features: int) -> Parameters:
         if not self.structure:
             return {}
-        x = graph.features
-        square = np.square((x.data if sp.issparse(x) else x).astype(np.float64)).sum() / max(1, graph.num_nodes)
-        return {"length": torch.tensor(square**0.5 or 1.0, dtype=torch.float32, device=engine.device)}
+        total = sum(np.square((x.data if sp.issparse(x) else x).astype(np.float64)).sum() for x in blocks())
+        return {"length": torch.tensor((total / max(1, nodes)) ** 0.5 or 1.0, dtype=torch.float32)}
 
     def empty(self, features: int, nodes: int) -> Parameters:
         return {"length": torch.empty(())} if self.structure else {}
@@ -139,10 +189,15 @@ class AddStructure(Input):
     def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
         if not self.structure:
             return graph
-        columns = torch.cat(walks(engine, engine.to_device(graph), self.structure, STEPS), 1).cpu().numpy()
-        own = graph.features.toarray() if sp.issparse(graph.features) else graph.features
-        parts = [own / float(parameters["length"]), columns / len(STEPS) ** 0.5]
-        return dataclasses.replace(graph, features=np.concatenate(parts, 1).astype(np.float32))
+        walked = torch.cat(walks(engine, engine.to_device(graph), self.structure, STEPS), 1).cpu().numpy()
+        return dataclasses.replace(graph, features=self.change_rows(parameters, graph.features, walked))
+
+    def change_rows(self, parameters: Parameters, x: Any, walked: Array | None = None) -> Any:
+        if walked is None:
+            return x
+        own = x.toarray() if sp.issparse(x) else x
+        parts = [own / float(parameters["length"]), walked / len(STEPS) ** 0.5]
+        return np.concatenate(parts, 1).astype(np.float32)
 
 
 @dataclass(frozen=True)

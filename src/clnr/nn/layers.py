@@ -94,7 +94,7 @@ def prelu_weights(layers: int) -> Parameters:
 
 def prelu(h: Tensor, slope: Tensor) -> Tensor:
     """ReLU with a learned slope below zero (He et al., 2015)."""
-    return torch.where(h > 0, h, slope * h)
+    return torch.prelu(h, slope.to(h.dtype).reshape(1))
 
 
 def prelu_linear(h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

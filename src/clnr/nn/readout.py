@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -54,6 +54,28 @@ class ReadoutContext(NamedTuple):
         return self.view.device_graph
 
 
+class Source(NamedTuple):
+    """What the rows of a matrix of a block come from, before they are propagated.
+
+    Attributes:
+        encoder: Which encoder's output they are; None for features, or walks.
+        walk_columns: Of each of the walks that are side by side; 0 if it is none.
+        unit: Whether rows are scaled to length 1.
+    """
+
+    encoder: int | None = None
+    walk_columns: int = 0
+    unit: bool = False
+
+
+class Product(NamedTuple):
+    r"""A matrix of a block, :math:`\hat A^h S W`: a source, a weight unless it is the identity, and how often to propagate."""
+
+    source: Source
+    hops: int = 0
+    weight: Tensor | None = None
+
+
 class Block(ABC):
     """Columns of the embedding before it is reduced.
 
@@ -62,6 +84,10 @@ class Block(ABC):
     """
 
     size: ClassVar[float] = 1.0
+
+    def products(self, parameters: Parameters, outputs: int) -> list[Product] | None:
+        """The same matrices as products, from so many encoders' outputs: what is read out from files. None: it cannot be."""
+        return None
 
     def fit(self, context: ReadoutContext) -> Parameters:
         """What is learned from the training graph; by default nothing."""
@@ -94,31 +120,45 @@ class Hops(Block):
         scaled = unit_rows if self.hop_rows == "unit" else lambda rows: rows
         return [rows for encoded in context.encoded for rows in _hops(context.operators, scaled(encoded), self.hops)]
 
+    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
+        sources = [Source(encoder, unit=self.hop_rows == "unit") for encoder in range(outputs)]
+        return [Product(source, hops) for source in sources for hops in range(self.hops + 1)]
+
 
 class ReducedFeatures(Block):
-    """A linear map of the features, reduced to the principal directions of the training graph's."""
+    """Features propagated so many times, reduced to the principal directions of the training graph's."""
 
+    steps: ClassVar[int]
     reduced: int
     dimension: int
 
-    @abstractmethod
     def map(self, operators: Operators, weight: Tensor) -> Tensor:
-        """The product of the map and a weight."""
+        """The product of the propagated features and a weight."""
+        return _hops(operators, operators.project(weight), self.steps)[-1]
 
     def fit(self, context: ReadoutContext) -> Parameters:
-        if not self.reduced:
-            return {}
-
         def apply(directions: Tensor) -> Tensor:
             return self.map(context.operators, directions)
 
-        width = context.device_graph.features.shape[1]
+        return self._fit(apply, context.device_graph.features.shape[1], context.engine.device)
+
+    def fit_inner_products(self, inner: Tensor) -> Parameters:
+        """``fit`` from the inner products of all columns of the propagated features, in float64."""
+        values, vectors = torch.linalg.eigh(inner)
+        root = (vectors * values.clamp(min=0).sqrt()).T.to(torch.float32)
+        return self._fit(lambda directions: root @ directions, len(inner), inner.device)
+
+    def _fit(self, apply: Callable[[Tensor], Tensor], width: int, device: torch.device) -> Parameters:
+        if not self.reduced:
+            return {}
         key = rng.key(0, "reduced", type(self).__name__)
-        count = max(self.reduced, self.dimension)
-        return {"directions": principal_directions(apply, width, count, key, context.engine.device)}
+        return {"directions": principal_directions(apply, width, max(self.reduced, self.dimension), key, device)}
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
         return [self.map(context.operators, parameters["directions"])] if self.reduced else []
+
+    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
+        return [Product(Source(), self.steps, parameters.get("directions"))] if self.reduced else []
 
 
 @dataclass(frozen=True)
@@ -128,8 +168,7 @@ class OwnFeatures(ReducedFeatures):
     reduced: int = _REDUCED.field()
     dimension: int = DIMENSION.field()
 
-    def map(self, operators: Operators, weight: Tensor) -> Tensor:
-        return operators.project(weight)
+    steps: ClassVar[int] = 0
 
 
 @dataclass(frozen=True)
@@ -139,8 +178,7 @@ class PropagatedFeatures(ReducedFeatures):
     reduced: int = _REDUCED.field()
     dimension: int = DIMENSION.field()
 
-    def map(self, operators: Operators, weight: Tensor) -> Tensor:
-        return operators.propagate(operators.propagate(operators.project(weight)))
+    steps: ClassVar[int] = 2
 
 
 @dataclass(frozen=True)
@@ -149,6 +187,10 @@ class FeatureHops(OwnFeatures):
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
         return [rows for own in super().__call__(parameters, context) for rows in _hops(context.operators, own, 2)]
+
+    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
+        own = super().products(parameters, outputs)
+        return [each._replace(hops=hops) for each in own for hops in range(3)]
 
 
 @dataclass(frozen=True)
@@ -166,6 +208,9 @@ class Walks(Block):
             return []
         return [torch.cat(walks(context.engine, context.device_graph, self.walk_columns, STEPS), 1)]
 
+    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
+        return [Product(Source(walk_columns=self.walk_columns))] if self.walk_columns else []
+
 
 @dataclass(frozen=True)
 class Readout:
@@ -182,9 +227,12 @@ class Readout:
     def fit(self, context: ReadoutContext) -> Parameters:
         """Everything that embedding needs, learned from the training graph."""
         parameters: Parameters = {}
-        for place, block in self._places():
+        for place, block in self.places():
             parameters |= add_prefix(place, block.fit(context))
-        made = list(self._made(parameters, context))
+        return parameters | self.fit_components(list(self._made(parameters, context)), context.engine.device)
+
+    def fit_components(self, made: list[tuple[float, Tensor]], device: torch.device) -> Parameters:
+        """The map of the blocks' matrices to the embedding, learned from rows of these; each has the size of its block."""
         if not made:
             raise RecipeError("the read-out has no columns; reduced must be above 0 where features are all that is read out")
         means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for _, matrix in made]
@@ -192,16 +240,15 @@ class Readout:
         mean = torch.cat(means)
         scale = torch.cat([factor.expand(len(each)) for factor, each in zip(scales, means, strict=True)])
         covariance = _covariance([matrix for _, matrix in made], mean, scale)
-        width, device = len(mean), context.engine.device
         directions = principal_directions(
-            lambda weight: covariance @ weight, width, self.dimension, rng.key(0, "components"), device
+            lambda weight: covariance @ weight, len(mean), self.dimension, rng.key(0, "components"), device
         )
         count = directions.shape[1]
         total = ((covariance @ directions) * directions).sum()
         size = torch.where(total > 0, self.dimension / total, 1).sqrt()
         rotation = orthonormal(rng.normal(rng.key(0, "rotation"), count * count, device).reshape(count, count))
         weight = size * scale[:, None] * (directions @ rotation)
-        return parameters | {"weight": weight, "bias": -(mean @ weight)}
+        return {"weight": weight, "bias": -(mean @ weight)}
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> Tensor:
         """One row per node."""
@@ -214,11 +261,17 @@ class Readout:
         return rows
 
     def _made(self, parameters: Parameters, context: ReadoutContext) -> Iterator[tuple[float, Tensor]]:
-        for place, block in self._places():
+        for place, block in self.places():
             for matrix in block(sub_dict(parameters, place), context):
                 yield block.size, matrix.to(torch.float32)
 
-    def _places(self) -> list[tuple[str, Block]]:
+    def products(self, parameters: Parameters, outputs: int) -> list[tuple[float, Product]]:
+        """The blocks' matrices as products, each with the size of its block; all blocks must have them."""
+        made = [(block.size, block.products(sub_dict(parameters, place), outputs)) for place, block in self.places()]
+        return [(size, product) for size, products in made for product in products or []]
+
+    def places(self) -> list[tuple[str, Block]]:
+        """The blocks, and where each has its parameters."""
         return [(f"block.{index}", block) for index, block in enumerate(self.blocks)]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clnr.errors import DataError
+from clnr.errors import DataError, did_you_mean
 from clnr.graph.csr import Array
 from clnr.support.humanize import one_line
 from clnr.tables.source import Column, Table, store
@@ -65,10 +65,20 @@ def find_column(
         return None
     if name is not None:
         if (key := name.strip().casefold()) not in names:
-            raise DataError(f"{table.name}: there is no column '{name}' for {role}; there are {', '.join(table.columns)}")
+            raise no_column(name, f"for {role}", [table])
         return names[key]
     taken = {other.strip().casefold() for other in others if other}
     return next((names[each] for each in usual if each in names and each not in taken), None)
+
+
+def no_column(name: str, role: str, tables: Sequence[Table]) -> DataError:
+    """The error for a column that none of some tables has."""
+    missing = f"there is no column '{one_line(name, 80)}' {role}"
+    near = did_you_mean(name, (column for table in tables for column in table.columns))
+    if len(tables) == 1:
+        return DataError(f"{tables[0].name}: {missing}; {near}there are {', '.join(tables[0].columns)}")
+    there = "; ".join(f"{table.name} has {', '.join(table.columns)}" for table in tables)
+    return DataError(f"{missing}; {near}{there}")
 
 
 def check_rows(
@@ -89,8 +99,9 @@ def check_rows(
     if run(db, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", table.name):
         numbered = f"(SELECT *, row_number() OVER () AS number FROM {rows})"
         ((first, text),) = run(db, f"SELECT min(number), arg_min({value}, number) FROM {numbered} WHERE {wrong}", table.name)
-        what = "" if text is None else f" is '{one_line(text, 80)}', which"
-        raise DataError(f"{table.name}: '{column}'{what} {message} in row {first:,}; {cure}")
+        row = f"in row {first:,}"
+        found = f"{message} {row}" if text is None else f"is '{one_line(text, 80)}' {row}, which {message}"
+        raise DataError(f"{table.name}: '{column}' {found}; {cure}")
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------
@@ -148,7 +159,7 @@ def load_nodes(
     for node, first, last in run(db, twice, node_table.name):
         raise DataError(
             f"{node_table.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}; keep one row a "
-            f"node, or name another column of ids than '{key}': --id"
+            f"node, or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges (edges=)"
         )
     return node_table
 

@@ -59,6 +59,7 @@ class Header(NamedTuple):
         in_file: Whether the names are the file's first line.
         comments: Whether there are comments.
         newline: What ends a line, if DuckDB could not tell: it takes the first line break for one, also in quotes.
+        looks_otherwise: Whether the lines tell the opposite of what the user said.
     """
 
     names: tuple[str, ...]
@@ -66,6 +67,11 @@ class Header(NamedTuple):
     in_file: bool
     comments: bool
     newline: str | None
+    looks_otherwise: bool = False
+
+
+# What a row is, and the option that names its first column, by the role of its table.
+ROWS = {"edges": ("an edge", "source"), "nodes": ("a node", "id")}
 
 
 def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: bool | None = None) -> Header:
@@ -73,7 +79,7 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
 
     Args:
         paths: The files.
-        role: What a row is, such as ``an edge``, for messages.
+        role: ``edges`` or ``nodes``, for messages.
         known: A first line with these names is a header.
         header: Whether any other first line is one; None to decide by the lines below.
     """
@@ -83,9 +89,11 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
     lead = next((head for head in heads if head.rows), heads[0])
     in_file = lead.is_header(known, header)
     if in_file is None:
+        row, first = ROWS[role]
+        line, name = one_line(lead.line, 100), one_line(lead.names[0], 40)
         raise DataError(
-            f"{lead.path}: its first line, '{one_line(lead.line, 100)}', may be the names of the columns or {role}; say which: "
-            "--header or --no-header (header=True or False)"
+            f"{lead.path}: its first line, '{line}', may be the names of the columns or {row}; say which: --{role}-header or "
+            f"--no-{role}-header ({role}_header=True or False), or name a column, such as --{first} '{name}'"
         )
     columns = lead.names if in_file else [f"column {i}" for i in range(1, len(lead.fields) + 1)]
     check_names(columns, str(lead.path))
@@ -93,7 +101,8 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
         alike = head.names == lead.names if in_file else len(head.fields) == len(lead.fields)
         if not alike or head.delimiter != lead.delimiter or (not in_file and head.is_header(known, header)):
             raise DataError(f"{head.path}: its first line has other columns than that of {lead.path}")
-    return Header(tuple(columns), lead.delimiter, in_file, any(head.comments for head in heads), lead.newline)
+    otherwise = header is not None and lead.is_header(known, None) is (not in_file)
+    return Header(tuple(columns), lead.delimiter, in_file, any(head.comments for head in heads), lead.newline, otherwise)
 
 
 class _Head(NamedTuple):

@@ -109,7 +109,8 @@ def load_edges(
     if w is not None:
         c = table.columns[w].sql
         columns.append(f"TRY_CAST({c} AS DOUBLE) AS w")
-        columns.append(f"CASE WHEN isfinite(w) AND w >= 0 THEN NULL ELSE CAST({c} AS VARCHAR) END AS given")
+        right = f"isfinite(w) AND w BETWEEN 0 AND {_LARGEST!r}"
+        columns.append(f"CASE WHEN {right} THEN NULL ELSE {trimmed(c)} END AS given")
     elif form.weighted:
         columns.append("1.0::DOUBLE AS w")
     if form.kinds:
@@ -125,11 +126,18 @@ def load_edges(
         check_rows(db, table, into, f"{column} IS NULL", title, "is empty", "fill it in, or leave the row out")
     if w is not None:
         out = f"--ignore {w} leaves weights out"
+        check_rows(db, table, into, "w IS NULL AND given IS NULL", w, "is empty", f"fill it in, or: {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
-        check_rows(db, table, into, wrong, w, "is no weight: weights are numbers from 0 on", out, "given")
+        check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on", out, "given")
     if roles.edge_type is not None:
         check_rows(db, table, into, "kind IS NULL", roles.edge_type, "is empty", "fill it in, or leave the row out")
     if times is not None:
+        if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
+            ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
+            raise DataError(
+                f"{table.name}: '{times.column}' holds no times, such as '{one_line(str(first), 80)}' in row 1; they are "
+                "dates such as 2020-12-31, or numbers; name another column: --edge-time"
+            )
         cure = "correct it, or leave the row out"
         check_rows(db, table, into, "moment IS NULL OR NOT isfinite(moment)", times.column, "is no time", cure, "no_time")
     return [] if w is None else _negative_weights(db, table, w, form.negative, into)
@@ -157,6 +165,14 @@ def _negative_weights(db: DuckDBPyConnection, table: Table, weight: str, choice:
         raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
     run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)
     return [f"{table.name}: left out: {plural(below, 'edge')} of {count:,} with a negative weight"] if below else []
+
+
+def check_weights(db: DuckDBPyConnection, title: str, column: str) -> None:
+    """Raise if all weights of the SQL table ``edges`` are 0, so that there is no edge."""
+    if not run(db, "SELECT 1 FROM edges WHERE w <> 0 LIMIT 1", title):
+        raise DataError(
+            f"{title}: '{column}' is 0 in all rows, and an edge of weight 0 is none; --ignore {column} leaves weights out"
+        )
 
 
 class MergeForm(NamedTuple):
@@ -197,6 +213,12 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
     )
     if not endpoints:
         raise DataError(_no_match(db, title))
+    if not complete:
+        lacks = f"'{one_line(_dangling(db, title), 80)}' is not there"
+        raise DataError(
+            f"{title}: no edge has both its ends in the node table: {lacks}; are these the columns of the ends? name them: "
+            "--source, --target"
+        )
     first = _dangling(db, title) if complete < rows else None
     run(db, "DROP TABLE edges", title)
     pair = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"

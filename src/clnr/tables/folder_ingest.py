@@ -14,15 +14,8 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import (
-    ARRAYS,
-    FEATURE_TYPES,
-    MANIFEST,
-    FolderWriter,
-    GraphFolder,
-    array_file,
-    is_graph_folder,
-)
+from clnr.graph.graph_folder import ARRAYS, MANIFEST, FolderWriter, GraphFolder, check_nodes, is_graph_folder
+from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import check_choice, check_type
 from clnr.support.atomic_io import OwnedFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
 from clnr.support.checked_files import errors_name
@@ -51,7 +44,6 @@ _OWN_MEMORY = 800_000_000
 _LEAST = 200_000_000
 # So many nodes are handled at a time.
 _PART = 1 << 17
-_LARGEST_INT32 = 2**31 - 1
 # Bytes on disk of an edge while edges are joined, merged and sorted, and of a node beside its columns; columns are stored in
 # DuckDB, as features, and as they were.
 _EDGE_BYTES = 120
@@ -134,6 +126,7 @@ class _Ingest:
         loaded = load_tables(self._db, tables, arguments)
         number_nodes(self._db, None, loaded.as_integers, loaded.node_table is None)
         ((self._count,),) = run(self._db, "SELECT count(*) FROM row_ids", "nodes")
+        check_nodes(self._count)
         self._write_ids(loaded)
         self._progress("merging repeated edges")
         report = merge_rows(self._db, loaded.edges_title, loaded.merging)
@@ -203,21 +196,20 @@ class _Ingest:
         """CSR by target and, of a directed graph, by source."""
         weight = ", CAST(w AS FLOAT) AS w" if loaded.merging.weighted else ""
         kept = "WHERE CAST(w AS FLOAT) <> 0" if weight else ""
-        kind, whole = ("int32", "INTEGER") if self._count <= _LARGEST_INT32 else ("int64", "BIGINT")
-        a, b = f"CAST(a AS {whole})", f"CAST(b AS {whole})"
+        a, b = "CAST(a AS INTEGER)", "CAST(b AS INTEGER)"
         ways = {"incoming": [(b, a)], "outgoing": [(a, b)]} if self._directed else {"incoming": [(a, b), (b, a)]}
         edges = 0
         for way, pairs in ways.items():
             self._progress(f"sorting edges by {'target' if way == 'incoming' else 'source'}")
             parts = (f"SELECT {row} AS r, {column} AS c{weight} FROM distinct_edges {kept}" for row, column in pairs)
             sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY r, c"
-            edges = self._write_csr(way, stream_arrow(self._db, sql, "edges"), kind, loaded.merging.weighted)
+            edges = self._write_csr(way, stream_arrow(self._db, sql, "edges"), loaded.merging.weighted)
         run(self._db, "DROP TABLE distinct_edges", "edges")
         return edges
 
-    def _write_csr(self, name: str, batches: Iterator[list[Any]], kind: str, weighted: bool) -> int:
+    def _write_csr(self, name: str, batches: Iterator[list[Any]], weighted: bool) -> int:
         """Edges that come in the order of rows and columns; returns their number."""
-        parts = {"indptr": "int64", "indices": kind} | ({"weight": "float32"} if weighted else {})
+        parts = {"indptr": "int64", "indices": "int32"} | ({"weight": "float32"} if weighted else {})
         with contextlib.ExitStack() as stack:
             ends, *columns = [stack.enter_context(self._writer.array(f"{name}.{part}", parts[part])) for part in parts]
             ends(np.zeros(1, np.int64))

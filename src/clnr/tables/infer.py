@@ -12,7 +12,7 @@ from clnr.support.humanize import one_line
 from clnr.tables.chunks import fetch_chunks
 from clnr.tables.column_encoders import FALSE, TRUE, ColumnEncoder
 from clnr.tables.source import Table
-from clnr.tables.sql import DATETIMES, NUMBERS, looks_like_datetime, quoted, run, trimmed
+from clnr.tables.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, quoted, run, trimmed
 from clnr.tables.tags import find_separator, is_bracketed, split_tags, tags_sql
 from clnr.tables.vocabulary import learn_vocabulary
 
@@ -108,7 +108,7 @@ def _unless_ids(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> 
 
 
 def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[ColumnEncoder]) -> list[str]:
-    """A line for each column that is read as text although most of its values are numbers."""
+    """A line for each column that is not read as numbers although most of its values are."""
     lines = []
     odd = "FILTER (v IS NOT NULL AND x IS NULL)"
     for encoder in (encoder for encoder in encoders if encoder.sparse):
@@ -121,19 +121,29 @@ def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[Colum
             if 2 * numbers <= present:
                 break
         else:
+            if numbers == present:
+                lines.append(_code_note(db, table, encoder.column))
+                continue
             message = f"is read as text, though {numbers:,} of {present:,} values are numbers"
             lines.append(f"{table.name}: '{encoder.column}' {message}: '{one_line(value)}' in row {row + 1:,} is none")
     return lines
+
+
+def _code_note(db: DuckDBPyConnection, table: Table, column: str) -> str:
+    rows = f"(SELECT {trimmed(table.columns[column].sql)} AS v, i FROM {table.sql})"
+    ((row, value),) = run(db, f"SELECT min(i), arg_min(v, i) FROM {rows} WHERE {is_code('v')}", table.name)
+    message = f"'{one_line(value)}' in row {row + 1:,} begins with 0; --as {column}=number makes numbers of them"
+    return f"{table.name}: '{column}' is read as codes, not as numbers: {message}"
 
 
 def _text(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | str:
     """Text may hold numbers, datetimes, bools, few categories, many, or words."""
     text = trimmed(table.columns[column].sql)
     bools = ", ".join(map(quoted, TRUE + FALSE))
-    ((present, numbers, datetimes, truths, distinct, words, rows),) = run(
+    ((present, numbers, codes, datetimes, truths, distinct, words, rows),) = run(
         db,
-        f"SELECT count(v), count(TRY_CAST(v AS DOUBLE)), count(*) FILTER ({looks_like_datetime('v')}), "
-        f"count(*) FILTER (lower(v) IN ({bools})), "
+        f"SELECT count(v), count(TRY_CAST(v AS DOUBLE)), count(*) FILTER ({is_code('v')}), "
+        f"count(*) FILTER ({looks_like_datetime('v')}), count(*) FILTER (lower(v) IN ({bools})), "
         f"count(DISTINCT v), avg(len(v) - len(replace(v, ' ', ''))), count(*) FROM (SELECT {text} AS v FROM {table.sql})",
         table.name,
     )
@@ -141,6 +151,10 @@ def _text(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | 
         return "it is empty"
     if distinct == 1 and present == rows:
         return "all its values are the same"
+    if numbers == present and codes:
+        if distinct == rows and (rows >= _IDS or _ID_NAME.search(column)):
+            return f"all its values are distinct codes, as ids are; --as {column}=category makes it a feature"
+        return _categories(db, table, column, distinct, present < rows)
     if numbers == present:
         return _unless_ids(db, table, column, f"TRY_CAST({text} AS DOUBLE)")
     if datetimes == present:

@@ -11,11 +11,13 @@ from clnr.errors import DataError
 from clnr.support.humanize import one_line
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes
-from clnr.tables.edge_list import EdgeForm, MergeForm, load_edges
+from clnr.tables.csv_header import ROWS
+from clnr.tables.edge_list import EdgeForm, MergeForm, check_weights, load_edges
 from clnr.tables.edge_weighting import EdgeTimes, fade_edges, keep_until
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.feature_matrix import FeatureMatrix
 from clnr.tables.kind_columns import check_named, for_edges, for_nodes
+from clnr.tables.mistaken_edges import check_guessed_ends
 from clnr.tables.node_kinds import NodeKind, load_node_kinds, nodes_of_edges
 from clnr.tables.node_names import guess_name
 from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
@@ -85,13 +87,13 @@ class Loaded(NamedTuple):
 
 def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArguments) -> Loaded:
     """Load the tables of edges and nodes into DuckDB, their columns found."""
-    opened = [*((each.table, "an edge") for each in tables.edges), *((each.table, "a node") for each in tables.nodes)]
-    remarks = [_no_header(table, role) for table, role in opened if table.no_header and arguments.header is None]
+    opened = [*(("edges", each.table) for each in tables.edges), *(("nodes", each.table) for each in tables.nodes)]
+    remarks = [line for role, table in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     edges, nodes = _find_all_roles(tables, arguments)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
-        merging, fading = _load_edges(db, edges, False, arguments, remarks)
+        merging, fading = _load_edges(db, edges, False, arguments, remarks, bool(nodes))
         if nodes:
             stored = load_node_kinds(db, [(str(each.kind), each.table, roles) for each, roles in nodes])
         else:
@@ -110,7 +112,7 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
         and _integer_ends(db, edges)
         and (node_table is None or all_integers(db, node_table, roles.id))
     )
-    merging, fading = _load_edges(db, edges, as_integers, arguments, remarks)
+    merging, fading = _load_edges(db, edges, as_integers, arguments, remarks, node_table is not None)
     if node_table is not None:
         node_table = load_nodes(db, node_table, roles.id, as_integers)
     loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks)
@@ -147,7 +149,7 @@ def _integer_ends(db: DuckDBPyConnection, edges: _Edges) -> bool:
 
 
 def _load_edges(
-    db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: TableArguments, remarks: list[str]
+    db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: TableArguments, remarks: list[str], has_nodes: bool
 ) -> tuple[MergeForm, float]:
     """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are merged, and ``fading``."""
     earlier = None if arguments.base is None else arguments.base.ingest_report
@@ -169,8 +171,13 @@ def _load_edges(
     for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
         into = "edges" if len(edges) == 1 else "some_edges"
         remarks += load_edges(db, each, roles, form, times, into)
+        if roles.guessed and not has_nodes and each.ends is None:
+            remarks += check_guessed_ends(db, each.table, roles, into)
         if len(edges) > 1:
             _append_edges(db, form, times is not None, number == 0, each.table.name)
+    weights = [roles.weight for _, roles in edges if roles.weight is not None]
+    if weights and earlier is None:
+        check_weights(db, _title(edges), weights[0])
     times = all_times[0][1]
     if times is not None and arguments.until is not None:
         remarks += keep_until(db, _title(edges), times, arguments.until)
@@ -234,5 +241,15 @@ def _name_column(node_table: Table | None, key: str, arguments: TableArguments) 
     return None if column == key else column
 
 
-def _no_header(table: Table, role: str) -> str:
-    return f"{table.name}: its first line is read as {role}; if it has the names of columns, say --header (header=True)"
+def _about_header(table: Table, role: str, arguments: TableArguments, beside: bool) -> list[str]:
+    """A note where nobody said what the first line is, or where it was said of two tables and does not look so."""
+    row, _ = ROWS[role]
+    unsaid = table.no_header and arguments.header_of(role) is None
+    doubtful = table.looks_otherwise and beside and getattr(arguments, f"{role}_header") is None
+    if not (unsaid or doubtful):
+        return []
+    if table.no_header:
+        other = f"if it has the names of columns, say --{role}-header ({role}_header=True)"
+        return [f"{table.name}: its first line is read as {row}; {other}"]
+    other = f"but looks like {row}; if it is one, say --no-{role}-header ({role}_header=False)"
+    return [f"{table.name}: its first line is read as names of columns, {other}"]

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
+from clnr.support.humanize import one_line
 from clnr.tables.edge_list import EdgeList
 
 
@@ -44,6 +45,24 @@ def merge_edges(graph: Graph, new: EdgeList, directed: bool) -> tuple[EdgeList, 
     unweighted = [what for what, ends in (("earlier", old), ("new", new)) if ends.weight is None and len(ends.source)]
     notes = [f"the {what} edges have no weights, unlike the others: they weigh 1" for what in unweighted]
     return EdgeList(source, target, np.concatenate([first[left], added])), notes
+
+
+def check_linked(graph: Graph, new: EdgeList, index: Array, name: str) -> None:
+    """Raise if no new edge leads to a node of the earlier graph, and no row of the node table is of one.
+
+    Args:
+        graph: The earlier graph.
+        new: Edges that extend it.
+        index: The nodes that the node table has; without one, those that only edges have.
+        name: What to call the table of edges.
+    """
+    if not any((nodes < graph.num_nodes).any() for nodes in (new.source, new.target, index)):
+        one = one_line(str(graph.node_ids[0]), 80)
+        raise DataError(
+            f"{name}: none of its edges leads to a node of the earlier graph, such as '{one}'; "
+            "are ids written alike? --standalone embeds the tables as a graph of their own (in Python, transform); "
+            "--allow-disjoint (allow_disjoint=True) adds them all the same"
+        )
 
 
 def merge_labels(old: Array | None, new: Array | None, before: int, rows: Array) -> Array | None:

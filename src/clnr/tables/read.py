@@ -59,10 +59,13 @@ def read_tables(
     ignore: Iterable[str] = (),
     types: Mapping[str, str] = MappingProxyType({}),
     header: bool | None = None,
+    edges_header: bool | None = None,
+    nodes_header: bool | None = None,
     directed: bool | None = None,
     feature_encoder: FeatureEncoder | None = None,
     base: TableGraph | None = None,
     allow_missing_columns: bool = False,
+    allow_disjoint: bool = False,
     memory: str | None = None,
     name: str | None = None,
 ) -> TableGraph:
@@ -112,11 +115,14 @@ def read_tables(
             is no feature. The others are inferred.
         header: Whether the first line of a text file has the names of columns, where they are not common ones; if not given,
             the lines below it tell, and where they do not, it is an error.
+        edges_header: ``header`` of the edges alone.
+        nodes_header: ``header`` of the nodes alone.
         directed: Whether edges are directed; if not given, as in ``base``, else no.
         feature_encoder: An earlier encoder, to encode features alike; if not given, a new one is fitted.
         base: An earlier result to extend: its nodes come first, in their order, and its feature encoder is used. New rows
             replace those of the same nodes, and new weights those of the same edges.
         allow_missing_columns: Whether an earlier encoder takes a node table that has none of its columns.
+        allow_disjoint: Whether ``base`` is extended by edges none of which leads to its nodes.
         memory: A limit on DuckDB's memory while reading, such as ``4 GB``. Features, edges and node columns come on top of it,
             and about half a gigabyte for rows that are being encoded.
         name: What to call the graph.
@@ -144,10 +150,13 @@ def read_tables(
         ignore=ignore,
         types=types,
         header=header,
+        edges_header=edges_header,
+        nodes_header=nodes_header,
         directed=directed,
         feature_encoder=feature_encoder,
         base=base,
         allow_missing_columns=allow_missing_columns,
+        allow_disjoint=allow_disjoint,
         name=name,
     )
     db = connect(memory)
@@ -166,6 +175,8 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
     if loaded.edges:
         edge_list, ingest_report = build_edge_list(db, loaded.edges_title, loaded.merging)
     if base is not None:
+        if loaded.edges and not arguments.allow_disjoint:
+            merge.check_linked(base.graph, edge_list, index, loaded.edges_title)
         edge_list, more = merge.merge_edges(base.graph, edge_list, directed)
         remarks += more
     made, more = _nodes(db, loaded, ids, index, edge_list, arguments)

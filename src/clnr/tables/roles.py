@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clnr.errors import DataError
 from clnr.tables.column_encoders import empty_sql
 from clnr.tables.column_info import NOT_USED, ColumnInfo
-from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, end_names, find_column, id_names
+from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, end_names, find_column, id_names, no_column
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.source import Table
-from clnr.tables.sql import DATETIMES, NUMBERS, looks_like_datetime, run, trimmed
+from clnr.tables.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, run, trimmed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,6 +37,7 @@ class Roles(NamedTuple):
         edge_type: Of edges: their kinds.
         edge_time: Of edges: their times.
         fading: Whether edges weigh less by their age.
+        guessed: Whether sources and targets are the first columns because no name tells.
         id: Of nodes: the ids.
         label: Of nodes: the labels.
         time: Of nodes: times that are no feature.
@@ -51,6 +52,7 @@ class Roles(NamedTuple):
     edge_type: str | None = None
     edge_time: str | None = None
     fading: bool = False
+    guessed: bool = False
     id: str = ""
     label: str | None = None
     time: str | None = None
@@ -85,11 +87,11 @@ def find_roles(
     arguments = _as_before(arguments, tables, ignored)
     roles = Roles(ignored=ignored)
     if edge_table is not None:
-        source, target, weight = _ends(edge_table, arguments, ignored, ends)
+        source, target, weight, guessed = _ends(edge_table, arguments, ignored, ends)
         edge_type = find_column(edge_table, arguments.edge_type, (), "edge types")
         time = find_column(edge_table, arguments.edge_time, (), "edge times")
         roles = roles._replace(source=source, target=target, weight=weight, edge_type=edge_type, edge_time=time)
-        roles = roles._replace(fading=arguments.half_life is not None)
+        roles = roles._replace(fading=arguments.half_life is not None, guessed=guessed)
     if node_table is not None:
         return _of_nodes(node_table, arguments, roles, kind)
     if arguments.features or arguments.types:
@@ -117,8 +119,8 @@ def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignor
 
 def _ends(
     table: Table, arguments: TableArguments, ignored: tuple[str, ...], ends: tuple[str, str] | None
-) -> tuple[str, str, str | None]:
-    """The columns of sources, targets and weights."""
+) -> tuple[str, str, str | None, bool]:
+    """The columns of sources, targets and weights; and whether the first two are guessed."""
     left = [column for column in table.columns if column not in ignored]
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
@@ -141,9 +143,20 @@ def _ends(
             f"{table.name}: it looks like a table of nodes: its first columns, '{a}' and '{b}', {why}; give it as --nodes "
             "(nodes=), or name the two columns of edges: --source, --target"
         )
+    if guessed:
+        _check_order(table, b, ignored, "which columns have the ends of edges; name them: --source, --target")
     if a == b:
         raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
-    return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:]))
+    return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])), guessed
+
+
+def _check_order(table: Table, last: str, ignored: tuple[str, ...], unsure: str) -> None:
+    """Raise if a column is ignored that comes before the last one that was guessed by its place."""
+    for column in table.columns:
+        if column in ignored:
+            raise DataError(f"{table.name}: column '{column}' is ignored, so it is not clear {unsure}")
+        if column == last:
+            break
 
 
 def _no_ends(source: str, target: str) -> str | None:
@@ -171,6 +184,8 @@ def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str |
                 "ids; give it as --edges (edges=), or name the column of ids: --id"
             )
         key = next((column for column in table.columns if column not in roles.ignored), next(iter(table.columns)))
+        of_ids = "which column has the ids; name it: --id; it is no feature, ignored or not"
+        _check_order(table, key, roles.ignored, of_ids)
     label = find_column(table, label, LABELS, "label", (key, time, *roles.ignored, *asked))
     time = find_column(table, time, (), "time")
     if label is not None and label in (*asked, *types):
@@ -195,8 +210,7 @@ def _named(names: Iterable[str], tables: list[Table | None], role: str) -> list[
         whole = name.strip().casefold() in columns
         for part in [name] if whole else [part for part in name.split(",") if part.strip()] or [name]:
             if (plain := part.strip().casefold()) not in columns:
-                where = there[-1].name if there else "there is no table"
-                raise DataError(f"{where}: there is no column '{part}' {role}; there are {', '.join(columns.values())}")
+                raise no_column(part, role, there)
             found.append(columns[plain])
     return found
 
@@ -273,6 +287,7 @@ def _kind(db: DuckDBPyConnection, table: Table, column: str) -> str:
     if kind != "VARCHAR":
         return kind.partition("(")[0].lower()
     rows = f"(SELECT {trimmed(c)} AS v FROM {table.sql} LIMIT 1000)"
-    tests: Any = f"count(v), count(TRY_CAST(v AS DOUBLE)), count(*) FILTER ({looks_like_datetime('v')})"
+    numbers = f"count(TRY_CAST(v AS DOUBLE)) FILTER (NOT {is_code('v')})"
+    tests: Any = f"count(v), {numbers}, count(*) FILTER ({looks_like_datetime('v')})"
     ((present, numbers, dates),) = run(db, f"SELECT {tests} FROM {rows}", table.name)
     return "number" if present and numbers == present else "date" if present and dates == present else "text"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 _PARQUET = (".parquet", ".pq")
 _JSON = (".json", ".jsonl", ".ndjson")
-# What a row is, by the role of its table.
-_ROWS = {"edges": "an edge", "nodes": "a node"}
 _NUMBERED = re.compile(r"_[0-9]+$")
 # Types that DuckDB infers for text in JSON that looks like it.
 _FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
@@ -46,6 +44,7 @@ class Table:
         columns: By name, in order.
         is_text: Whether all columns are text, as in a CSV file, so that types must be inferred.
         no_header: Whether its columns have no names.
+        looks_otherwise: Whether its first line does not look like what the user said of it.
         outputs: What is kept of it beside the graph, if that is not its columns.
     """
 
@@ -54,6 +53,7 @@ class Table:
     columns: dict[str, Column]
     is_text: bool = False
     no_header: bool = False
+    looks_otherwise: bool = False
     outputs: dict[str, Column] | None = None
 
 
@@ -77,7 +77,7 @@ def open_table(
     """
     if not isinstance(given, str | Path):
         return _frame(db, given, role, kind)
-    return _file(db, os.fspath(given), lambda files: csv_header.read_header(files, _ROWS[role], known, header))
+    return _file(db, os.fspath(given), lambda files: csv_header.read_header(files, role, known, header))
 
 
 def describe(db: DuckDBPyConnection, name: str, sql: str) -> Table:
@@ -157,7 +157,7 @@ def _file(db: DuckDBPyConnection, path: str, read_header: Callable[[list[Path]],
 def _text(path: str, files: list[str], header: csv_header.Header) -> Table:
     sql = f"read_csv({files_sql(files)}, {csv_header.options(header)})"
     table = _with_columns(path, sql, dict.fromkeys(header.names, "VARCHAR"))
-    return replace(table, is_text=True, no_header=not header.in_file)
+    return replace(table, is_text=True, no_header=not header.in_file, looks_otherwise=header.looks_otherwise)
 
 
 def _parquet(db: DuckDBPyConnection, path: str, files: list[str]) -> Table:

@@ -123,6 +123,11 @@ def _guarded(query: Callable[[], Any], name: str) -> Any:
         raise DataError(format_duckdb_error(str(error), name)) from None
 
 
+def is_code(text: str) -> str:
+    """Whether text is digits with a leading zero, as of codes such as 01067, in SQL."""
+    return f"regexp_full_match({text}, '0[0-9]+')"
+
+
 def looks_like_datetime(text: str) -> str:
     """Whether text is a date or time of ISO 8601, in SQL."""
     return f"regexp_matches({text}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}') AND TRY_CAST({text} AS TIMESTAMP) IS NOT NULL"

@@ -55,16 +55,19 @@ class TableArguments:
     ignore: Iterable[str] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     header: bool | None = None
+    edges_header: bool | None = None
+    nodes_header: bool | None = None
     directed: bool | None = None
     feature_encoder: FeatureEncoder | None = None
     base: TableGraph | None = None
     allow_missing_columns: bool = False
+    allow_disjoint: bool = False
     name: str | None = None
 
     def __post_init__(self) -> None:
         for argument in _TEXTS:
             check_type(argument, getattr(self, argument), str | None, "text", DataError)
-        for argument in ("directed", "header", "allow_missing_columns"):
+        for argument in ("directed", "header", "edges_header", "nodes_header", "allow_missing_columns", "allow_disjoint"):
             check_type(argument, getattr(self, argument), bool | None, "True or False", DataError)
         check_type("feature_encoder", self.feature_encoder, FeatureEncoder | None, "a FeatureEncoder", DataError)
         check_type("base", self.base, TableGraph | None, "a result of read_tables", DataError)
@@ -179,7 +182,7 @@ class TableArguments:
     def _open_edges(self, db: DuckDBPyConnection, edges: NamedEdges) -> Table:
         named = (self.source, self.target, self.weight, self.edge_type, self.edge_time, *self.ignore)
         known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
-        return open_table(db, edges.table, "edges", known, self.header, edges.kind or "")
+        return open_table(db, edges.table, "edges", known, self.header_of("edges"), edges.kind or "")
 
     def _open_nodes(self, db: DuckDBPyConnection, nodes: NamedNodes) -> Table:
         named = [self.id, self.label, self.time, self.names, *(self.features or ()), *self.types, *self.ignore]
@@ -187,7 +190,12 @@ class TableArguments:
             named += [name.removeprefix(f"{nodes.kind}.") for name in named if name is not None]
         # Those of edges show that a table of edges was given for one of nodes.
         known = KnownNames(tuple(filter(None, named)), (id_names(nodes.kind),), (*LABELS, SOURCES[0], TARGETS[0]))
-        return open_table(db, nodes.table, "nodes", known, self.header, nodes.kind or "")
+        return open_table(db, nodes.table, "nodes", known, self.header_of("nodes"), nodes.kind or "")
+
+    def header_of(self, role: str) -> bool | None:
+        """What the user said of the first line of the table of edges or nodes: of it, or of both."""
+        own: bool | None = getattr(self, f"{role}_header")
+        return self.header if own is None else own
 
 
 class OpenTables(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clnr.engine.triton.adam import adam
+from clnr.engine.triton.bounded_rows import mark_columns, take_neighbors, transpose
 from clnr.engine.triton.column_stats import (
     centred,
     column_sums,
@@ -32,6 +33,7 @@ __all__ = [
     "linear_moments",
     "linear_moments_backward",
     "list_rows",
+    "mark_columns",
     "masked_weight",
     "multiply",
     "nt_xent",
@@ -41,5 +43,7 @@ __all__ = [
     "standardise_backward",
     "standardised",
     "standardised_backward",
+    "take_neighbors",
+    "transpose",
     "unit_rows",
 ]

@@ -33,6 +33,8 @@ class Structure:
         hubs: The rows that are split.
         hub_items: The first item of each hub, and ``split`` at the end.
         first_item: The item of each row of the whole matrix, or its first one where the row is split.
+        to: Where the entries of each item go when some are dropped; None if to its beginning.
+        room: For how many entries there is room then.
     """
 
     columns: Tensor
@@ -46,6 +48,8 @@ class Structure:
     hubs: Tensor
     hub_items: Tensor
     first_item: Tensor
+    to: Tensor | None = None
+    room: int = 0
 
 
 def prepare(indptr: Tensor, columns: Tensor, values: Tensor | None, shape: tuple[int, int]) -> Structure:

@@ -93,8 +93,8 @@ def drop_entries(
 ) -> tuple[Structure, Tensor]:
     """The matrix without the dropped entries, and the sum of the values kept in each row, float32 [R].
 
-    Entries on the diagonal are never dropped. What is kept of a row, or of a segment of it, moves to its beginning, so that
-    products read nothing else and no draw is made twice.
+    Entries on the diagonal are never dropped. What is kept of a row, or of a segment of it, moves to its beginning, or where
+    ``list_rows`` had room for it, so that products read nothing else and no draw is made twice.
 
     Args:
         structure: The matrix.
@@ -102,14 +102,16 @@ def drop_entries(
         transposed: Whether ``structure`` is the transpose of the matrix that ``drop`` is about.
         nodes: Which row of the whole matrix each row is, int32, where ``structure`` has been through ``list_rows``.
         place: The new number of each column, int32; where it is below zero, entries are dropped as well.
-        found: int32 [C]; becomes 1 where a column, by its old number, has an entry that is kept.
+        found: int8 [C]; becomes 1 where a column, by its old number, has an entry that is kept.
     """
     device = structure.columns.device
     sums = torch.empty(structure.shape[0], device=device, dtype=torch.float32)
     drop_rule = NOTHING if drop is None else to_drop_rule(drop.key, drop.threshold)
     rows, items = _MOST // CHUNK, len(structure.row)
-    columns, end = torch.empty_like(structure.columns), torch.empty_like(structure.end)
-    values = None if structure.values is None else torch.empty_like(structure.values)
+    room = len(structure.columns) if structure.to is None else structure.room
+    begin, end = structure.begin if structure.to is None else structure.to, torch.empty_like(structure.end)
+    columns = structure.columns.new_empty(room)
+    values = None if structure.values is None else structure.values.new_empty(room)
     partial = torch.empty(structure.split, device=device, dtype=torch.float32)
     if items:
         drop_and_compact[(structure.long + blocks(items - structure.long, rows),)](
@@ -123,6 +125,7 @@ def drop_entries(
             structure.row,
             structure.begin,
             structure.end,
+            begin,
             nodes,
             place,
             found,
@@ -146,4 +149,4 @@ def drop_entries(
         add[(hubs, 1)](
             partial, sums, structure.hubs, structure.hub_items, None, None, None, F=1, BLOCK=16, ITEMS=16, num_warps=1
         )
-    return dataclasses.replace(structure, columns=columns, values=values, end=end), sums
+    return dataclasses.replace(structure, columns=columns, values=values, begin=begin, end=end, to=None), sums

@@ -174,6 +174,7 @@ def drop_and_compact(
     item_row: tl.tensor,
     item_begin: tl.tensor,
     item_end: tl.tensor,
+    item_to: tl.tensor,
     nodes: tl.tensor,
     place: tl.tensor,
     found: tl.tensor,
@@ -191,15 +192,15 @@ def drop_and_compact(
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
 ) -> None:
-    """Move the kept entries of one long item, or of several short ones, to its beginning, and add up their values."""
+    """Move the kept entries of one long item, or of several short ones, together, and add up their values."""
     a, b = open_key(a, b, word)
     program = tl.program_id(0)
     if program < long:
         item = program + tl.arange(0, 1)
         row, begin, end = _items(item, item >= 0, item_row, item_begin, item_end)
         left, total = _compact(
-            _node(nodes, row), begin, end, columns, values, columns_left, values_left, place, found, thresholds, a, b, last,
-            DROP, PAIRS, TRANSPOSED, 1, ROWS * CHUNK,
+            _node(nodes, row), begin, end, tl.load(item_to + item), columns, values, columns_left, values_left,
+            place, found, thresholds, a, b, last, DROP, PAIRS, TRANSPOSED, 1, ROWS * CHUNK,
         )  # fmt: skip
         tl.store(ends + item, left)
         if program < split:
@@ -210,8 +211,8 @@ def drop_and_compact(
         several = long + (program - long) * ROWS + tl.arange(0, ROWS)
         rows, begins, stops = _items(several, several < items, item_row, item_begin, item_end)
         lefts, totals = _compact(
-            _node(nodes, rows), begins, stops, columns, values, columns_left, values_left, place, found, thresholds, a, b, last,
-            DROP, PAIRS, TRANSPOSED, ROWS, CHUNK,
+            _node(nodes, rows), begins, stops, tl.load(item_to + several, mask=several < items, other=0), columns, values,
+            columns_left, values_left, place, found, thresholds, a, b, last, DROP, PAIRS, TRANSPOSED, ROWS, CHUNK,
         )  # fmt: skip
         tl.store(ends + several, lefts, mask=several < items)
         tl.store(sums + rows, totals, mask=(several < items) & (rows >= 0))
@@ -230,6 +231,7 @@ def _compact(
     row: tl.tensor,
     begin: tl.tensor,
     end: tl.tensor,
+    left: tl.tensor,
     columns: tl.tensor,
     values: tl.tensor,
     columns_left: tl.tensor,
@@ -246,15 +248,14 @@ def _compact(
     ROWS: tl.constexpr,
     EACH: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Where each run of entries ends now, and the sum of its kept values."""
-    left = begin
+    """Where each run of entries, moved to ``left``, ends there, and the sum of its kept values."""
     total = tl.zeros((ROWS, EACH), tl.float32)
     entry = begin[:, None] + tl.arange(0, EACH)[None, :]
     for _ in range(0, tl.max(end - begin, 0), EACH):
         column = tl.load(columns + entry, mask=entry < end[:, None], other=-1)
         kept = _kept(row[:, None], column, entry, a, b, last, thresholds, DROP, PAIRS, TRANSPOSED)
         if found is not None:
-            tl.store(found + column, kept.to(tl.int32), mask=kept)
+            tl.store(found + column, kept.to(tl.int8), mask=kept)
         if place is not None:
             column = tl.load(place + column, mask=kept, other=-1)
             kept = column >= 0

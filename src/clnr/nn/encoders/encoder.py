@@ -36,6 +36,8 @@ class Encoder(ABC):
 
     encoders: ClassVar[int] = 1
     """How many encoders' rows it gives of each view."""
+    num_outputs: ClassVar[int] = 1
+    """How many matrices of one width ``outputs`` has; ``embed`` has them side by side."""
 
     @abstractmethod
     def init(self, inputs: int, key: rng.Key) -> Parameters:
@@ -144,6 +146,8 @@ class Features(PlainEncoder):
 @dataclass(frozen=True)
 class NoEncoder(PlainEncoder):
     """Nothing: a read-out makes the embedding from features and edges alone."""
+
+    num_outputs: ClassVar[int] = 0
 
     def init(self, inputs: int, key: rng.Key) -> Parameters:
         return {}

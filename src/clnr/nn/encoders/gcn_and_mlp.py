@@ -33,6 +33,7 @@ class GCNAndMLP(Encoder):
 
     samples: ClassVar[bool] = True
     encoders: ClassVar[int] = 2
+    num_outputs: ClassVar[int] = 2
 
     @property
     def _gcn(self) -> GCN:

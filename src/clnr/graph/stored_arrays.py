@@ -1,0 +1,85 @@
+"""Flat arrays in files of their own, little-endian, memory-mapped when they are read."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clnr.graph.csr import Array
+
+RESIDENT = 1 << 30
+"""Bytes of files that may be mapped into memory, if nothing else is said."""
+FEATURE_TYPES = ("float32", "float16", "bfloat16")
+# bfloat16 is the upper half of a float32, which NumPy does not know.
+_STORED = {"bfloat16": "<u2", "float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
+
+
+def array_file(name: str) -> str:
+    """The file of an array."""
+    return f"{name}.bin"
+
+
+class ArrayInfo(NamedTuple):
+    """The type of an array's numbers, and its shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(_STORED[self.dtype]).itemsize
+
+
+class FileInfo(NamedTuple):
+    """A file's size and the digest of its content."""
+
+    bytes: int
+    sha256: str
+
+
+class MappedArray(NamedTuple):
+    """An array in a file. Its pages are read when they are touched, and count as the process's memory until released.
+
+    That should happen when all of its pages of files exceed ``resident`` bytes.
+    """
+
+    values: Array
+    dtype: str
+    pages: mmap.mmap | None
+    resident: int = RESIDENT
+
+    @classmethod
+    def open(cls, path: Path, info: ArrayInfo, resident: int = RESIDENT) -> MappedArray:
+        if not info.bytes:
+            return cls(np.empty(info.shape, _STORED[info.dtype]), info.dtype, None)
+        with path.open("rb") as file:
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return cls(np.frombuffer(pages, _STORED[info.dtype]).reshape(info.shape), info.dtype, pages, resident)
+
+    def float32(self, index: Any) -> Array:
+        """Some of its rows as float32."""
+        return to_float32(self.values[index], self.dtype)
+
+    def release(self) -> None:
+        """Give pages that were read back to the system, where it can; they are read again when touched."""
+        if self.pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.pages.madvise(mmap.MADV_DONTNEED)
+
+
+def to_float32(stored: Array, dtype: str) -> Array:
+    """Stored features as numbers; not copied where they are float32 already."""
+    if dtype == "bfloat16":
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float32, copy=False)
+
+
+def to_stored(values: Array, dtype: str) -> Array:
+    """Numbers in the type of a file; floats are rounded to the nearest."""
+    if dtype != "bfloat16":
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(values, _STORED[dtype])
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype("<u2")
