@@ -9,8 +9,8 @@ from clnr.support.humanize import one_line, shorten
 
 _LONGEST = 1000
 _NAME = 80
-# How alike two names are that are mistaken for each other, from 0 to 1: 'fast' and 'best' are not.
-_NEAR = 0.55
+# How alike two names are that are mistaken for each other, from 0 to 1: 'fast' and 'best' have 0.5.
+_NEAR = 0.62
 
 
 class ClnrError(Exception):

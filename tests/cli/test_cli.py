@@ -216,7 +216,7 @@ def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
             ["run", "GAE", "toy", "--set", "moments=sampled"],
             "GAE has no use for moments: Reconstruct needs the rows of all nodes",
         ),
-        (["run", "--set", "moments=some"], "unknown value of moments 'some'; did you mean 'sampled'? known: all, sampled"),
+        (["run", "--set", "moments=some"], "unknown value of moments 'some'; known: all, sampled"),
         (["run", "--set", "max_neighbors=-1"], "max_neighbors must be from 0"),
         (["run", "--seeds", "0"], "--seeds must be at least 1, not 0"),
         (["run", "--seeds", "-3"], "--seeds must be at least 1, not -3"),

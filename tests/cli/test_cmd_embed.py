@@ -111,7 +111,7 @@ def test_a_link_score_below_chance_is_a_warning(clnr, files):
     lines = "".join(f"{side}{i},{1.0 if side == 'a' else -1.0},{i % 7}\n" for side in "ab" for i in range(40))
     (files / "side-nodes.csv").write_text("id,side,other\n" + lines)
     words = ["embed", "--edges", "sides.csv", "--nodes", "side-nodes.csv", "--out", "mine", "--method", "Raw", *SMALL[-2:]]
-    ended = clnr(*words)
+    ended = clnr(*words, "--hold-out", "0.4")
     assert ended.code == 0, ended.err
     assert re.search(r"- the link AUC of 0\.[0-4]\d* is below chance, 0\.5; the graph is bipartite", ended.out)
     assert "below chance" in (files / "mine" / "report.html").read_text()
@@ -151,6 +151,15 @@ def test_what_is_no_table_is_one_line_and_leaves_nothing(clnr, files, words, sai
     assert left(files) == {"rowid.csv", "wide.csv"}
 
 
+def test_the_first_line_of_one_table_is_named(clnr, files):
+    (files / "e.tsv").write_text("ann\tA\nann\tB\nbob\tB\n")
+    (files / "n.csv").write_text("who,sort\nann,woman\nbob,woman\nA,event\nB,event\n")
+    words = ["embed", "--edges", "e.tsv", "--nodes", "n.csv", "--dry-run", "--json"]
+    assert "say which: --nodes-header or --no-nodes-header" in assert_refused(clnr(*words))
+    assert only_json(clnr(*words, "--nodes-header"))["graph"]["edges"] == 3
+    assert only_json(clnr(*words, "--header", "--no-edges-header"))["graph"]["edges"] == 3
+
+
 def test_how_columns_are_read_is_told_and_changed(clnr, files):
     (files / "e.csv").write_text("buyer,seller,year\nann,bob,1999\nbob,cy,2000\n")
     (files / "n.csv").write_text("person,age,zip,code\nann,30,1000,7\nbob,40,1000,9\ncy,31,2000,9\n")
@@ -168,8 +177,10 @@ def test_how_columns_are_read_is_told_and_changed(clnr, files):
         "matrix 'x.npy': feature, dense matrix, divided by one number, 3 features",
     ]
     assert only_json(clnr("embed", *words, "--dry-run", "--json"))["columns"] == expected
-    assert clnr("ingest", *words, "--out", "graph", "--quiet").code == 0
-    assert only_json(clnr("embed", "--graph", "graph", "--dry-run", "--json"))["columns"] == expected
+    told = only_json(clnr("ingest", *words, "--out", "graph", "--quiet", "--json"))
+    plan = only_json(clnr("embed", "--graph", "graph", "--dry-run", "--json"))
+    assert plan["columns"] == expected
+    assert told["edges"] == plan["graph"]["edges"] == 2
     assert clnr("embed", *words, "--out", "mine", *SMALL, "--quiet").code == 0
     shown = (files / "mine" / "report.html").read_text()
     assert "not used, number: ignored" in shown
@@ -191,6 +202,8 @@ def test_how_columns_are_read_is_told_and_changed(clnr, files):
         (["--graph", "g", "--name", "x"], "leave out --name"),
         (["--edges", "edges.csv", "--until", "2020"], "until needs the column of the edges' times: edge_time (--edge-time)"),
         (["--graph", "g", "--no-header"], "leave out --header"),
+        (["--graph", "g", "--no-nodes-header"], "leave out --nodes-header"),
+        (["--edges", "edges.csv", "--allow-disjoint"], "--allow-disjoint goes with --model"),
     ],
 )
 def test_options_of_columns_that_cannot_be_are_one_line(clnr, files, words, said):
@@ -308,6 +321,10 @@ def test_a_model_refuses_a_table_of_another_data_set_unless_told(clnr, files):
     assert said in assert_refused(clnr(*words, "cars.csv"))
     assert clnr(*words, "cars.csv", "--allow-missing-columns").code == 0
     assert clnr(*words, "plain.csv", "--force").code == 0
+    (files / "far.csv").write_text("source,target\nx,y\n")
+    words = ["embed", "--model", "mine", "--out", "more", "--no-report", "--quiet", "--force", "--edges", "far.csv"]
+    assert "none of its edges leads to a node of the earlier graph" in assert_refused(clnr(*words))
+    assert clnr(*words, "--allow-disjoint").code == 0
     assert "goes with --model" in assert_refused(clnr(*EMBED, "--out", "other", "--allow-missing-columns"))
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import torch
 
 from clnr import methods
-from clnr.embedding import block_passes, disk_plan, out_of_core
+from clnr.embedding import block_passes, disk_plan, out_of_core, stored_readout
 from clnr.embedding.artifact import load_model
 from clnr.embedding.artifact_files import ArtifactFiles
 from clnr.embedding.block_embedding import BlockEmbedding
@@ -28,6 +28,7 @@ from clnr.embedding.pipeline import Settings
 from clnr.engine import cpu
 from clnr.engine.worker_group import join
 from clnr.graph.graph_folder import GraphFolder
+from clnr.nn import inputs, readout
 from clnr.support.workers import ALONE
 from clnr.tables import ingest
 from clnr.training.checkpoint import Checkpoint
@@ -35,7 +36,7 @@ from clnr.training.checkpoint import Checkpoint
 NODES = 200
 EPOCHS = 20
 MEMORY = 4_000_000_000
-METHODS = {"CLNR": {}, "GRACE": {"max_neighbors": 3}, "GCLNR": {"layers": 3}}
+METHODS = {"CLNR": {}, "GRACE": {"max_neighbors": 3}, "GCLNR": {"layers": 3}, "CLNR-mix": {"walk_columns": 16, "structure": 8}}
 CHANGES = {"epochs": EPOCHS, "hidden": 16, "dimension": 8, "sampled_nodes": 37, "moments": "sampled"}
 # The blocks of a layer are about so many.
 BLOCKS = 8
@@ -49,7 +50,7 @@ def make_graph(path: Path, seed: int) -> GraphFolder:
 
 
 def settings(method: str, workers, out: Path, **more) -> Settings:
-    recipe = {**CHANGES, **METHODS[method]}
+    recipe = {"structure": 0, **CHANGES, **METHODS[method]}
     return Settings(
         methods.find(method),
         cpu(),
@@ -64,11 +65,11 @@ def kill_at_block(count: int) -> None:
     """Let this process be killed when it computes its block of this number."""
     compute, calls = BlockEmbedding._compute, []
 
-    def counted(self, layer, block):
-        calls.append(block)
+    def counted(self, operators):
+        calls.append(operators)
         if len(calls) == count:
             os.kill(os.getpid(), signal.SIGKILL)
-        return compute(self, layer, block)
+        return compute(self, operators)
 
     BlockEmbedding._compute = counted
 
@@ -174,6 +175,8 @@ class Cases:
 def main(folder: Path) -> None:
     disk_plan._LEAST_ROWS = 1
     block_passes._MOST_NODES = NODES // BLOCKS
+    for module in (block_passes, disk_plan, inputs, readout, stored_readout):
+        module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()
     (folder / "told.json").write_text(json.dumps(cases.told))

@@ -191,7 +191,10 @@ def test_an_earlier_clnrs_folder_opens_and_its_nodes_can_be_given_names(tmp_path
     assert named.names_of(np.arange(3)) == ["a", "b", "a"]
     assert load_folder(folder).table_graph.ingest_report == named.ingest_report
     assert (folder / DIGESTS).is_file()
-    with pytest.raises(DataError, match=r"nodes\.parquet: there is no column 'king' for names; there are id, age, kind, label"):
+    with pytest.raises(
+        DataError,
+        match=r"nodes\.parquet: there is no column 'king' for names; did you mean 'kind'\? there are id, age, kind, label",
+    ):
         name_nodes(back, "king", folder)
     with pytest.raises(DataError, match="there is no node table"):
         name_nodes(fitted(), "kind", folder)

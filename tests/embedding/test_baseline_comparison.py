@@ -41,6 +41,26 @@ def test_the_best_is_chosen_by_validation_and_never_by_test_nodes():
     assert compare(CLNR, scored(80), baselines).rival == "A"
 
 
+def test_of_equals_the_best_is_the_one_that_predicts_edges_best():
+    baselines = {"Raw": scored(60, 0.55, validation=100), "A": scored(93, 0.7, validation=100)}
+    assert compare(CLNR, scored(93), baselines).rival == "A"
+
+
+@pytest.mark.parametrize(
+    ("edges", "said"), [(1, "1 held-out edge is too few"), (29, "29 held-out edges are too few"), (30, "")]
+)
+def test_a_handful_of_edges_decides_nothing(edges, said):
+    baselines, own = {"A": scored(auc=0.9)}, scored(auc=0.4, links_held_out=float(edges))
+    found, warned = compare(CLNR, own, baselines), score_warnings(RING, CLNR, own, {})
+    assert found.beaten is not bool(said)
+    assert (found.sentence.startswith(f"{said} to say whether CLNR is better: link AUC 0.400 against 0.900 of A")) is bool(said)
+    assert (warned[0].startswith(f"{said} to judge by: the link AUC of 0.400 may be chance")) is bool(said)
+    assert len(warned) == 1
+    # By labels it is decided all the same.
+    labelled = compare(CLNR, own | scored(80), {"A": scored(70, 0.9)})
+    assert labelled.sentence.startswith("CLNR is better")
+
+
 def test_without_labels_edges_decide():
     found = compare(CLNR, scored(auc=0.8), {"Raw": scored(auc=0.7), "A": scored(auc=0.9), "B": scored(auc=0.85)})
     assert found.headings == ("", "link AUC")

@@ -173,7 +173,7 @@ def test_verbose_shows_the_plan_through_logging(caplog):
 
 @pytest.mark.parametrize(
     "given",
-    [3, None, "edges.csv", np.eye(3), np.ones((2, 3)), np.ones(4), np.ones((5, 4)), [[0, 1], [1, 2]], [1, 2], {"a": 1}, (1, 2)],
+    [3, None, "edges.csv", np.eye(3), np.ones((2, 3)), np.ones(4), np.ones((5, 4)), [[0, 1], [1, 2]], [1, 2], (1, 2)],
 )
 def test_what_is_no_graph_is_said(given):
     with pytest.raises(DataError, match="is no graph; give"):
@@ -184,11 +184,29 @@ def test_what_is_no_graph_is_said(given):
 def test_without_features_they_come_from_structure(form):
     import networkx
 
-    graph = networkx.karate_club_graph()
+    graph = networkx.Graph(networkx.karate_club_graph().edges(data=True))
     given = graph if form == "networkx" else networkx.to_scipy_sparse_array(graph)
     made = embedder().fit(given)
     assert made.n_features_in_ == 4
     np.testing.assert_array_equal(made.transform(given), made.embedding_)
+
+
+def test_what_is_not_used_of_a_networkx_graph_is_said():
+    import networkx
+
+    graph = networkx.Graph([("a", "b", {"weight": 2.0, "kind": "k"}), ("b", "c", {})])
+    graph.nodes["a"]["club"] = "x"
+    said = "not used of this networkx graph: 'club' of nodes, 'kind' of edges; features are what nodes have as 'x'"
+    with pytest.warns(UserWarning, match=said):
+        plan = embedder().plan(graph)
+    assert plan.warnings[-1].startswith(said)
+    labelled = named(tiny()).to_networkx()
+    assert embedder().plan(labelled).counts["classes"] == tiny().num_classes
+    with pytest.raises(DataError, match="the graph has no nodes"):
+        embedder().fit(networkx.Graph())
+    graph["a"]["b"]["weight"] = -1.0
+    with pytest.raises(DataError, match=r"edge \('a', 'b'\) has weight -1.0; edge weights must be finite"):
+        embedder().fit(graph)
 
 
 def test_edges_that_lead_nowhere_are_warned_of():

@@ -17,6 +17,13 @@ def test_a_link_auc_is_judged_by_its_distance_from_chance(auc, said):
     assert verdict({"link_auc": auc}) == said
 
 
+def test_a_link_auc_by_a_handful_of_edges_is_not_judged():
+    scores, baselines = {"link_auc": 0.9, "links_held_out": 3.0}, {"A": {"link_auc": 0.2, "link_auc_error": 0.01}}
+    (score,) = headline_scores(scores, baselines, 64)
+    assert score.verdict == ""
+    assert score.meaning.endswith("; 3 held-out edges are too few to judge by")
+
+
 @pytest.mark.parametrize(("accuracy", "said"), [(30, "poor"), (31, "fair"), (64, "fair"), (65, "good")])
 def test_an_accuracy_is_judged_by_what_the_commonest_class_gets_wrong(accuracy, said):
     assert verdict({"strict_accuracy": accuracy, "majority_accuracy": 30.0}) == said

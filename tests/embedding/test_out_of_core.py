@@ -34,7 +34,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 NODES = 300
-CHANGES = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
+CHANGES = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled", "structure": 0}
 SET = [word for key, value in CHANGES.items() for word in ("--set", f"{key}={value}")]
 MEMORY = 2_000_000_000
 
@@ -187,11 +187,11 @@ def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_
 @pytest.mark.parametrize(
     ("method", "more", "said"),
     [
-        ("CLNR-mix", {}, "its read-out (Hops, OwnFeatures"),
-        ("CLNR-hops", {}, "its read-out (Hops) is fitted to the rows of all nodes"),
+        ("CLNR-mix", {"changes": {"structure": 2000}}, "its read-out takes at most 4,096 features from files"),
         ("CLNR", {"changes": {"moments": "all"}}, "each step computes the rows of all nodes, unless moments=sampled"),
         ("CLNR", {"changes": {"sampled_nodes": 0}}, "each step computes the rows of all nodes"),
-        ("CLNR", {"changes": {"structure": 4}}, "AddStructure looks at all of the graph"),
+        ("CLNR-SIGN", {}, "SIGN looks at all of the graph"),
+        ("Spectral", {}, "Spectral looks at all of the graph"),
         ("GCA", {}, "AdaptiveDropEdges looks at all of the graph"),
         ("GCN", {}, "each step computes the rows of all nodes"),
         ("CLNR", {"tune": 2}, "tuning and --method auto score by held-out edges"),
@@ -287,5 +287,6 @@ def test_a_stopped_embedding_says_that_it_goes_on(folder, tmp_path, monkeypatch)
 
 def test_recipes_of_folders_are_those_of_graphs(folder):
     graph = GraphFolder.open(folder.path)
-    assert settings().recipe_for(graph)[0] == settings().recipe_for(graph.graph())[0].but(structure=0)
+    for chosen in (settings(), Settings(methods.CLNR_MIX, choose("cpu"))):
+        assert chosen.recipe_for(graph)[0] == chosen.recipe_for(graph.graph())[0]
     assert preset(methods.CLNR, str(folder.path)) == preset(methods.CLNR, None)

@@ -165,10 +165,13 @@ def test_files_go_with_the_last_that_uses_them(folders, small):
     assert set(small.iterdir()) == before
 
 
-def test_the_default_from_files_is_clnr(folders):
+def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders, monkeypatch):
     folder = GraphFolder.open(folders["text"].path)
-    default = NodeEmbedder(device="cpu", recipe=RECIPE)
-    assert "method=CLNR: the default from files" in str(default.plan(folder.path))
-    assert default.fit(folder.path)._result.model.method.name == "CLNR"
-    with pytest.raises(MethodError, match="--method CLNR with its defaults works"):
+    default = NodeEmbedder(device="cpu", recipe=RECIPE, hold_out=0.0)
+    assert "walks and read-out: 22 passes over all edges, which gather" in str(default.plan(folder.path))
+    assert default.fit(folder.path)._result.model.method.name == "CLNR-mix"
+    assert default.embedding_.shape == (NODES, 128)
+    monkeypatch.setattr(disk_plan, "MOST_FEATURES", 100)
+    assert "method=CLNR: the default in memory does not work from files here" in str(default.plan(folder.path))
+    with pytest.raises(MethodError, match="at most 100 features from files; --method CLNR with its defaults works"):
         NodeEmbedder("CLNR-mix", device="cpu").fit(Path(folder.path))

@@ -209,7 +209,7 @@ def _embed_from_files(
     from clnr.support.progress import progress_bar
 
     opened, bound, first = GraphFolder.open(graph), _bytes(memory), settings.workers.first
-    settings = disk_plan.for_files(settings)
+    settings = disk_plan.for_files(opened, settings, bound, workers)
     if formats:
         raise ClnrError("from files a graph is embedded to Parquet alone: leave out --format")
     if dry_run or folder is None:

@@ -43,18 +43,17 @@ def ingest(
                 raise ClnrError("missing --out FOLDER; see: clnr ingest --help")
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
     size = sum(info.bytes for info in graph.files.values())
+    edges = graph.num_edges if graph.directed else graph.num_edges // 2
     if as_json:
-        counts = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
+        counts = {"nodes": graph.num_nodes, "edges": edges, "directed": graph.directed, "features": graph.num_features}
         print(json.dumps({**counts, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)}))
     else:
-        out.print(_sentence(graph, size))
+        out.print(_sentence(graph, edges, size))
 
 
-def _sentence(graph: Any, size: int) -> str:
+def _sentence(graph: Any, edges: int, size: int) -> str:
     from clnr.support.humanize import gigabytes, plural
 
     kind = f"{'sparse' if graph.sparse else 'dense'} features in {graph.feature_type}"
-    return (
-        f"{graph.path}: {plural(graph.num_nodes, 'node')}, {plural(graph.num_edges, 'directed edge')}, "
-        f"{graph.num_features:,} {kind}, {gigabytes(size)}"
-    )
+    found = plural(edges, "directed edge" if graph.directed else "undirected edge")
+    return f"{graph.path}: {plural(graph.num_nodes, 'node')}, {found}, {graph.num_features:,} {kind}, {gigabytes(size)}"

@@ -79,6 +79,13 @@ def save_model(model: FittedModel, folder: Path) -> None:
     (folder / MODEL).write_bytes(safetensors.torch.save(parameters, metadata))
 
 
+def with_zeros(model: FittedModel) -> FittedModel:
+    """A model with zeros in place of what it has not learned yet, so that it can be saved and loaded."""
+    empty = _empty_parameters(model.method, model.recipe, model.features, 0)
+    zeros = {name: torch.zeros(value.shape, dtype=value.dtype, device="cpu") for name, value in empty.items()}
+    return dataclasses.replace(model, parameters=zeros | model.parameters)
+
+
 def load_folder(folder: Path) -> EmbeddingResult:
     """Load a folder; a file that is damaged or inconsistent is refused, and nothing in it is ever executed."""
     files = ArtifactFiles.open(folder)

@@ -6,7 +6,7 @@ All of it follows from the scores that a folder keeps, so that a report written 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import nan
+from math import inf, nan
 from typing import NamedTuple
 
 import scipy.sparse as sp
@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from clnr.graph import Graph
 from clnr.methods import RAW, Method
+from clnr.support.humanize import plural
 
 Scores = Mapping[str, float]
 
@@ -23,6 +24,8 @@ NOISE = 2.0
 """Two scores are equal if they differ by less than so many standard errors of the difference, on the same nodes or pairs."""
 NEAR_CHANCE = 0.55
 """A link AUC below this is near chance."""
+FEW_EDGES = 30
+"""From so many held-out edges on a link AUC says something; with fewer, its standard error is 0.05 and more."""
 
 
 class _Measure(NamedTuple):
@@ -36,6 +39,7 @@ class _Measure(NamedTuple):
         unit: Of the values.
         reason: Why raw features may do better.
         limits: What the score does not say.
+        counted: Where it is by edges: the score that says by how many.
     """
 
     key: str
@@ -45,23 +49,31 @@ class _Measure(NamedTuple):
     unit: str
     reason: str
     limits: str
+    counted: str = ""
 
     def cell(self, scores: Scores) -> str:
         return f"{scores[self.key]:.{self.digits}f}" if self.key in scores else "-"
 
     def ahead(self, scores: Scores, own: Scores) -> int:
         """1 if a baseline's score is higher than the embedding's by more than noise, -1 if it is lower, else 0."""
+        if self.few(own):
+            return 0
         difference = scores[self.key] - own[self.key]
         # Where the error is not known, no difference exceeds it.
         beyond = abs(difference) > NOISE * scores.get(f"{self.key}_error", nan)
         return 0 if not beyond else 1 if difference > 0 else -1
+
+    def few(self, own: Scores) -> str:
+        """Says by how few edges the embedding was scored; "" if they are enough."""
+        count = own.get(self.counted, inf)
+        return f"{plural(int(count), 'held-out edge')} {'is' if count == 1 else 'are'} too few" if count < FEW_EDGES else ""
 
     def against(self, scores: Scores, own: Scores) -> str:
         return f"{self.heading.removesuffix(' %')} {self.cell(scores)} against {self.cell(own)}{self.unit}"
 
 
 # In the study of docs/choosing.md, to take what predicts edges best costs several points of accuracy.
-_LINKS = _Measure("link_auc", "link_auc", "link AUC", 3, "", "", "; edges are a weak guide to other tasks")
+_LINKS = _Measure("link_auc", "link_auc", "link AUC", 3, "", "", "; edges are a weak guide to other tasks", "links_held_out")
 _ACCURACY = _Measure(
     "strict_accuracy", "validation_accuracy", "strict accuracy %", 1, " %", "; perhaps neighbours are too unlike", ""
 )
@@ -124,7 +136,8 @@ def _best(measure: _Measure, baselines: Mapping[str, Scores]) -> str | None:
     found = {
         name: each[measure.chosen_by] for name, each in baselines.items() if {measure.key, measure.chosen_by} <= each.keys()
     }
-    return max(found, key=found.__getitem__, default=None)
+    # Of equals, the one that also predicts edges best.
+    return max(found, key=lambda name: (found[name], baselines[name].get(_LINKS.key, 0.0)), default=None)
 
 
 class Rival(NamedTuple):
@@ -151,6 +164,11 @@ def rival_of(key: str, scores: Scores, baselines: Mapping[str, Scores]) -> Rival
     return Rival(_called(best), value, measure.ahead(baselines[best], scores))
 
 
+def few_edges(scores: Scores) -> str:
+    """Says that the link AUC is by too few edges; "" if they are enough."""
+    return _LINKS.few(scores)
+
+
 def _called(baseline: str) -> str:
     return "raw features" if baseline == RAW.name else baseline
 
@@ -160,6 +178,9 @@ def _sentence(
 ) -> str:
     raw = rival == RAW.name
     called = _called(rival)
+    if few := measure.few(scores):
+        against = f"{measure.against(scores, baselines[rival])} of {called}"
+        return f"{few} to say whether {method.name} is better: {against}; --hold-out 0.2 has more"
     if ahead < 0:
         against = measure.against(scores, baselines[rival])
         return f"{method.name} is better than the best without training, {called}: {against}"
@@ -176,7 +197,11 @@ def _sentence(
 def score_warnings(graph: Graph, method: Method, scores: Scores, baselines: Mapping[str, Scores]) -> list[str]:
     """Scores that should make a reader doubt the embedding, a line each."""
     lines, raw = [], baselines.get(RAW.name, {})
-    if scores.get(_LINKS.key, 1.0) < NEAR_CHANCE:
+    comparison = compare(method, scores, baselines)
+    if few := _LINKS.few(scores):
+        if comparison is None or comparison.measure != _LINKS.key:
+            lines.append(f"{few} to judge by: the link AUC of {_LINKS.cell(scores)} may be chance; --hold-out 0.2 has more")
+    elif scores.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         level = "below chance, 0.5" if scores[_LINKS.key] < 0.5 else f"near chance: 0.5 to {NEAR_CHANCE}"
         lines.append(f"the link AUC of {_LINKS.cell(scores)} is {level}{_why_chance(graph, raw)}")
     majority = scores.get("majority_accuracy", -1.0)
@@ -185,7 +210,6 @@ def score_warnings(graph: Graph, method: Method, scores: Scores, baselines: Mapp
             f"the accuracy of {_ACCURACY.cell(scores)} % is not above that of always guessing the commonest class, "
             f"{majority:.1f} %"
         )
-    comparison = compare(method, scores, baselines)
     told = None
     if comparison is not None and comparison.beaten and (comparison.rival == RAW.name or comparison.measure == _ACCURACY.key):
         lines.append(comparison.sentence)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +115,38 @@ def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | Non
 
 
 def _networkx(graph: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
+    if not len(graph):
+        raise DataError("the graph has no nodes")
+    for a, b, weight in graph.edges(data="weight"):
+        if isinstance(weight, numbers.Real) and not 0 <= float(weight) < math.inf:
+            raise DataError(f"edge ({a!r:.80}, {b!r:.80}) has weight {weight}; edge weights must be finite and not negative")
+    used = {"x"}
     if any("x" in attributes for _, attributes in graph.nodes(data=True)):
-        return TableGraph(Graph.from_networkx(graph), None)
-    bare = graph.copy()
-    for _, attributes in bare.nodes(data=True):
-        attributes["x"] = np.empty(0, np.float32)
-    made = Graph.from_networkx(bare)
-    return _with_structural_features(made, made.node_ids, feature_encoder)
+        labels = "label" if all(isinstance(each, numbers.Integral) for _, each in graph.nodes(data="label")) else None
+        made = TableGraph(Graph.from_networkx(graph, labels=labels), None)
+        used |= {labels} if labels else set()
+    else:
+        bare = graph.copy()
+        for _, attributes in bare.nodes(data=True):
+            attributes["x"] = np.empty(0, np.float32)
+        plain = Graph.from_networkx(bare)
+        made = _with_structural_features(plain, plain.node_ids, feature_encoder)
+    if unused := _unused(graph, used):
+        warnings.warn(unused, UserWarning, stacklevel=4)
+        made = made._replace(ingest_report=replace(made.ingest_report, remarks=(*made.ingest_report.remarks, unused)))
+    return made
+
+
+def _unused(graph: Any, used: set[str]) -> str | None:
+    """Says which attributes of a networkx graph are not used; None if there are none."""
+    of_nodes = {f"'{name}' of nodes" for _, attributes in graph.nodes(data=True) for name in attributes if name not in used}
+    of_edges = {f"'{name}' of edges" for _, _, attributes in graph.edges(data=True) for name in attributes if name != "weight"}
+    if not (of_nodes or of_edges):
+        return None
+    names = ", ".join([*sorted(of_nodes), *sorted(of_edges)])
+    return one_line(
+        f"not used of this networkx graph: {names}; features are what nodes have as 'x', or columns of a node table"
+    )
 
 
 def _with_structural_features(bare: Graph, ids: Array, feature_encoder: FeatureEncoder | None) -> TableGraph:

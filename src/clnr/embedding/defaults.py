@@ -82,8 +82,6 @@ def choices(graph: Graph) -> list[Choice]:
         drop, sparse = 0.5, f"{degree:.1f} edges per node are enough to drop half"
     sampled = nodes > _SAMPLED
     narrow = graph.num_features < _NARROW
-    # A graph that stays in its folder is never walked as a whole.
-    walked = narrow and isinstance(graph, Graph)
     mask, few = (
         (0.1, f"few features ({graph.num_features})")
         if narrow
@@ -100,7 +98,7 @@ def choices(graph: Graph) -> list[Choice]:
             if sampled
             else []
         ),
-        *([Choice("structure", _STRUCTURE, f"few features ({graph.num_features}): edges say more")] if walked else []),
+        *([Choice("structure", _STRUCTURE, f"few features ({graph.num_features}): edges say more")] if narrow else []),
     ]
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.pipeline import Settings, check_workers
+from clnr.embedding.stored_links import MOST_PAIRS
+from clnr.embedding.stored_readout import FITTED_NODES, MOST_FEATURES
 from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR
+from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
+from clnr.nn.structure import STEPS
 from clnr.support import memory
 from clnr.support.humanize import duration, gigabytes
 from clnr.training.step_work import step_work
@@ -31,15 +36,22 @@ _COPIES = 12
 _LEAST_ROWS = 1 << 12
 # The share of memory that pages of files may take.
 _PAGES = 0.25
+# The nodes of held-out edges and non-edges.
+_LINK_NODES = 4 * MOST_PAIRS
 
 
-def for_files(settings: Settings) -> Settings:
-    """Settings to train from files: CLNR takes the place of the default method, which must see the whole graph.
+def for_files(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> Settings:
+    """Settings to train from files: CLNR alone takes the place of the default method where that cannot work.
 
-    Only where an effort has chosen the method, and that one trains.
+    Only where an effort has chosen the method, and that one trains. The arguments are those of ``plan``.
     """
-    chosen = settings.effort is not None and not settings.auto and settings.method.objective is not None
-    return dataclasses.replace(settings, method=CLNR) if chosen else settings
+    if settings.effort is None or settings.auto or settings.method.objective is None:
+        return settings
+    try:
+        plan(folder, settings, bound, workers)
+    except (MethodError, OutOfMemory):
+        return dataclasses.replace(settings, method=CLNR, effort={**settings.effort, "structure": 0})
+    return settings
 
 
 def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> bool:
@@ -81,12 +93,14 @@ class DiskPlan:
         seconds: Estimated seconds of training, if pages that were read stay in the system's cache.
         memory: Estimated peak of memory in bytes, of each worker.
         step_bytes: Bytes that each worker reads from files in a step.
-        disk: Bytes of the shards, and of the two layers that are on disk while they are written.
+        disk: Bytes of the shards, and of the rows that are on disk while they are written.
         block_rows: How many rows a block of nodes may gather while it is embedded.
         resident: Bytes of files that may be mapped into memory at a time.
         workers: How many processes share training and embedding.
         local_workers: How many of them are on this machine.
         sent_per_step: Bytes that each worker sends in a step.
+        passes: How often all edges are read to put walks beside the features and for the read-out.
+        passes_bytes: Bytes of rows that these passes gather.
         counts: The facts as numbers.
     """
 
@@ -101,6 +115,8 @@ class DiskPlan:
     workers: int = 1
     local_workers: int = 1
     sent_per_step: float = 0.0
+    passes: int = 0
+    passes_bytes: float = 0.0
     counts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -110,12 +126,17 @@ class DiskPlan:
             f"{self.workers} workers: each takes {gigabytes(self.memory)} of memory, and in a step reads up to "
             f"{gigabytes(self.step_bytes)} and sends about {self.sent_per_step / 1e6:.2g} MB"
         ]
+        read_out = [
+            f"walks and read-out: {self.passes} passes over all edges, which gather {gigabytes(self.passes_bytes)} of rows; "
+            "with --hold-out 0 walks are done once instead of twice, and --method CLNR --set structure=0 takes none"
+        ]
         return [
             "; ".join(f"{name}: {value}" for name, value in self.facts.items()),
             *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
             f"from files: a step reads up to {gigabytes(self.step_bytes)}; rough estimate: {duration(self.seconds)} to train "
             f"if the system caches it, {total}",
             *(shared if self.workers > 1 else []),
+            *(read_out if self.passes else []),
         ]
 
     def __str__(self) -> str:
@@ -133,6 +154,8 @@ class DiskPlan:
             "sent_bytes_per_step": self.sent_per_step,
             "step_bytes": self.step_bytes,
             "disk_bytes": self.disk,
+            "passes": self.passes,
+            "passes_bytes": self.passes_bytes,
         }
 
 
@@ -153,9 +176,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
         raise MethodError(f"{folder.path}: {needs}: that needs numba, and on a GPU also Triton")
     model = settings.method.build(recipe)
     reason = model.whole_graph_reason(folder.num_nodes)
-    if model.readout is not None:
-        names = ", ".join(type(block).__name__ for block in model.readout.blocks)
-        reason = f"its read-out ({names}) is fitted to the rows of all nodes"
+    if reason is None and model.readout is not None and model.input_width(folder.num_features) > MOST_FEATURES:
+        reason = f"its read-out takes at most {MOST_FEATURES:,} features from files"
     if recipe.edge_noise:
         reason = "edge_noise changes edges"
     if settings.tune or settings.auto:
@@ -165,14 +187,19 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
     check_workers(total, settings.method, recipe, folder.num_nodes)
     most = _usable(bound, 1 << 32) / beside
-    width, features = max(recipe.hidden, recipe.dimension), folder.num_features
-    size = Size(folder.num_nodes, folder.num_edges, features, 0)
+    features = model.input_width(folder.num_features)
+    rows = _Rows.of(settings, model, recipe, features)
+    width = max(recipe.hidden, recipe.dimension, rows.widest)
+    size = Size(folder.num_nodes, folder.num_edges, folder.num_features, 0)
     share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / total))
-    one_view = step_work(len(settings.method.views), settings.method.build(recipe).objective, share, size)
+    one_view = step_work(
+        len(settings.method.views), settings.method.build(recipe).objective, share, size._replace(features=features)
+    )
     resident = int(max(RESIDENT / beside, _PAGES * most))
     fixed = _BASE + resident + 2 * _NUMBER * folder.num_nodes
-    step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * width * one_view.rows)
-    if (need := fixed + step) > most:
+    step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * max(recipe.hidden, recipe.dimension) * one_view.rows)
+    fitted = _NUMBER * rows.fitted * min(folder.num_nodes, FITTED_NODES + _LINK_NODES)
+    if (need := fixed + max(step, 2 * fitted)) > most:
         raise OutOfMemory(
             f"training from files needs about {gigabytes(need)}{' for each worker' if beside > 1 else ''}, and "
             f"{gigabytes(most)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 or "
@@ -184,16 +211,60 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
         for name, count in (("features.values", folder.num_nodes), ("incoming.indices", folder.num_edges))
     )
     step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
-    disk = _NUMBER * folder.num_nodes * (min(2, recipe.layers - 1) * recipe.hidden + recipe.dimension)
+    disk = _NUMBER * folder.num_nodes * (min(2, recipe.layers - 1) * recipe.hidden + recipe.dimension + rows.kept)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
-        kept = (Choice("method", CLNR.name, "the default from files, since that in memory must see the whole graph"), *kept)
+        kept = (Choice("method", CLNR.name, "the default in memory does not work from files here"), *kept)
     seconds = _cost(folder, settings, recipe).seconds
-    peak = min(most, fixed + max(step, most / 4))
+    peak = min(most, fixed + max(step, 2 * fitted, most / 4))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
     facts, counts = folder_facts(folder), folder_counts(folder)
-    made = DiskPlan(facts, kept, seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step, counts)
-    return recipe, made
+    gathered = _NUMBER * folder.num_edges * rows.gathered
+    sizes = seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step
+    return recipe, DiskPlan(facts, kept, *sizes, rows.passes, gathered, counts)
+
+
+class _Rows(NamedTuple):
+    """Columns that inputs and the read-out take beside the encoder's layers.
+
+    Attributes:
+        passes: How often all edges are read.
+        gathered: Columns that are gathered for each edge, in all passes.
+        widest: Columns that a pass gathers, at most.
+        kept: Columns of all nodes that are on disk, at most.
+        fitted: Columns of the nodes that the read-out is fitted to.
+    """
+
+    passes: int = 0
+    gathered: int = 0
+    widest: int = 0
+    kept: int = 0
+    fitted: int = 0
+
+    @classmethod
+    def of(cls, settings: Settings, model: Model, recipe: Recipe, features: int) -> _Rows:
+        products = [] if model.readout is None else model.readout.products({}, model.encoder.num_outputs)
+        sources = [product.source for _, product in products]
+        walks = ({part.walk_columns for part in model.inputs} | {source.walk_columns for source in sources}) - {0}
+        encoded = model.encoder.width(features) * model.encoder.num_outputs
+        # How often the encoder's rows are propagated, and the features; and the sum of all, at last.
+        hops = [
+            max((product.hops for _, product in products if not product.source.walk_columns and wanted(product)), default=0)
+            for wanted in (lambda each: each.source.encoder is not None, lambda each: each.source.encoder is None)
+        ]
+        widths = encoded, features
+        graphs = 2 if settings.hold_out else 1
+        steps, last = max(STEPS), max(hops) if products else 0
+        passes = graphs * steps * len(walks) + sum(hops) + last
+        per_edge = graphs * steps * sum(walks) + sum(map(operator.mul, hops, widths)) + last * recipe.dimension
+        of_products = [width for width, hop in zip(widths, hops, strict=True) if hop]
+        widest = max([*walks, *of_products, recipe.dimension if last else 0], default=0)
+        # Two of the walk's steps and those that are kept; the encoder's rows; and two more matrices at a time.
+        kept = graphs * len(STEPS) * sum(walks) + 2 * max(walks, default=0)
+        kept += (encoded + 2 * max([*of_products, recipe.dimension])) if products else 0
+        fitted = sum((hop + 1) * width for hop, width in zip(hops, widths, strict=True)) if products else 0
+        fitted += len(STEPS) * sum(each.walk_columns for each in sources)
+        return cls(passes, per_edge, widest, kept, fitted)
 
 
 def folder_counts(folder: GraphFolder) -> dict[str, Any]:
@@ -210,11 +281,12 @@ def folder_counts(folder: GraphFolder) -> dict[str, Any]:
 
 
 def folder_facts(folder: GraphFolder) -> dict[str, str]:
-    """The same in words; each edge that is not directed is counted in both directions, as it is stored."""
-    kind = "directed" if folder.directed else "undirected, both directions counted"
+    """The same in words."""
+    counts = folder_counts(folder)
+    kind = f"{'directed' if folder.directed else 'undirected'}{', weighted' if counts['weighted'] else ''}"
     return {
         "nodes": f"{folder.num_nodes:,}",
-        "edges": f"{folder.num_edges:,} {kind}{', weighted' if 'incoming.weight' in folder.arrays else ''}",
+        "edges": f"{counts['edges']:,} {kind}",
         "features": f"{folder.num_features:,} {'sparse' if folder.sparse else 'dense'}, {folder.feature_type}",
         **({"classes": f"{folder.num_classes:,}"} if folder.num_classes else {}),
     }

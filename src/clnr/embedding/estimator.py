@@ -166,7 +166,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         source, settings = X if self.graph is None else self.graph, self._settings()
         folder = _too_large(source, settings)
         if folder is not None:
-            return disk_plan.plan(folder, disk_plan.for_files(settings), None)[1]
+            return disk_plan.plan(folder, disk_plan.for_files(folder, settings, None), None)[1]
         return pipeline.plan(as_table_graph(source), settings)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
@@ -180,7 +180,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         folder = _too_large(source, settings)
         with self._progress() as bar:
             if folder is not None:
-                self._set_stored(StoredResult.fit(folder, disk_plan.for_files(settings), bar))
+                self._set_stored(StoredResult.fit(folder, disk_plan.for_files(folder, settings, None), bar))
                 return self
             table_graph = as_table_graph(source)
             self._set_result(pipeline.fit(table_graph, settings, bar))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 
-from clnr.embedding.baseline_comparison import NEAR_CHANCE, Scores, rival_of
+from clnr.embedding.baseline_comparison import NEAR_CHANCE, Scores, few_edges, rival_of
 from clnr.embedding.fitting import collapse_warnings
 from clnr.report import Score
 
@@ -31,7 +31,10 @@ def headline_scores(scores: Scores, baselines: Mapping[str, Scores], dimension: 
         auc = found["link_auc"]
         meaning = f"of 100 pairs of a held-out edge and a non-edge, the edge is more similar in {100 * auc:.0f} (chance: 50)"
         verdict = "poor" if auc < NEAR_CHANCE else "good" if auc >= GOOD_AUC else "fair"
-        shown.append(_beside("link_auc", Score("link AUC", f"{auc:.3f}", meaning, verdict), scores, baselines))
+        if few := few_edges(found):
+            shown.append(Score("link AUC", f"{auc:.3f}", f"{meaning}; {few} to judge by", ""))
+        else:
+            shown.append(_beside("link_auc", Score("link AUC", f"{auc:.3f}", meaning, verdict), scores, baselines))
     if "strict_accuracy" in found:
         accuracy, verdict = found["strict_accuracy"], ""
         meaning = "test nodes that a linear probe classifies right"

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from clnr.embedding import pipeline
-from clnr.embedding.artifact import load_metrics, load_model, metrics_jsonl, save_model
+from clnr.embedding.artifact import load_metrics, load_model, metrics_jsonl, save_model, with_zeros
 from clnr.embedding.artifact_files import (
     DIGESTS,
     METRICS,
@@ -21,18 +23,19 @@ from clnr.embedding.artifact_files import (
     ArtifactFiles,
     digests_json,
 )
-from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import DiskPlan, plan
+from clnr.embedding.file_stages import FileStages
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.pipeline import Settings
 from clnr.embedding.report_file import write_report_file
 from clnr.embedding.sample_report import sample_report_html
-from clnr.embedding.sampled_scores import SampledScores, score_files, training_files
+from clnr.embedding.sampled_scores import SampledScores, score_files
 from clnr.embedding.shards import Shards, source_json
 from clnr.errors import DataError
+from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe
-from clnr.nn.objectives import StepContext
+from clnr.nn.layers import Parameters
 from clnr.support import memory
 from clnr.support.atomic_io import check_folder, move_folder, reserve_folder, resolve_path, temporary_name, write_atomic
 from clnr.support.checked_files import errors_name, parse_json
@@ -41,9 +44,9 @@ from clnr.support.progress import Bar
 from clnr.tables.folder_ingest import read_table_info
 from clnr.tables.table_info import TABLES
 from clnr.training.checkpoint import check_checkpoint, remove_checkpoint
-from clnr.training.loop import fit, train_all
 
-_ABOUT, _SEEN = "about.json", "seen"
+_ABOUT, _SEEN, _READ_OUT = "about.json", "seen-by-all", "read-out.safetensors"
+_ROWS = "rows"
 _LATEST, _POLL = 10.0, 0.2
 
 
@@ -114,46 +117,58 @@ def embed_folder(
             _remove_checkpoint(settings)
         earlier = work.resumed()
         work.check_seen()
-        block_rows = workers.least(disk_plan.block_rows)
+        block_rows = workers.from_first(work.begin(workers.least(disk_plan.block_rows)))
+        stages = FileStages(folder, settings, recipe, work.path, block_rows, bar)
         if workers.from_first(earlier is not None):
             assert earlier is not None
             model, losses = earlier
             log("training is complete: embedding goes on")
         else:
-            model, losses = _train(folder, settings, recipe, bar)
-            work.save(model, losses, block_rows)
+            model, losses = _train(stages, settings, recipe, bar)
+            work.save(model, losses)
+        read_out = work.read_out
+        if workers.from_first(stages.has_readout and read_out is None):
+            read_out = stages.fit_readout(model)
+            work.save_read_out(*read_out)
+        model = replace(model, parameters=model.parameters | read_out[0]) if read_out else model
         embedded = work.embedded
         if workers.from_first(embedded is None):
-            embedded = BlockEmbedding(model, folder, settings, work.path, work.block_rows, bar).run()
+            embedded = stages.embed(model)
             work.save_embedded(*embedded)
         assert embedded is not None
         log("scoring samples, and drawing the map for the report" if report else "scoring samples")
         stored = work.shards(*embedded)
         with memory.enough_memory(), settings.engine.use_threads():
-            scored = score_files(model, folder, settings, stored.rows, work.block_rows)
+            given, link_rows = stages.training_features(model), read_out[1] if read_out else None
+            scored = score_files(model, folder, settings, stored.rows, block_rows, given, link_rows)
             html = sample_report_html(model, folder, stored, losses, scored, resolve_path(out).name) if report else None
-        work.finish(*embedded, losses, scored, html, force)
+        stages.remove()
+        work.finish(model, *embedded, losses, scored, html, force)
         _remove_checkpoint(settings)
     return ShardedEmbedding(model, folder.num_nodes, *embedded, losses, scored)
 
 
 def _work_along(folder: GraphFolder, out: Path, settings: Settings, bound: int | None) -> None:
     """Do a worker's share of the first one's ``embed_folder``."""
-    workers, engine = settings.workers, settings.engine
+    workers = settings.workers
     folder, recipe, disk_plan, work = _begin(folder, out, settings, bound)
     if workers.from_first(False):
         return
     work.check_seen()
     workers.least(disk_plan.block_rows)
+    stages = FileStages(folder, settings, recipe, work.path, workers.from_first(0))
     if not workers.from_first(False):
-        device_graph, _ = training_files(folder, settings)
-        start = StepContext(engine, device_graph, settings.seed, 0, recipe.epochs, workers=workers)
-        with memory.enough_memory():
-            train_all(settings.method.build(recipe), recipe, [start])
+        stages.train_along()
     # Told when the first one has written the model.
     if workers.from_first(False):
         model, _ = work.load()
-        BlockEmbedding(model, folder, settings, work.path, work.block_rows).run()
+        stages.fit_readout(model)
+    # Told when the first one has written the read-out.
+    if workers.from_first(False):
+        model, _ = work.load()
+        read_out = work.read_out
+        model = replace(model, parameters=model.parameters | read_out[0]) if read_out else model
+        stages.embed(model)
 
 
 def _begin(
@@ -171,16 +186,11 @@ def _begin(
     return folder, recipe, disk_plan, _Work(resolve_path(out), folder, settings, recipe)
 
 
-def _train(folder: GraphFolder, settings: Settings, recipe: Recipe, bar: Bar | None) -> tuple[FittedModel, tuple[float, ...]]:
-    engine, seed, workers = settings.engine, settings.seed, settings.workers
-    checkpoint = pipeline.checkpoint_of(folder.digest, settings, recipe, (bar or Bar(None, quiet=True)).note)
-    with pipeline.shown(settings, recipe, folder.num_nodes, bar) as progress, memory.enough_memory():
-        device_graph, _ = training_files(folder, settings)
-        model = settings.method.build(recipe)
-        fitted = fit(model, engine, device_graph, recipe, seed, progress, checkpoint=checkpoint, workers=workers)
-    parameters = {name: value.detach().cpu() for name, value in fitted.parameters.items()}
-    learned = FittedModel(settings.method, seed, recipe, parameters, folder.num_features, fitted.threads)
-    return learned, tuple(fitted.losses.tolist())
+def _train(stages: FileStages, settings: Settings, recipe: Recipe, bar: Bar | None) -> tuple[FittedModel, tuple[float, ...]]:
+    nodes, digest, note = stages.folder.num_nodes, stages.folder.digest, (bar or Bar(None, quiet=True)).note
+    checkpoint = pipeline.checkpoint_of(digest, settings, recipe, note)
+    with pipeline.shown(settings, recipe, nodes, bar) as progress:
+        return stages.train(progress, checkpoint)
 
 
 def _remove_checkpoint(settings: Settings) -> None:
@@ -194,7 +204,7 @@ def check_disk(out: Path, disk_plan: DiskPlan) -> None:
     if disk_plan.disk > free:
         raise DataError(
             f"the disk is too small for {out}: about {gigabytes(disk_plan.disk)} are needed, and {gigabytes(free)} are free; a "
-            "smaller dimension and hidden (--set) need less"
+            f"smaller dimension and hidden (--set) need less{', and so does --method CLNR' if disk_plan.passes else ''}"
         )
 
 
@@ -219,12 +229,15 @@ class _Work:
         self._about = json.loads(json.dumps(about))
 
     def resumed(self) -> tuple[FittedModel, tuple[float, ...]] | None:
-        """Model and losses of a process that was stopped after training; None if there are none, and the folder is empty."""
-        if self._resume and (self.path / DIGESTS).is_file():
+        """Model and losses of a process that was stopped after training; None if there are none.
+
+        What a process has left that made something else is removed.
+        """
+        if self._resume and (self.path / _ABOUT).is_file():
             with errors_name(self.path / _ABOUT):
                 same = self._saved()["about"] == self._about
             if same:
-                return self.load()
+                return self.load() if (self.path / DIGESTS).is_file() else None
         shutil.rmtree(self.path, ignore_errors=True)
         (self.path / SHARDS).mkdir(parents=True)
         return None
@@ -268,13 +281,39 @@ class _Work:
         if workers.first:
             path.unlink()
 
-    def save(self, model: FittedModel, losses: tuple[float, ...], block_rows: int) -> None:
-        save_model(model, self.path)
+    def begin(self, block_rows: int) -> int:
+        """How many rows a block may gather: as given, or as before, if an earlier process has begun with blocks."""
+        if not (self.path / _ABOUT).is_file():
+            content = {"about": self._about, "block_rows": block_rows}
+            write_atomic(self.path / _ABOUT, json.dumps(content).encode())
+        return int(self._saved()["block_rows"])
+
+    def save(self, model: FittedModel, losses: tuple[float, ...]) -> None:
+        save_model(with_zeros(model), self.path)
         self._save_metrics(losses, SampledScores({}, (), {}))
         (self.path / TABLES).write_bytes(read_table_info(self._folder).to_json())
-        content = {"about": self._about, "block_rows": block_rows}
-        (self.path / _ABOUT).write_text(json.dumps(content), encoding="utf-8")
         (self.path / DIGESTS).write_bytes(digests_json(self.path))
+
+    def save_read_out(self, parameters: Parameters, rows: Array) -> None:
+        """Keep what the read-out has learned, and the vectors of held-out edges' nodes."""
+        import safetensors.torch
+
+        content = safetensors.torch.save(
+            {name: value.contiguous() for name, value in parameters.items()} | {_ROWS: torch.from_numpy(rows)}
+        )
+        write_atomic(self.path / _READ_OUT, content)
+
+    @property
+    def read_out(self) -> tuple[Parameters, Array] | None:
+        """The same, if it is fitted."""
+        path = self.path / _READ_OUT
+        if not path.is_file():
+            return None
+        import safetensors.torch
+
+        with errors_name(path):
+            parameters = safetensors.torch.load(path.read_bytes())
+            return parameters, parameters.pop(_ROWS).numpy()
 
     def _save_metrics(self, losses: tuple[float, ...], scored: SampledScores) -> None:
         (self.path / METRICS).write_bytes(metrics_jsonl(losses, *scored).encode())
@@ -296,18 +335,22 @@ class _Work:
     def _saved(self) -> dict[str, Any]:
         return parse_json((self.path / _ABOUT).read_text(encoding="utf-8"))
 
-    @property
-    def block_rows(self) -> int:
-        """How many rows a block may gather: the same for all blocks, also after a resume with more or less memory."""
-        return int(self._saved()["block_rows"])
-
     def finish(
-        self, dimension: int, shards: int, losses: tuple[float, ...], scored: SampledScores, report: bytes | None, force: bool
+        self,
+        model: FittedModel,
+        dimension: int,
+        shards: int,
+        losses: tuple[float, ...],
+        scored: SampledScores,
+        report: bytes | None,
+        force: bool,
     ) -> None:
+        save_model(model, self.path)
         self._save_metrics(losses, scored)
         (self.path / SOURCE).write_bytes(source_json(self._folder, dimension, shards))
         (self.path / DIGESTS).write_bytes(digests_json(self.path))
         if report is not None:
             write_report_file(self.path, resolve_path(self._out).name, report)
-        (self.path / _ABOUT).unlink()
+        for name in (_READ_OUT, _ABOUT):
+            (self.path / name).unlink(missing_ok=True)
         move_folder(self.path, self._out, force, OWNED_FILES)

@@ -50,8 +50,19 @@ def training_files(folder: GraphFolder, settings: Settings) -> tuple[DeviceGraph
     return device_graph if links is None else without_pairs(device_graph, links[0]), links
 
 
+def link_ends(links: tuple[Array, Array] | None) -> Array:
+    """The nodes of held-out pairs and non-edges, sorted."""
+    return np.empty(0, np.int64) if links is None else np.unique(np.concatenate(links))
+
+
 def score_files(
-    model: FittedModel, folder: GraphFolder, settings: Settings, read_vectors: ReadVectors, most_rows: int
+    model: FittedModel,
+    folder: GraphFolder,
+    settings: Settings,
+    read_vectors: ReadVectors,
+    most_rows: int,
+    given: DeviceGraph | None = None,
+    link_rows: Array | None = None,
 ) -> SampledScores:
     """Score an embedding of a graph folder as ``fit_graph`` does, on samples.
 
@@ -64,6 +75,8 @@ def score_files(
         settings: How it was trained.
         read_vectors: Reads vectors that were written.
         most_rows: How many rows may be gathered at a time.
+        given: The graph without the held-out edges, with the features that the encoder is given; None for its own.
+        link_rows: The vectors of ``link_ends``, computed without these edges; None to compute them here.
     """
     seen, links = training_files(folder, settings)
     warnings = [] if links is not None or not settings.hold_out else [NO_LINKS]
@@ -75,14 +88,15 @@ def score_files(
         warnings.append(f"no accuracy was measured: {error}")
         scorer = Scorer(split, None, None, settings.seed)
     with torch.no_grad():
-        found = sampled_rows(model, settings.engine, seen, ends, most_rows)
+        given = given or seen
+        found = sampled_rows(model, settings.engine, given, ends, most_rows) if link_rows is None else link_rows
         own = scorer.score(torch.from_numpy(found), read_vectors(labelled) if scorer.labels is not None else None)
-        scores = own.scores | scorer.reference() | _geometry(model, settings.engine, seen, read_vectors)
+        scores = own.scores | scorer.reference() | _geometry(model, settings.engine, given, read_vectors)
     if links is not None:
         scores["links_held_out"] = float(links[0].shape[1])
     baselines, skipped = _score_raw(folder, seen, scorer, own, ends, labelled) if settings.baselines else ({}, [])
     warnings += [
-        *collapse_warnings(scores, model.method.build(model.recipe).encoder.width(folder.num_features)),
+        *collapse_warnings(scores, read_vectors(np.arange(1)).shape[1]),
         *own.warnings,
         *score_warnings(cast(Any, folder), model.method, scores, baselines),
         *skipped,
@@ -125,9 +139,9 @@ def shown_nodes(folder: GraphFolder) -> Array:
 
 def _renumbered(folder: GraphFolder, links: tuple[Array, Array] | None) -> tuple[Array, LinkSplit | None]:
     """The nodes of held-out pairs and non-edges, and the pairs by their places among these."""
+    ends = link_ends(links)
     if links is None:
-        return np.empty(0, np.int64), None
-    ends = np.unique(np.concatenate(links))
+        return ends, None
     return ends, LinkSplit(cast(Any, folder), *(np.searchsorted(ends, pairs) for pairs in links))
 
 

@@ -6,7 +6,7 @@ import shutil
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -17,7 +17,7 @@ from clnr.embedding import disk_plan
 from clnr.embedding.artifact import load_metrics, load_model
 from clnr.embedding.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, SHARDS, ArtifactFiles
 from clnr.embedding.artifact_graph import load_table_info
-from clnr.embedding.block_embedding import BlockEmbedding
+from clnr.embedding.file_stages import FileStages
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.node_ids import id_list
 from clnr.embedding.node_search import Texts
@@ -210,7 +210,11 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
     made = TemporaryFolder()
     check_disk(made.path, planned)
     (made.path / SHARDS).mkdir()
-    dimension, shards = BlockEmbedding(model, folder, settings, made.path, planned.block_rows).run()
+    # Nothing is trained, so that no edge is held out.
+    alone = replace(settings, hold_out=0.0)
+    stages = FileStages(folder, alone, model.recipe, made.path, planned.block_rows)
+    dimension, shards = stages.embed(model)
+    stages.remove()
     where = folder.path, folder.digest
     return StoredEmbedding(Shards(made.path, folder.num_nodes, dimension, shards, where), made)
 

@@ -185,8 +185,9 @@ class StoredReadout:
             places = torch.from_numpy(np.searchsorted(wanted, sample))
             of_sample = [(size, matrix.index_select(0, places)) for size, matrix in made]
             parameters |= self._readout.fit_components(of_sample, torch.device("cpu"))
-            z = parameters["bias"] + torch.cat([matrix for _, matrix in made], 1) @ parameters["weight"]
-        return parameters, z[torch.from_numpy(np.searchsorted(wanted, nodes))].numpy()
+            of_nodes = torch.from_numpy(np.searchsorted(wanted, nodes))
+            z = parameters["bias"] + torch.cat([matrix[of_nodes] for _, matrix in made], 1) @ parameters["weight"]
+        return parameters, z.numpy()
 
     @property
     def _count(self) -> int:
@@ -220,6 +221,14 @@ class StoredReadout:
         rows = self._rows[product.source]
         matrix = found[rows.name, product.hops][:, rows.columns]
         return matrix if product.weight is None else matrix @ product.weight
+
+    def remove(self) -> None:
+        """Remove what no other stage reads."""
+        self._passes.remove(_ENCODED)
+        kept = {part.walk_columns for part in self._built.inputs}
+        for source in self._rows:
+            if source.walk_columns not in kept:
+                self._passes.remove_walks(source.walk_columns)
 
     def embed(self, shards: ShardFiles) -> tuple[int, int]:
         r"""Write the embedding of all nodes; returns the numbers of a vector, and of shards.

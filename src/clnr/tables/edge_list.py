@@ -143,6 +143,14 @@ def load_edges(
     return [] if w is None else _negative_weights(db, table, w, form.negative, into)
 
 
+def check_weights(db: DuckDBPyConnection, table: Table, column: str, rows: str) -> None:
+    """Raise if all weights of the SQL table ``rows`` are 0, so that there is no edge."""
+    if not run(db, f"SELECT 1 FROM {rows} WHERE w <> 0 LIMIT 1", table.name):
+        raise DataError(
+            f"{table.name}: '{column}' is 0 in all rows, and an edge of weight 0 is none; --ignore {column} leaves weights out"
+        )
+
+
 def _end_sql(edges: NamedEdges, column: str, end: int, whole: bool) -> str:
     """The id at an end of edges; with that kind of nodes, where nodes have kinds."""
     plain = id_sql(edges.table, column, whole)
@@ -165,14 +173,6 @@ def _negative_weights(db: DuckDBPyConnection, table: Table, weight: str, choice:
         raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
     run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)
     return [f"{table.name}: left out: {plural(below, 'edge')} of {count:,} with a negative weight"] if below else []
-
-
-def check_weights(db: DuckDBPyConnection, title: str, column: str) -> None:
-    """Raise if all weights of the SQL table ``edges`` are 0, so that there is no edge."""
-    if not run(db, "SELECT 1 FROM edges WHERE w <> 0 LIMIT 1", title):
-        raise DataError(
-            f"{title}: '{column}' is 0 in all rows, and an edge of weight 0 is none; --ignore {column} leaves weights out"
-        )
 
 
 class MergeForm(NamedTuple):

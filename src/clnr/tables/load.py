@@ -87,8 +87,8 @@ class Loaded(NamedTuple):
 
 def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArguments) -> Loaded:
     """Load the tables of edges and nodes into DuckDB, their columns found."""
-    opened = [*(("edges", each.table) for each in tables.edges), *(("nodes", each.table) for each in tables.nodes)]
-    remarks = [line for role, table in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
+    opened = [*((each.table, "edges") for each in tables.edges), *((each.table, "nodes") for each in tables.nodes)]
+    remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     edges, nodes = _find_all_roles(tables, arguments)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
@@ -173,11 +173,10 @@ def _load_edges(
         remarks += load_edges(db, each, roles, form, times, into)
         if roles.guessed and not has_nodes and each.ends is None:
             remarks += check_guessed_ends(db, each.table, roles, into)
+        if roles.weight is not None and earlier is None:
+            check_weights(db, each.table, roles.weight, into)
         if len(edges) > 1:
             _append_edges(db, form, times is not None, number == 0, each.table.name)
-    weights = [roles.weight for _, roles in edges if roles.weight is not None]
-    if weights and earlier is None:
-        check_weights(db, _title(edges), weights[0])
     times = all_times[0][1]
     if times is not None and arguments.until is not None:
         remarks += keep_until(db, _title(edges), times, arguments.until)

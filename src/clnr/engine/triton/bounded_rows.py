@@ -30,7 +30,8 @@ def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: 
         loops: The value of each node's self-loop, float32 [N]; None where all values are 1.
     """
     count, device, split = len(places), places.place.device, kept.split
-    row, end = (torch.empty(count, device=device, dtype=torch.int32) for _ in range(2))
+    row = torch.arange(count, device=device, dtype=torch.int32)
+    end = torch.empty_like(row)
     columns = torch.empty(count * (most + 1), device=device, dtype=torch.int32)
     values = torch.empty(len(columns), device=device)
     hub, before = None, None
@@ -54,7 +55,6 @@ def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: 
             loops,
             columns,
             values,
-            row,
             end,
             key.word,
             signed(key.a),
@@ -65,8 +65,8 @@ def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: 
             BLOCK=_BLOCK,
             num_warps=4,
         )
-    begin = torch.arange(0, len(columns), most + 1, device=device, dtype=torch.int32)
-    return _unsplit(kept, columns, values, (count, kept.shape[1]), row, begin, end, 0 if most < SHORT else count)
+    shape, long = (count, kept.shape[1]), 0 if most < SHORT else count
+    return _unsplit(kept, columns, values, shape, row, row * (most + 1), end, long)
 
 
 def _unsplit(like: Structure, columns: Tensor, values: Tensor, shape: tuple[int, int], *items: Any) -> Structure:
@@ -154,7 +154,6 @@ def _take(
     loops: tl.tensor,
     columns_taken: tl.tensor,
     values_taken: tl.tensor,
-    rows: tl.tensor,
     ends: tl.tensor,
     word: tl.tensor,
     a: tl.tensor,
@@ -202,7 +201,6 @@ def _take(
         loop = tl.load(loops + node, mask=own, other=0)
     tl.store(columns_taken + at, tl.where(own, node, column), mask=wanted | own)
     tl.store(values_taken + at, tl.where(own, loop, value), mask=wanted | own)
-    tl.store(rows + row, tl.where(there, row, -1), mask=inside & (nth == 0))
     tl.store(ends + row, at + tl.where(there, taken + 1, 0), mask=inside & (nth == 0))
 
 

@@ -1,0 +1,192 @@
+"""What a read-out and inputs make of a graph in files is what they make of it in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from clnr import evaluation, methods
+from clnr.embedding import block_passes, disk_plan, stored_readout
+from clnr.embedding.artifact import load_model
+from clnr.embedding.artifact_files import ArtifactFiles
+from clnr.embedding.block_passes import Passes
+from clnr.embedding.disk_plan import plan
+from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.pipeline import Settings
+from clnr.embedding.stored_links import hold_out_links
+from clnr.embedding.stored_readout import passes_over
+from clnr.engine import choose
+from clnr.engine.mapped import without_pairs
+from clnr.experiments.run import learn
+from clnr.graph import Graph
+from clnr.graph.graph_folder import GraphFolder, write_graph
+from clnr.nn import inputs, readout, structure
+from clnr.nn.structure import walks
+
+pytest.importorskip("numba")
+pq = pytest.importorskip("pyarrow.parquet")
+
+NODES = 300
+RECIPE = {"dimension": 16, "hidden": 12, "epochs": 3, "sampled_nodes": 64, "moments": "sampled", "walk_columns": 10}
+MEMORY = 4_000_000_000
+SHORT = (1, 3)
+
+
+def a_graph(features: str, **options) -> Graph:
+    random = np.random.default_rng(2)
+    source, target = random.integers(0, NODES - 4, (2, 1000))
+    target[:150] = 7
+    x = random.normal(size=(NODES, 9)).astype(np.float32)
+    if features == "bag":
+        x = sp.csr_array((random.random((NODES, 40)) < 0.1).astype(np.float32))
+    if options.pop("weighted", False):
+        options["weight"] = random.integers(1, 4, 1000).astype(np.float32)
+    return Graph.from_edges(source, target, x, ids=[f"n{i}" for i in range(NODES)], **options)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    path = tmp_path_factory.mktemp("graphs")
+    made = {
+        "numbers": a_graph("numbers", weighted=True),
+        "bag": a_graph("bag", undirected=True),
+    }
+    return {name: write_graph(graph, path / name) for name, graph in made.items()}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Blocks are small, and walks are short."""
+    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 60)
+    monkeypatch.setattr(block_passes, "_MOST_NODES", 120)
+    for module in (block_passes, disk_plan, inputs, readout, stored_readout, structure):
+        monkeypatch.setattr(module, "STEPS", SHORT)
+
+
+def settings(method="CLNR-mix", hold_out=0.0, changes=(), **more):
+    chosen = methods.find(method)
+    recipe = {key: value for key, value in {**RECIPE, "structure": 0, **dict(changes)}.items() if key in chosen.keys}
+    return Settings(chosen, choose("cpu", "float32"), recipe=recipe, hold_out=hold_out, evaluate=False, baselines=False, **more)
+
+
+def vectors(folder):
+    tables = [pq.read_table(path) for path in sorted((folder / "embeddings").iterdir())]
+    return np.concatenate([np.stack(table["vector"].to_pylist()) for table in tables]).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "changes"),
+    [
+        ("numbers", "CLNR-mix", {}),
+        ("numbers", "CLNR-mix", {"structure": 6, "feature_weights": "none"}),
+        ("bag", "CLNR-mix", {"hop_rows": "unit", "walk_columns": 7}),
+        ("bag", "CLNR-tuned", {"layers": 2, "hops": 1}),
+        ("numbers", "CLNR", {"structure": 6}),
+        ("bag", "SVD-mix", {}),
+        ("numbers", "SVD-both", {"reduced": 4}),
+        ("bag", "SVD", {}),
+    ],
+    ids=str,
+)
+def test_from_files_as_in_memory(folders, tmp_path, name, method, changes):
+    chosen = settings(method, changes=changes)
+    found = embed_folder(folders[name], tmp_path / "out", chosen, MEMORY)
+    recipe, planned = plan(folders[name], chosen, MEMORY)
+    whole = learn(chosen.method, folders[name].graph(), 0, recipe, chosen.engine)
+    assert found.shards > 2
+    np.testing.assert_allclose(vectors(tmp_path / "out"), whole.z.numpy(), rtol=1e-3, atol=2e-3)
+    model = load_model(ArtifactFiles.open(tmp_path / "out"))
+    assert model.parameters.keys() == whole.fitted.parameters.keys()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (planned.passes > 0) == (method != "SVD")
+
+
+def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path):
+    folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})
+    found = embed_folder(folder, tmp_path / "out", chosen, MEMORY)
+    whole, links = folder.graph(), hold_out_links(folder, 0.1, 0)
+    source, target, weight = whole.edges()
+    keys = np.concatenate([links[0][0] * NODES + links[0][1], links[0][1] * NODES + links[0][0]])
+    kept = ~np.isin(source * NODES + target, keys)
+    seen = Graph.from_edges(source[kept], target[kept], whole.features, weight=weight[kept], ids=whole.node_ids.tolist())
+    trained = learn(chosen.method, seen, 0, plan(folder, chosen, MEMORY)[0], chosen.engine)
+    for name, value in trained.fitted.parameters.items():
+        if name.endswith(("weight", "bias")):
+            torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(vectors(tmp_path / "out"), found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
+    scored = evaluation.link_scores(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links))
+    assert found.scored.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
+
+
+@pytest.mark.parametrize("count", [3, 9, 14, 22])
+def test_a_read_out_that_was_stopped_goes_on(folders, tmp_path, monkeypatch, count):
+    changes = {"structure": 6}
+    chosen = settings(hold_out=0.1, resume=True, checkpoint=tmp_path / "checkpoint", changes=changes)
+    make, calls = Passes.make, []
+
+    def stopped(self, *arguments):
+        calls.append(arguments[1])
+        if len(calls) == count:
+            raise KeyboardInterrupt
+        make(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Passes, "make", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
+    monkeypatch.setattr(Passes, "make", lambda *arguments: calls.append("again") or make(*arguments))
+    embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
+    # Random rows and walks of two widths, of two graphs; the read-out, of which a pass or two is done again; and the sums.
+    assert calls.count("again") <= 2 * 2 * 4 + 4 + 3 - count + 4
+    if "undisturbed" not in folders:
+        embed_folder(folders["bag"], tmp_path / "other", settings(hold_out=0.1, changes=changes), MEMORY)
+        folders["undisturbed"] = vectors(tmp_path / "other")
+    np.testing.assert_array_equal(vectors(tmp_path / "out"), folders["undisturbed"])
+
+
+@pytest.mark.parametrize("name", ["numbers", "bag"])
+def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(block_passes, "STEPS", (4, 8, 16))
+    folder, chosen = folders[name], settings()
+    pairs = hold_out_links(folder, 0.1, 0)[0]
+    device_graph = without_pairs(chosen.engine.to_device(folder), pairs)
+    read = passes_over(device_graph, chosen, tmp_path, 90).walks(10)
+    whole = folder.graph()
+    source, target, weight = whole.edges()
+    held = np.concatenate([pairs[0] * NODES + pairs[1], pairs[1] * NODES + pairs[0]])
+    kept = ~np.isin(source * NODES + target, held)
+    seen = Graph.from_edges(
+        source[kept],
+        target[kept],
+        whole.features,
+        weight=None if weight is None else weight[kept],
+        ids=whole.node_ids.tolist(),
+        undirected=not whole.directed,
+    )
+    expected = torch.cat(walks(chosen.engine, chosen.engine.to_device(seen), 10, (4, 8, 16)), 1)
+    nodes = np.array([299, 3, 7, 150])
+    torch.testing.assert_close(read(nodes), expected[nodes], rtol=1e-4, atol=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["walk-10-16", "walk-10-4", "walk-10-8"]
+
+
+def test_a_sample_of_nodes_is_enough_to_fit_the_components(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_readout, "FITTED_NODES", 200)
+    found = embed_folder(folders["numbers"], tmp_path / "out", settings(), MEMORY)
+    z = vectors(tmp_path / "out")
+    np.testing.assert_allclose(z, found.model.embed(folders["numbers"].graph(), choose("cpu")), rtol=1e-3, atol=2e-3)
+    whole = learn(methods.CLNR_MIX, folders["numbers"].graph(), 0, found.model.recipe, choose("cpu", "float32")).z.numpy()
+    # Whatever the rotation, the same nodes are near each other.
+    one, other = (np.corrcoef(each) for each in (z, whole))
+    assert np.corrcoef(one.reshape(-1), other.reshape(-1))[0, 1] > 0.9
+
+
+def test_damaged_edges_are_named(folders, tmp_path):
+    graph = write_graph(a_graph("numbers"), tmp_path / "graph")
+    path = graph.path / "outgoing.indices.bin"
+    content = bytearray(path.read_bytes())
+    content[:4] = np.array([NODES], "<i4").tobytes()
+    path.write_bytes(content)
+    with pytest.raises(Exception, match=r"outgoing.indices.bin: it is damaged, or was changed: it points outside of the graph"):
+        embed_folder(GraphFolder.open(graph.path), tmp_path / "out", settings("SVD-mix"), MEMORY)
