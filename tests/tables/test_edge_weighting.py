@@ -131,18 +131,26 @@ def test_the_graph_as_of_a_day(until, count):
     assert [line.partition(": ")[2] for line in read.ingest_report.remarks] == ([left] if count < 4 else [])
 
 
+def faded(now):
+    """Rows of source, target, weight and kind; of old edges, the weight is less, and the total stays."""
+    rows = [(a, b, w * 0.5 ** ((now - DAY[day]) / 10), kind) for a, b, w, kind, day in ROWS]
+    scale = sum(row[2] for row in ROWS) / sum(row[2] for row in rows)
+    return [(a, b, w * scale, kind) for a, b, w, kind in rows]
+
+
 @pytest.mark.parametrize("until", [None, "2020-01-31 12:00", "2020-02-09"])
 def test_old_edges_fade(until):
     read = read_tables(EDGES, edge_time="day", until=until, half_life=10)
     now = {None: 30.5, "2020-01-31 12:00": 30.5, "2020-02-09": 40.0}[until]
-    expected = added([(a, b, w * 0.5 ** ((now - DAY[day]) / 10)) for a, b, w, _, day in ROWS])
-    assert weights(read) == pytest.approx(expected, rel=1e-5)
+    rows = faded(now)
+    assert weights(read) == pytest.approx(added([row[:3] for row in rows]), rel=1e-5)
+    assert sum(w for _, _, w, _ in rows) == pytest.approx(sum(w for _, _, w, _, _ in ROWS))
 
 
 def test_years_are_times_in_years(tmp_path):
     path = saved(tmp_path, "e.csv", "a,b,year\nx,y,1999\ny,z,2001\nz,w,2003\n")
     read = read_tables(path, edge_time="year", until="2001", half_life=2)
-    assert weights(read) == pytest.approx({("x", "y"): 0.5, ("y", "z"): 1.0})
+    assert weights(read) == pytest.approx({("x", "y"): 2 / 3, ("y", "z"): 4 / 3}, rel=1e-5)
     with pytest.raises(DataError, match=r"until must be a number \(--until\), as those in 'year' are, not 'May'"):
         read_tables(path, edge_time="year", until="May")
     with pytest.raises(DataError, match=r"e\.csv: all its edges are later than 1990, by 'year'"):
@@ -183,18 +191,19 @@ def test_the_age_of_new_edges_is_as_of_a_day():
     with pytest.raises(DataError, match=r"as of a day: give it as until \(--until\)"):
         read_tables(more, edge_time="day", half_life=10, base=first)
     read = read_tables(more, edge_time="day", half_life=10, until="2020-02-10 00:00", base=first)
-    assert weights(read) == pytest.approx(weights(first) | {("a", "e"): 0.5**0.9})
+    assert weights(read) == pytest.approx(weights(first) | {("a", "e"): 0.5**0.9 * first.ingest_report.fading})
+    assert read.ingest_report.fading == first.ingest_report.fading > 1
 
 
 def test_damaged_kinds_are_refused():
     content = json.loads(TableInfo(None, (), read_tables(EDGES, edge_type="sort").ingest_report).to_json())
     for wrong in (0, -1, float("inf"), "2", None):
         content["findings"]["edge_types"] = {"buys": wrong}
-        with pytest.raises(DataError, match="the weights of a kind of edges cannot be multiplied by"):
+        with pytest.raises(DataError, match="weights of edges cannot be multiplied by"):
             TableInfo.from_json(json.dumps(content))
 
 
 def test_kinds_and_fading_go_together():
     read = read_tables(EDGES, edge_type="sort", edge_time="day", half_life=10)
-    expected, _ = normalised([(a, b, w * 0.5 ** ((30.5 - DAY[day]) / 10), kind) for a, b, w, kind, day in ROWS])
+    expected, _ = normalised(faded(30.5))
     assert weights(read) == pytest.approx(expected, rel=1e-5)

@@ -125,6 +125,7 @@ def test_negative_weights():
     expected, factors = normalised([(a, b, abs(w), "negative" if w < 0 else "positive") for a, b, w in SIGNED])
     assert weights(read) == pytest.approx(expected, rel=1e-5)
     assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
+    assert read.ingest_report.remarks[0].endswith("a kind of their own, since their weights are negative: 2 of 4")
     more = read_tables(edges, negative_weights="kind", base=read)
     assert more.ingest_report.edge_types == read.ingest_report.edge_types
     named = read_tables({"trusts": edges, "knows": by_kind("knows")}, negative_weights="kind")
@@ -287,6 +288,7 @@ NODES = pa.table({"id": [1, 2], "x": [0.5, 1.5]})
         ({"a": FRAME, "b": 5}, None, {}, r"edges must be a file or a data frame, not a int"),
         ({"a": FRAME}, None, {"edge_type": "source"}, r"leave out edge_type \(--edge-type\)"),
         ({ENDS[1]: FRAME}, {"user": NODES}, {"feature_matrix": np.eye(2)}, r"a feature matrix has the rows of one node table"),
+        ({ENDS[1]: FRAME}, None, {"feature_matrix": np.eye(2)}, r"a feature matrix has the rows of one node table"),
         ({ENDS[1]: FRAME}, {"user": NODES.rename_columns(["id", "Node_kind"])}, {}, r"a column 'node_kind', which clnr adds"),
         ({ENDS[1]: FRAME}, {"user": pa.table({"id": [1, 1]})}, {}, r"'user': node '1' is there twice, in rows 1 and 2"),
     ],
@@ -303,5 +305,10 @@ def test_what_does_not_extend_a_graph(shop):
         read_tables({("user", "visited", "shop"): FRAME}, base=shop)
     with pytest.raises(DataError, match="earlier graph has nodes of one kind"):
         read_tables({ENDS[1]: FRAME}, base=read_tables({"a": FRAME}, NODES))
+    apart = {"feature_encoder": shop.feature_encoder}
     with pytest.raises(DataError, match="earlier graph has nodes of several kinds"):
-        read_tables(FRAME, NODES, feature_encoder=shop.feature_encoder)
+        read_tables(FRAME, NODES, **apart)
+    with pytest.raises(DataError, match=r"nodes of the kind 'item', and there are only user"):
+        read_tables({ENDS[0]: FRAME}, {"user": NODES}, **apart)
+    with pytest.raises(DataError, match=r"the feature_encoder encodes a node table, and there is none"):
+        read_tables({ENDS[0]: FRAME}, **apart)

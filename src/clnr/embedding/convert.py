@@ -25,7 +25,7 @@ from clnr.support.humanize import gigabytes, one_line
 from clnr.support.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.folder_ingest import in_memory
-from clnr.tables.source import is_frame
+from clnr.tables.source import is_table
 from clnr.tables.structural import degree_features
 
 _SUPPORTED = (
@@ -85,7 +85,7 @@ def as_graph_folder(source: Any) -> GraphFolder | None:
 
 def _is_table(given: Any) -> bool:
     """Whether it is a table, or several by the names of their kinds."""
-    return isinstance(given, str | Path | Mapping) or is_frame(given)
+    return is_table(given) or (isinstance(given, Mapping) and any(map(is_table, given.values())))
 
 
 def _square(given: Any) -> sp.csr_array:

@@ -42,6 +42,7 @@ class IngestReport:
         names: The column with the names of nodes, if there is one.
         columns: How each column of the tables was read.
         edge_types: What the weights of each kind of edges were multiplied by on average; empty without kinds.
+        fading: What weights that fade by age were multiplied by, to keep their total.
         node_kinds: The kinds of nodes; empty if nodes have none.
     """
 
@@ -56,6 +57,7 @@ class IngestReport:
     names: str | None = None
     columns: tuple[ColumnInfo, ...] = ()
     edge_types: Mapping[str, float] = field(default_factory=dict)
+    fading: float = 1.0
     node_kinds: tuple[str, ...] = ()
 
 
@@ -166,7 +168,7 @@ def _negative_weights(db: DuckDBPyConnection, table: Table, weight: str, choice:
     if choice == "kind":
         sign = "CASE WHEN w < 0 THEN 'negative' ELSE 'positive' END"
         run(db, f"UPDATE {rows} SET kind = coalesce(kind || ' ', '') || {sign}, w = abs(w)", table.name)
-        return []
+        return [f"{table.name}: edges of a kind of their own, since their weights are negative: {below:,} of {count:,}"]
     if below == count:
         raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
     run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)

@@ -76,14 +76,25 @@ def keep_until(db: DuckDBPyConnection, title: str, times: EdgeTimes, until: str)
     return [f"{title}: left out: {plural(later, 'edge')} of {rows:,} after {until}"] if later else []
 
 
-def fade_edges(db: DuckDBPyConnection, title: str, times: EdgeTimes, half_life: float, until: str | None) -> None:
-    """Halve the weights ``w`` of the SQL table ``edges`` for each half-life of their age, as of ``until`` or the last edge."""
+def fade_edges(
+    db: DuckDBPyConnection, title: str, times: EdgeTimes, half_life: float, until: str | None, known: float | None
+) -> float:
+    """Halve the weights ``w`` of the SQL table ``edges`` for each half-life of their age, as of ``until`` or the last edge.
+
+    One number for all then keeps their total: an encoder counts each node itself with weight 1, and edges that all weigh little
+    would tell it little. Returns this number; one that is known from an earlier graph is taken as it is.
+    """
     unit = half_life * (_DAY if times.as_dates else 1.0)
     if until is None:
         ((now,),) = run(db, "SELECT max(moment) FROM edges", title)
     else:
         now = times.end_of(db, until)
-    run(db, f"UPDATE edges SET w = w * pow(0.5, ({now!r} - moment) / {unit!r})", title)
+    faded = f"w * pow(0.5, ({now!r} - moment) / {unit!r})"
+    if known is None:
+        ((before, after),) = run(db, f"SELECT sum(w), sum({faded}) FROM edges", title)
+        known = _rounded(before, after)
+    run(db, f"UPDATE edges SET w = {faded} * {known!r}", title)
+    return known
 
 
 def normalise_kinds(db: DuckDBPyConnection, title: str, directed: bool) -> dict[str, float]:

@@ -144,6 +144,7 @@ class _Ingest:
             directed=self._directed,
             names=names,
             columns=loaded.describe(self._db, names, encoder),
+            fading=loaded.fading,
             node_kinds=arguments.node_kinds,
         )
         writer.file(TABLES).write_bytes(TableInfo(encoder, classes, report).to_json())

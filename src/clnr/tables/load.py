@@ -42,6 +42,7 @@ class Loaded(NamedTuple):
         names: The column of node names that the user chose, if any.
         as_integers: Whether ids are integers; else they are text.
         merging: How repeated edges are merged.
+        fading: What weights that fade were multiplied by, to keep their total.
         remarks: Notes for the user, a line each.
     """
 
@@ -53,6 +54,7 @@ class Loaded(NamedTuple):
     names: str | None
     as_integers: bool
     merging: MergeForm
+    fading: float
     remarks: list[str]
 
     @property
@@ -91,13 +93,13 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
-        merging = _load_edges(db, edges, False, arguments, remarks)
+        merging, fading = _load_edges(db, edges, False, arguments, remarks, bool(nodes))
         if nodes:
             stored = load_node_kinds(db, [(str(each.kind), each.table, roles) for each, roles in nodes])
         else:
             stored = nodes_of_edges(db, _title(edges), _integer_ends(db, edges), earlier)
         name_column = _name_column(stored.table, stored.roles.id, arguments)
-        rest = (stored.roles, name_column, False, merging, remarks)
+        rest = (stored.roles, name_column, False, merging, fading, remarks)
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
     node_table, roles = (nodes[0][0].table, nodes[0][1]) if nodes else (None, Roles())
     name_column = _name_column(node_table, roles.id, arguments)
@@ -110,12 +112,10 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
         and _integer_ends(db, edges)
         and (node_table is None or all_integers(db, node_table, roles.id))
     )
-    merging = _load_edges(db, edges, as_integers, arguments, remarks)
-    if len(edges) == 1 and edges[0][1].guessed and node_table is None:
-        remarks += check_guessed_ends(db, edges[0][0].table, edges[0][1])
+    merging, fading = _load_edges(db, edges, as_integers, arguments, remarks, node_table is not None)
     if node_table is not None:
         node_table = load_nodes(db, node_table, roles.id, as_integers)
-    loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, remarks)
+    loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks)
     if matrix is not None:
         _check_matrix(db, matrix, loaded)
     return loaded
@@ -148,11 +148,14 @@ def _integer_ends(db: DuckDBPyConnection, edges: _Edges) -> bool:
     return all(all_integers(db, each.table, roles.source, roles.target) for each, roles in edges)
 
 
-def _load_edges(db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: TableArguments, remarks: list[str]) -> MergeForm:
-    """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are to be merged."""
-    known = {} if arguments.base is None else arguments.base.ingest_report.edge_types
+def _load_edges(
+    db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: TableArguments, remarks: list[str], has_nodes: bool
+) -> tuple[MergeForm, float]:
+    """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are merged, and ``fading``."""
+    earlier = None if arguments.base is None else arguments.base.ingest_report
+    known, fading = ({}, 1.0) if earlier is None else (earlier.edge_types, earlier.fading)
     if not edges:
-        return MergeForm(False, arguments.is_directed)
+        return MergeForm(False, arguments.is_directed), fading
     if arguments.negative_weights != "refuse" and not any(roles.weight for _, roles in edges):
         raise DataError("negative_weights needs weights, and there is no column of them: name it (--weight)")
     weighted = arguments.has_edge_kinds or any(roles.weighted for _, roles in edges)
@@ -168,7 +171,9 @@ def _load_edges(db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: T
     for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
         into = "edges" if len(edges) == 1 else "some_edges"
         remarks += load_edges(db, each, roles, form, times, into)
-        if roles.weight is not None and arguments.base is None:
+        if roles.guessed and not has_nodes and each.ends is None:
+            remarks += check_guessed_ends(db, each.table, roles, into)
+        if roles.weight is not None and earlier is None:
             check_weights(db, each.table, roles.weight, into)
         if len(edges) > 1:
             _append_edges(db, form, times is not None, number == 0, each.table.name)
@@ -176,10 +181,11 @@ def _load_edges(db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: T
     if times is not None and arguments.until is not None:
         remarks += keep_until(db, _title(edges), times, arguments.until)
     if times is not None and arguments.half_life is not None:
-        fade_edges(db, _title(edges), times, arguments.half_life, arguments.until)
+        kept = None if earlier is None else fading
+        fading = fade_edges(db, _title(edges), times, arguments.half_life, arguments.until, kept)
         unit, day = "days" if times.as_dates else f"units of '{times.column}'", arguments.until or "the last edge"
         remarks.append(f"{_title(edges)}: an edge weighs half after {arguments.half_life:g} {unit}, as of {day}")
-    return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None)
+    return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None), fading
 
 
 def _append_edges(db: DuckDBPyConnection, form: EdgeForm, timed: bool, first: bool, name: str) -> None:

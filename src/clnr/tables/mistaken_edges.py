@@ -18,12 +18,12 @@ _LEAST = 10
 _FIRST = 10_000
 
 
-def check_guessed_ends(db: DuckDBPyConnection, table: Table, roles: Roles) -> list[str]:
+def check_guessed_ends(db: DuckDBPyConnection, table: Table, roles: Roles, edges: str) -> list[str]:
     """Raise if a table whose first two columns were taken for the ends of edges is rather one of nodes; else notes about it.
 
-    The ends are those of the SQL table ``edges``. In a table of nodes, each row has an id of its own, and no other column has
-    these ids. Where nodes of one sort are linked to nodes of another, the columns share no id either, but one of the first sort
-    mostly has several edges.
+    The ends are those of the SQL table that ``edges`` names. In a table of nodes, each row has an id of its own, and no other
+    column has these ids. Where nodes of one sort are linked to nodes of another, the columns share no id either, but one of the
+    first sort mostly has several edges.
     """
     a, b = roles.source, roles.target
     if table.is_text and (why := _no_ids(db, table, a) or _no_ids(db, table, b)):
@@ -31,10 +31,10 @@ def check_guessed_ends(db: DuckDBPyConnection, table: Table, roles: Roles) -> li
             f"{table.name}: it looks like a table of nodes: {why}; give it as --nodes (nodes=), or name the two columns of "
             "edges: --source, --target"
         )
-    ((rows,),) = run(db, "SELECT count(*) FROM edges", table.name)
-    if rows < _LEAST or run(db, "SELECT 1 FROM edges SEMI JOIN (SELECT t AS s FROM edges) USING (s) LIMIT 1", table.name):
+    ((rows,),) = run(db, f"SELECT count(*) FROM {edges}", table.name)
+    if rows < _LEAST or run(db, f"SELECT 1 FROM {edges} SEMI JOIN (SELECT t AS s FROM {edges}) USING (s) LIMIT 1", table.name):
         return []
-    if all(_distinct(db, f"(SELECT s FROM edges LIMIT {limit})", table) for limit in (_FIRST, rows)):
+    if all(_distinct(db, f"(SELECT s FROM {edges} LIMIT {limit})", table) for limit in (_FIRST, rows)):
         raise DataError(
             f"{table.name}: it may be a table of nodes: each row has another '{a}', and none of them is in '{b}'; if it is "
             f"one, give it as --nodes (nodes=); if its rows are edges, say so: --source '{a}' --target '{b}'"

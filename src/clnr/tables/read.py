@@ -200,6 +200,7 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
         names=names,
         columns=_with_others(loaded.describe(db, names, made.feature_encoder), base),
         edge_types=ingest_report.edge_types if base is None else base.ingest_report.edge_types,
+        fading=loaded.fading,
         node_kinds=arguments.node_kinds if base is None else base.ingest_report.node_kinds,
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
@@ -326,7 +327,7 @@ def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArgume
     if base is not None and given.encodes and given.width != base.graph.num_features:
         width = base.graph.num_features
         raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
-    if node_table is None and base is None and given.encodes:
+    if loaded.from_edges and base is None and given.encodes:
         raise DataError("the feature_encoder encodes a node table, and there is none; give one, or leave out feature_encoder")
     if matrix is not None:
         if given.matrix is None:

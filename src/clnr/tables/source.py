@@ -106,6 +106,11 @@ def is_frame(given: Any) -> bool:
     return hasattr(type(given), "columns")
 
 
+def is_table(given: Any) -> bool:
+    """Whether it is a file or a data frame."""
+    return isinstance(given, str | Path) or is_frame(given)
+
+
 def _frame(db: DuckDBPyConnection, given: Any, role: str, kind: str) -> Table:
     if not is_frame(given):
         raise DataError(f"{role} must be a file or a data frame, not a {type(given).__name__}")

@@ -131,7 +131,7 @@ class TableArguments:
     def _check_kinds(self) -> None:
         if isinstance(self.edges, Mapping) and self.edge_type is not None:
             raise DataError("edges are of the kinds that their tables are called: leave out edge_type (--edge-type)")
-        if isinstance(self.nodes, Mapping) and self.feature_matrix is not None:
+        if self.feature_matrix is not None and self.node_kinds:
             raise DataError("a feature matrix has the rows of one node table; leave it out where nodes are of several kinds")
         base, encoder = self.base, self.feature_encoder
         known: tuple[str, ...] | None = None
@@ -141,7 +141,7 @@ class TableArguments:
             known = encoder.node_kinds
         edges = edges_by_kind(self.edges) if self.edges_query is None else (NamedEdges(self.edges_query),)
         nodes = nodes_by_kind(self.nodes) if self.nodes_query is None else (NamedNodes(self.nodes_query),)
-        check_node_kinds(edges, nodes, known)
+        check_node_kinds(edges, nodes, known, extends=base is not None)
 
     @property
     def has_edge_kinds(self) -> bool:

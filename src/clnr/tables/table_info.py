@@ -58,6 +58,7 @@ class TableInfo(NamedTuple):
                 "names": report.names,
                 "columns": [column._asdict() for column in report.columns],
                 "edge_types": dict(report.edge_types),
+                "fading": report.fading,
                 "node_kinds": report.node_kinds,
             },
         }
@@ -83,11 +84,12 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         names=None if names is None else str(names),
         columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
         edge_types={str(kind): _factor(number) for kind, number in content.get("edge_types", {}).items()},
+        fading=_factor(content.get("fading", 1.0)),
         node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
     )
 
 
 def _factor(number: Any) -> float:
     if not (isinstance(number, int | float) and 0 < number < math.inf):
-        raise DataError(f"the weights of a kind of edges cannot be multiplied by {number!r}")
+        raise DataError(f"weights of edges cannot be multiplied by {number!r}")
     return float(number)

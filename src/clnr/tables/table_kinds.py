@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError
 from clnr.support.humanize import one_line
-from clnr.tables.source import is_frame
+from clnr.tables.source import is_table
 
 NODE_KIND, ORIGINAL_ID = "node_kind", "original_id"
 """The columns that say of which kind a node is, and which id it has in its table."""
@@ -91,10 +90,13 @@ def nodes_by_kind(nodes: Any) -> tuple[NamedNodes, ...]:
     return tables
 
 
-def check_node_kinds(edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], earlier: Sequence[str] | None) -> None:
+def check_node_kinds(
+    edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], earlier: Sequence[str] | None, extends: bool
+) -> None:
     """Raise unless tables of edges and nodes go together, and with the kinds of nodes of an earlier graph, if there is one.
 
-    Where nodes have kinds, edges must say which they join; and where one kind has a table, all that are joined must.
+    Where nodes have kinds, edges must say which they join; and where one kind has a table, all that are joined must, unless
+    they extend the earlier graph.
     """
     named = [each.kind for each in nodes if each.kind is not None]
     joined = dict.fromkeys(kind for each in edges if each.ends is not None for kind in each.ends)
@@ -114,7 +116,7 @@ def check_node_kinds(edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], e
     if joined and nodes and not named:
         ways = " ".join(f"--nodes {kind}=FILE" for kind in joined)
         raise DataError(f"edges join nodes of the kinds {', '.join(joined)}: give a table for each: {ways}")
-    if named and earlier is None and (lacking := [kind for kind in joined if kind not in named]):
+    if named and not extends and (lacking := [kind for kind in joined if kind not in named]):
         raise DataError(
             f"edges join nodes of the kind '{lacking[0]}', and there are only {', '.join(named)}; correct the name, or give "
             f"their table: --nodes {lacking[0]}=FILE (a column of ids is enough)"
@@ -123,7 +125,7 @@ def check_node_kinds(edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], e
 
 def _check_values(tables: Mapping[Any, Any], role: str) -> None:
     """Raise if a dictionary has no table in it, such as one of columns."""
-    if not any(isinstance(each, str | Path) or is_frame(each) for each in tables.values()):
+    if not any(map(is_table, tables.values())):
         raise DataError(f"{role} must be a file or a data frame, not a {type(tables).__name__}")
 
 
