@@ -282,7 +282,7 @@ def test_edges_that_all_lead_nowhere_are_refused_with_how_ids_differ(tmp_path):
     edges, nodes = tmp_path / "e.csv", tmp_path / "n.csv"
     edges.write_text("source,target\n7,8\n8,9\n")
     nodes.write_text("id,x\n007,1\n008,2\n009,3\n")
-    with pytest.raises(DataError, match=r"e\.csv: no edge has an id of the node table: .*'7'.*'007'"):
+    with pytest.raises(DataError, match=r"e\.csv: no edge has an id of the node table: .*'7'.*'007' in 'id'; .*: --id"):
         read_tables(edges, nodes)
 
 

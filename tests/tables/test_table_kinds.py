@@ -48,6 +48,25 @@ def by_kind(kind):
     return pa.table(dict(zip(("a", "b", "strength"), columns, strict=True)))
 
 
+@pytest.mark.parametrize(("weight", "how"), [("", "it counts once"), (",weight", "its weights are added")])
+def test_a_repeated_edge_of_a_kind_counts_once_unless_it_has_weights(tmp_path, weight, how):
+    from clnr.embedding.preflight import table_warnings
+
+    one = ",1" if weight else ""
+    rows = [f"a,b{one}", f"b,c{one}", f"c,d{one}"]
+    once, twice = (
+        read_tables(
+            {
+                "met": saved(tmp_path, f"met{len(more)}.csv", "\n".join([f"source,target{weight}", *rows, *more, ""])),
+                "wrote": saved(tmp_path, f"wrote{len(more)}.csv", f"source,target{weight}\na,d{one}\n"),
+            }
+        )
+        for more in ([], rows[:1])
+    )
+    assert (once.graph.digest == twice.graph.digest) == (not weight)
+    assert f"merged: 1 row repeating an edge; {how}" in table_warnings(twice)
+
+
 def test_tables_by_name_are_as_a_column_of_kinds():
     named = read_tables({kind: by_kind(kind) for kind in ("buys", "knows")})
     column = read_tables(EDGES, edge_type="sort")

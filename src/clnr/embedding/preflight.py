@@ -252,6 +252,13 @@ def degrees_of(graph: Graph) -> Array:
     return np.diff(graph.incoming.indptr) + (np.diff(graph.outgoing.indptr) if graph.directed else 0)
 
 
+def _adds_weights(table_graph: TableGraph) -> bool:
+    """Whether rows that repeat an edge add to its weight: not if its weight is only that of its kind."""
+    report = table_graph.ingest_report
+    given = [info.role for info in report.columns if info.table.startswith("edges")]
+    return table_graph.graph.incoming.weight is not None and (not given or "weight" in given or report.fading != 1)
+
+
 def table_warnings(table_graph: TableGraph) -> list[str]:
     """Odd things in the tables, and what was done about each, a line each."""
     report, encoder = table_graph.ingest_report, table_graph.feature_encoder
@@ -261,7 +268,7 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if report.loops:
         lines.append(f"left out: {plural(report.loops, 'self-loop')}; every node's own features count anyway")
     if report.duplicates:
-        how = "its weights are added" if table_graph.graph.incoming.weight is not None else "it counts once"
+        how = "its weights are added" if _adds_weights(table_graph) else "it counts once"
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
     if report.edge_types:
         kinds = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in report.edge_types.items())

@@ -34,7 +34,7 @@ class IngestReport:
         rows: Rows of the edge table.
         dangling: Edges whose source or target is not in the node table: left out.
         loops: Edges from a node to itself: left out.
-        duplicates: Repeated edges: one is kept, with the sum of weights.
+        duplicates: Repeated edges: one is kept, with the sum of weights where there are weights.
         isolated: Nodes without an edge: kept.
         first_dangling: An id that the node table lacks, as an example.
         remarks: Other notes for the user, a line each.
@@ -183,21 +183,25 @@ class MergeForm(NamedTuple):
         directed: Whether they are directed.
         kinds: None if edges have no kinds; else what the weights of each kind are multiplied by, as in an earlier graph, or
             nothing to normalise each kind by itself.
+        adds: Whether the weights of repeated edges are added; if nobody gave weights, each edge of a kind counts once.
+        ids: The column of the node table's ids, for messages.
     """
 
     weighted: bool
     directed: bool
     kinds: Mapping[str, float] | None = None
+    adds: bool = True
+    ids: str = ""
 
 
 def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestReport:
     """Make the SQL table ``distinct_edges`` of ``edges`` between nodes of ``ids``: a, b and w; and say what was found.
 
-    Weights of repeated edges are added. An undirected edge that is given both ways has the larger weight of the two, and is
-    there once, the lower index first. All this is done for each kind; then an edge of several kinds has the sum of their
-    weights.
+    Weights of repeated edges are added, if there are any. An undirected edge that is given both ways has the larger weight of
+    the two, and is there once, the lower index first. All this is done for each kind; then an edge of several kinds has the
+    sum of their weights.
     """
-    weighted, directed, kinds = form
+    weighted, directed, kinds = form.weighted, form.directed, form.kinds
     columns = f"{', w' if weighted else ''}{'' if kinds is None else ', kind'}"
     run(
         db,
@@ -212,7 +216,7 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
         title,
     )
     if not endpoints:
-        raise DataError(_no_match(db, title))
+        raise DataError(_no_match(db, title, form.ids))
     if not complete:
         lacks = f"'{one_line(_dangling(db, title), 80)}' is not there"
         raise DataError(
@@ -222,7 +226,7 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
     first = _dangling(db, title) if complete < rows else None
     run(db, "DROP TABLE edges", title)
     pair = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"
-    total = ", " + _of_either("sum(w)", directed) + " AS w" if weighted else ""
+    total = ", " + _of_either("sum(w)" if form.adds else "max(w)", directed) + " AS w" if weighted else ""
     measures = f"{_of_either('count(*)', directed)} AS n, count(*) AS times{total}"
     if kinds is None:
         merged = f"SELECT {pair}, {measures} FROM indexed WHERE a <> b GROUP BY 1, 2"
@@ -269,11 +273,13 @@ def _of_either(measure: str, directed: bool) -> str:
     return f"greatest({forward}, {backward})"
 
 
-def _no_match(db: DuckDBPyConnection, title: str) -> str:
+def _no_match(db: DuckDBPyConnection, title: str, ids: str) -> str:
     """The message where edges and nodes share no id: mostly, ids are written in two ways."""
     ((end,),), ((node,),) = (run(db, f"SELECT {which} LIMIT 1", title) for which in ("s FROM edges", "id FROM ids"))
-    example = f"edges name '{one_line(str(end))}', the node table has '{one_line(str(node))}'"
-    return f"{title}: no edge has an id of the node table: {example}; are ids written alike? 7, 007 and 7.0 are not"
+    column = f" in '{one_line(ids, 40)}'" if ids else ""
+    example = f"edges name '{one_line(str(end))}', the node table has '{one_line(str(node))}'{column}"
+    other = "; or are its ids in another column? name it: --id" if ids else ""
+    return f"{title}: no edge has an id of the node table: {example}; are ids written alike? 7, 007 and 7.0 are not{other}"
 
 
 def _dangling(db: DuckDBPyConnection, title: str) -> str:

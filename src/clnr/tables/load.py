@@ -114,7 +114,7 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     )
     merging, fading = _load_edges(db, edges, as_integers, arguments, remarks, node_table is not None)
     if node_table is not None:
-        node_table = load_nodes(db, node_table, roles.id, as_integers)
+        node_table, merging = load_nodes(db, node_table, roles.id, as_integers), merging._replace(ids=roles.id)
     loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks)
     if matrix is not None:
         _check_matrix(db, matrix, loaded)
@@ -185,7 +185,8 @@ def _load_edges(
         fading = fade_edges(db, _title(edges), times, arguments.half_life, arguments.until, kept)
         unit, day = "days" if times.as_dates else f"units of '{times.column}'", arguments.until or "the last edge"
         remarks.append(f"{_title(edges)}: an edge weighs half after {arguments.half_life:g} {unit}, as of {day}")
-    return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None), fading
+    adds = any(roles.weight is not None or roles.fading for _, roles in edges)
+    return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None, adds), fading
 
 
 def _append_edges(db: DuckDBPyConnection, form: EdgeForm, timed: bool, first: bool, name: str) -> None:
