@@ -53,3 +53,17 @@ def test_a_membership_with_all_its_nodes_is_read():
     assert read_tables(members, nodes).graph.num_edges == 24
     with pytest.raises(DataError, match="it may be a table of nodes: each row has another 'person'"):
         read_tables(members)
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers", "told"),
+    [("user,item", True, True), ("citing,cited", True, False), ("user,item", False, False), ("a,b", True, False)],
+)
+def test_two_columns_of_unlike_names_that_share_numbers_are_told(tmp_path, names, numbers, told):
+    rows = [(i % 5, (3 * i) % 7) for i in range(20)]
+    lines = (f"{i},{j}" if numbers else f"n{i},n{j}" for i, j in rows)
+    path = saved(tmp_path, "t.csv", "\n".join([names, *lines, ""]))
+    notes = [line for line in read_tables(path, header=True).ingest_report.remarks if "is one node" in line]
+    assert len(notes) == told
+    if told:
+        assert "--edges user,NAME,item=FILE" in notes[0]

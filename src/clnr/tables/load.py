@@ -17,7 +17,7 @@ from clnr.tables.edge_weighting import EdgeTimes, fade_edges, keep_until
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.feature_matrix import FeatureMatrix
 from clnr.tables.kind_columns import check_named, for_edges, for_nodes
-from clnr.tables.mistaken_edges import check_guessed_ends
+from clnr.tables.mistaken_edges import check_guessed_ends, one_sort_notes
 from clnr.tables.node_kinds import NodeKind, load_node_kinds, nodes_of_edges
 from clnr.tables.node_names import guess_name
 from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
@@ -173,6 +173,8 @@ def _load_edges(
         remarks += load_edges(db, each, roles, form, times, into)
         if roles.guessed and not has_nodes and each.ends is None:
             remarks += check_guessed_ends(db, each.table, roles, into)
+        if roles.guessed and whole and each.ends is None and earlier is None:
+            remarks += one_sort_notes(db, each.table, roles, into)
         if roles.weight is not None and earlier is None:
             check_weights(db, each.table, roles.weight, into)
         if len(edges) > 1:

@@ -1,7 +1,8 @@
-"""A table of nodes that is given for one of edges, recognised by what its first two columns hold."""
+"""Ends of edges that were guessed: a table of nodes given for one of edges, and two sorts of nodes that share numbers."""
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from clnr.errors import DataError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _LEAST = 10
 # So many rows are looked at first, which saves a scan of millions.
 _FIRST = 10_000
+# Names of columns that say the same of two nodes, as citing and cited do; shorter ones say nothing.
+_ALIKE, _WORD = 0.5, 3
 
 
 def check_guessed_ends(db: DuckDBPyConnection, table: Table, roles: Roles, edges: str) -> list[str]:
@@ -42,6 +45,20 @@ def check_guessed_ends(db: DuckDBPyConnection, table: Table, roles: Roles, edges
     return [
         f"{table.name}: '{a}' and '{b}', its first columns, share no id, so edges link nodes of two sorts; if other columns "
         "are the ends, name them: --source, --target; if its rows are nodes, give it as --nodes (nodes=)"
+    ]
+
+
+def one_sort_notes(db: DuckDBPyConnection, table: Table, roles: Roles, edges: str) -> list[str]:
+    """A note if a whole number is a node of both columns, and their names are unlike: a user and an item, perhaps."""
+    a, b = roles.source, roles.target
+    alike = min(len(a), len(b)) < _WORD or SequenceMatcher(None, a.casefold(), b.casefold()).ratio() >= _ALIKE
+    if alike or table.no_header:
+        return []
+    shared = run(db, f"SELECT s FROM {edges} SEMI JOIN (SELECT t AS s FROM {edges}) USING (s) LIMIT 1", table.name)
+    return [
+        f"{table.name}: '{each}' in '{a}' and '{each}' in '{b}' is one node; if these are nodes of two sorts, say so: "
+        f"--edges {a},NAME,{b}=FILE"
+        for (each,) in shared
     ]
 
 
