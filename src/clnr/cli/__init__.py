@@ -13,6 +13,7 @@ from clnr.cli.app import app, say
 from clnr.cli.recipe_options import unknown_option
 from clnr.errors import ClnrError
 from clnr.support.deprecation import RenamedWarning
+from clnr.support.launch import end_process
 
 __all__ = ["app", "cmd_bench", "cmd_embed", "cmd_experiments", "cmd_explore", "cmd_info", "cmd_ingest", "cmd_paper", "main"]
 
@@ -22,7 +23,7 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always", RenamedWarning)
         warnings.showwarning = _show_once(set())
-        sys.exit(_main())
+        end_process(_main())
 
 
 def _main() -> int:

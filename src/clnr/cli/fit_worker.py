@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 
 import typer
 
 from clnr.cli.worker_session import session
 from clnr.errors import ClnrError
-from clnr.support.launch import STOPPED, USER_ERROR, Place
+from clnr.support.launch import STOPPED, USER_ERROR, Place, end_process
 
 
 def main(folder: str) -> None:
@@ -20,13 +19,13 @@ def main(folder: str) -> None:
     try:
         _work(Path(folder))
     except typer.Exit as end:
-        sys.exit(end.exit_code)
+        end_process(end.exit_code)
     except KeyboardInterrupt:
-        sys.exit(STOPPED)
+        end_process(STOPPED)
     except (ClnrError, OSError, MemoryError) as error:
         message = str(error) or "out of memory; a smaller graph, hidden or dimension needs less"
         tell_error(error if isinstance(error, ClnrError) else ClnrError(message), Path(folder))
-        sys.exit(USER_ERROR)
+        end_process(USER_ERROR)
 
 
 def _work(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import typer
 
 from clnr.cli.app import say
 from clnr.errors import ClnrError, LostWorker
-from clnr.support.launch import LOST, STOPPED, USER_ERROR, Place, end_with_parent, launch, launched_here
+from clnr.support.launch import LOST, USER_ERROR, Place, end_with_parent, launch, launched_here
 
 NumWorkers = Annotated[
     int, typer.Option(min=1, help="Processes on this machine that share sampled steps and, from files, the embedding.")
@@ -71,13 +70,6 @@ def session(place: Place, device: str, timeout: float) -> Iterator[None]:
         group = join(device, timeout)
         yield
         group.leave()
-    except (KeyboardInterrupt, typer.Exit) as end:
-        if launched_here() and getattr(end, "exit_code", STOPPED) == STOPPED:
-            # All is said, and torch may abort where it takes a group apart that others have left.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(STOPPED)
-        raise
     except LostWorker as error:
         # To a process that launched this one, the exit code tells all.
         if not launched_here() and (place.rank == 0 if group is None else group.claim()):

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 USER_ERROR = 2
 LOST = 1
@@ -74,6 +74,18 @@ def restarted() -> bool:
     """Whether this worker takes the place of one that was lost."""
     place = Place.from_environment()
     return place is not None and place.restarts > 0
+
+
+def end_process(code: int) -> NoReturn:
+    """End with an exit code: a worker that ``launch`` started and that fails at once, after all was said.
+
+    Torch may abort the process where it takes a group of workers apart that others have left, which would be another code.
+    """
+    if code and launched_here():
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def end_with_parent() -> None:
