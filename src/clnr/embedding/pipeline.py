@@ -177,9 +177,14 @@ def fit_along_others(table_graph: TableGraph, settings: Settings, bar: Bar | Non
     settings.workers.agree(lambda: training_about(table_graph.graph.digest, settings, recipe))
     if settings.workers.first:
         return _fit(table_graph, settings, recipe, preflight, bar)
+    _fit_share(table_graph, settings, recipe)
+    return None
+
+
+def _fit_share(table_graph: TableGraph, settings: Settings, recipe: Recipe) -> None:
+    """Do another worker's share of ``_fit``."""
     hold_out, workers = settings.hold_out, settings.workers
     fit_along(table_graph, settings.method, recipe, settings.seed, settings.engine, hold_out=hold_out, workers=workers)
-    return None
 
 
 def _fit(table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight: Preflight, bar: Bar | None) -> EmbeddingResult:
@@ -432,12 +437,9 @@ def _work_along(tables: Mapping[str, Any], settings: Settings) -> None:
     """Do a worker's share of the training in ``embed_tables``."""
     table_graph = read_source(tables)
     recipe, _ = plan(table_graph, settings)
-    workers = settings.workers
-    workers.agree(lambda: training_about(table_graph.graph.digest, settings, recipe))
-    if not workers.from_first(False):
-        fit_along(
-            table_graph, settings.method, recipe, settings.seed, settings.engine, hold_out=settings.hold_out, workers=workers
-        )
+    settings.workers.agree(lambda: training_about(table_graph.graph.digest, settings, recipe))
+    if not settings.workers.from_first(False):
+        _fit_share(table_graph, settings, recipe)
 
 
 def write_folder(

@@ -34,30 +34,18 @@ def attend(
     return _Mix.apply(dropout(share), h, edges, dense)
 
 
-class _AtSource(torch.autograd.Function):
-    """Each edge gets the row of its source; the gradient is the sum over a node's edges, in their order."""
+class _Spread(torch.autograd.Function):
+    """Each edge gets the row of its source, or of its target; the gradient is the sum over a node's edges, in their order."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, edges: SparseMatrix, dense: Dense) -> Tensor:
-        ctx.edges, ctx.dense = edges, dense
-        return rows.index_select(0, edges.columns)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return ctx.dense.segment_sums(grads[0].index_select(0, ctx.edges.order), ctx.edges, transposed=True), None, None
-
-
-class _AtTarget(torch.autograd.Function):
-    """The same of its target."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, edges: SparseMatrix, dense: Dense) -> Tensor:
-        ctx.edges, ctx.dense = edges, dense
-        return rows.index_select(0, edges.rows)
+    def forward(ctx: Any, rows: Tensor, edges: SparseMatrix, dense: Dense, source: bool) -> Tensor:
+        ctx.edges, ctx.dense, ctx.source = edges, dense, source
+        return rows.index_select(0, edges.columns if source else edges.rows)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return ctx.dense.segment_sums(grads[0], ctx.edges), None, None
+        grad = grads[0].index_select(0, ctx.edges.order) if ctx.source else grads[0]
+        return ctx.dense.segment_sums(grad, ctx.edges, transposed=ctx.source), None, None, None
 
 
 class _Collect(torch.autograd.Function):
@@ -111,12 +99,12 @@ def _heads(share: Tensor, h: Tensor) -> list[slice]:
 
 def at_target(rows: Tensor, edges: SparseMatrix, dense: Dense = PLAIN) -> Tensor:
     """Each edge's target's row."""
-    return _AtTarget.apply(rows, edges, dense)
+    return _Spread.apply(rows, edges, dense, False)
 
 
 def at_source(rows: Tensor, edges: SparseMatrix, dense: Dense = PLAIN) -> Tensor:
     """Each edge's source's row."""
-    return _AtSource.apply(rows, edges, dense)
+    return _Spread.apply(rows, edges, dense, True)
 
 
 def collect(values: Tensor, edges: SparseMatrix, dense: Dense = PLAIN) -> Tensor:

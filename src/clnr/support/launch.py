@@ -23,10 +23,8 @@ STOPPED = 130
 _MEETING = "CLNR_RENDEZVOUS"
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 _POLL = 0.05
-_GRACE = 5.0
-# Who stops them may do so again, if a busy machine takes longer.
-_LONGER = 30.0
-"""Seconds in which workers end by themselves once one has ended."""
+# Seconds in which workers end by themselves: once one has ended, and once they were stopped, which may be done twice.
+_GRACE, _LONGER = 5.0, 30.0
 
 
 class Place(NamedTuple):

@@ -66,24 +66,13 @@ def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: 
             num_warps=4,
         )
     shape, long = (count, kept.shape[1]), 0 if most < SHORT else count
-    return _unsplit(kept, columns, values, shape, row, row * (most + 1), end, long)
+    entries = {"columns": columns, "values": values, "begin": row * (most + 1), "end": end}
+    return _unsplit(kept, shape=shape, row=row, long=long, **entries)
 
 
-def _unsplit(like: Structure, columns: Tensor, values: Tensor, shape: tuple[int, int], *items: Any) -> Structure:
-    row, begin, end, long = items
-    return dataclasses.replace(
-        like,
-        columns=columns,
-        values=values,
-        shape=shape,
-        row=row,
-        begin=begin,
-        end=end,
-        split=0,
-        long=long,
-        hubs=like.hubs[:0],
-        hub_items=like.hub_items[:1],
-    )
+def _unsplit(like: Structure, **changes: Any) -> Structure:
+    """A matrix with these changes, none of whose rows is split."""
+    return dataclasses.replace(like, split=0, hubs=like.hubs[:0], hub_items=like.hub_items[:1], **changes)
 
 
 def mark_columns(taken: Structure, found: Tensor) -> None:
@@ -112,7 +101,8 @@ def transpose(taken: Structure, rows: int) -> Structure:
     assert taken.values is not None
     columns, values = (order // max(size, 1)).int(), taken.values[order]
     # A hub may have been taken by many: each row has a program of its own.
-    return _unsplit(taken, columns, values, (rows, taken.shape[0]), row, starts[:-1], starts[1:], rows)
+    entries = {"columns": columns, "values": values, "begin": starts[:-1], "end": starts[1:]}
+    return _unsplit(taken, shape=(rows, taken.shape[0]), row=row, long=rows, **entries)
 
 
 @kernel()
