@@ -174,3 +174,15 @@ def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, 
     assert embed_tables(tables, tmp_path / "out", again, report=False) is None
     monkeypatch.setattr(pipeline, "fit_graph", lambda *a, **k: dataclasses.replace(real(*a, **k), baselines={}))
     assert embed_tables(tables, tmp_path / "own", asked, report=False).model.method == CLNR_MIX
+
+
+@pytest.mark.parametrize("kind", [None, "met"])
+def test_the_plan_of_an_extension_says_how_new_columns_are_read(kind, tables):
+    def named(edges):
+        return {**tables, "edges": edges if kind is None else {kind: edges}}
+
+    earlier = pipeline.fit(read_tables(**named(tables["edges"])), settings(method=METHODS["Raw"], recipe={}, evaluate=False))
+    plan = pipeline.plan_extension(earlier, {"edges": named(tables["edges"])["edges"]})
+    assert plan.new_nodes == 0
+    assert any("'source': source" in line for line in plan.columns)
+    assert not any("nodes" in line.partition(":")[0] for line in plan.columns)

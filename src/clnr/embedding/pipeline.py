@@ -358,7 +358,8 @@ def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, stand
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
     table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"base": base}))
     given = {role for role in ("edges", "nodes") if any(tables.get(each) is not None for each in (role, f"{role}_query"))}
-    columns = column_lines(info for info in table_graph.ingest_report.columns if info.table in given)
+    # The title of a table of a kind has its name behind its role.
+    columns = column_lines(info for info in table_graph.ingest_report.columns if info.table.split()[0] in given)
     new_nodes = None if standalone else table_graph.graph.num_nodes - base.graph.num_nodes
     return ExtensionPlan(table_graph, tuple(columns), new_nodes)
 
