@@ -15,9 +15,9 @@ from clnr.embedding import block_passes, disk_plan, out_of_core
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import fits_memory, plan
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.pipeline import Settings
 from clnr.embedding.similar import similar_nodes
 from clnr.engine import choose
 from clnr.engine.layer_pass import LayerOperators

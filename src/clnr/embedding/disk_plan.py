@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from clnr.embedding.defaults import Choice
-from clnr.embedding.pipeline import Settings, check_workers
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.stored_links import MOST_PAIRS
 from clnr.embedding.stored_readout import FITTED_NODES, MOST_FEATURES
 from clnr.errors import MethodError, OutOfMemory
@@ -189,7 +189,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
             advice = f"the graph is small, so leave out --from-files, or say: {half}"
         raise MethodError(f"{folder.path}: {needs}: {reason}; {advice}")
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
-    check_workers(total, settings.method, recipe, folder.num_nodes)
+    settings.check_workers(total, recipe, folder.num_nodes)
     most = _usable(bound, 1 << 32) / beside
     features = model.input_width(folder.num_features)
     rows = _Rows.of(settings, model, recipe, features)

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.block_passes import ShardFiles, node_blocks
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
-from clnr.embedding.pipeline import Settings
 from clnr.embedding.sampled_scores import link_ends, training_files
 from clnr.embedding.stored_readout import StoredReadout, fit_inputs, passes_over, prepared
 from clnr.engine import DeviceGraph
