@@ -110,4 +110,9 @@ def test_a_folder_of_kinds_and_negative_weights(clnr, tmp_path):
     assert "'weight' is '-1' in row 2, which is negative" in assert_refused(clnr(*signed))
     assert "edges: 1 undirected" in clnr(*signed, "--negative-weights", "drop").out
     assert "edges: 2 undirected" in clnr(*signed, "--negative-weights", "kind").out
+    (tmp_path / "rated.csv").write_text("source,target,stars\na,b,5\nb,c,1\n")
+    two = ["--edges", f"a={tmp_path / 'signed.csv'}", "--edges", f"b={tmp_path / 'rated.csv'}", "--negative-weights", "drop"]
+    both = clnr("embed", *two, "--weight", "stars", "--weight", "weight", "--dry-run").out
+    assert "edges a 'weight': weight" in both
+    assert "edges b 'stars': weight" in both
     assert "unknown negative_weights 'abs'" in assert_refused(clnr(*signed, "--negative-weights", "abs"))

@@ -331,3 +331,42 @@ def test_what_does_not_extend_a_graph(shop):
         read_tables({ENDS[0]: FRAME}, {"user": NODES}, **apart)
     with pytest.raises(DataError, match=r"the feature_encoder encodes a node table, and there is none"):
         read_tables({ENDS[0]: FRAME}, **apart)
+
+
+def test_weights_of_several_tables(tmp_path):
+    """Each named column holds for the tables that have it; one that no table has, or two of one table, are refused."""
+    bought = saved(tmp_path, "bought.csv", "a,b,qty,price\nu,x,2,9\nv,x,1,9\nv,y,3,9\n")
+    rated = saved(tmp_path, "rated.csv", "a,b,rating\nu,x,-4\nu,y,5\nv,y,1\n")
+    met = saved(tmp_path, "met.csv", "a,b,weight\nu,x,7\nv,y,7\n")
+    edges = {"bought": bought, "rated": rated, "met": met}
+    read = read_tables(edges, weight=["rating", "qty"], negative_weights="drop")
+    roles = {(info.table, info.column): info.role for info in read.ingest_report.columns}
+    assert {column for column, role in roles.items() if role == "weight"} == {
+        ("edges bought", "qty"),
+        ("edges rated", "rating"),
+        ("edges met", "weight"),
+    }
+    alone = [read_tables({"bought": bought}, weight=given) for given in ("qty", ["qty"], ["QTY", "qty"])]
+    assert weights(alone[0]) == weights(alone[1]) == weights(alone[2]) == {("u", "x"): 2.0, ("v", "x"): 1.0, ("v", "y"): 3.0}
+    for given, said in (
+        (["rating", "qty", "price"], "bought.csv: it has both 'qty' and 'price', and weights are one column of a table"),
+        (["rating", "stars"], "no table has a column 'stars' for weight; there are a, b, qty, price, rating, weight"),
+        ([1], "weight must be a list of names of columns"),
+    ):
+        with pytest.raises(DataError) as caught:
+            read_tables(edges, weight=given, negative_weights="drop")
+        assert said in str(caught.value)
+    for given, said in ((["qty", "price"], "it has both 'qty' and 'price'"), (["qty", "star"], "no column 'star' for weight")):
+        with pytest.raises(DataError, match=said):
+            read_tables(bought, weight=given)
+    with pytest.raises(DataError, match="'qty' cannot be both time and weight"):
+        read_tables(bought, weight=["price", "qty"], edge_time="qty")
+
+
+@pytest.mark.parametrize("choice", ["drop", "kind"])
+def test_negative_weights_with_nothing_to_do_are_said(tmp_path, choice):
+    path = saved(tmp_path, "e.csv", "a,b,weight\nu,x,2\nv,x,1\n")
+    read = read_tables(path, negative_weights=choice)
+    assert any("no weight is negative, so there is nothing for --negative-weights" in each for each in read.ingest_report.remarks)
+    more = read_tables(path, negative_weights=choice, base=read)
+    assert not any("no weight is negative" in each for each in more.ingest_report.remarks)

@@ -94,7 +94,7 @@ def load_edges(
 ) -> list[str]:
     """Load the SQL table ``edges``, in the order of rows: sources s, targets t, and as far as there are, w, kind and moment.
 
-    Returns notes for the user.
+    Returns notes about negative weights.
 
     Args:
         db: The connection.
@@ -168,7 +168,8 @@ def _negative_weights(db: DuckDBPyConnection, table: Table, weight: str, choice:
     if choice == "kind":
         sign = "CASE WHEN w < 0 THEN 'negative' ELSE 'positive' END"
         run(db, f"UPDATE {rows} SET kind = coalesce(kind || ' ', '') || {sign}, w = abs(w)", table.name)
-        return [f"{table.name}: edges of a kind of their own, since their weights are negative: {below:,} of {count:,}"]
+        kind = f"{table.name}: edges of a kind of their own, since their weights are negative: {below:,} of {count:,}"
+        return [kind] if below else []
     if below == count:
         raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
     run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)

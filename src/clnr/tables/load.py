@@ -16,7 +16,7 @@ from clnr.tables.edge_list import EdgeForm, MergeForm, check_weights, load_edges
 from clnr.tables.edge_weighting import EdgeTimes, fade_edges, keep_until
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.feature_matrix import FeatureMatrix
-from clnr.tables.kind_columns import check_named, for_edges, for_nodes
+from clnr.tables.kind_columns import check_named, for_edges, for_nodes, with_one_weight
 from clnr.tables.mistaken_edges import check_guessed_ends, one_sort_notes
 from clnr.tables.node_kinds import NodeKind, load_node_kinds, nodes_of_edges
 from clnr.tables.node_names import guess_name
@@ -128,6 +128,8 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[_Edg
     """The roles of the columns of each table."""
     if not tables.has_kinds:
         edge_table, node_table = (next((each.table for each in some), None) for some in tables)
+        if edge_table is not None:
+            arguments = with_one_weight(arguments, edge_table)
         roles = find_roles(edge_table, node_table, arguments)
         return tuple((each, roles) for each in tables.edges), [(each, roles) for each in tables.nodes]
     check_named(arguments, tables)
@@ -168,9 +170,12 @@ def _load_edges(
             next(e.table.name for e, times in all_times if times and times.as_dates is way) for way in (True, False)
         )
         raise DataError(f"the times of edges are dates in {dates} and numbers in {numbers}; write them alike")
+    negative = False
     for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
         into = "edges" if len(edges) == 1 else "some_edges"
-        remarks += load_edges(db, each, roles, form, times, into)
+        about_negative = load_edges(db, each, roles, form, times, into)
+        negative = negative or bool(about_negative)
+        remarks += about_negative
         if roles.guessed and not has_nodes and each.ends is None:
             remarks += check_guessed_ends(db, each.table, roles, into)
         if roles.guessed and whole and each.ends is None and earlier is None:
@@ -179,6 +184,8 @@ def _load_edges(
             check_weights(db, each.table, roles.weight, into)
         if len(edges) > 1:
             _append_edges(db, form, times is not None, number == 0, each.table.name)
+    if arguments.negative_weights != "refuse" and not negative and earlier is None:
+        remarks.append(f"{_title(edges)}: no weight is negative, so there is nothing for --negative-weights to do")
     times = all_times[0][1]
     if times is not None and arguments.until is not None:
         remarks += keep_until(db, _title(edges), times, arguments.until)

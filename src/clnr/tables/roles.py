@@ -128,7 +128,7 @@ def _ends(
     left = [column for column in table.columns if column not in ignored]
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
-    source, target, weight = arguments.source, arguments.target, arguments.weight
+    source, target, weight = arguments.source, arguments.target, next(iter(arguments.weights), None)
     taken = (weight, arguments.edge_type, arguments.edge_time, *ignored)
     sources, targets = end_names(ends)
     a = find_column(table, source, sources, "source", (target, *taken))
