@@ -367,6 +367,8 @@ def test_weights_of_several_tables(tmp_path):
 def test_negative_weights_with_nothing_to_do_are_said(tmp_path, choice):
     path = saved(tmp_path, "e.csv", "a,b,weight\nu,x,2\nv,x,1\n")
     read = read_tables(path, negative_weights=choice)
-    assert any("no weight is negative, so there is nothing for --negative-weights" in each for each in read.ingest_report.remarks)
+    assert any(
+        "no weight is negative, so there is nothing for --negative-weights" in each for each in read.ingest_report.remarks
+    )
     more = read_tables(path, negative_weights=choice, base=read)
     assert not any("no weight is negative" in each for each in more.ingest_report.remarks)

@@ -14,9 +14,10 @@ from clnr.support.humanize import one_line, plural
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import check_rows, id_sql
 from clnr.tables.edge_weighting import EdgeTimes, multiply_kinds, normalise_kinds
+from clnr.tables.lost_edges import dangling_hint
 from clnr.tables.source import Table
 from clnr.tables.sql import fetch_numpy, quoted, run, trimmed
-from clnr.tables.table_kinds import NamedEdges, node_id
+from clnr.tables.table_kinds import Ends, NamedEdges, node_id
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,6 +38,7 @@ class IngestReport:
         duplicates: Repeated edges: one is kept, with the sum of weights where there are weights.
         isolated: Nodes without an edge: kept.
         first_dangling: An id that the node table lacks, as an example.
+        dangling_hint: What may be wrong with the ids of these edges; empty if that is not known.
         remarks: Other notes for the user, a line each.
         directed: Whether edges are directed.
         names: The column with the names of nodes, if there is one.
@@ -52,6 +54,7 @@ class IngestReport:
     duplicates: int = 0
     isolated: int = 0
     first_dangling: str | None = None
+    dangling_hint: str = ""
     remarks: tuple[str, ...] = ()
     directed: bool = False
     names: str | None = None
@@ -186,6 +189,8 @@ class MergeForm(NamedTuple):
             nothing to normalise each kind by itself.
         adds: Whether the weights of repeated edges are added; if nobody gave weights, each edge of a kind counts once.
         ids: The column of the node table's ids, for messages.
+        whole: Whether ids are integers.
+        joined: The kinds of nodes that tables of edges join, if nodes have kinds.
     """
 
     weighted: bool
@@ -193,6 +198,8 @@ class MergeForm(NamedTuple):
     kinds: Mapping[str, float] | None = None
     adds: bool = True
     ids: str = ""
+    whole: bool = False
+    joined: tuple[Ends, ...] = ()
 
 
 def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestReport:
@@ -216,13 +223,14 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
         "FROM indexed",
         title,
     )
+    hint = dangling_hint(db, title, rows, rows - complete, form.whole, form.joined) if complete < rows else ""
     if not endpoints:
-        raise DataError(_no_match(db, title, form.ids))
+        raise DataError(_no_match(db, title, form.ids) + (f"; {hint}" if hint else ""))
     if not complete:
         lacks = f"'{one_line(_dangling(db, title), 80)}' is not there"
         raise DataError(
-            f"{title}: no edge has both its ends in the node table: {lacks}; are these the columns of the ends? name them: "
-            "--source, --target"
+            f"{title}: no edge has both its ends in the node table: {lacks}; "
+            + (hint or "are these the columns of the ends? name them: --source, --target")
         )
     first = _dangling(db, title) if complete < rows else None
     run(db, "DROP TABLE edges", title)
@@ -256,7 +264,7 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
     if zeros:
         remarks.append(f"{title}: {zeros:,} edges have weight 0, which is no edge")
     found = IngestReport(rows, rows - complete, loops, int(given) - edges, first_dangling=first, remarks=tuple(remarks))
-    return replace(found, edge_types=edge_types)
+    return replace(found, dangling_hint=hint, edge_types=edge_types)
 
 
 def build_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> tuple[EdgeList, IngestReport]:

@@ -195,7 +195,8 @@ def _load_edges(
         unit, day = "days" if times.as_dates else f"units of '{times.column}'", arguments.until or "the last edge"
         remarks.append(f"{_title(edges)}: an edge weighs half after {arguments.half_life:g} {unit}, as of {day}")
     adds = any(roles.weight is not None or roles.fading for _, roles in edges)
-    return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None, adds), fading
+    kinds, joined = known if arguments.has_edge_kinds else None, tuple(each.ends for each, _ in edges if each.ends is not None)
+    return MergeForm(weighted, arguments.is_directed, kinds, adds, whole=whole, joined=joined), fading
 
 
 def _append_edges(db: DuckDBPyConnection, form: EdgeForm, timed: bool, first: bool, name: str) -> None:

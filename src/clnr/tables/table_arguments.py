@@ -89,7 +89,9 @@ class TableArguments:
     def _check_times(self) -> None:
         check_type("half_life", self.half_life, int | float | None, "a number", DataError)
         if self.edge_time is not None and self.edge_time in self.weights:
-            raise DataError(f"column '{self.edge_time}' cannot be both time and weight of the edges: leave out --weight (weight)")
+            raise DataError(
+                f"column '{self.edge_time}' cannot be both time and weight of the edges: leave out --weight (weight)"
+            )
         for option, value in (("until", self.until), ("half_life", self.half_life)):
             if value is not None and self.edge_time is None:
                 raise DataError(f"{option} needs the column of the edges' times: edge_time (--edge-time)")
