@@ -265,17 +265,15 @@ def test_numbers_with_fractions_are_texts_and_nan_is_empty():
 def test_a_column_that_is_almost_numbers_is_told(tmp_path):
     nodes = saved(tmp_path, "n.csv", "id,x\na,1\nb,n/a\nc,3\n")
     found = read_tables(saved(tmp_path, "e.csv", EDGES), nodes)
-    said = "'x' is read as text, though 2 of 3 values are numbers: 'n/a' in row 2 is none"
-    assert found.ingest_report.remarks == (f"{nodes}: {said}",)
+    said = "'x' is read as category, though 2 of 3 values are numbers: 'n/a' in row 2 is none; --as x=number takes such"
+    assert found.ingest_report.remarks == (f"{nodes}: {said} values as empty",)
 
 
 @pytest.mark.parametrize(
     ("values", "what"),
     [
         (["31.12.2020", "1.2.1999", "02.03.20"], "dates"),
-        (["2020/12/31", "2020/1/1", ""], "dates"),
-        (["12/31/2020 10:00", "1/2/1999 11:15", "3/4/2001 09:30"], "dates"),
-        (["1,5", "2,25", "1.234,5"], "numbers"),
+        (["12/31/20", "1/2/99", "3/4/01"], "dates"),
         (["12 %", "7 %", "99.5 %"], "numbers"),
         (["$1,200", "$7", "$12.50"], "numbers"),
         (["1.2.3", "10.0.0.1", "2.0.1"], None),

@@ -15,6 +15,7 @@ from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import check_rows, id_sql
 from clnr.tables.edge_weighting import EdgeTimes, multiply_kinds, normalise_kinds
 from clnr.tables.lost_edges import dangling_hint
+from clnr.tables.notations import rewrite_hint, usual_sql
 from clnr.tables.source import Table
 from clnr.tables.sql import fetch_numpy, quoted, run, trimmed
 from clnr.tables.table_kinds import Ends, NamedEdges, node_id
@@ -111,7 +112,8 @@ def load_edges(
     columns = [f"{_end_sql(edges, column, end, form.whole)} AS {'st'[end]}" for end, column in enumerate((a, b))]
     if w is not None:
         c = table.columns[w].sql
-        columns.append(f"TRY_CAST({c} AS DOUBLE) AS w")
+        number = c if roles.weight_notation == "" else usual_sql(trimmed(c), roles.weight_notation)
+        columns.append(f"TRY_CAST({number} AS DOUBLE) AS w")
         right = f"isfinite(w) AND w BETWEEN 0 AND {_LARGEST!r}"
         columns.append(f"CASE WHEN {right} THEN NULL ELSE {trimmed(c)} END AS given")
     elif form.weighted:
@@ -131,6 +133,7 @@ def load_edges(
         out = f"--ignore {w} leaves weights out"
         check_rows(db, table, into, "w IS NULL AND given IS NULL", w, "is empty", f"fill it in, or: {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
+        out = rewrite_hint(db, table, w) or out
         check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
     if roles.edge_type is not None:
         check_rows(db, table, into, "kind IS NULL", roles.edge_type, "is empty", "fill it in, or leave the row out")

@@ -20,6 +20,7 @@ from clnr.tables.kind_columns import check_named, for_edges, for_nodes, with_one
 from clnr.tables.mistaken_edges import check_guessed_ends, one_sort_notes
 from clnr.tables.node_kinds import NodeKind, load_node_kinds, nodes_of_edges
 from clnr.tables.node_names import guess_name
+from clnr.tables.notations import DECIMAL_COMMA, find_notation
 from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
 from clnr.tables.source import Table, describe
 from clnr.tables.sql import run
@@ -90,6 +91,7 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     opened = [*((each.table, "edges") for each in tables.edges), *((each.table, "nodes") for each in tables.nodes)]
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     edges, nodes = _find_all_roles(tables, arguments)
+    edges = tuple((each, _with_notation(db, each.table, roles)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
@@ -140,6 +142,14 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[_Edg
         (each, find_roles(None, each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
     ]
     return edges, nodes
+
+
+def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:
+    """The roles of a table of edges, with the notation of its weights."""
+    if roles.weight is None or table.columns[roles.weight].kind != "VARCHAR":
+        return roles
+    found = find_notation(db, table, roles.weight)
+    return roles._replace(weight_notation=found) if found == DECIMAL_COMMA else roles
 
 
 def _title(edges: _Edges) -> str:
