@@ -12,7 +12,7 @@ from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.support.humanize import one_line, plural
 from clnr.tables.column_info import ColumnInfo
-from clnr.tables.columns import check_rows, id_sql
+from clnr.tables.columns import check_filled, check_rows, id_sql
 from clnr.tables.edge_weighting import EdgeTimes, multiply_kinds, normalise_kinds
 from clnr.tables.lost_edges import dangling_hint
 from clnr.tables.notations import rewrite_hint, usual_sql
@@ -127,16 +127,14 @@ def load_edges(
     run(db, f"CREATE TEMP TABLE {into} AS SELECT {', '.join(columns)} FROM {table.sql}", table.name)
     if not run(db, f"SELECT 1 FROM {into} LIMIT 1", table.name):
         raise DataError(f"{table.name}: there is no edge in it")
-    for column, title in (("s", a), ("t", b)):
-        check_rows(db, table, into, f"{column} IS NULL", title, "is empty", "fill it in, or leave the row out")
+    kinds = {} if roles.edge_type is None else {roles.edge_type: "kind IS NULL"}
+    check_filled(db, table, into, {a: "s IS NULL", b: "t IS NULL", **kinds})
     if w is not None:
         out = f"--ignore {w} leaves weights out"
-        check_rows(db, table, into, "w IS NULL AND given IS NULL", w, "is empty", f"fill it in, or: {out}")
+        check_filled(db, table, into, {w: "w IS NULL AND given IS NULL"}, f"; {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
         out = rewrite_hint(db, table, w) or out
         check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
-    if roles.edge_type is not None:
-        check_rows(db, table, into, "kind IS NULL", roles.edge_type, "is empty", "fill it in, or leave the row out")
     if times is not None:
         if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
             ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)

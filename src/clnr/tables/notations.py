@@ -86,7 +86,7 @@ def wanted_notation(db: DuckDBPyConnection, table: Table, column: str, wanted: s
 
 def rewrite_hint(db: DuckDBPyConnection, table: Table, column: str) -> str:
     """How a query reads a column of text whose first values may be in one of two notations; "" if they are in none."""
-    text, name = trimmed(table.columns[column].sql), sql_name(column)
+    text, name = trimmed(table.columns[column].sql), sql_name(db, column)
     rows = f"(SELECT {text} AS v FROM {table.sql} LIMIT {_FIRST})"
     numbers = f"bool_and({_IS_COMMA}), any_value(v) FILTER (regexp_full_match(v, {quoted(_EITHER_COMMA)}))"
     dates = f"bool_and({_IS_DATE}), any_value(v) FILTER ({' AND '.join(_PARSES.values())})"
@@ -101,9 +101,12 @@ def rewrite_hint(db: DuckDBPyConnection, table: Table, column: str) -> str:
     return ""
 
 
-def sql_name(column: str) -> str:
+def sql_name(db: DuckDBPyConnection, column: str) -> str:
     """A column's name as it is written in a query."""
-    return column if _IDENTIFIER.fullmatch(column) else '"' + column.replace('"', '""') + '"'
+    reserved = "SELECT 1 FROM duckdb_keywords() WHERE keyword_category = 'reserved' AND keyword_name = lower(?)"
+    if _IDENTIFIER.fullmatch(column) and not run(db, reserved, column, [column]):
+        return column
+    return '"' + column.replace('"', '""') + '"'
 
 
 _IS_COMMA = f"regexp_full_match(v, {quoted(_COMMA)})"
