@@ -374,3 +374,51 @@ def test_negative_weights_with_nothing_to_do_are_said(tmp_path, choice):
     )
     more = read_tables(path, negative_weights=choice, base=read)
     assert not any("no weight is negative" in each for each in more.ingest_report.remarks)
+
+
+# -- names --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def books(tmp_path_factory):
+    """Readers, of whom there are more, have no names, or nicknames; books have titles."""
+    folder = tmp_path_factory.mktemp("books")
+    readers = [f"{i},{30 + i}" for i in range(9)]
+    saved(folder, "readers.csv", "id,age\n" + "".join(f"{row}\n" for row in readers))
+    saved(folder, "named.csv", "id,age,nickname\n" + "".join(f"{row},nick {row[0]}\n" for row in readers))
+    saved(folder, "books.csv", "id,title,pages\n" + "".join(f"{i},Book no {i},{100 + i}\n" for i in range(3)))
+    saved(folder, "read.csv", "reader,book\n" + "".join(f"{i},{i % 3}\n" for i in range(9)))
+    saved(folder, "new.csv", "id,age,nickname\n20,50,late\n")
+    saved(folder, "new_read.csv", "reader,book\n20,0\n")
+    return folder
+
+
+def names_of(read):
+    return dict(zip(read.graph.ids.tolist(), read.names_of(np.arange(read.graph.num_nodes)), strict=True))
+
+
+def test_names_are_guessed_for_each_kind(books):
+    edges = {("reader", "read", "book"): books / "read.csv"}
+    read = read_tables(edges, {"reader": books / "readers.csv", "book": books / "books.csv"})
+    assert read.ingest_report.names == "title"
+    assert names_of(read)["book:2"] == "Book no 2"
+    assert names_of(read)["reader:2"] == ""
+
+
+def test_names_of_two_kinds_may_be_in_two_columns(books, tmp_path):
+    edges = {("reader", "read", "book"): books / "read.csv"}
+    nodes = {"reader": books / "named.csv", "book": books / "books.csv"}
+    read = read_tables(edges, nodes)
+    assert read.ingest_report.names == "node_name"
+    assert names_of(read)["book:2"] == "Book no 2"
+    assert names_of(read)["reader:2"] == "nick 2"
+    named = {(info.table, info.column) for info in read.ingest_report.columns if "name" in info.role.split(" and ")}
+    assert named == {("nodes reader", "nickname"), ("nodes book", "title")}
+    more = read_tables({("reader", "read", "book"): books / "new_read.csv"}, {"reader": books / "new.csv"}, base=read)
+    assert names_of(more) == {**names_of(read), "reader:20": "late"}
+    ingest(edges, nodes, out=tmp_path / "graph")
+    folder = load_graph_folder(tmp_path / "graph")
+    assert folder.ingest_report == read.ingest_report
+    assert names_of(folder) == names_of(read)
+    assert read_tables(edges, nodes, names="title").ingest_report.names == "title"
+    assert read_tables(edges, nodes, names="original_id").ingest_report.names is None

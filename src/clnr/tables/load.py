@@ -18,14 +18,14 @@ from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.feature_matrix import FeatureMatrix
 from clnr.tables.kind_columns import check_named, for_edges, for_nodes, with_one_weight
 from clnr.tables.mistaken_edges import check_guessed_ends, one_sort_notes
-from clnr.tables.node_kinds import NodeKind, load_node_kinds, nodes_of_edges
+from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
 from clnr.tables.node_names import guess_name
 from clnr.tables.notations import DECIMAL_COMMA, find_notation
-from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
+from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles, table_title
 from clnr.tables.source import Table, describe
 from clnr.tables.sql import run
 from clnr.tables.table_arguments import OpenTables, TableArguments
-from clnr.tables.table_kinds import NamedEdges, NamedNodes
+from clnr.tables.table_kinds import NODE_NAME, NamedEdges, NamedNodes
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -77,7 +77,7 @@ class Loaded(NamedTuple):
             first = encoder.column_encoders[0]
             infos.append(ColumnInfo("nodes", first.column, "feature", first.kind, first.summary, first.width))
         for each in self.node_kinds:
-            infos += describe_nodes(db, each.table, each.roles, False, names, encoder.of_kind(each.name), each.name)
+            infos += describe_nodes(db, each.table, each.roles, False, each.names, encoder.of_kind(each.name), each.name)
         if self.node_table is not None and self.node_table.outputs is None:
             infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, names, encoder)
         if self.matrix is not None and encoder.matrix is not None:
@@ -100,7 +100,7 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
             stored = load_node_kinds(db, [(str(each.kind), each.table, roles) for each, roles in nodes])
         else:
             stored = nodes_of_edges(db, _title(edges), _integer_ends(db, edges), earlier)
-        name_column = _name_column(stored.table, stored.roles.id, arguments)
+        stored, name_column = _name_kinds(db, stored, arguments)
         rest = (stored.roles, name_column, False, merging, fading, remarks)
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
     node_table, roles = (nodes[0][0].table, nodes[0][1]) if nodes else (None, Roles())
@@ -247,10 +247,32 @@ def _check_matrix(db: DuckDBPyConnection, matrix: FeatureMatrix, loaded: Loaded)
 
 def name_of(loaded: Loaded, columns: Any, arguments: TableArguments) -> str | None:
     """The column of node names: the one that the user chose, that of ``base``, or a guess by some rows of all columns."""
-    if arguments.names is not None or arguments.base is not None or loaded.node_table is None:
+    if arguments.names is not None or arguments.base is not None or loaded.node_table is None or loaded.node_kinds:
         return loaded.names
-    of_tables = [loaded.roles, *(kind.roles for kind in loaded.node_kinds)]
-    return guess_name(columns, [each for roles in of_tables for each in (roles.id, roles.label, roles.time, *roles.ignored)])
+    roles = loaded.roles
+    return guess_name(columns, [roles.id, roles.label, roles.time, *roles.ignored])
+
+
+def _name_kinds(db: DuckDBPyConnection, stored: StoredKinds, arguments: TableArguments) -> tuple[StoredKinds, str | None]:
+    """Where each kind of nodes has its names: in the column that the user chose, that of ``base``, or one that is guessed."""
+    base, chosen = arguments.base, _name_column(stored.table, stored.roles.id, arguments)
+    if arguments.names is None and (base is None or chosen == NODE_NAME):
+        earlier = () if base is None else base.ingest_report.columns
+        known = {info.table: info.column for info in earlier if "name" in info.role.split(" and ")}
+        found = {
+            kind.name: guess_names(db, kind) if base is None else _same_column(kind, known.get(table_title("nodes", kind.name)))
+            for kind in stored.kinds
+        }
+        stored, name_column = with_names(stored, found, joined=base is not None)
+        return stored, name_column if base is None else chosen
+    kinds = tuple(kind._replace(names=_same_column(kind, chosen)) for kind in stored.kinds)
+    return stored._replace(kinds=kinds), chosen
+
+
+def _same_column(kind: NodeKind, name: str | None) -> str | None:
+    """The column of this name in the table of a kind; None if it has none."""
+    plain = None if name is None else name.strip().casefold()
+    return next((column for column in kind.table.columns if column.strip().casefold() == plain), None)
 
 
 def _name_column(node_table: Table | None, key: str, arguments: TableArguments) -> str | None:
