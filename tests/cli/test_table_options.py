@@ -74,6 +74,12 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     assert {row["id"] for row in rows if row["linked"]} == {"user:3", "user:2", "user:13", "user:12"}
     assert clnr("similar", str(made), "person 3", "-k", "1").code == 0
     assert "there is no node '3'; did you mean 'user:3' (person 3), 'item:3'" in assert_refused(clnr("similar", str(made), "3"))
+    items = json.loads(clnr("similar", str(made), "user:3", "-k", "3", "--kind", "item", "--json").out)
+    everyone = json.loads(clnr("similar", str(made), "user:3", "-k", "29", "--json").out)
+    assert items == [row for row in everyone if row["id"].startswith("item:")][:3]
+    assert "unknown kind of nodes 'itm'; did you mean 'item'" in assert_refused(
+        clnr("similar", str(made), "user:3", "--kind", "itm")
+    )
     larger = tmp_path / "larger"
     assert (
         clnr(
@@ -110,4 +116,9 @@ def test_a_folder_of_kinds_and_negative_weights(clnr, tmp_path):
     assert "'weight' is '-1' in row 2, which is negative" in assert_refused(clnr(*signed))
     assert "edges: 1 undirected" in clnr(*signed, "--negative-weights", "drop").out
     assert "edges: 2 undirected" in clnr(*signed, "--negative-weights", "kind").out
+    (tmp_path / "rated.csv").write_text("source,target,stars\na,b,5\nb,c,1\n")
+    two = ["--edges", f"a={tmp_path / 'signed.csv'}", "--edges", f"b={tmp_path / 'rated.csv'}", "--negative-weights", "drop"]
+    both = clnr("embed", *two, "--weight", "stars", "--weight", "weight", "--dry-run").out
+    assert "edges a 'weight': weight" in both
+    assert "edges b 'stars': weight" in both
     assert "unknown negative_weights 'abs'" in assert_refused(clnr(*signed, "--negative-weights", "abs"))

@@ -209,6 +209,19 @@ def test_what_is_not_used_of_a_networkx_graph_is_said():
         embedder().fit(graph)
 
 
+def test_numbers_beside_edges_that_are_not_used_are_warned_of(tmp_path):
+    path = tmp_path / "signed.csv"
+    path.write_text("truster,trustee,trust,note\na,b,9,x\nb,c,-3,y\nc,a,1,z\n")
+    with pytest.warns(UserWarning, match=r"'trust' of edges; weights are named by read_tables: .*weight='trust'") as caught:
+        embedder().plan(str(path))
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="'trust' of edges met;"):
+        embedder().plan({"met": path})
+    # Nothing is said where weights are known, or the user has said what columns are.
+    embedder().plan(pa.table({"a": [0, 1], "b": [1, 2], "weight": [1.0, 2.0], "year": [1, 2]}))
+    embedder().plan(read_tables(path, ignore=["trust"]))
+
+
 def test_edges_that_lead_nowhere_are_warned_of():
     import pyarrow as pa
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import importlib.util
+from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from clnr.embedding import neighbors as module
-from clnr.embedding.neighbors import NeighborSearch
+from clnr.embedding.neighbors import NeighborSearch, nearest_of_kind
 from clnr.errors import ClnrError
 
 Z = np.random.default_rng(0).normal(size=(60, 7)).astype(np.float32)
@@ -32,6 +34,32 @@ def test_the_nearest_are_those_of_all_pairs(asked, block, monkeypatch):
 @pytest.mark.parametrize(("count", "k", "expected"), [(1, 5, 0), (2, 5, 1), (60, 0, 0), (60, 100, 59)])
 def test_there_are_as_many_as_there_can_be(count, k, expected):
     assert NeighborSearch(Z[:count]).nearest([0], k).nodes.shape == (1, expected)
+
+
+class Parts:
+    """Rows in parts of some sizes, as shards are."""
+
+    def __init__(self, sizes):
+        self.starts = np.cumsum([0, *sizes])
+
+    def rows(self, nodes):
+        return Z[nodes]
+
+    def parts(self):
+        return ((int(a), Z[a:b]) for a, b in pairwise(self.starts))
+
+
+@pytest.mark.parametrize("sizes", [(60,), (1, 29, 0, 30), (20, 20, 20)])
+@pytest.mark.parametrize(("row", "k"), [(0, 4), (7, 100), (59, 1)])
+def test_the_nearest_of_a_kind_are_those_of_all_pairs(sizes, row, k):
+    ids = np.array([f"{'item' if i % 3 else 'user'}:{i}" for i in range(60)])
+    vectors = NeighborSearch(Z) if len(sizes) == 1 else Parts(sizes)
+    starts = np.cumsum([0, *sizes])
+    texts = [pa.array(ids[a:b], pa.string()) for a, b in pairwise(starts)]
+    found = nearest_of_kind(vectors, texts, "item", row, k)
+    right = [(cosine, j) for cosine, j in by_hand(Z, row, 60) if ids[j].startswith("item:")][:k]
+    assert found.nodes[0].tolist() == [j for _, j in right]
+    np.testing.assert_allclose(found.cosine[0], [cosine for cosine, _ in right], atol=1e-6)
 
 
 def test_equally_similar_nodes_come_in_order():

@@ -132,11 +132,11 @@ def test_anything_else_is_refused_and_leaves_nothing_behind(tmp_path, query):
 
 def test_what_is_wrong_with_a_query_is_said():
     for query, said in (
-        (f"{PAIR}; {PAIR}", f"{PAIR}; {PAIR}: a query is one SELECT and nothing else"),
+        (f"{PAIR}; {PAIR}", "the query of edges: a query is one SELECT and nothing else"),
         ("FROM checkpoint()", "a query cannot select from checkpoint(), only from generate_series, glob, json_each"),
-        ("SELECT (", "SELECT (: it cannot be read as SQL: syntax error"),
+        ("SELECT (", "the query of edges: it cannot be read as SQL: syntax error"),
         ("FROM 'http://127.0.0.1:9/e.csv'", "it is not on this machine: only local files are read"),
-        ("SELECT error('one\ntwo') AS a, 2 AS b", "SELECT error('one two') AS a, 2 AS b: one two"),
+        ("SELECT error('one\ntwo') AS a, 2 AS b", "the query of edges: one two"),
     ):
         with pytest.raises(DataError) as caught:
             read_tables(edges_query=query)

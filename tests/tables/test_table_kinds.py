@@ -134,7 +134,9 @@ SIGNED = [("a", "b", 2.0), ("b", "c", -3.0), ("c", "d", 1.0), ("a", "b", -1.0)]
 
 def test_negative_weights():
     edges = pa.table(dict(zip(("source", "target", "weight"), zip(*SIGNED, strict=True), strict=True)))
-    with pytest.raises(DataError, match=r"'weight' is '-3.0' in row 2, which is negative.*; .*drop.*kind of their own"):
+    with pytest.raises(
+        DataError, match=r"'weight' is '-3.0' in row 2 \(and 1 more\), which is negative.*; .*drop.*kind of their own"
+    ):
         read_tables(edges)
     dropped = read_tables(edges, negative_weights="drop")
     assert weights(dropped) == {("a", "b"): 2.0, ("c", "d"): 1.0}
@@ -331,3 +333,92 @@ def test_what_does_not_extend_a_graph(shop):
         read_tables({ENDS[0]: FRAME}, {"user": NODES}, **apart)
     with pytest.raises(DataError, match=r"the feature_encoder encodes a node table, and there is none"):
         read_tables({ENDS[0]: FRAME}, **apart)
+
+
+def test_weights_of_several_tables(tmp_path):
+    """Each named column holds for the tables that have it; one that no table has, or two of one table, are refused."""
+    bought = saved(tmp_path, "bought.csv", "a,b,qty,price\nu,x,2,9\nv,x,1,9\nv,y,3,9\n")
+    rated = saved(tmp_path, "rated.csv", "a,b,rating\nu,x,-4\nu,y,5\nv,y,1\n")
+    met = saved(tmp_path, "met.csv", "a,b,weight\nu,x,7\nv,y,7\n")
+    edges = {"bought": bought, "rated": rated, "met": met}
+    read = read_tables(edges, weight=["rating", "qty"], negative_weights="drop")
+    roles = {(info.table, info.column): info.role for info in read.ingest_report.columns}
+    assert {column for column, role in roles.items() if role == "weight"} == {
+        ("edges bought", "qty"),
+        ("edges rated", "rating"),
+        ("edges met", "weight"),
+    }
+    alone = [read_tables({"bought": bought}, weight=given) for given in ("qty", ["qty"], ["QTY", "qty"])]
+    assert weights(alone[0]) == weights(alone[1]) == weights(alone[2]) == {("u", "x"): 2.0, ("v", "x"): 1.0, ("v", "y"): 3.0}
+    for given, said in (
+        (["rating", "qty", "price"], "bought.csv: it has both 'qty' and 'price', and weights are one column of a table"),
+        (["rating", "stars"], "no table has a column 'stars' for weight; there are a, b, qty, price, rating, weight"),
+        ([1], "weight must be a list of names of columns"),
+    ):
+        with pytest.raises(DataError) as caught:
+            read_tables(edges, weight=given, negative_weights="drop")
+        assert said in str(caught.value)
+    for given, said in ((["qty", "price"], "it has both 'qty' and 'price'"), (["qty", "star"], "no column 'star' for weight")):
+        with pytest.raises(DataError, match=said):
+            read_tables(bought, weight=given)
+    with pytest.raises(DataError, match="'qty' cannot be both time and weight"):
+        read_tables(bought, weight=["price", "qty"], edge_time="qty")
+
+
+@pytest.mark.parametrize("choice", ["drop", "kind"])
+def test_negative_weights_with_nothing_to_do_are_said(tmp_path, choice):
+    path = saved(tmp_path, "e.csv", "a,b,weight\nu,x,2\nv,x,1\n")
+    read = read_tables(path, negative_weights=choice)
+    assert any(
+        "no weight is negative, so there is nothing for --negative-weights" in each for each in read.ingest_report.remarks
+    )
+    more = read_tables(path, negative_weights=choice, base=read)
+    assert not any("no weight is negative" in each for each in more.ingest_report.remarks)
+
+
+# -- names --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def books(tmp_path_factory):
+    """Readers, of whom there are more, have no names, or nicknames; books have titles."""
+    folder = tmp_path_factory.mktemp("books")
+    readers = [f"{i},{30 + i}" for i in range(9)]
+    saved(folder, "readers.csv", "id,age\n" + "".join(f"{row}\n" for row in readers))
+    saved(folder, "named.csv", "id,age,nickname\n" + "".join(f"{row},nick {row[0]}\n" for row in readers))
+    saved(folder, "books.csv", "id,title,pages\n" + "".join(f"{i},Book no {i},{100 + i}\n" for i in range(3)))
+    saved(folder, "read.csv", "reader,book\n" + "".join(f"{i},{i % 3}\n" for i in range(9)))
+    saved(folder, "new.csv", "id,age,nickname\n20,50,late\n")
+    saved(folder, "new_read.csv", "reader,book\n20,0\n")
+    return folder
+
+
+def names_of(read):
+    return dict(zip(read.graph.ids.tolist(), read.names_of(np.arange(read.graph.num_nodes)), strict=True))
+
+
+def test_names_are_guessed_for_each_kind(books):
+    edges = {("reader", "read", "book"): books / "read.csv"}
+    read = read_tables(edges, {"reader": books / "readers.csv", "book": books / "books.csv"})
+    assert read.ingest_report.names == "title"
+    assert names_of(read)["book:2"] == "Book no 2"
+    assert names_of(read)["reader:2"] == ""
+
+
+def test_names_of_two_kinds_may_be_in_two_columns(books, tmp_path):
+    edges = {("reader", "read", "book"): books / "read.csv"}
+    nodes = {"reader": books / "named.csv", "book": books / "books.csv"}
+    read = read_tables(edges, nodes)
+    assert read.ingest_report.names == "node_name"
+    assert names_of(read)["book:2"] == "Book no 2"
+    assert names_of(read)["reader:2"] == "nick 2"
+    named = {(info.table, info.column) for info in read.ingest_report.columns if "name" in info.role.split(" and ")}
+    assert named == {("nodes reader", "nickname"), ("nodes book", "title")}
+    more = read_tables({("reader", "read", "book"): books / "new_read.csv"}, {"reader": books / "new.csv"}, base=read)
+    assert names_of(more) == {**names_of(read), "reader:20": "late"}
+    ingest(edges, nodes, out=tmp_path / "graph")
+    folder = load_graph_folder(tmp_path / "graph")
+    assert folder.ingest_report == read.ingest_report
+    assert names_of(folder) == names_of(read)
+    assert read_tables(edges, nodes, names="title").ingest_report.names == "title"
+    assert read_tables(edges, nodes, names="original_id").ingest_report.names is None

@@ -275,6 +275,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
     from clnr.embedding.preflight import graph_counts, table_warnings
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
+    from clnr.tables.lost_edges import dangling_warning, loses_much
 
     graph, dimension = result.table_graph.graph, int(result.z.shape[1])
     compared = compare(result.model.method, result.scores, result.baselines)
@@ -295,7 +296,9 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         print(json.dumps(without_nan(content)))
         return
     out.print(f"{plural(graph.num_nodes, 'node')} in {dimension} dimensions, {duration(seconds)}: {folder}", style="bold")
-    _print_scores("score" if trained else "score of the training", result.scores, compared, result.warnings)
+    report = result.table_graph.ingest_report
+    warnings = (*([dangling_warning(report)] if loses_much(report) else []), *result.warnings)
+    _print_scores("score" if trained else "score of the training", result.scores, compared, warnings)
     out.print(", ".join(files), style="dim")
 
 

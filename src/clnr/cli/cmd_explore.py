@@ -21,13 +21,14 @@ def similar(
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Search an index (usearch): for millions of nodes.")
     ] = False,
+    kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
     from clnr.embedding.similar import similar_nodes
     from clnr.support.console import Table
 
-    found = similar_nodes(folder, node, k, approximate=approximate)
+    found = similar_nodes(folder, node, k, approximate=approximate, kind=kind)
     if found.id != node:
         say(f"'{node}' is the name of '{found.id}'")
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Json, Quiet, app, out
+from clnr.cli.app import Json, Quiet, app, out, say
 from clnr.cli.table_options import reads_tables
 
 
@@ -31,6 +31,8 @@ def ingest(
     from clnr.graph.graph_folder import GraphFolder
     from clnr.support.progress import progress_bar
     from clnr.tables.folder_ingest import ingest as write
+    from clnr.tables.folder_ingest import read_table_info
+    from clnr.tables.lost_edges import dangling_warning, loses_much
 
     with progress_bar(quiet) as bar:
         if verify is not None:
@@ -44,6 +46,9 @@ def ingest(
             graph = write(**tables, out=folder, dtype=dtype, memory=memory, force=force, progress=bar.note)
     size = sum(info.bytes for info in graph.files.values())
     edges = graph.num_edges if graph.directed else graph.num_edges // 2
+    report = read_table_info(graph).ingest_report
+    if loses_much(report):
+        say(f"warning: {dangling_warning(report)}")
     if as_json:
         counts = {"nodes": graph.num_nodes, "edges": edges, "directed": graph.directed, "features": graph.num_features}
         print(json.dumps({**counts, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)}))

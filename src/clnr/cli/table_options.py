@@ -48,7 +48,10 @@ def table_options(
         str | None, typer.Option(help="Column of edge sources; found by name, such as source or from, if not given.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column of edge targets; likewise.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of edge weights; likewise.")] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column of edge weights; likewise. Repeatable, for tables with other columns."),
+    ] = None,
     negative_weights: Annotated[
         str | None,
         typer.Option(metavar="CHOICE", help="Negative edge weights: refuse (the default), drop, or kind: of their own."),
@@ -102,7 +105,7 @@ def table_options(
         "feature_matrix": feature_matrix,
         "source": source,
         "target": target,
-        "weight": weight,
+        "weight": weight or None,
         "negative_weights": negative_weights,
         "edge_type": edge_type,
         "edge_time": edge_time,

@@ -24,6 +24,7 @@ from clnr.graph.sparse_formats import as_adjacency
 from clnr.support.humanize import gigabytes, one_line
 from clnr.support.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
+from clnr.tables.column_info import NOT_USED
 from clnr.tables.folder_ingest import in_memory
 from clnr.tables.source import is_table
 from clnr.tables.structural import degree_features
@@ -70,12 +71,29 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
         return _adjacency(first if sp.issparse(first) else _square(first), second, feature_encoder)
     if _is_table(first):
         beside = {"nodes": second} if second is None or _is_table(second) else {"feature_matrix": second}
-        return read_tables(first, **beside, feature_encoder=feature_encoder)
+        return _warned(read_tables(first, **beside, feature_encoder=feature_encoder))
     if hasattr(source, "edge_index") or hasattr(source, "to_homogeneous"):
         return TableGraph(Graph.from_pyg(source), None)
     if hasattr(source, "adj") and hasattr(source, "is_directed"):
         return _networkx(source, feature_encoder)
     raise DataError(f"a {type(source).__name__} is no graph; give {_SUPPORTED}")
+
+
+def _warned(table_graph: TableGraph) -> TableGraph:
+    """The same graph; a warning names numbers beside the ends of edges that are not used, since they may be weights."""
+    edges = [info for info in table_graph.ingest_report.columns if info.table.split()[0] == "edges"]
+    weighted = {info.table for info in edges if info.role == "weight"}
+    unused = [info for info in edges if info.role == NOT_USED and info.kind == "number" and info.table not in weighted]
+    if unused:
+        names = ", ".join(f"'{info.column}' of {info.table}" for info in unused)
+        column = unused[0].column
+        warnings.warn(
+            f"not used, though they hold numbers: {names}; weights are named by read_tables: "
+            f"fit(read_tables(edges, nodes, weight={column!r})), or ignore=[{column!r}] if they are none",
+            UserWarning,
+            stacklevel=4,
+        )
+    return table_graph
 
 
 def as_graph_folder(source: Any) -> GraphFolder | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from clnr.errors import ClnrError
+from clnr.support.arguments import check_choice
+from clnr.tables.table_kinds import node_id
 
 if TYPE_CHECKING:
     from clnr.graph.csr import Array
@@ -31,6 +34,53 @@ class NeighborList(NamedTuple):
 
     nodes: Array
     cosine: Array
+
+
+class Vectors(Protocol):
+    """Rows in parts, of which one is in memory at a time: ``NeighborSearch`` or shards."""
+
+    def rows(self, nodes: Array) -> Array: ...
+
+    def parts(self) -> Iterator[tuple[int, Array]]: ...
+
+
+def nearest_of_kind(vectors: Vectors, ids: Iterable[Any], kind: str, row: int, k: int) -> NeighborList:
+    """The ``k`` nodes of one kind of largest cosine similarity to a node, without this node itself; exact.
+
+    Args:
+        vectors: The rows of all nodes.
+        ids: Their ids as Arrow text, in the same parts.
+        kind: The kind.
+        row: The row of the node.
+        k: How many; fewer if there are not so many.
+    """
+    import pyarrow.compute as pc
+
+    (query,) = _unit(vectors.rows(np.array([row])))
+    nodes, best = np.empty(0, np.int64), np.empty(0, np.float32)
+    for (first, z), texts in zip(vectors.parts(), ids, strict=True):
+        of_kind = np.flatnonzero(np.asarray(pc.starts_with(texts, node_id(kind, ""))))
+        of_kind = of_kind[of_kind != row - first]
+        nodes, best = np.concatenate([nodes, first + of_kind]), np.concatenate([best, _unit(z[of_kind]) @ query])
+        # Stable: of equally similar nodes the first come first.
+        order = np.argsort(-best, kind="stable")[:k]
+        nodes, best = nodes[order], best[order]
+    return NeighborList(nodes[None], best[None])
+
+
+def check_kind(kind: str, kinds: Sequence[str], approximate: bool) -> None:
+    """Raise unless similar nodes can be of this kind, given all kinds of nodes of the graph."""
+    if not kinds:
+        raise ClnrError("nodes of this graph have no kinds: leave out kind (--kind)")
+    check_choice("kind of nodes", kind, kinds)
+    if approximate:
+        raise ClnrError("nodes of one kind are searched exactly: leave out approximate (--approximate)")
+
+
+def _unit(z: Array) -> Array:
+    """Rows scaled to length 1; a row of zeros stays."""
+    length = np.linalg.norm(z, axis=1, keepdims=True)
+    return np.divide(z, length, out=np.zeros_like(z), where=length > 0)
 
 
 class NeighborSearch:
@@ -57,6 +107,14 @@ class NeighborSearch:
         if approximate:
             return self._by_index(queries, k)
         return self._single(int(queries[0]), k) if len(queries) == 1 else self._in_blocks(queries, k)
+
+    def rows(self, nodes: Array) -> Array:
+        """Some rows."""
+        return self._z[nodes]
+
+    def parts(self) -> Iterator[tuple[int, Array]]:
+        """All rows as one part: the number of its first one, and its rows."""
+        yield 0, self._rows
 
     @cached_property
     def _rows(self) -> Array:

@@ -24,11 +24,15 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.support import memory
 from clnr.support.humanize import duration, one_line, plural
-from clnr.tables import IngestReport, TableGraph
+from clnr.tables import TableGraph
 from clnr.tables.column_info import column_lines
+from clnr.tables.lost_edges import dangling_warning as dangling_warning
+from clnr.tables.lost_edges import loses_much
 
 MOST = 100_000
 """The most nodes that a map shows."""
+# A warning is a line of at most so many letters.
+_LONGEST = 500
 # A GPU is worth a hint if training takes longer than so many seconds, and a GPU so much shorter.
 _LONG = 120.0
 _FASTER = 4.0
@@ -264,7 +268,7 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     report, encoder = table_graph.ingest_report, table_graph.feature_encoder
     lines: list[str] = []
     if dangling := dangling_warning(report):
-        lines.append(dangling)
+        lines.append(f"warning: {dangling}" if loses_much(report) else dangling)
     if report.loops:
         lines.append(f"left out: {plural(report.loops, 'self-loop')}; every node's own features count anyway")
     if report.duplicates:
@@ -281,12 +285,4 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
         lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
     if encoder is not None and not report.columns:
         lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
-    return [one_line(line) for line in (*lines, *report.remarks)]
-
-
-def dangling_warning(report: IngestReport) -> str | None:
-    """How many edges were left out because one of their ends is not in the node table; None if none were."""
-    if not report.dangling:
-        return None
-    count = f"{plural(report.dangling, 'edge')} of {report.rows:,}"
-    return one_line(f"left out: {count} with an end that is not in the node table, such as '{report.first_dangling}'")
+    return [one_line(line, _LONGEST) for line in (*lines, *report.remarks)]

@@ -16,7 +16,7 @@ from clnr.embedding.artifact_graph import (
     load_table_info,
 )
 from clnr.embedding.export import read_vectors
-from clnr.embedding.neighbors import NeighborSearch
+from clnr.embedding.neighbors import NeighborSearch, check_kind, nearest_of_kind
 from clnr.embedding.node_ids import arrow_texts
 from clnr.embedding.node_search import NodeTexts
 from clnr.embedding.shards import Shards
@@ -57,7 +57,7 @@ class SimilarNodes(NamedTuple):
     has_labels: bool
 
 
-def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = False) -> SimilarNodes:
+def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = False, kind: str | None = None) -> SimilarNodes:
     """The nodes of a model folder that are most similar to one of them, by cosine similarity.
 
     The files that are read are checked as ``load_folder`` checks them.
@@ -67,17 +67,20 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
         node: The id of a node, as text; or its name.
         k: How many.
         approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
+        kind: The kind of the nodes that are wanted; None for all.
     """
     if k < 1:
         raise ClnrError(f"k (-k) must be at least 1, not {k}")
     files = ArtifactFiles.open(folder)
     if files.has(SOURCE):
-        return _similar_in_shards(files, node, k, approximate)
+        return _similar_in_shards(files, node, k, approximate, kind)
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
     texts = [str(each) for each in ids.tolist()]
     info = load_table_info(files)
     column = info.ingest_report.names
+    if kind is not None:
+        check_kind(kind, info.ingest_report.node_kinds, approximate)
     if node in texts:
         row = texts.index(node)
     else:
@@ -85,7 +88,11 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
         with errors_name(folder):
             row = NodeTexts(lambda: [arrow_texts(texts)], names_too).find_named(node)
     linked, labels = _links_and_labels(files, info, ids, row)
-    near = NeighborSearch(z).nearest([row], k, approximate)
+    search = NeighborSearch(z)
+    if kind is None:
+        near = search.nearest([row], k, approximate)
+    else:
+        near = nearest_of_kind(search, [arrow_texts(texts)], kind, row, k)
     found, cosines = near.nodes[0], near.cosine[0]
     named = [] if column is None else _name_column(files, column, len(ids))
     names = [] if column is None else names_at(named, column, found, [texts[j] for j in found])
@@ -102,16 +109,18 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
     return SimilarNodes(nodes, texts[row], bool(names), labels is not None)
 
 
-def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: bool) -> SimilarNodes:
+def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: bool, kind: str | None) -> SimilarNodes:
     """Edges, labels and names are those of the graph folder, if it is still where it was."""
     shards, info = Shards.open(files), load_table_info(files)
     graph, column = shards.graph_folder(), info.ingest_report.names
+    if kind is not None:
+        check_kind(kind, info.ingest_report.node_kinds, approximate)
     row = int(shards.locate([node])[0])
     if row < 0:
         named = None if graph is None or column is None else lambda: stored_name_texts(graph, column)
         with errors_name(files.folder):
             row = NodeTexts(shards.id_texts, named).find_named(node)
-    near = shards.nearest([row], k, approximate)
+    near = shards.nearest([row], k, approximate) if kind is None else nearest_of_kind(shards, shards.id_texts(), kind, row, k)
     found, ids = near.nodes[0], [str(each) for each in shards.ids(near.nodes[0]).tolist()]
     linked = set() if graph is None else graph.neighbours(row)
     labels = None if graph is None or graph.labels is None else graph.labels[found].tolist()

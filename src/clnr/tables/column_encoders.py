@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError, UnknownName
 from clnr.graph.csr import Array
 from clnr.support.humanize import plural
+from clnr.tables.notations import NOTATIONS, notation_words, usual_sql
 from clnr.tables.source import Column
 from clnr.tables.sql import DATETIMES, NUMBERS, quoted, trimmed
 from clnr.tables.tags import split_tags, tags_sql
@@ -40,6 +41,7 @@ class ColumnEncoder:
         distinct: Number of distinct values, words or tags when it was inferred; 0 if that is not known.
         separator: What separates tags that are written as text.
         node_kind: The kind of nodes that have the column; "" if all may have it. Its features are 0 for other nodes.
+        notation: How numbers or dates are written as text, one of ``NOTATIONS``; "" for 1234.5 and 2020-12-31.
     """
 
     column: str
@@ -54,6 +56,7 @@ class ColumnEncoder:
     distinct: int = 0
     separator: str = ""
     node_kind: str = ""
+    notation: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in _ENCODE:
@@ -80,6 +83,7 @@ class ColumnEncoder:
             and len(self.separator) <= 8
             and isinstance(self.node_kind, str)
             and _is_unicode((self.separator, self.node_kind))
+            and (self.notation == "" or NOTATIONS.get(self.notation) == self.kind)
         )
         if not right:
             raise DataError(f"not a valid saved feature encoder: the numbers of column {self.column!r} are out of range")
@@ -96,7 +100,7 @@ class ColumnEncoder:
     def summary(self) -> str:
         """How values become features: which words or values have one, or how numbers are scaled."""
         if not self.sparse:
-            return _SUMMARIES[self.kind]
+            return f"{notation_words(self.notation)}, {_SUMMARIES[self.kind]}" if self.notation else _SUMMARIES[self.kind]
         what = _TOKENS[self.kind]
         weighted = ", weighted by rarity" if self.weights else ""
         hashed = f"hashed into {plural(self.buckets, 'feature')}"
@@ -120,6 +124,8 @@ class ColumnEncoder:
         if column is None:
             return f"CAST(NULL AS {_SQL_TYPES.get(self.kind, 'VARCHAR')})"
         c, kind = column
+        if self.notation and kind == "VARCHAR":
+            c = usual_sql(trimmed(c), self.notation)
         if self.kind == "number":
             return _cast(c, kind, "DOUBLE", (*NUMBERS, "BOOLEAN"))
         if self.kind == "datetime":

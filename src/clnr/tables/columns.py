@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from clnr.errors import DataError, did_you_mean
 from clnr.graph.csr import Array
 from clnr.support.humanize import one_line
+from clnr.tables.notations import sql_name
 from clnr.tables.source import Column, Table, store
 from clnr.tables.sql import DATETIMES, NUMBERS, fetch_numpy, fetch_table, quoted, run, trimmed
 
@@ -21,6 +22,8 @@ TARGETS = ("target", "dst", "to", "target_id", "to_id", "dest", "destination", "
 WEIGHTS = ("weight", "w", "edge_weight", "strength")
 IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
 LABELS = ("label", "class", "y", "category_label")
+# Within the double quotes of a shell.
+_IN_QUOTES = str.maketrans({'"': '\\"'})
 NO_COLUMN = ""
 """The name of no column, where one with a common name is not meant."""
 
@@ -98,10 +101,33 @@ def check_rows(
     """
     if run(db, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", table.name):
         numbered = f"(SELECT *, row_number() OVER () AS number FROM {rows})"
-        ((first, text),) = run(db, f"SELECT min(number), arg_min({value}, number) FROM {numbered} WHERE {wrong}", table.name)
-        row = f"in row {first:,}"
+        first_one = f"min(number), arg_min({value}, number), count(*)"
+        ((first, text, count),) = run(db, f"SELECT {first_one} FROM {numbered} WHERE {wrong}", table.name)
+        row = f"in row {first:,}" + (f" (and {count - 1:,} more)" if count > 1 else "")
         found = f"{message} {row}" if text is None else f"is '{one_line(text, 80)}' {row}, which {message}"
         raise DataError(f"{table.name}: '{column}' {found}; {cure}")
+
+
+def check_filled(db: DuckDBPyConnection, table: Table, rows: str, empty: Mapping[str, str], other: str = "") -> None:
+    """Raise if a column is empty in some rows: where, in how many, and how to leave these out.
+
+    Args:
+        db: The connection.
+        table: The user's table, for the message.
+        rows: What to write after FROM.
+        empty: The user's columns, and the condition in SQL that each is empty.
+        other: Another cure.
+    """
+    found = {
+        column: wrong for column, wrong in empty.items() if run(db, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", table.name)
+    }
+    cure = "fill it in, or leave such rows out"
+    if table.some_rows is not None:
+        before, after = table.some_rows
+        there = " AND ".join(f"{sql_name(db, column)} IS NOT NULL" for column in found)
+        cure += f": {before}{there.translate(_IN_QUOTES) if after else there}{after}"
+    for column, wrong in found.items():
+        check_rows(db, table, rows, wrong, column, "is empty", f"{cure}{other}")
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------
@@ -154,7 +180,7 @@ def load_nodes(
     run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
     if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):
         raise DataError(f"{node_table.name}: there is no node in it")
-    check_rows(db, node_table, ids, "id IS NULL", key, "is empty", "fill it in, leave the row out, or name another --id")
+    check_filled(db, node_table, ids, {key: "id IS NULL"}, "; or name another column of ids: --id")
     twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
     for node, first, last in run(db, twice, node_table.name):
         raise DataError(

@@ -12,11 +12,13 @@ from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.support.humanize import one_line, plural
 from clnr.tables.column_info import ColumnInfo
-from clnr.tables.columns import check_rows, id_sql
+from clnr.tables.columns import check_filled, check_rows, id_sql
 from clnr.tables.edge_weighting import EdgeTimes, multiply_kinds, normalise_kinds
+from clnr.tables.lost_edges import dangling_hint
+from clnr.tables.notations import rewrite_hint, usual_sql
 from clnr.tables.source import Table
 from clnr.tables.sql import fetch_numpy, quoted, run, trimmed
-from clnr.tables.table_kinds import NamedEdges, node_id
+from clnr.tables.table_kinds import Ends, NamedEdges, node_id
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,6 +39,7 @@ class IngestReport:
         duplicates: Repeated edges: one is kept, with the sum of weights where there are weights.
         isolated: Nodes without an edge: kept.
         first_dangling: An id that the node table lacks, as an example.
+        dangling_hint: What may be wrong with the ids of these edges; empty if that is not known.
         remarks: Other notes for the user, a line each.
         directed: Whether edges are directed.
         names: The column with the names of nodes, if there is one.
@@ -52,6 +55,7 @@ class IngestReport:
     duplicates: int = 0
     isolated: int = 0
     first_dangling: str | None = None
+    dangling_hint: str = ""
     remarks: tuple[str, ...] = ()
     directed: bool = False
     names: str | None = None
@@ -94,7 +98,7 @@ def load_edges(
 ) -> list[str]:
     """Load the SQL table ``edges``, in the order of rows: sources s, targets t, and as far as there are, w, kind and moment.
 
-    Returns notes for the user.
+    Returns notes about negative weights.
 
     Args:
         db: The connection.
@@ -108,7 +112,8 @@ def load_edges(
     columns = [f"{_end_sql(edges, column, end, form.whole)} AS {'st'[end]}" for end, column in enumerate((a, b))]
     if w is not None:
         c = table.columns[w].sql
-        columns.append(f"TRY_CAST({c} AS DOUBLE) AS w")
+        number = c if roles.weight_notation == "" else usual_sql(trimmed(c), roles.weight_notation)
+        columns.append(f"TRY_CAST({number} AS DOUBLE) AS w")
         right = f"isfinite(w) AND w BETWEEN 0 AND {_LARGEST!r}"
         columns.append(f"CASE WHEN {right} THEN NULL ELSE {trimmed(c)} END AS given")
     elif form.weighted:
@@ -122,15 +127,14 @@ def load_edges(
     run(db, f"CREATE TEMP TABLE {into} AS SELECT {', '.join(columns)} FROM {table.sql}", table.name)
     if not run(db, f"SELECT 1 FROM {into} LIMIT 1", table.name):
         raise DataError(f"{table.name}: there is no edge in it")
-    for column, title in (("s", a), ("t", b)):
-        check_rows(db, table, into, f"{column} IS NULL", title, "is empty", "fill it in, or leave the row out")
+    kinds = {} if roles.edge_type is None else {roles.edge_type: "kind IS NULL"}
+    check_filled(db, table, into, {a: "s IS NULL", b: "t IS NULL", **kinds})
     if w is not None:
         out = f"--ignore {w} leaves weights out"
-        check_rows(db, table, into, "w IS NULL AND given IS NULL", w, "is empty", f"fill it in, or: {out}")
+        check_filled(db, table, into, {w: "w IS NULL AND given IS NULL"}, f"; {out}")
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
+        out = rewrite_hint(db, table, w) or out
         check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
-    if roles.edge_type is not None:
-        check_rows(db, table, into, "kind IS NULL", roles.edge_type, "is empty", "fill it in, or leave the row out")
     if times is not None:
         if not run(db, f"SELECT 1 FROM {into} WHERE isfinite(moment) LIMIT 1", table.name):
             ((first,),) = run(db, f"SELECT no_time FROM {into} LIMIT 1", table.name)
@@ -168,7 +172,8 @@ def _negative_weights(db: DuckDBPyConnection, table: Table, weight: str, choice:
     if choice == "kind":
         sign = "CASE WHEN w < 0 THEN 'negative' ELSE 'positive' END"
         run(db, f"UPDATE {rows} SET kind = coalesce(kind || ' ', '') || {sign}, w = abs(w)", table.name)
-        return [f"{table.name}: edges of a kind of their own, since their weights are negative: {below:,} of {count:,}"]
+        kind = f"{table.name}: edges of a kind of their own, since their weights are negative: {below:,} of {count:,}"
+        return [kind] if below else []
     if below == count:
         raise DataError(f"{table.name}: all its weights are negative, so that no edge is left; choose --negative-weights kind")
     run(db, f"DELETE FROM {rows} WHERE w < 0", table.name)
@@ -185,6 +190,8 @@ class MergeForm(NamedTuple):
             nothing to normalise each kind by itself.
         adds: Whether the weights of repeated edges are added; if nobody gave weights, each edge of a kind counts once.
         ids: The column of the node table's ids, for messages.
+        whole: Whether ids are integers.
+        joined: The kinds of nodes that tables of edges join, if nodes have kinds.
     """
 
     weighted: bool
@@ -192,6 +199,8 @@ class MergeForm(NamedTuple):
     kinds: Mapping[str, float] | None = None
     adds: bool = True
     ids: str = ""
+    whole: bool = False
+    joined: tuple[Ends, ...] = ()
 
 
 def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestReport:
@@ -215,13 +224,14 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
         "FROM indexed",
         title,
     )
+    hint = dangling_hint(db, title, rows, rows - complete, form.whole, form.joined) if complete < rows else ""
     if not endpoints:
-        raise DataError(_no_match(db, title, form.ids))
+        raise DataError(_no_match(db, title, form.ids) + (f"; {hint}" if hint else ""))
     if not complete:
         lacks = f"'{one_line(_dangling(db, title), 80)}' is not there"
         raise DataError(
-            f"{title}: no edge has both its ends in the node table: {lacks}; are these the columns of the ends? name them: "
-            "--source, --target"
+            f"{title}: no edge has both its ends in the node table: {lacks}; "
+            + (hint or "are these the columns of the ends? name them: --source, --target")
         )
     first = _dangling(db, title) if complete < rows else None
     run(db, "DROP TABLE edges", title)
@@ -255,7 +265,7 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
     if zeros:
         remarks.append(f"{title}: {zeros:,} edges have weight 0, which is no edge")
     found = IngestReport(rows, rows - complete, loops, int(given) - edges, first_dangling=first, remarks=tuple(remarks))
-    return replace(found, edge_types=edge_types)
+    return replace(found, dangling_hint=hint, edge_types=edge_types)
 
 
 def build_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> tuple[EdgeList, IngestReport]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clnr.errors import DataError
 from clnr.support.humanize import one_line, plural
+from clnr.tables.notations import DECIMAL_COMMA, find_notation, usual_sql
 from clnr.tables.source import Table
 from clnr.tables.sql import DATETIMES, NUMBERS, quoted, run, trimmed
 
@@ -46,7 +47,10 @@ class EdgeTimes(NamedTuple):
         number = f"TRY_CAST({text} AS DOUBLE)"
         dates = f"SELECT 1 FROM {table.sql} WHERE {text} IS NOT NULL AND {number} IS NULL LIMIT 1"
         if run(db, dates, table.name):
-            return cls(column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", True)
+            notation = find_notation(db, table, column)
+            if notation == DECIMAL_COMMA:
+                return cls(column, f"TRY_CAST({usual_sql(text, notation)} AS DOUBLE)", False)
+            return cls(column, f"epoch(TRY_CAST({usual_sql(text, notation) if notation else text} AS TIMESTAMP))", True)
         return cls(column, number, False)
 
     def end_of(self, db: DuckDBPyConnection, until: str) -> float:

@@ -158,8 +158,9 @@ class FeatureEncoder:
         structure = None if self.structure is None else asdict(self.structure)
         columns = [asdict(encoder) for encoder in self.column_encoders]
         for column in columns:
-            if not column["node_kind"]:
-                del column["node_kind"]
+            for name in ("node_kind", "notation"):
+                if not column[name]:
+                    del column[name]
         matrix = None if self.matrix is None else asdict(self.matrix)
         content = {"form": FORMAT_VERSION, "column_encoders": columns, "dropped": self.dropped, "structure": structure}
         return json.dumps({**content, "matrix": matrix}, indent=1)

@@ -11,6 +11,7 @@ from clnr.errors import DataError
 from clnr.support.humanize import one_line
 from clnr.tables.chunks import fetch_chunks
 from clnr.tables.column_encoders import FALSE, TRUE, ColumnEncoder
+from clnr.tables.notations import NOTATIONS, find_notation, rewrite_hint, wanted_notation
 from clnr.tables.source import Table
 from clnr.tables.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, quoted, run, trimmed
 from clnr.tables.tags import find_separator, is_bracketed, split_tags, tags_sql
@@ -38,6 +39,12 @@ _UNREAD = (
     ("dates", r"\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?|\d{4}/\d{1,2}/\d{1,2}([ T].*)?", "2020-12-31"),
     ("numbers", r"[$€£]? ?[-+]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)? ?[%$€£]?", "1234.5"),
 )
+# How what a user says of a column is written.
+_WRITTEN = {
+    "number": "numbers are written as 1234.5, or 1234,5",
+    "date": "dates are written as 2020-12-31, or 31.12.2020",
+    "bool": "they are written as true and false, or yes and no",
+}
 _FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
 _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$)|[a-z](ID|Id|Key|Index|Number)$")
 
@@ -76,14 +83,19 @@ def _as_wanted(db: DuckDBPyConnection, table: Table, column: str, wanted: str) -
         as_date = wanted == "date" and not kind.startswith(NUMBERS)
         encoder_kind = "bool" if wanted == "bool" else "datetime" if as_date else "number"
         value = ColumnEncoder(column, encoder_kind, 1).sql(table.columns[column])
-        if not run(db, f"SELECT 1 FROM {table.sql} WHERE {value} IS NOT NULL LIMIT 1", table.name):
+        ((readable,),) = run(db, f"SELECT count({value}) FROM {table.sql}", table.name)
+        notation, unclear = wanted_notation(db, table, column, encoder_kind, readable) if kind == "VARCHAR" else ("", "")
+        if unclear:
+            raise DataError(f"{table.name}: it is not clear how '{column}' is a {wanted}: {unclear}")
+        if not (readable or notation):
             found = run(db, f"SELECT {text}, i + 1 FROM {table.sql} WHERE {text} IS NOT NULL ORDER BY i LIMIT 1", table.name)
             for first, row in found:
                 place = f"'{one_line(first)}' in row {row:,}"
-                raise DataError(f"{table.name}: '{column}' is no {wanted}: {place}; choose another --as {column}=KIND")
+                cure = f"{_WRITTEN[wanted]}; choose another --as {column}=KIND"
+                raise DataError(f"{table.name}: '{column}' is no {wanted}: {place}; {cure}")
         if wanted == "bool":
             return _bool(db, table, column, f"CAST({value} AS VARCHAR)")
-        return _number(db, table, column, value, encoder_kind)
+        return _number(db, table, column, value, encoder_kind, notation)
     ((present, distinct, rows),) = run(
         db, f"SELECT count(v), count(DISTINCT v), count(*) FROM (SELECT {text} AS v FROM {table.sql})", table.name
     )
@@ -132,8 +144,9 @@ def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[Colum
             if numbers == present:
                 lines.append(_code_note(db, table, encoder.column))
                 continue
-            message = f"is read as text, though {numbers:,} of {present:,} values are numbers"
-            lines.append(f"{table.name}: '{encoder.column}' {message}: '{one_line(value)}' in row {row + 1:,} is none")
+            message = f"is read as {encoder.kind}, though {numbers:,} of {present:,} values are numbers"
+            other = f"'{one_line(value)}' in row {row + 1:,} is none; --as {encoder.column}=number takes such values as empty"
+            lines.append(f"{table.name}: '{encoder.column}' {message}: {other}")
     return lines
 
 
@@ -145,7 +158,8 @@ def _unread(db: DuckDBPyConnection, table: Table, encoder: ColumnEncoder) -> lis
         matches = f"regexp_full_match(v, {quoted(pattern)})"
         ((all_match, value),) = run(db, f"SELECT bool_and({matches}), first(v) FROM {rows}", table.name)
         if all_match:
-            like = f"though it looks like {what}: '{one_line(value)}'; write them as {right}, such as by a query"
+            cure = rewrite_hint(db, table, encoder.column) or f"write them as {right}, such as by a query"
+            like = f"though it looks like {what}: '{one_line(value)}'; {cure}"
             return [f"{table.name}: '{encoder.column}' is read as {encoder.kind}, {like}"]
     return []
 
@@ -182,6 +196,8 @@ def _text(db: DuckDBPyConnection, table: Table, column: str) -> ColumnEncoder | 
         return _number(db, table, column, f"epoch(TRY_CAST({text} AS TIMESTAMP))", "datetime")
     if truths == present:
         return _bool(db, table, column, text)
+    if notation := find_notation(db, table, column):
+        return _number(db, table, column, "", NOTATIONS[notation], notation)
     missing = present < rows
     if is_bracketed(db, table, column):
         return _vector(db, table, column, f"TRY_CAST({text} AS DOUBLE[])") or _tags(db, table, column, ",")
@@ -227,8 +243,9 @@ def _many(db: DuckDBPyConnection, table: Table, column: str, distinct: int, miss
     return ColumnEncoder(column, "category", len(values) + buckets, missing, values=values, buckets=buckets, distinct=distinct)
 
 
-def _number(db: DuckDBPyConnection, table: Table, column: str, sql: str, kind: str) -> ColumnEncoder | str:
-    """Scaled to mean 0 and variance 1; values that are not finite are missing."""
+def _number(db: DuckDBPyConnection, table: Table, column: str, sql: str, kind: str, notation: str = "") -> ColumnEncoder | str:
+    """Scaled to mean 0 and variance 1; values that are not finite are missing. A notation says how to read their text."""
+    sql = ColumnEncoder(column, kind, 1, notation=notation).sql(table.columns[column]) if notation else sql
     values = f"(SELECT CASE WHEN isfinite(x) THEN x END AS v FROM (SELECT CAST({sql} AS DOUBLE) AS x FROM {table.sql}))"
     ((present, low, high, rows),) = run(db, f"SELECT count(v), min(v), max(v), count(*) FROM {values}", table.name)
     missing = present < rows
@@ -236,12 +253,13 @@ def _number(db: DuckDBPyConnection, table: Table, column: str, sql: str, kind: s
         return "it is empty"
     if low == high:
         # Not their mean, which rounding may change.
-        return ColumnEncoder(column, kind, 1, missing, low) if missing else "all its values are the same"
+        same = ColumnEncoder(column, kind, 1, missing, low, notation=notation)
+        return same if missing else "all its values are the same"
     largest = max(abs(low), abs(high))
     # Very large or small numbers are divided by a power of two, which rounds nothing, to keep their squares in range.
     unit = 1.0 if 1e-100 < largest < 1e100 else math.ldexp(1, math.frexp(largest)[1] - 1)
     ((mean, spread),) = run(db, f"SELECT avg(v / {unit!r}), stddev_pop(v / {unit!r}) FROM {values}", table.name)
-    return ColumnEncoder(column, kind, 1, missing, mean * unit, spread * unit or high - low)
+    return ColumnEncoder(column, kind, 1, missing, mean * unit, spread * unit or high - low, notation=notation)
 
 
 def _bool(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> ColumnEncoder | str:

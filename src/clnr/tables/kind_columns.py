@@ -7,20 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clnr.errors import DataError
-from clnr.tables.columns import NO_COLUMN
+from clnr.tables.columns import NO_COLUMN, no_column
 from clnr.tables.source import Table
 from clnr.tables.table_kinds import qualified_name
 
 if TYPE_CHECKING:
     from clnr.tables.table_arguments import OpenTables, TableArguments
 
-_OF_EDGES = ("source", "target", "weight")
+_OF_EDGES = ("source", "target")
 _OF_NODES = ("id", "label", "time")
 
 
 def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
     """What was named of the columns of one table of edges."""
     named: dict[str, Any] = {name: _found(getattr(arguments, name), table, None) for name in _OF_EDGES}
+    named["weight"] = _weight_of(arguments, table)
     ignore = _all_found(arguments.ignore, table, None)
     return replace(arguments, **named, ignore=ignore, features=None, types={})
 
@@ -36,6 +37,25 @@ def for_nodes(arguments: TableArguments, table: Table, kind: str | None) -> Tabl
     return replace(arguments, **named, ignore=ignore, features=features, types=types)
 
 
+def with_one_weight(arguments: TableArguments, table: Table) -> TableArguments:
+    """The same for the only table of edges, which must have the column of weights that is named."""
+    for name in arguments.weights:
+        if _found(name, table, None) is None:
+            raise no_column(name, "for weight", [table])
+    return replace(arguments, weight=_weight_of(arguments, table))
+
+
+def _weight_of(arguments: TableArguments, table: Table) -> str | None:
+    """The column of weights of one table, of those that are named; None if it has none of them."""
+    found = list(dict.fromkeys(filter(None, (_found(name, table, None) for name in arguments.weights))))
+    if len(found) > 1:
+        raise DataError(
+            f"{table.name}: it has both '{found[0]}' and '{found[1]}', and weights are one column of a table; leave out one "
+            "--weight (weight=)"
+        )
+    return found[0] if found else None
+
+
 def check_named(arguments: TableArguments, tables: OpenTables) -> None:
     """Raise if a column is named that no table has."""
     edges: list[tuple[Table, str | None]] = [(each.table, None) for each in tables.edges]
@@ -43,6 +63,7 @@ def check_named(arguments: TableArguments, tables: OpenTables) -> None:
     for of, roles in ((edges, _OF_EDGES), (nodes, _OF_NODES)):
         for role in roles:
             _check((getattr(arguments, role),), of, f"for {role}")
+    _check(arguments.weights, edges, "for weight")
     _check(arguments.features or (), nodes, "for features")
     _check(arguments.types, nodes, "as a type (--as)")
     _check(arguments.ignore, [*edges, *nodes], "to ignore")

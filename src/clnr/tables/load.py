@@ -16,15 +16,16 @@ from clnr.tables.edge_list import EdgeForm, MergeForm, check_weights, load_edges
 from clnr.tables.edge_weighting import EdgeTimes, fade_edges, keep_until
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.feature_matrix import FeatureMatrix
-from clnr.tables.kind_columns import check_named, for_edges, for_nodes
+from clnr.tables.kind_columns import check_named, for_edges, for_nodes, with_one_weight
 from clnr.tables.mistaken_edges import check_guessed_ends, one_sort_notes
-from clnr.tables.node_kinds import NodeKind, load_node_kinds, nodes_of_edges
+from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
 from clnr.tables.node_names import guess_name
-from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles
+from clnr.tables.notations import DECIMAL_COMMA, find_notation
+from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles, table_title
 from clnr.tables.source import Table, describe
 from clnr.tables.sql import run
 from clnr.tables.table_arguments import OpenTables, TableArguments
-from clnr.tables.table_kinds import NamedEdges, NamedNodes
+from clnr.tables.table_kinds import NODE_NAME, NamedEdges, NamedNodes
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -76,7 +77,7 @@ class Loaded(NamedTuple):
             first = encoder.column_encoders[0]
             infos.append(ColumnInfo("nodes", first.column, "feature", first.kind, first.summary, first.width))
         for each in self.node_kinds:
-            infos += describe_nodes(db, each.table, each.roles, False, names, encoder.of_kind(each.name), each.name)
+            infos += describe_nodes(db, each.table, each.roles, False, each.names, encoder.of_kind(each.name), each.name)
         if self.node_table is not None and self.node_table.outputs is None:
             infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, names, encoder)
         if self.matrix is not None and encoder.matrix is not None:
@@ -90,6 +91,7 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     opened = [*((each.table, "edges") for each in tables.edges), *((each.table, "nodes") for each in tables.nodes)]
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     edges, nodes = _find_all_roles(tables, arguments)
+    edges = tuple((each, _with_notation(db, each.table, roles)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
@@ -98,7 +100,7 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
             stored = load_node_kinds(db, [(str(each.kind), each.table, roles) for each, roles in nodes])
         else:
             stored = nodes_of_edges(db, _title(edges), _integer_ends(db, edges), earlier)
-        name_column = _name_column(stored.table, stored.roles.id, arguments)
+        stored, name_column = _name_kinds(db, stored, arguments)
         rest = (stored.roles, name_column, False, merging, fading, remarks)
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
     node_table, roles = (nodes[0][0].table, nodes[0][1]) if nodes else (None, Roles())
@@ -128,6 +130,8 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[_Edg
     """The roles of the columns of each table."""
     if not tables.has_kinds:
         edge_table, node_table = (next((each.table for each in some), None) for some in tables)
+        if edge_table is not None:
+            arguments = with_one_weight(arguments, edge_table)
         roles = find_roles(edge_table, node_table, arguments)
         return tuple((each, roles) for each in tables.edges), [(each, roles) for each in tables.nodes]
     check_named(arguments, tables)
@@ -138,6 +142,14 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[_Edg
         (each, find_roles(None, each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
     ]
     return edges, nodes
+
+
+def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:
+    """The roles of a table of edges, with the notation of its weights."""
+    if roles.weight is None or table.columns[roles.weight].kind != "VARCHAR":
+        return roles
+    found = find_notation(db, table, roles.weight)
+    return roles._replace(weight_notation=found) if found == DECIMAL_COMMA else roles
 
 
 def _title(edges: _Edges) -> str:
@@ -168,9 +180,12 @@ def _load_edges(
             next(e.table.name for e, times in all_times if times and times.as_dates is way) for way in (True, False)
         )
         raise DataError(f"the times of edges are dates in {dates} and numbers in {numbers}; write them alike")
+    negative = False
     for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
         into = "edges" if len(edges) == 1 else "some_edges"
-        remarks += load_edges(db, each, roles, form, times, into)
+        about_negative = load_edges(db, each, roles, form, times, into)
+        negative = negative or bool(about_negative)
+        remarks += about_negative
         if roles.guessed and not has_nodes and each.ends is None:
             remarks += check_guessed_ends(db, each.table, roles, into)
         if roles.guessed and whole and each.ends is None and earlier is None:
@@ -179,6 +194,8 @@ def _load_edges(
             check_weights(db, each.table, roles.weight, into)
         if len(edges) > 1:
             _append_edges(db, form, times is not None, number == 0, each.table.name)
+    if arguments.negative_weights != "refuse" and not negative and earlier is None:
+        remarks.append(f"{_title(edges)}: no weight is negative, so there is nothing for --negative-weights to do")
     times = all_times[0][1]
     if times is not None and arguments.until is not None:
         remarks += keep_until(db, _title(edges), times, arguments.until)
@@ -188,7 +205,8 @@ def _load_edges(
         unit, day = "days" if times.as_dates else f"units of '{times.column}'", arguments.until or "the last edge"
         remarks.append(f"{_title(edges)}: an edge weighs half after {arguments.half_life:g} {unit}, as of {day}")
     adds = any(roles.weight is not None or roles.fading for _, roles in edges)
-    return MergeForm(weighted, arguments.is_directed, known if arguments.has_edge_kinds else None, adds), fading
+    kinds, joined = known if arguments.has_edge_kinds else None, tuple(each.ends for each, _ in edges if each.ends is not None)
+    return MergeForm(weighted, arguments.is_directed, kinds, adds, whole=whole, joined=joined), fading
 
 
 def _append_edges(db: DuckDBPyConnection, form: EdgeForm, timed: bool, first: bool, name: str) -> None:
@@ -229,10 +247,32 @@ def _check_matrix(db: DuckDBPyConnection, matrix: FeatureMatrix, loaded: Loaded)
 
 def name_of(loaded: Loaded, columns: Any, arguments: TableArguments) -> str | None:
     """The column of node names: the one that the user chose, that of ``base``, or a guess by some rows of all columns."""
-    if arguments.names is not None or arguments.base is not None or loaded.node_table is None:
+    if arguments.names is not None or arguments.base is not None or loaded.node_table is None or loaded.node_kinds:
         return loaded.names
-    of_tables = [loaded.roles, *(kind.roles for kind in loaded.node_kinds)]
-    return guess_name(columns, [each for roles in of_tables for each in (roles.id, roles.label, roles.time, *roles.ignored)])
+    roles = loaded.roles
+    return guess_name(columns, [roles.id, roles.label, roles.time, *roles.ignored])
+
+
+def _name_kinds(db: DuckDBPyConnection, stored: StoredKinds, arguments: TableArguments) -> tuple[StoredKinds, str | None]:
+    """Where each kind of nodes has its names: in the column that the user chose, that of ``base``, or one that is guessed."""
+    base, chosen = arguments.base, _name_column(stored.table, stored.roles.id, arguments)
+    if arguments.names is None and (base is None or chosen == NODE_NAME):
+        earlier = () if base is None else base.ingest_report.columns
+        known = {info.table: info.column for info in earlier if "name" in info.role.split(" and ")}
+        found = {
+            kind.name: guess_names(db, kind) if base is None else _same_column(kind, known.get(table_title("nodes", kind.name)))
+            for kind in stored.kinds
+        }
+        stored, name_column = with_names(stored, found, joined=base is not None)
+        return stored, name_column if base is None else chosen
+    kinds = tuple(kind._replace(names=_same_column(kind, chosen)) for kind in stored.kinds)
+    return stored._replace(kinds=kinds), chosen
+
+
+def _same_column(kind: NodeKind, name: str | None) -> str | None:
+    """The column of this name in the table of a kind; None if it has none."""
+    plain = None if name is None else name.strip().casefold()
+    return next((column for column in kind.table.columns if column.strip().casefold() == plain), None)
 
 
 def _name_column(node_table: Table | None, key: str, arguments: TableArguments) -> str | None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.tables.columns import all_integers, flat_columns, load_nodes
+from clnr.tables.node_names import guess_name, may_name
 from clnr.tables.roles import Roles
 from clnr.tables.source import Column, Table
-from clnr.tables.sql import quoted, run
-from clnr.tables.table_kinds import NODE_KIND, ORIGINAL_ID, node_id, qualified_name
+from clnr.tables.sql import fetch_table, quoted, run
+from clnr.tables.table_kinds import NODE_KIND, NODE_NAME, ORIGINAL_ID, node_id, qualified_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+# Names are guessed by so many rows of a kind.
+_ROWS = 1 << 16
 
 
 class NodeKind(NamedTuple):
@@ -26,11 +31,13 @@ class NodeKind(NamedTuple):
         name: What they are called.
         table: Their rows of the stored table, numbered from 0, and their columns by the names of their own table.
         roles: Which column holds what.
+        names: The column of their names, if there is one.
     """
 
     name: str
     table: Table
     roles: Roles
+    names: str | None = None
 
 
 class StoredKinds(NamedTuple):
@@ -91,6 +98,36 @@ def nodes_of_edges(db: DuckDBPyConnection, title: str, whole: bool, earlier: Arr
     run(db, f"CREATE TEMP TABLE node_table AS SELECT *, {order} FROM ({ids})", title)
     _number_rows(db, title)
     return StoredKinds(_whole_table(title, whole, ()), _all_roles(()), ())
+
+
+def guess_names(db: DuckDBPyConnection, kind: NodeKind) -> str | None:
+    """The column of the names of one kind of nodes, by its first rows."""
+    roles = kind.roles
+    taken = (roles.id, roles.label, roles.time, *roles.ignored)
+    columns = {name: column for name, column in flat_columns(kind.table).items() if name not in taken and may_name(name)}
+    if not columns:
+        return None
+    selected = ", ".join(column.sql for column in columns.values())
+    rows = fetch_table(db, f"SELECT {selected} FROM {kind.table.sql} WHERE i < {_ROWS} ORDER BY i", kind.table.name)
+    return guess_name(rows.rename_columns(list(columns)), ())
+
+
+def with_names(stored: StoredKinds, names: Mapping[str, str | None], joined: bool) -> tuple[StoredKinds, str | None]:
+    """The stored kinds with a column of names for each, and the one column of the table's outputs that has all names.
+
+    If kinds have names in columns that are called alike, it is that one; else, or if ``joined``, one more, ``node_name``.
+    """
+    kinds = tuple(kind._replace(names=names.get(kind.name)) for kind in stored.kinds)
+    outputs = dict(stored.table.outputs or {})
+    by_plain_name = {name.strip().casefold(): name for name in outputs}
+    found = [kind for kind in kinds if kind.names is not None]
+    called = {str(kind.names).strip().casefold() for kind in found}
+    if not called or (len(called) == 1 and not joined) or NODE_NAME in by_plain_name:
+        first = next((str(kind.names).strip().casefold() for kind in found), None)
+        return stored._replace(kinds=kinds), None if first is None else by_plain_name[first]
+    texts = (f"CAST({kind.table.columns[str(kind.names)].sql} AS VARCHAR)" for kind in found)
+    outputs[NODE_NAME] = Column(f"coalesce({', '.join(texts)})", "VARCHAR")
+    return stored._replace(kinds=kinds, table=replace(stored.table, outputs=outputs)), NODE_NAME
 
 
 def _number_rows(db: DuckDBPyConnection, title: str) -> None:

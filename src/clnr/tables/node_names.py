@@ -25,7 +25,7 @@ def guess_name(columns: Any, taken: Collection[str | None]) -> str | None:
     Those are text, mostly not numbers, with at most 120 characters on average; at least half of the nodes have one, and more
     than half of them are distinct. A column called exactly 'name' or 'title' comes first.
     """
-    ends = [column for column in columns.column_names if column not in taken and column.strip().casefold().endswith(_ENDINGS)]
+    ends = [column for column in columns.column_names if column not in taken and may_name(column)]
     ends.sort(key=lambda column: column.strip().casefold() not in _ENDINGS)
     return next((column for column in ends if _look_like_names(columns[column])), None)
 
@@ -42,6 +42,11 @@ def _look_like_names(values: Any) -> bool:
         return False
     numbers = pc.sum(pc.match_substring_regex(texts, r"^[-+.,\d]+$")).as_py()
     return 2 * numbers <= there and pc.mean(pc.utf8_length(texts)).as_py() <= _LONGEST
+
+
+def may_name(column: str) -> bool:
+    """Whether a column is called as one of names is."""
+    return column.strip().casefold().endswith(_ENDINGS)
 
 
 def names_at(columns: Any, column: str, rows: Array, ids: Sequence[str]) -> list[str]:

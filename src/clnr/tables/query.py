@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clnr.errors import DataError
@@ -23,30 +24,30 @@ READERS = _FILES | _JSON | _ROWS
 
 def query_table(db: DuckDBPyConnection, query: str, what: str) -> Table:
     """The result of a query, which is run once."""
-    sql = query.strip().rstrip(";")
-    _check(db, sql)
+    sql, name = query.strip().rstrip(";"), f"the query of {what}"
+    _check(db, sql, name)
     # In a subquery DuckDB itself refuses to write as well.
-    run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", sql)
-    return describe(db, sql, f"{what}_query")
+    run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", name)
+    return replace(describe(db, name, f"{what}_query"), some_rows=("with WHERE ", ""))
 
 
-def _check(db: DuckDBPyConnection, sql: str) -> None:
+def _check(db: DuckDBPyConnection, sql: str, name: str) -> None:
     """Raise unless it is one SELECT. DuckDB's own parser decides: a SELECT may hold a COPY in a WITH."""
-    ((text,),) = run(db, "SELECT json_serialize_sql(?::VARCHAR)", sql, [sql])
+    ((text,),) = run(db, "SELECT json_serialize_sql(?::VARCHAR)", name, [sql])
     try:
         found = json.loads(text)
     except RecursionError:
-        raise DataError(f"{sql}: it is nested too deeply") from None
+        raise DataError(f"{name}: it is nested too deeply") from None
     if found["error"] and found["error_type"] == "parser":
-        raise DataError(f"{sql}: it cannot be read as SQL: {found['error_message']}")
+        raise DataError(f"{name}: it cannot be read as SQL: {found['error_message']}")
     if found["error"] or len(found["statements"]) != 1:
-        raise DataError(f"{sql}: a query is one SELECT and nothing else")
+        raise DataError(f"{name}: a query is one SELECT and nothing else")
     for each in _objects(found["statements"][0]):
         kind = str(each.get("type"))
         if kind.endswith("_NODE") and kind not in _NODES:
-            raise DataError(f"{sql}: a query only reads, also within WITH")
-        if kind == "TABLE_FUNCTION" and (name := each["function"]["function_name"].lower()) not in READERS:
-            raise DataError(f"{sql}: a query cannot select from {name}(), only from {', '.join(sorted(READERS))}")
+            raise DataError(f"{name}: a query only reads, also within WITH")
+        if kind == "TABLE_FUNCTION" and (function := each["function"]["function_name"].lower()) not in READERS:
+            raise DataError(f"{name}: a query cannot select from {function}(), only from {', '.join(sorted(READERS))}")
 
 
 def _objects(tree: Any) -> Iterator[dict[str, Any]]:

@@ -45,7 +45,7 @@ def read_tables(
     feature_matrix: Any = None,
     source: str | None = None,
     target: str | None = None,
-    weight: str | None = None,
+    weight: str | Iterable[str] | None = None,
     negative_weights: str = "refuse",
     edge_type: str | None = None,
     edge_time: str | None = None,
@@ -96,7 +96,8 @@ def read_tables(
             SciPy or ``.mtx`` (Matrix Market). Row i is that of row i of the node table; without one, that of node i.
         source: The column of sources; if not given, one with a common name, else the first.
         target: The column of targets; if not given, one with a common name, else the second.
-        weight: The column of weights; if not given, one that is called so, else there are none.
+        weight: The column of weights; if not given, one that is called so, else there are none. Several tables of edges may
+            have several: each holds for those that have it.
         negative_weights: What to do with negative weights: ``refuse`` them, ``drop`` their edges, or make these a ``kind`` of
             edges of their own, with weights above 0.
         edge_type: The column with the kinds of edges. Weights of each kind are normalised by the degrees of nodes in this kind

@@ -12,6 +12,7 @@ from clnr.tables.column_encoders import empty_sql
 from clnr.tables.column_info import NOT_USED, ColumnInfo
 from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, end_names, find_column, id_names, no_column
 from clnr.tables.feature_encoder import FeatureEncoder
+from clnr.tables.notations import NOTATIONS, find_notation, notation_words
 from clnr.tables.source import Table
 from clnr.tables.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, run, trimmed
 
@@ -40,6 +41,7 @@ class Roles(NamedTuple):
         weight: Of edges: the weights.
         edge_type: Of edges: their kinds.
         edge_time: Of edges: their times.
+        weight_notation: Of edges: how weights are written as text; see ``NOTATIONS``.
         fading: Whether edges weigh less by their age.
         guessed: Whether sources and targets are the first columns because no name tells.
         id: Of nodes: the ids.
@@ -55,6 +57,7 @@ class Roles(NamedTuple):
     weight: str | None = None
     edge_type: str | None = None
     edge_time: str | None = None
+    weight_notation: str = ""
     fading: bool = False
     guessed: bool = False
     id: str = ""
@@ -128,7 +131,7 @@ def _ends(
     left = [column for column in table.columns if column not in ignored]
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
-    source, target, weight = arguments.source, arguments.target, arguments.weight
+    source, target, weight = arguments.source, arguments.target, next(iter(arguments.weights), None)
     taken = (weight, arguments.edge_type, arguments.edge_time, *ignored)
     sources, targets = end_names(ends)
     a = find_column(table, source, sources, "source", (target, *taken))
@@ -238,7 +241,8 @@ def describe_edges(
     for column in table.columns:
         role = by_column.get(column, NOT_USED)
         holds = ids if role in ("source", "target") else _kind(db, table, column)
-        infos.append(ColumnInfo(table_title("edges", kind), column, role, holds, _why(column, roles)))
+        note = notation_words(roles.weight_notation) if role == "weight" and roles.weight_notation else _why(column, roles)
+        infos.append(ColumnInfo(table_title("edges", kind), column, role, holds, note))
     return infos
 
 
@@ -294,4 +298,7 @@ def _kind(db: DuckDBPyConnection, table: Table, column: str) -> str:
     numbers = f"count(TRY_CAST(v AS DOUBLE)) FILTER (NOT {is_code('v')})"
     tests: Any = f"count(v), {numbers}, count(*) FILTER ({looks_like_datetime('v')})"
     ((present, numbers, dates),) = run(db, f"SELECT {tests} FROM {rows}", table.name)
-    return "number" if present and numbers == present else "date" if present and dates == present else "text"
+    if present and present in (numbers, dates):
+        return "number" if numbers == present else "date"
+    notation = find_notation(db, table, column, by_first_rows=True)
+    return _WORDS.get(NOTATIONS[notation], NOTATIONS[notation]) if notation else "text"

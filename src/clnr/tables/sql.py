@@ -129,5 +129,6 @@ def is_code(text: str) -> str:
 
 
 def looks_like_datetime(text: str) -> str:
-    """Whether text is a date or time of ISO 8601, in SQL."""
-    return f"regexp_matches({text}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}') AND TRY_CAST({text} AS TIMESTAMP) IS NOT NULL"
+    """Whether text is a date or time of ISO 8601, or such as 2020/1/31, in SQL."""
+    pattern = "^[0-9]{4}(-[0-9]{2}-[0-9]{2}|/[0-9]{1,2}/[0-9]{1,2})"
+    return f"regexp_matches({text}, {quoted(pattern)}) AND TRY_CAST({text} AS TIMESTAMP) IS NOT NULL"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _TEXTS = (
-    *("edges_query", "nodes_query", "source", "target", "weight", "edge_type", "edge_time", "until"),
+    *("edges_query", "nodes_query", "source", "target", "edge_type", "edge_time", "until"),
     *("id", "label", "time", "names", "name"),
 )
 
@@ -41,7 +41,7 @@ class TableArguments:
     feature_matrix: Any = None
     source: str | None = None
     target: str | None = None
-    weight: str | None = None
+    weight: str | Iterable[str] | None = None
     negative_weights: str = NEGATIVE_WEIGHTS[0]
     edge_type: str | None = None
     edge_time: str | None = None
@@ -67,6 +67,8 @@ class TableArguments:
     def __post_init__(self) -> None:
         for argument in _TEXTS:
             check_type(argument, getattr(self, argument), str | None, "text", DataError)
+        if self.weight is not None and not isinstance(self.weight, str):
+            object.__setattr__(self, "weight", _names("weight", self.weight) or None)
         for argument in ("directed", "header", "edges_header", "nodes_header", "allow_missing_columns", "allow_disjoint"):
             check_type(argument, getattr(self, argument), bool | None, "True or False", DataError)
         check_type("feature_encoder", self.feature_encoder, FeatureEncoder | None, "a FeatureEncoder", DataError)
@@ -86,8 +88,10 @@ class TableArguments:
 
     def _check_times(self) -> None:
         check_type("half_life", self.half_life, int | float | None, "a number", DataError)
-        if self.edge_time is not None and self.edge_time == self.weight:
-            raise DataError(f"column '{self.weight}' cannot be both time and weight of the edges: leave out --weight (weight)")
+        if self.edge_time is not None and self.edge_time in self.weights:
+            raise DataError(
+                f"column '{self.edge_time}' cannot be both time and weight of the edges: leave out --weight (weight)"
+            )
         for option, value in (("until", self.until), ("half_life", self.half_life)):
             if value is not None and self.edge_time is None:
                 raise DataError(f"{option} needs the column of the edges' times: edge_time (--edge-time)")
@@ -102,6 +106,11 @@ class TableArguments:
                     f"the earlier graph {has} edges of several kinds, and new ones must be alike: edge_type (--edge-type), or "
                     "tables by the names of their kinds (--edges NAME=FILE)"
                 )
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The columns of weights that are named: each holds for the tables of edges that have it."""
+        return (self.weight,) if isinstance(self.weight, str) else tuple(self.weight or ())
 
     @property
     def _no_edges(self) -> bool:
@@ -180,7 +189,7 @@ class TableArguments:
         return OpenTables(edges, nodes)
 
     def _open_edges(self, db: DuckDBPyConnection, edges: NamedEdges) -> Table:
-        named = (self.source, self.target, self.weight, self.edge_type, self.edge_time, *self.ignore)
+        named = (self.source, self.target, *self.weights, self.edge_type, self.edge_time, *self.ignore)
         known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
         return open_table(db, edges.table, "edges", known, self.header_of("edges"), edges.kind or "")
 

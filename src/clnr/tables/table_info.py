@@ -53,6 +53,7 @@ class TableInfo(NamedTuple):
                 "duplicates": report.duplicates,
                 "isolated": report.isolated,
                 "first_dangling": report.first_dangling,
+                "dangling_hint": report.dangling_hint,
                 "remarks": report.remarks,
                 "directed": report.directed,
                 "names": report.names,
@@ -79,6 +80,7 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
     return IngestReport(
         **{name: check_count(content[name]) for name in ("rows", "dangling", "loops", "duplicates", "isolated")},
         first_dangling=None if first is None else str(first),
+        dangling_hint=str(content.get("dangling_hint", "")),
         remarks=tuple(str(each) for each in content["remarks"]),
         directed=bool(content["directed"]),
         names=None if names is None else str(names),

@@ -9,8 +9,8 @@ from clnr.errors import DataError
 from clnr.support.humanize import one_line
 from clnr.tables.source import is_table
 
-NODE_KIND, ORIGINAL_ID = "node_kind", "original_id"
-"""The columns that say of which kind a node is, and which id it has in its table."""
+NODE_KIND, ORIGINAL_ID, NODE_NAME = "node_kind", "original_id", "node_name"
+"""The columns that say of which kind a node is, which id it has in its table, and its name if kinds have several columns."""
 _RESERVED = frozenset(",:=.")
 _WAY = "edges are named by source, relation and target, as user,bought,item: --edges user,bought,item=FILE"
 
