@@ -294,10 +294,14 @@ def rows_of(page: str) -> list[list[str]]:
     return [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
 
 
+def csv_rows(name: str) -> list[dict[str, str]]:
+    with (DOCS / "paper" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def recorded(protocol: str) -> dict[str, list[float]]:
     """The means of table 2 by methods, in the order of its data sets; NaN where there is none."""
-    with open(DOCS / "paper" / "table-2.csv", encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["Protocol"] == protocol]
+    rows = [row for row in csv_rows("table-2.csv") if row["Protocol"] == protocol]
     sets = ("Cora", "CiteSeer", "PubMed", "Computers", "Photo", "CS", "Physics")
     return {row["Method"]: [mean_of(row[name]) for name in sets] for row in rows}
 
@@ -325,8 +329,7 @@ def test_accuracies_are_those_of_table_2(page):
 
 @pytest.mark.parametrize("page", ["README.md", "docs/paper/README.md"])
 def test_the_number_of_claims_that_hold_is_that_of_the_claims(page):
-    with open(DOCS / "paper" / "claims.csv", encoding="utf-8", newline="") as file:
-        verdicts = Counter({row["claim"]: row["verdict"] for row in csv.DictReader(file)}.values())
+    verdicts = Counter({row["claim"]: row["verdict"] for row in csv_rows("claims.csv")}.values())
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
     counts = rf"{verdicts['holds']} hold, {verdicts['fails']} fail and {verdicts['undecided']} (?:is|are) undecided"
     assert re.search(counts, text), counts
