@@ -93,7 +93,7 @@ class DiskPlan:
         facts: Of the graph: values by name.
         choices: Hyper-parameters that follow from the graph, with their reasons.
         seconds: Estimated seconds of training, if pages that were read stay in the system's cache.
-        memory: Estimated peak of memory in bytes, of each worker.
+        memory: Estimated peak of memory in bytes, of each worker; the first takes more for the read-out, while others wait.
         step_bytes: Bytes that each worker reads from files in a step.
         disk: Bytes of the shards, and of the rows that are on disk while they are written.
         block_rows: How many rows a block of nodes may gather while it is embedded.
@@ -206,8 +206,9 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     mapped = disk + sum(each.bytes for each in folder.arrays.values())
     fixed = _BASE + min(resident, mapped) + 2 * _NUMBER * folder.num_nodes
     step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * max(recipe.hidden, recipe.dimension) * one_view.rows)
-    fitted = _NUMBER * rows.fitted * min(folder.num_nodes, FITTED_NODES + _LINK_NODES)
-    if (need := fixed + max(step, 2 * fitted)) > most:
+    # By one of the workers, while the others wait.
+    fitted = 2 * _NUMBER * rows.fitted * min(folder.num_nodes, FITTED_NODES + _LINK_NODES) / beside
+    if (need := fixed + max(step, fitted)) > most:
         raise OutOfMemory(
             f"training from files needs about {gigabytes(need)}{' for each worker' if beside > 1 else ''}, and "
             f"{gigabytes(most)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 or "
@@ -226,7 +227,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     if settings.effort is not None and settings.method == CLNR:
         kept = (Choice("method", CLNR.name, "the default in memory does not work from files here"), *kept)
     seconds = _cost(folder, settings, recipe).seconds
-    peak = min(most, fixed + max(step, 2 * fitted, blocks))
+    peak = min(most, fixed + max(step, fitted, blocks))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
     facts, counts = folder_facts(folder), folder_counts(folder)
     gathered = _NUMBER * folder.num_edges * rows.gathered
