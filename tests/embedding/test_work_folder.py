@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from clnr.embedding import block_passes, disk_plan
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.block_passes import LayerFiles, ShardFiles
+from clnr.embedding.file_stages import FileStages
 from clnr.embedding.out_of_core import embed_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -65,6 +67,23 @@ def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypat
     written = 2 if sink is LayerFiles else of_all // 2 + 2
     assert again == of_all - written
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
+
+
+@pytest.mark.parametrize("stage", ["train", "embed"])
+def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monkeypatch, stage):
+    graph = write_graph(folders[0].graph(), tmp_path / "graph")
+    made = getattr(FileStages, stage)
+
+    def changed(*arguments):
+        result = made(*arguments)
+        shutil.rmtree(tmp_path / "graph")
+        write_graph(folders[1].graph(), tmp_path / "graph")
+        return result
+
+    monkeypatch.setattr(FileStages, stage, changed)
+    with pytest.raises(DataError, match="graph has changed since this began"):
+        embed_folder(graph, tmp_path / "out", settings(), MEMORY)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("small_blocks")

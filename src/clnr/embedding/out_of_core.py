@@ -98,6 +98,7 @@ def embed_folder(
             log("training is complete: embedding goes on")
         else:
             model, losses = _train(stages, settings, recipe, bar)
+            _check_unchanged(folder)
             work.save(model, losses)
         read_out = work.read_out
         if workers.from_first(stages.has_readout and read_out is None):
@@ -107,6 +108,7 @@ def embed_folder(
         embedded = work.embedded
         if workers.from_first(embedded is None):
             embedded = stages.embed(model)
+            _check_unchanged(folder)
             work.save_embedded(*embedded)
         assert embedded is not None
         log("scoring samples, and drawing the map for the report" if report else "scoring samples")
@@ -164,6 +166,12 @@ def _train(stages: FileStages, settings: Settings, recipe: Recipe, bar: Bar | No
 
 def _with_read_out(model: FittedModel, read_out: tuple[Parameters, Array] | None) -> FittedModel:
     return model if read_out is None else replace(model, parameters=model.parameters | read_out[0])
+
+
+def _check_unchanged(folder: GraphFolder) -> None:
+    """Raise if a graph folder was written anew since it was opened; arrays that were mapped before are those of the old one."""
+    if GraphFolder.open(folder.path).digest != folder.digest:
+        raise DataError(f"{folder.path} has changed since this began: what was made of it may be of both; start anew")
 
 
 def check_disk(out: Path, disk_plan: DiskPlan) -> None:
