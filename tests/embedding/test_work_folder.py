@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from clnr.embedding import block_passes, disk_plan
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.block_passes import LayerFiles, ShardFiles
+from clnr.embedding.disk_plan import plan
 from clnr.embedding.file_stages import FileStages
 from clnr.embedding.out_of_core import embed_folder
 from clnr.errors import DataError
@@ -58,10 +60,16 @@ def stopped(folder, out, chosen, monkeypatch, sink):
 def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypatch, sink):
     chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
     stopped(folders[0], tmp_path / "out", chosen, monkeypatch, sink)
+    # What was written need not be free again.
+    free = plan(folders[0], chosen, MEMORY)[1].disk - 5000
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     blocks, compute = [], BlockEmbedding._compute
     monkeypatch.setattr(BlockEmbedding, "_compute", lambda *args: blocks.append(args) or compute(*args))
     assert embed_folder(folders[0], tmp_path / "out", chosen, MEMORY).shards >= 5
     again = len(blocks)
+    with pytest.raises(DataError, match="the disk is too small"):
+        embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    free += 5000
     embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
     of_all = len(blocks) - again
     written = 2 if sink is LayerFiles else of_all // 2 + 2

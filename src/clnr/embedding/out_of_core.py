@@ -86,7 +86,7 @@ def embed_folder(
             return None
         for line in disk_plan.lines:
             log(line)
-        check_disk(out, disk_plan)
+        check_disk(out, disk_plan, work.bytes_there)
         settings.remove_stale_checkpoint()
         earlier = work.resumed()
         work.check_seen()
@@ -174,9 +174,9 @@ def _check_unchanged(folder: GraphFolder) -> None:
         raise DataError(f"{folder.path} has changed since this began: what was made of it may be of both; start anew")
 
 
-def check_disk(out: Path, disk_plan: DiskPlan) -> None:
-    """Raise if the disk of a folder is too small for its shards and layers."""
-    free = shutil.disk_usage(resolve_path(out).parent).free
+def check_disk(out: Path, disk_plan: DiskPlan, there: int = 0) -> None:
+    """Raise if the disk of a folder is too small for its shards and layers, of which so many bytes are there."""
+    free = shutil.disk_usage(resolve_path(out).parent).free + there
     if disk_plan.disk > free:
         raise DataError(
             f"the disk is too small for {out}: about {gigabytes(disk_plan.disk)} are needed, and {gigabytes(free)} are free; a "

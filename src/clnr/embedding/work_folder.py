@@ -53,6 +53,11 @@ class WorkFolder:
         # As it will be read back.
         self._about = json.loads(json.dumps(about))
 
+    @property
+    def bytes_there(self) -> int:
+        """The size of all files that an earlier process has left."""
+        return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
+
     def resumed(self) -> tuple[FittedModel, tuple[float, ...]] | None:
         """Model and losses of a process that was stopped after training; None if there are none.
 
