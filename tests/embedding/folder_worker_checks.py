@@ -19,7 +19,7 @@ import pyarrow as pa
 import torch
 
 from clnr import methods
-from clnr.embedding import block_passes, disk_plan, out_of_core, stored_readout, work_folder
+from clnr.embedding import block_passes, disk_plan, out_of_core, pass_columns, stored_readout, work_folder
 from clnr.embedding.artifact import load_model
 from clnr.embedding.artifact_files import ArtifactFiles
 from clnr.embedding.block_embedding import BlockEmbedding
@@ -192,7 +192,7 @@ class Cases:
 def main(folder: Path) -> None:
     disk_plan._LEAST_ROWS = 1
     block_passes._MOST_NODES = NODES // BLOCKS
-    for module in (block_passes, disk_plan, inputs, readout, stored_readout):
+    for module in (block_passes, pass_columns, inputs, readout, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()
