@@ -19,7 +19,7 @@ from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import RESIDENT
-from clnr.methods import CLNR
+from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support import memory
 from clnr.support.humanize import duration, gigabytes
@@ -223,7 +223,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
-        kept = (Choice("method", CLNR.name, "the default in memory does not work from files here"), *kept)
+        reason = f"the default does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
+        kept = (Choice("method", CLNR.name, reason), *kept)
     seconds = _cost(folder, settings, recipe).seconds
     peak = min(most, fixed + max(step, fitted, blocks))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
