@@ -46,6 +46,7 @@ class IngestReport:
         columns: How each column of the tables was read.
         edge_types: What the weights of each kind of edges were multiplied by on average; empty without kinds.
         fading: What weights that fade by age were multiplied by, to keep their total.
+        negative_weights: What was done with negative weights.
         node_kinds: The kinds of nodes; empty if nodes have none.
     """
 
@@ -62,6 +63,7 @@ class IngestReport:
     columns: tuple[ColumnInfo, ...] = ()
     edge_types: Mapping[str, float] = field(default_factory=dict)
     fading: float = 1.0
+    negative_weights: str = "refuse"
     node_kinds: tuple[str, ...] = ()
 
 

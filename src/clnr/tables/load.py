@@ -168,10 +168,13 @@ def _load_edges(
     known, fading = ({}, 1.0) if earlier is None else (earlier.edge_types, earlier.fading)
     if not edges:
         return MergeForm(False, arguments.is_directed), fading
-    if arguments.negative_weights != "refuse" and not any(roles.weight for _, roles in edges):
+    # Edges of an earlier graph may be of kinds by the signs of their weights alone.
+    by_sign = arguments.with_negative_weights == "kind" and any(each.kind is None for each, _ in edges)
+    asked = (arguments.negative_weights or "refuse") != "refuse"
+    if (asked or by_sign) and not any(roles.weight for _, roles in edges):
         raise DataError("negative_weights needs weights, and there is no column of them: name it (--weight)")
     weighted = arguments.has_edge_kinds or any(roles.weighted for _, roles in edges)
-    form = EdgeForm(whole, weighted, arguments.has_edge_kinds, arguments.negative_weights)
+    form = EdgeForm(whole, weighted, arguments.has_edge_kinds, arguments.with_negative_weights)
     all_times = [
         (each, None if roles.edge_time is None else EdgeTimes.of(db, each.table, roles.edge_time)) for each, roles in edges
     ]
@@ -194,7 +197,7 @@ def _load_edges(
             check_weights(db, each.table, roles.weight, into)
         if len(edges) > 1:
             _append_edges(db, form, times is not None, number == 0, each.table.name)
-    if arguments.negative_weights != "refuse" and not negative and earlier is None:
+    if form.negative != "refuse" and not negative and earlier is None:
         remarks.append(f"{_title(edges)}: no weight is negative, so there is nothing for --negative-weights to do")
     times = all_times[0][1]
     if times is not None and arguments.until is not None:
