@@ -70,14 +70,16 @@ class Loaded(NamedTuple):
 
     def describe(self, db: DuckDBPyConnection, names: str | None, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:
         """How each column was read, given the column of names and the feature encoder."""
-        infos = [
-            info for edges, roles in self.edges for info in describe_edges(db, edges.table, roles, self.as_integers, edges.kind)
-        ]
+        infos = []
+        for edges, roles in self.edges:
+            whole = self.as_integers or (edges.ends is not None and all_integers(db, edges.table, roles.source, roles.target))
+            infos += describe_edges(db, edges.table, roles, whole, edges.kind)
         if encoder.node_kinds:
             first = encoder.column_encoders[0]
             infos.append(ColumnInfo("nodes", first.column, "feature", first.kind, first.summary, first.width))
         for each in self.node_kinds:
-            infos += describe_nodes(db, each.table, each.roles, False, each.names, encoder.of_kind(each.name), each.name)
+            whole = all_integers(db, each.table, each.roles.id)
+            infos += describe_nodes(db, each.table, each.roles, whole, each.names, encoder.of_kind(each.name), each.name)
         if self.node_table is not None and self.node_table.outputs is None:
             infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, names, encoder)
         if self.matrix is not None and encoder.matrix is not None:
@@ -293,6 +295,8 @@ def _about_header(table: Table, role: str, arguments: TableArguments, beside: bo
     row, _ = ROWS[role]
     unsaid = table.no_header and arguments.header_of(role) is None
     doubtful = table.looks_otherwise and beside and getattr(arguments, f"{role}_header") is None
+    if table.is_text and not table.no_header and arguments.header_of(role) is False:
+        return [f"{table.name}: its first line is read as names of columns, since it has common or named ones"]
     if not (unsaid or doubtful):
         return []
     if table.no_header:
