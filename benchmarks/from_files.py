@@ -2,7 +2,8 @@
 
     python -m benchmarks.from_files arxiv2023 physics github --seeds 5
 
-Each training is a clnr embed of its own on a graph folder, with the same seeds and so with the same splits.
+Each training is a clnr embed of its own on a graph folder, with the same seeds and so with the same splits. Graphs are those of
+benchmarks.defaults.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import command, positive
-from clnr import datasets
+from benchmarks import _study_graphs, command, positive
 from clnr.engine import choose
 from clnr.graph.graph_folder import write_graph
 from clnr.support import environment
@@ -49,7 +49,7 @@ def main() -> None:
     for name in asked.names:
         with tempfile.TemporaryDirectory() as folder:
             graph = Path(folder, "graph")
-            write_graph(datasets.load(name), graph)
+            write_graph(_study_graphs.load(name).graph, graph)
             ways = {"full steps in memory": ["--set", "moments=all", "--device", asked.device]} | {
                 f"from files, {count} worker(s)": [
                     *("--from-files", "--set", "moments=sampled", "--device", "cpu"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import math
 import os
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -283,3 +286,50 @@ def test_links_lead_somewhere(page):
 def test_no_line_is_over_120_columns(page):
     lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
     assert not [(i, len(line)) for i, line in enumerate(lines, 1) if len(line) > 120]
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """The cells of all rows of the tables of a page."""
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    return [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+
+
+def csv_rows(name: str) -> list[dict[str, str]]:
+    with (DOCS / "paper" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def recorded(protocol: str) -> dict[str, list[float]]:
+    """The means of table 2 by methods, in the order of its data sets; NaN where there is none."""
+    rows = [row for row in csv_rows("table-2.csv") if row["Protocol"] == protocol]
+    sets = ("Cora", "CiteSeer", "PubMed", "Computers", "Photo", "CS", "Physics")
+    return {row["Method"]: [mean_of(row[name]) for name in sets] for row in rows}
+
+
+def mean_of(cell: str) -> float:
+    found = re.match(r"\**(\d+\.\d+)", cell)
+    return float(found[1]) if found else math.nan
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/paper/README.md"])
+def test_accuracies_are_those_of_table_2(page):
+    strict, published = recorded("strict"), recorded("published")
+    found = 0
+    for name, *cells in rows_of(page):
+        method = name.split(",")[0]
+        if len(cells) != 7 or method not in strict:
+            continue
+        for cell, ours, theirs in zip(cells, strict[method], published.get(method, [math.nan] * 7), strict=True):
+            assert mean_of(cell) == pytest.approx(ours, abs=0.051, nan_ok=True), (name, cell)
+            beside = re.search(r"\(([\d.]+)\)$", cell)
+            assert beside is None or float(beside[1]) == theirs, (name, cell)
+        found += 1
+    assert found
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/paper/README.md"])
+def test_the_number_of_claims_that_hold_is_that_of_the_claims(page):
+    verdicts = Counter({row["claim"]: row["verdict"] for row in csv_rows("claims.csv")}.values())
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    counts = rf"{verdicts['holds']} hold, {verdicts['fails']} fail and {verdicts['undecided']} (?:is|are) undecided"
+    assert re.search(counts, text), counts

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr import NodeEmbedder, cli, read_tables
-from clnr.embedding import pipeline, preflight
+from clnr.embedding import output_folder, pipeline, planned_fit, preflight
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.artifact_files import OWNED_FILES
 from clnr.embedding.baseline_comparison import compare
@@ -427,7 +427,7 @@ def test_a_full_disk_leaves_nothing_half_written(clnr, files, monkeypatch, error
     def full(*_):
         raise error
 
-    monkeypatch.setattr(pipeline, "save_folder", full)
+    monkeypatch.setattr(output_folder, "save_folder", full)
     ended = clnr(*EMBED, "--out", "mine", *SMALL)
     assert ended.code == 2
     assert "Traceback" not in ended.err
@@ -464,7 +464,7 @@ def quick(monkeypatch):
     import torch
 
     made, meanwhile = {}, []
-    real = pipeline.fit_graph
+    real = planned_fit.fit_graph
     read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
     monkeypatch.setattr(pipeline, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
 
@@ -480,7 +480,7 @@ def quick(monkeypatch):
             made[seed] = real(*words, **more)
         return made[seed]
 
-    monkeypatch.setattr(pipeline, "fit_graph", learned)
+    monkeypatch.setattr(planned_fit, "fit_graph", learned)
     return meanwhile
 
 

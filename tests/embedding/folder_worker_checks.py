@@ -19,12 +19,12 @@ import pyarrow as pa
 import torch
 
 from clnr import methods
-from clnr.embedding import block_passes, disk_plan, out_of_core, stored_readout
+from clnr.embedding import block_passes, disk_plan, out_of_core, stored_readout, work_folder
 from clnr.embedding.artifact import load_model
 from clnr.embedding.artifact_files import ArtifactFiles
 from clnr.embedding.block_embedding import BlockEmbedding
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.pipeline import Settings
 from clnr.engine import cpu
 from clnr.engine.worker_group import join
 from clnr.graph.graph_folder import GraphFolder
@@ -150,7 +150,7 @@ class Cases:
         self.training_killed()
         self.several("CLNR-2", resume=True)
         self.several("other-graph", graphs=(self.graph, self.other))
-        out_of_core._LATEST = 0.3
+        work_folder._LATEST = 0.3
         (self.folder / "elsewhere").mkdir()
         self.several("unseen", ends_all=True, outs=("unseen", "elsewhere/unseen"))
 

@@ -15,8 +15,9 @@ import torch
 from clnr.embedding.artifact import load_folder, name_nodes, save_folder, save_names
 from clnr.embedding.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, OWNED_FILES, RECIPE, TABLES, VECTORS
 from clnr.embedding.convert import as_table_graph
+from clnr.embedding.extension import extend
 from clnr.embedding.fitting import fit_graph
-from clnr.embedding.pipeline import extend, write_report
+from clnr.embedding.output_folder import write_report
 from clnr.embedding.report_data import report_data
 from clnr.embedding.similar import similar_nodes
 from clnr.engine import cpu

@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from clnr.embedding.export import read_vectors, vector_table
+from clnr.embedding.export import id_column, read_vectors, vector_table
 from clnr.embedding.node_ids import Lookup
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -42,7 +42,7 @@ def graph(ids) -> Graph:
 def saved(ids, path):
     import pyarrow.parquet as pq
 
-    pq.write_table(vector_table(graph(ids), np.eye(3, dtype=np.float32)), path)
+    pq.write_table(vector_table(id_column(graph(ids)), np.eye(3, dtype=np.float32)), path)
     return read_vectors(path)[0]
 
 
@@ -91,7 +91,7 @@ def test_what_can_be_no_id_is_said(name):
 )
 def test_ids_that_could_not_be_found_again_are_not_saved(ids, words):
     with pytest.raises(DataError, match=words):
-        vector_table(graph(ids), np.eye(3, dtype=np.float32))
+        vector_table(id_column(graph(ids)), np.eye(3, dtype=np.float32))
 
 
 def test_lists_that_earlier_versions_saved_are_tuples(tmp_path):

@@ -14,18 +14,15 @@ from clnr.cli import app
 from clnr.embedding import block_passes, disk_plan, out_of_core
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.block_embedding import BlockEmbedding
-from clnr.embedding.disk_plan import fits_memory, plan
+from clnr.embedding.disk_plan import plan
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.pipeline import Settings
 from clnr.embedding.similar import similar_nodes
 from clnr.engine import choose
 from clnr.engine.layer_pass import LayerOperators
-from clnr.errors import ClnrError, DataError, MethodError, OutOfMemory, RecipeError
-from clnr.experiments import cost
+from clnr.errors import ClnrError, DataError
 from clnr.experiments.run import learn
-from clnr.graph.graph_folder import GraphFolder
-from clnr.methods.presets import preset
 from clnr.tables import ingest
 
 pytest.importorskip("duckdb")
@@ -184,61 +181,6 @@ def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_
     assert embed_folder(folder, tmp_path / "out", chosen, MEMORY).scored.scores["effective_rank"] > 1
 
 
-@pytest.mark.parametrize(
-    ("method", "more", "said"),
-    [
-        ("CLNR-mix", {"changes": {"structure": 2000}}, "its read-out takes at most 4,096 features from files"),
-        ("CLNR", {"changes": {"moments": "all"}}, "each step computes the rows of all nodes, unless moments=sampled"),
-        ("CLNR", {"changes": {"sampled_nodes": 0}}, "each step computes the rows of all nodes"),
-        ("CLNR-SIGN", {}, "SIGN looks at all of the graph"),
-        ("Spectral", {}, "Spectral looks at all of the graph"),
-        ("GCA", {}, "AdaptiveDropEdges looks at all of the graph"),
-        ("GCN", {}, "each step computes the rows of all nodes"),
-        ("CLNR", {"tune": 2}, "tuning and --method auto score by held-out edges"),
-    ],
-)
-def test_what_needs_all_rows_is_refused_with_advice(folder, method, more, said):
-    with pytest.raises(MethodError) as caught:
-        plan(folder, settings(method, **more), MEMORY)
-    assert said in str(caught.value)
-    assert "--method CLNR with its defaults works" in str(caught.value)
-
-
-def test_the_plan_tells_memory_and_disk(folder):
-    _, found = plan(folder, settings(), MEMORY)
-    assert 1.7e9 < found.memory <= MEMORY
-    assert found.disk == 4 * NODES * (16 + 8)
-    assert 0 < found.step_bytes <= 2 * (NODES * 6 * 4 + folder.num_edges * 4)
-    assert "a step reads up to" in str(found)
-    assert fits_memory(folder, settings(), None)
-    assert not fits_memory(folder, settings(), 500_000_000)
-    with pytest.raises(OutOfMemory, match="training from files needs about"):
-        plan(folder, settings(), 500_000_000)
-
-
-def test_the_plan_of_several_workers_says_what_each_takes(folder):
-    (recipe, one), (_, two) = (plan(folder, settings(), 2 * MEMORY, workers) for workers in (1, 2))
-    assert two.memory <= MEMORY
-    assert two.block_rows < one.block_rows
-    assert two.step_bytes < one.step_bytes
-    assert two.to_dict()["memory_bytes"] == 2 * two.to_dict()["worker_memory_bytes"]
-    assert two.to_dict()["workers"] == 2
-    assert two.sent_per_step == cost.sent(methods.CLNR, recipe, cost.Size(NODES, folder.num_edges, 6, 0), 2)
-    assert "2 workers: each takes" in str(two)
-    assert "workers" not in str(one)
-    with pytest.raises(OutOfMemory, match="for each worker, and 500 MB may be used; fewer workers, fewer sampled_nodes"):
-        plan(folder, settings(), 1_000_000_000, 2)
-    with pytest.raises(RecipeError, match="100 workers cannot share 64 nodes of a step; start at most 64"):
-        plan(folder, settings(), MEMORY, 100)
-
-
-def test_a_graph_fits_in_memory_if_every_worker_can_load_it(folder):
-    needed = 700_000_000
-    assert fits_memory(folder, settings(), needed)
-    assert not fits_memory(folder, settings(), needed, 2)
-    assert fits_memory(folder, settings(), 2 * needed, 2)
-
-
 def test_the_disk_is_checked_before_training(folder, tmp_path, monkeypatch):
     import shutil
     from types import SimpleNamespace
@@ -257,7 +199,7 @@ def test_the_command_line_embeds_from_files_where_memory_is_small_or_if_asked_to
     assert "--from-files reads a graph folder" in str(tables.exception)
     monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
     dry = CliRunner().invoke(app, [*words, "--dry-run", "--json"])
-    assert json.loads(dry.stdout)["disk_bytes"] == 4 * NODES * (16 + 8)
+    assert json.loads(dry.stdout)["disk_bytes"] == 2e7 + 4 * NODES * (16 + 8)
     made = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--json", "--quiet"])
     assert json.loads(made.stdout)["nodes"] == NODES
     found = CliRunner().invoke(app, ["similar", str(tmp_path / "out"), "n7", "-k", "3", "--json"])
@@ -283,10 +225,3 @@ def test_a_stopped_embedding_says_that_it_goes_on(folder, tmp_path, monkeypatch)
     assert said[1] == f"clnr: {tmp_path / 'out'} is finished: there is nothing to resume\n"
     other = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--resume", "--seed", "1"])
     assert "is finished, but of another graph, method, seed or recipe" in str(other.exception)
-
-
-def test_recipes_of_folders_are_those_of_graphs(folder):
-    graph = GraphFolder.open(folder.path)
-    for chosen in (settings(), Settings(methods.CLNR_MIX, choose("cpu"))):
-        assert chosen.recipe_for(graph)[0] == chosen.recipe_for(graph.graph())[0]
-    assert preset(methods.CLNR, str(folder.path)) == preset(methods.CLNR, None)

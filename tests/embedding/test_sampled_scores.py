@@ -16,9 +16,10 @@ from clnr.cli import app
 from clnr.embedding import disk_plan, sampled_scores, stored_links
 from clnr.embedding.artifact import load_metrics
 from clnr.embedding.artifact_files import ArtifactFiles
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.pipeline import Settings, write_report
+from clnr.embedding.output_folder import write_report
 from clnr.embedding.sampled_scores import sampled_rows, training_files
 from clnr.embedding.shards import Shards
 from clnr.embedding.stored_links import hold_out_links

@@ -105,7 +105,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
         (UnknownName("method", "x", ["y"]), ClnrError),
         (RecipeError("too large"), RecipeError),
     ):
-        monkeypatch.setattr("clnr.embedding.pipeline.fit_along_others", lambda *_, error=error: (_ for _ in ()).throw(error))
+        monkeypatch.setattr("clnr.embedding.planned_fit.fit_along_others", lambda *_, error=error: (_ for _ in ()).throw(error))
         with pytest.raises(kind, match=str(error)[:9]):
             embedder.fit(a_graph())
     for code, kind in ((STOPPED, KeyboardInterrupt), (LOST, LostWorker)):

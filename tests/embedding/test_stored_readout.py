@@ -13,8 +13,8 @@ from clnr.embedding.artifact import load_model
 from clnr.embedding.artifact_files import ArtifactFiles
 from clnr.embedding.block_passes import Passes
 from clnr.embedding.disk_plan import plan
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.pipeline import Settings
 from clnr.embedding.stored_links import hold_out_links
 from clnr.embedding.stored_readout import passes_over
 from clnr.engine import choose

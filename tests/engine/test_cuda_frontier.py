@@ -319,7 +319,8 @@ def test_where_it_does_not_pay_all_is_computed_but_for_a_perceptron(engine, few,
     operators = engine.sampled_operators(View(engine.to_device(graph), DROPS["half"]), wanted(graph, engine.device))
     assert isinstance(operators.within(0), ListedOperators)
     assert isinstance(operators.within(1), ListedOperators if apart else SelectedOperators)
-    assert_rows_equal(engine, graph, DROPS["half"], None)
+    for neighbors in (None, Neighbors(OTHER, 1)):
+        assert_rows_equal(engine, graph, DROPS["half"], None, neighbors=neighbors)
 
 
 def loss_and_gradients(engine, graph, **keys):

@@ -9,9 +9,9 @@ import torch
 from clnr import methods
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import fits_memory, plan
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.pipeline import Settings
 from clnr.engine import cpu
 from clnr.engine.frontier import FrontierOperators
 from clnr.experiments.run import learn

@@ -95,6 +95,9 @@ def embed(
     from clnr.embedding.artifact import load_folder
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.export import parse_formats
+    from clnr.embedding.extension import plan_extension
+    from clnr.embedding.fit_settings import Settings
+    from clnr.embedding.planned_fit import plan
     from clnr.engine import choose
     from clnr.engine.worker_group import current_workers
     from clnr.errors import ClnrError
@@ -127,7 +130,7 @@ def embed(
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     if folder is not None and model is not None and force and not dry_run and folder.resolve() == model.resolve():
         say(f"{folder} is the folder of the model itself: its graph and vectors are replaced by those with the new tables")
-    settings = pipeline.Settings(
+    settings = Settings(
         **choose_method(method, effort),
         engine=choose(device, precision, threads),
         recipe=parse(assign or []),
@@ -151,9 +154,9 @@ def embed(
     if dry_run:
         preflight: Any
         if model is not None:
-            preflight = pipeline.plan_extension(load_folder(model), tables, standalone=standalone)
+            preflight = plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, preflight = pipeline.plan(pipeline.read_source(tables), settings, planned)
+            _, preflight = plan(pipeline.read_source(tables), settings, planned)
         if group.first:
             tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
         return
@@ -220,6 +223,7 @@ def _embed_from_files(
 
     from clnr.embedding import disk_plan, out_of_core
     from clnr.embedding.baseline_comparison import compare
+    from clnr.embedding.work_folder import is_trained
     from clnr.errors import ClnrError
     from clnr.experiments.results import without_nan
     from clnr.graph.graph_folder import GraphFolder
@@ -240,7 +244,7 @@ def _embed_from_files(
         with progress_bar(quiet or not first) as bar:
             result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, report=report, bar=bar)
     except KeyboardInterrupt:
-        if first and out_of_core.is_trained(folder):
+        if first and is_trained(folder):
             say("stopped; training is complete: the same command with --resume goes on with the next block")
         elif first:
             _say_stopped(settings.checkpoint)

@@ -62,7 +62,7 @@ def report(
 
     path = current_report(folder) if show and name is None else None
     if path is None:
-        from clnr.embedding.pipeline import write_report
+        from clnr.embedding.output_folder import write_report
 
         path = write_report(folder, name)
     tell(str(path))

@@ -30,7 +30,7 @@ from clnr.embedding.artifact_files import (
     digests_json,
 )
 from clnr.embedding.artifact_graph import load_table_graph, save_table_graph, tables_json
-from clnr.embedding.export import read_vectors, vector_table
+from clnr.embedding.export import id_column, read_vectors, vector_table
 from clnr.embedding.fitting import EmbeddingResult, FittedModel
 from clnr.engine import Reference
 from clnr.errors import DataError, MethodError
@@ -60,7 +60,7 @@ def save_folder(result: EmbeddingResult, folder: Path) -> None:
     model, table_graph = result.model, result.table_graph
     save_model(model, folder)
     save_table_graph(table_graph, folder)
-    pq.write_table(vector_table(table_graph.graph, result.z, table_graph.kind_columns), folder / VECTORS)
+    pq.write_table(vector_table(id_column(table_graph.graph), result.z, table_graph.kind_columns), folder / VECTORS)
     (folder / METRICS).write_bytes(metrics_jsonl(result.losses, result.scores, result.warnings, result.baselines).encode())
     (folder / DIGESTS).write_bytes(digests_json(folder))
 

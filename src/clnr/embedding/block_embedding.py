@@ -12,8 +12,8 @@ from typing import Any, cast
 import torch
 
 from clnr.embedding.block_passes import LayerFiles, ShardFiles, Sink, node_blocks, share_blocks
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
-from clnr.embedding.pipeline import Settings
 from clnr.engine import DeviceGraph, View
 from clnr.engine.layer_pass import LayerEndError, LayerOperators
 from clnr.engine.mapped import keep_degrees

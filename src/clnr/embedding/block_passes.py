@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from clnr.embedding.shards import shard_path, shard_width, write_shard
+from clnr.embedding.stored_columns import stored_kinds
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
 from clnr.engine.cpu import CSRArrays
 from clnr.engine.layer_pass import ReadRows
@@ -102,6 +103,7 @@ class ShardFiles:
 
     def __init__(self, work: Path, folder: GraphFolder, blocks: list[slice]):
         self._work, self._folder, self._blocks = work, folder, blocks
+        self._kinds = stored_kinds(folder)
 
     def path(self, number: int) -> Path:
         return shard_path(self._work, number)
@@ -111,7 +113,8 @@ class ShardFiles:
 
     def write(self, number: int, rows: Array) -> None:
         block = self._blocks[number]
-        write_shard(self.path(number), self._folder.ids(block.start, block.stop), rows)
+        kinds = self._kinds(np.arange(block.start, block.stop))
+        write_shard(self.path(number), self._folder.ids(block.start, block.stop), rows, kinds)
 
 
 def node_blocks(folder: GraphFolder, block_rows: int) -> list[slice]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from clnr.embedding.defaults import Choice
-from clnr.embedding.pipeline import Settings, check_workers
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.stored_links import MOST_PAIRS
 from clnr.embedding.stored_readout import FITTED_NODES, MOST_FEATURES
 from clnr.errors import MethodError, OutOfMemory
@@ -30,10 +30,12 @@ from clnr.training.step_work import step_work
 _NUMBER = 4
 # The program itself; how often the features that a view reads are in memory, those of the next step or block among them; and
 # the rows that a step computes: activations and gradients of two views.
-_BASE = 6.5e8
+_BASE = 7.5e8
 _INPUTS = 5
 _COPIES = 12
 _LEAST_ROWS = 1 << 12
+# Bytes of the model, its read-out and the report.
+_MODEL = 20_000_000
 # The share of memory that pages of files may take.
 _PAGES = 0.25
 # The nodes of held-out edges and non-edges.
@@ -189,7 +191,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
             advice = f"the graph is small, so leave out --from-files, or say: {half}"
         raise MethodError(f"{folder.path}: {needs}: {reason}; {advice}")
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
-    check_workers(total, settings.method, recipe, folder.num_nodes)
+    settings.check_workers(total, recipe, folder.num_nodes)
     most = _usable(bound, 1 << 32) / beside
     features = model.input_width(folder.num_features)
     rows = _Rows.of(settings, model, recipe, features)
@@ -199,8 +201,10 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     one_view = step_work(
         len(settings.method.views), settings.method.build(recipe).objective, share, size._replace(features=features)
     )
+    disk = _MODEL + _NUMBER * folder.num_nodes * rows.kept
     resident = int(max(RESIDENT / beside, _PAGES * most))
-    fixed = _BASE + resident + 2 * _NUMBER * folder.num_nodes
+    mapped = disk + sum(each.bytes for each in folder.arrays.values())
+    fixed = _BASE + min(resident, mapped) + 2 * _NUMBER * folder.num_nodes
     step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * max(recipe.hidden, recipe.dimension) * one_view.rows)
     fitted = _NUMBER * rows.fitted * min(folder.num_nodes, FITTED_NODES + _LINK_NODES)
     if (need := fixed + max(step, 2 * fitted)) > most:
@@ -209,18 +213,20 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
             f"{gigabytes(most)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 or "
             "a smaller hidden (--set) need less"
         )
-    block = max(_LEAST_ROWS, int((most - fixed) / 2 / (_NUMBER * _INPUTS * max(width, features))))
+    row = _NUMBER * _INPUTS * max(width, features)
+    block = max(_LEAST_ROWS, int((most - fixed) / 2 / row))
+    # A block of many edges has the row of a node once.
+    blocks = min(most / 4, row * min(block, folder.num_nodes))
     row_bytes, edge_bytes = (
         folder.arrays[name].bytes / max(1, count)
         for name, count in (("features.values", folder.num_nodes), ("incoming.indices", folder.num_edges))
     )
     step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
-    disk = _NUMBER * folder.num_nodes * (min(2, recipe.layers - 1) * recipe.hidden + recipe.dimension + rows.kept)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
         kept = (Choice("method", CLNR.name, "the default in memory does not work from files here"), *kept)
     seconds = _cost(folder, settings, recipe).seconds
-    peak = min(most, fixed + max(step, 2 * fitted, most / 4))
+    peak = min(most, fixed + max(step, 2 * fitted, blocks))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
     facts, counts = folder_facts(folder), folder_counts(folder)
     gathered = _NUMBER * folder.num_edges * rows.gathered
@@ -229,10 +235,10 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
 
 
 class _Rows(NamedTuple):
-    """Columns that inputs and the read-out take beside the encoder's layers.
+    """Columns of rows that walks, the encoder's layers and the read-out make.
 
     Attributes:
-        passes: How often all edges are read.
+        passes: How often all edges are read, for walks and the read-out.
         gathered: Columns that are gathered for each edge, in all passes.
         widest: Columns that a pass gathers, at most.
         kept: Columns of all nodes that are on disk, at most.
@@ -249,7 +255,8 @@ class _Rows(NamedTuple):
     def of(cls, settings: Settings, model: Model, recipe: Recipe, features: int) -> _Rows:
         products = [] if model.readout is None else model.readout.products({}, model.encoder.num_outputs)
         sources = [product.source for _, product in products]
-        walks = ({part.walk_columns for part in model.inputs} | {source.walk_columns for source in sources}) - {0}
+        inputs = {part.walk_columns for part in model.inputs} - {0}
+        walks = inputs | {source.walk_columns for source in sources if source.walk_columns}
         encoded = model.encoder.width(features) * model.encoder.num_outputs
         # How often the encoder's rows are propagated, and the features; and the sum of all, at last.
         hops = [
@@ -263,9 +270,13 @@ class _Rows(NamedTuple):
         per_edge = graphs * steps * sum(walks) + sum(map(operator.mul, hops, widths)) + last * recipe.dimension
         of_products = [width for width, hop in zip(widths, hops, strict=True) if hop]
         widest = max([*walks, *of_products, recipe.dimension if last else 0], default=0)
-        # Two of the walk's steps and those that are kept; the encoder's rows; and two more matrices at a time.
-        kept = graphs * len(STEPS) * sum(walks) + 2 * max(walks, default=0)
-        kept += (encoded + 2 * max([*of_products, recipe.dimension])) if products else 0
+        # What is on disk at a time: two of a walk's steps; layers, and the rows of the last one; with a read-out, the encoder's
+        # rows beside two propagated matrices, or beside sums and vectors. Walks stay, the inputs' also without held-out edges.
+        layers = min(2, recipe.layers - 1) * recipe.hidden if "layers" in settings.method.keys else 0
+        stages = [2 * max(walks, default=0), layers + (encoded if products else recipe.dimension)]
+        again = (graphs - 1) * len(STEPS) * sum(inputs)
+        of_whole = again + max(*stages, encoded + 2 * recipe.dimension if products else 0)
+        kept = len(STEPS) * sum(walks) + max(of_whole, encoded + 2 * max(of_products, default=0) if products else 0)
         fitted = sum((hop + 1) * width for hop, width in zip(hops, widths, strict=True)) if products else 0
         fitted += len(STEPS) * sum(each.walk_columns for each in sources)
         return cls(passes, per_edge, widest, kept, fitted)

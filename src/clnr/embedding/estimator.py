@@ -12,17 +12,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from clnr.embedding import disk_plan, pipeline
+from clnr.embedding import disk_plan, extension, planned_fit
 from clnr.embedding.artifact import load_folder, name_nodes
 from clnr.embedding.artifact_files import SOURCE, ArtifactFiles
 from clnr.embedding.convert import as_graph_folder, as_table_graph
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.disk_plan import DiskPlan
 from clnr.embedding.export import parse_formats
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.node_ids import Lookup
 from clnr.embedding.node_search import NodeTexts
+from clnr.embedding.output_folder import write_folder
 from clnr.embedding.preflight import Preflight, dangling_warning, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.embedding.shards import Shards
@@ -172,7 +174,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         folder = _too_large(source, settings, workers)
         if folder is not None:
             return disk_plan.plan(folder, disk_plan.for_files(folder, settings, None, workers), None, workers)[1]
-        return pipeline.plan(as_table_graph(source), settings, workers)[1]
+        return planned_fit.plan(as_table_graph(source), settings, workers)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
@@ -187,23 +189,23 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with self._progress() as bar:
             if folder is not None:
                 settings = disk_plan.for_files(folder, settings, None, self.workers)
-                self._set_stored(StoredResult.fit(folder, settings, bar, shared, self.workers))
+                self._set_result(StoredResult.fit(folder, settings, bar, shared, self.workers))
                 return self
             table_graph = as_table_graph(source)
             if self.workers > 1:
-                pipeline.plan(table_graph, settings, self.workers)
+                planned_fit.plan(table_graph, settings, self.workers)
                 self._set_result(fit_shared(table_graph, shared, self.workers))
             else:
-                self._set_result(pipeline.fit(table_graph, settings, bar))
+                self._set_result(planned_fit.fit(table_graph, settings, bar))
         _warn_dangling(table_graph.ingest_report)
         return self
 
     def _progress(self) -> AbstractContextManager[Bar | None]:
         return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
 
-    def _settings(self) -> pipeline.Settings:
+    def _settings(self) -> Settings:
         shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
-        made = pipeline.Settings(
+        made = Settings(
             **choose_method(self.method, self.effort),
             engine=choose(self.device, self.precision, self.threads),
             recipe=self.recipe,
@@ -236,7 +238,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if (folder := as_graph_folder(X)) is not None:
             if isinstance(result, StoredResult) and folder.digest == result.shards.graph[1]:
                 return result.z
-            settings = pipeline.Settings(result.model.method, engine, recipe=result.model.recipe)
+            settings = Settings(result.model.method, engine, recipe=result.model.recipe)
             if not (self.ignore_memory_check or disk_plan.fits_memory(folder, settings, None)):
                 return embed_files(result.model, folder, settings)
         if isinstance(result, StoredResult):
@@ -268,7 +270,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         larger = clone(self)
         engine = choose(self.device, self.precision, self.threads)
         with self._progress() as bar:
-            larger._set_result(pipeline.extend(self._result, tables, engine, bar=bar))
+            larger._set_result(extension.extend(self._result, tables, engine, bar=bar))
         _warn_dangling(larger.ingest_report_)
         return larger
 
@@ -333,7 +335,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_type("report", report, bool | np.bool_, "True or False")
         names = parse_formats(check_list("formats", formats, str, "names such as csv"))
         if not isinstance(self._result, StoredResult):
-            pipeline.write_folder(self._result, path, force=force, formats=names, report=report)
+            write_folder(self._result, path, force=force, formats=names, report=report)
         elif names:
             raise ClnrError(f"an embedding in files is saved as Parquet alone, not as {names[0]}: leave out formats")
         else:
@@ -345,40 +347,31 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> NodeEmbedder:
         """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed."""
         path = check_path("folder", folder)
-        stored = StoredResult.load(path) if ArtifactFiles.open(path).has(SOURCE) else None
-        result = load_folder(path) if stored is None else stored
+        stored = ArtifactFiles.open(path).has(SOURCE)
+        result: EmbeddingResult | StoredResult = StoredResult.load(path) if stored else load_folder(path)
         model = result.model
         embedder = cls(model.method.name, seed=model.seed, recipe=model.recipe, device=device, precision=precision)
-        if stored is not None:
-            embedder._set_stored(stored)
-        elif isinstance(result, EmbeddingResult):
-            embedder._set_result(result)
+        embedder._set_result(result)
         return embedder
 
-    def _set_stored(self, result: StoredResult) -> None:
-        self._result: EmbeddingResult | StoredResult = result
-        self.embedding_: Any = result.z
-        ids = StoredIds(result.z, result.shards)
-        self.ids_: Any = ids
-        self._lookup: Lookup | StoredIds = ids
-        self._neighbors: NeighborSearch | Shards = result.shards
-        self.recipe_, self.losses_ = result.model.recipe, result.losses
-        self.scores_, self.warnings_, self.baselines_ = result.scored
-        self.ingest_report_ = result.info.ingest_report
-        self.n_features_in_ = result.model.features
-
-    def _set_result(self, result: EmbeddingResult) -> None:
+    def _set_result(self, result: EmbeddingResult | StoredResult) -> None:
         self._result = result
-        self.embedding_ = result.z
-        self.ids_ = result.table_graph.graph.node_ids
-        self._lookup, self._neighbors = Lookup(self.ids_), NeighborSearch(result.z)
-        self.recipe_ = result.model.recipe
-        self.losses_ = result.losses
-        self.scores_ = result.scores
-        self.baselines_ = result.baselines
-        self.warnings_ = (*table_warnings(result.table_graph), *result.warnings)
-        self.ingest_report_ = result.table_graph.ingest_report
-        self.n_features_in_ = result.model.features
+        self.embedding_: Any = result.z
+        self.recipe_, self.losses_, self.n_features_in_ = result.model.recipe, result.losses, result.model.features
+        self.ids_: Any
+        self._lookup: Lookup | StoredIds
+        self._neighbors: NeighborSearch | Shards
+        if isinstance(result, StoredResult):
+            self.ids_ = self._lookup = StoredIds(result.z, result.shards)
+            self._neighbors = result.shards
+            self.scores_, self.warnings_, self.baselines_ = result.scored
+            self.ingest_report_ = result.info.ingest_report
+        else:
+            self.ids_ = result.table_graph.graph.node_ids
+            self._lookup, self._neighbors = Lookup(self.ids_), NeighborSearch(result.z)
+            self.scores_, self.baselines_ = result.scores, result.baselines
+            self.warnings_ = (*table_warnings(result.table_graph), *result.warnings)
+            self.ingest_report_ = result.table_graph.ingest_report
 
     @property
     def findings_(self) -> IngestReport:  # The name of earlier versions.
@@ -392,7 +385,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_result")
 
 
-def _too_large(source: Any, settings: pipeline.Settings, workers: int) -> GraphFolder | None:
+def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | None:
     """The graph folder that a path names, if it must be trained on from its files."""
     folder = None if settings.ignore_memory_check else as_graph_folder(source)
     return None if folder is None or disk_plan.fits_memory(folder, settings, None, workers) else folder

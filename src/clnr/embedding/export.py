@@ -22,21 +22,24 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def vector_table(graph: Graph, z: Array, kinds: pyarrow.Table | None = None) -> pyarrow.Table:
+def vector_table(ids: pyarrow.Array, z: Array, kinds: pyarrow.Table | None = None) -> pyarrow.Table:
     """An Arrow table of ``id``, and ``vector`` as a fixed-size list; between them, the columns of ``kinds``, if given."""
     import pyarrow as pa
 
-    try:
-        ids = _id_column(graph.node_ids)
-    except UnicodeEncodeError as error:
-        raise DataError(f"the id {error.object!r:.60} cannot be written as text") from None
     flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
     between = {} if kinds is None else dict(zip(kinds.column_names, kinds.columns, strict=True))
     return pa.table({"id": ids, **between, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
 
 
-def _id_column(names: Array) -> pyarrow.Array:
-    """Ids in one plain Arrow type if there is one for all of them, else as text."""
+def id_column(graph: Graph) -> pyarrow.Array:
+    """The ids of all nodes in one plain Arrow type if there is one for all of them, else as text."""
+    try:
+        return _as_column(graph.node_ids)
+    except UnicodeEncodeError as error:
+        raise DataError(f"the id {error.object!r:.60} cannot be written as text") from None
+
+
+def _as_column(names: Array) -> pyarrow.Array:
     import pyarrow as pa
 
     try:

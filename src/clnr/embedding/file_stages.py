@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.block_passes import ShardFiles, node_blocks
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
-from clnr.embedding.pipeline import Settings
 from clnr.embedding.sampled_scores import link_ends, training_files
 from clnr.embedding.stored_readout import StoredReadout, fit_inputs, passes_over, prepared
 from clnr.engine import DeviceGraph
@@ -108,12 +108,12 @@ class FileStages:
     def embed(self, model: FittedModel) -> tuple[int, int]:
         """Write the shards of all nodes; returns the numbers of a vector, and of shards."""
         whole, work = self._settings.engine.to_device(cast(Any, self.folder)), self._work / _ALL
-        shards = ShardFiles(self._work, self.folder, node_blocks(self.folder, self._block_rows))
         if self.has_readout:
+            shards = ShardFiles(self._work, self.folder, node_blocks(self.folder, self._block_rows))
             return self._readout(model, whole, work).embed(shards)
         with memory.enough_memory():
             graph = prepared(self._model, model.parameters, passes_over(whole, self._settings, work, *self._blocks))
-        return BlockEmbedding(model, self.folder, self._settings, self._work, *self._blocks, graph, shards).run()
+        return BlockEmbedding(model, self.folder, self._settings, self._work, *self._blocks, graph).run()
 
     def training_features(self, model: FittedModel) -> DeviceGraph:
         """The graph that was trained on, with the features that the encoder was given: for the first worker alone."""

@@ -10,8 +10,8 @@ import torch
 
 from clnr import rng
 from clnr.embedding.baseline_comparison import score_warnings
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import NO_LINKS, FittedModel, collapse_warnings
-from clnr.embedding.pipeline import Settings
 from clnr.embedding.scoring import Scored, Scorer
 from clnr.embedding.stored_links import hold_out_links
 from clnr.engine import DeviceGraph, Engine, View, unit_rows

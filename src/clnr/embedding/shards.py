@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clnr.embedding.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles, check_version
+from clnr.embedding.export import vector_table
 from clnr.embedding.neighbors import NeighborList, new_index
 from clnr.embedding.node_ids import text_of
 from clnr.embedding.node_search import NodeTexts
@@ -28,19 +29,19 @@ def shard_path(folder: Path, number: int) -> Path:
     return folder / SHARDS / f"part-{number:05d}.parquet"
 
 
-def write_shard(path: Path, ids: pyarrow.Array, z: Array) -> None:
-    """Write the vectors of some nodes as one row group; a shard is complete, or not there."""
+def write_shard(path: Path, ids: pyarrow.Array, z: Array, kinds: pyarrow.Table | None = None) -> None:
+    """Write the vectors of some nodes as one row group, as ``vector_table``; a shard is complete, or not there."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    flat = pa.array(np.ascontiguousarray(z, np.float32).reshape(-1))
-    table = pa.table({"id": ids, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
+    table = vector_table(ids if pa.types.is_integer(ids.type) else ids.cast(pa.string()), z, kinds)
     part = path.with_suffix(".unfinished")
     # Vectors hardly repeat: to look for what does costs more than to write them.
+    others = table.column_names[:-1]
     plain = {
-        "use_dictionary": ["id"],
-        "write_statistics": ["id"],
-        "compression": {"id": "snappy", "vector.list.element": "none"},
+        "use_dictionary": others,
+        "write_statistics": others,
+        "compression": dict.fromkeys(others, "snappy") | {"vector.list.element": "none"},
     }
     pq.write_table(table, part, row_group_size=max(1, len(z)), **plain)
     part.replace(path)

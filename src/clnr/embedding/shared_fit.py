@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from clnr import errors
-from clnr.embedding import disk_plan, pipeline
+from clnr.embedding import disk_plan, planned_fit
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import EmbeddingResult, FittedModel
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.pipeline import Settings
 from clnr.errors import ClnrError, LostWorker, MethodError, RecipeError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.launch import STOPPED, Place, launch, restarted
@@ -71,7 +71,7 @@ def check_shared(workers: int, settings: Settings) -> None:
 
 
 def fit_shared(table_graph: TableGraph, options: Mapping[str, Any], workers: int) -> EmbeddingResult:
-    """``pipeline.fit`` by so many workers.
+    """``planned_fit.fit`` by so many workers.
 
     Args:
         table_graph: The graph.
@@ -150,7 +150,7 @@ def do_job(job: Job, settings: Settings, folder: Path) -> None:
             embed_folder(graph, job.out, chosen, force=True, bar=bar)
             return
         check_checkpoint(state)
-        result = pipeline.fit_along_others(pickle.loads((folder / _GRAPH).read_bytes()), settings, bar)
+        result = planned_fit.fit_along_others(pickle.loads((folder / _GRAPH).read_bytes()), settings, bar)
     if result is not None:
         learned = _Learned(result.model, result.z, result.losses, result.scores, result.warnings, result.baselines)
         (folder / _RESULT).write_bytes(pickle.dumps(learned))

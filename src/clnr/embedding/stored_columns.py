@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.checked_files import errors_name
 from clnr.tables.columns import check_columns
+from clnr.tables.folder_ingest import read_table_info
 from clnr.tables.node_names import name_texts, names_at
 from clnr.tables.table_info import NODES
+from clnr.tables.table_kinds import NODE_KIND, ORIGINAL_ID
 
 
 def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None = None) -> Any:
@@ -46,6 +48,12 @@ def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None 
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     return table.take(back)
+
+
+def stored_kinds(folder: GraphFolder) -> Callable[[Array], Any]:
+    """What gives the kinds of some nodes and their ids among these, as an Arrow table; None if nodes have no kinds."""
+    has_kinds = bool(read_table_info(folder).ingest_report.node_kinds)
+    return lambda nodes: stored_columns(folder, nodes, [NODE_KIND, ORIGINAL_ID]) if has_kinds else None
 
 
 def stored_names(folder: GraphFolder, column: str | None, nodes: Array, ids: list[str]) -> list[str]:

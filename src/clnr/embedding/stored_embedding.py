@@ -18,11 +18,11 @@ from clnr.embedding.artifact import load_metrics, load_model
 from clnr.embedding.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, SHARDS, ArtifactFiles
 from clnr.embedding.artifact_graph import load_table_info
 from clnr.embedding.file_stages import FileStages
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.node_ids import id_list
 from clnr.embedding.node_search import Texts
 from clnr.embedding.out_of_core import check_disk, embed_folder
-from clnr.embedding.pipeline import Settings
 from clnr.embedding.report_file import write_report_file
 from clnr.embedding.sample_report import sample_report_html
 from clnr.embedding.sampled_scores import SampledScores

@@ -15,8 +15,8 @@ from torch import Tensor
 from clnr import rng
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.block_passes import Passes, ShardFiles, node_blocks
+from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
-from clnr.embedding.pipeline import Settings
 from clnr.engine import DeviceGraph, unit_rows
 from clnr.engine.layer_pass import ReadRows
 from clnr.engine.mapped import MappedFeatures, keep_degrees, with_features

@@ -105,7 +105,7 @@ class Frontier:
     @cached_property
     def selected(self) -> Operators:
         """The maps that compute all rows."""
-        return SelectedOperators(self.engine.operators(self.view, self.streams), self._wanted)
+        return SelectedOperators(self.engine.operators(self.view.bounded(), self.streams), self._wanted)
 
     @property
     def pays(self) -> bool:

@@ -64,10 +64,9 @@ def _line(each: Beside) -> Row:
     errors = "-" if each.errors is None else f"{each.errors:+.1f}"
     far = each.errors is not None and abs(each.errors) > _FAR
     names = (each.what, each.method, title_of(each.dataset))
-    digits = 3 if abs(each.theirs) < 10 else 2
-    return row(
-        *names, f"{each.ours:.{digits}f}", f"{each.theirs:g}", f"{each.ours - each.theirs:+.{digits}f}", Cell(errors, far)
-    )
+    digits = 3 if abs(each.ours) < 10 else 2
+    theirs = f"{each.theirs:.1f}" if each.theirs == round(each.theirs, 1) else f"{each.theirs:g}"
+    return row(*names, f"{each.ours:.{digits}f}", theirs, f"{each.ours - each.theirs:+.{digits}f}", Cell(errors, far))
 
 
 def _accuracies(scope: Scope, results: ResultSet) -> list[Beside]:

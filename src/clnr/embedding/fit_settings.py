@@ -1,0 +1,165 @@
+"""How to train on a user's graph: method, recipe, checkpoint, workers."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clnr import methods
+from clnr.embedding.defaults import Choice, default_recipe
+from clnr.embedding.fitting import HOLD_OUT
+from clnr.engine import Engine
+from clnr.errors import DataError, RecipeError
+from clnr.experiments.run import check_seed
+from clnr.graph import Graph
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe
+from clnr.support import environment
+from clnr.support.arguments import check_int, check_type
+from clnr.support.humanize import plural
+from clnr.support.workers import ALONE, Workers
+from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """How to train on a graph.
+
+    Attributes:
+        method: What to train.
+        engine: Where to compute.
+        recipe: All hyper-parameters, or some by name; the others are chosen for the graph.
+        changes: Hyper-parameters that are set in any case; tuning leaves them alone, as it does those of a partial recipe.
+        effort: Hyper-parameters that an effort sets, unless a recipe or a change does.
+        seed: Decides everything random.
+        hold_out: The share of edges that training does not see, to score by; 0 for none.
+        tune: How many recipes to try before training (Optuna); 0 for none.
+        checkpoint: The file that the state of training is saved to; None for none.
+        checkpoint_every: Epochs between two saves; 0 to save none.
+        resume: Whether to continue from the checkpoint, if there is one.
+        auto: Whether to take a baseline instead of the method where it has a better score by labels of validation nodes or,
+            without labels, by held-out edges.
+        evaluate: Whether to evaluate the embedding by labels, if there are any.
+        baselines: Whether to score raw features and training-free methods beside it, alike.
+        ignore_memory_check: Whether to train even if memory seems too small.
+        workers: The processes that share the training; the first evaluates and writes.
+    """
+
+    method: Method
+    engine: Engine
+    recipe: Recipe | Mapping[str, Any] | None = None
+    changes: Mapping[str, Any] | None = None
+    effort: Mapping[str, Any] | None = None
+    seed: int = 0
+    hold_out: float = HOLD_OUT
+    tune: int = 0
+    checkpoint: Path | None = None
+    checkpoint_every: int = 0
+    resume: bool = False
+    auto: bool = False
+    evaluate: bool = True
+    baselines: bool = True
+    ignore_memory_check: bool = False
+    workers: Workers = ALONE
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if not (isinstance(self.hold_out, numbers.Real) and 0 <= self.hold_out < 1):
+            raise RecipeError(f"hold_out must be from 0 to less than 1 (--hold-out), not {self.hold_out!r}")
+        for name in ("tune", "checkpoint_every"):
+            if check_int(name, getattr(self, name)) < 0:
+                raise RecipeError(f"{name} must be 0 or more (--{name.replace('_', '-')}), not {getattr(self, name)}")
+        for name in ("resume", "auto", "evaluate", "baselines", "ignore_memory_check"):
+            check_type(name, getattr(self, name), bool | np.bool_, "True or False")
+        if self.resume and self.checkpoint is None:
+            raise RecipeError("resume=True needs checkpoint=FILE, where the state of training is saved")
+        if self.tune and not self.workers.alone:
+            raise RecipeError("tune tries recipes with one worker (--tune does not go with several workers)")
+        if not isinstance(self.recipe, Recipe | Mapping | None):
+            raise RecipeError(f"a recipe is a Recipe or hyper-parameters by name, not a {type(self.recipe).__name__}")
+
+    @property
+    def fixed(self) -> Collection[str]:
+        """The hyper-parameters that the user has set by name."""
+        return self._set_by_name.keys()
+
+    @property
+    def compared(self) -> tuple[Method, ...]:
+        """The baselines that are scored beside the embedding."""
+        return methods.BASELINES if self.auto else methods.QUICK_BASELINES if self.baselines else ()
+
+    @property
+    def uses_checkpoint(self) -> bool:
+        """Whether the state of training is to be saved or resumed from."""
+        return self.checkpoint is not None and bool(self.checkpoint_every or self.resume)
+
+    def recipe_for(self, graph: Graph) -> tuple[Recipe, list[Choice]]:
+        """The recipe for a graph before tuning, and the choices in it that follow from the graph."""
+        if isinstance(self.recipe, Recipe):
+            return self.recipe.but(**self._set_by_name), []
+        recipe, choices = default_recipe(self.method, graph)
+        return recipe.but(**{**(self.effort or {}), **self._set_by_name}), choices
+
+    @property
+    def _set_by_name(self) -> dict[str, Any]:
+        return {**(self.recipe if isinstance(self.recipe, Mapping) else {}), **(self.changes or {})}
+
+    # -- what cannot work ---------------------------------------------------------------------------------------------------
+
+    def check_labels(self, present: bool) -> None:
+        """Fail if the method needs labels, and there are none."""
+        if self.method.supervised and not present:
+            raise DataError(
+                f"{self.method.name} is supervised, and there are no labels to train by; name their column in the node table "
+                f"(--label), or choose a method that needs none, such as {methods.CLNR.name}"
+            )
+
+    def check_workers(self, workers: int, recipe: Recipe, nodes: int) -> None:
+        """Fail if so many workers cannot share a training on a graph of so many nodes."""
+        if workers > 1:
+            self.method.check_shared(recipe)
+            rows = min(nodes, recipe.sampled_nodes or nodes)
+            if workers > rows:
+                raise RecipeError(f"{workers} workers cannot share {plural(rows, 'node')} of a step; start at most {rows}")
+
+    # -- the checkpoint -----------------------------------------------------------------------------------------------------
+
+    def check_checkpoint(self) -> None:
+        """Fail if the state of training is to be saved, and cannot be."""
+        if self.checkpoint is not None and self.uses_checkpoint:
+            check_checkpoint(self.checkpoint)
+
+    def checkpoint_of(self, graph: str, recipe: Recipe, log: Callable[[str], None]) -> Checkpoint | None:
+        """The checkpoint of this very training on the graph with a digest; None if none is asked for."""
+        if self.checkpoint is None or not self.uses_checkpoint:
+            return None
+        about = self.about(graph, recipe) | {"versions": environment.versions()}
+        say = log if self.engine.device.type == "cpu" else None
+        return Checkpoint(self.checkpoint, self.checkpoint_every or recipe.epochs + 1, about, self.resume, say)
+
+    def about(self, graph: str, recipe: Recipe) -> dict[str, object]:
+        """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""
+        return {
+            "tables": graph,
+            "method": self.method.name,
+            "seed": int(self.seed),
+            "recipe": recipe.to_dict(),
+            "hold_out": float(self.hold_out),
+            "engine": self.engine.name,
+            "precision": self.engine.precision,
+        }
+
+    def remove_checkpoint(self) -> None:
+        """Remove the checkpoint, if there is one."""
+        if self.checkpoint is not None:
+            remove_checkpoint(self.checkpoint)
+
+    def remove_stale_checkpoint(self) -> None:
+        """Remove the checkpoint of an earlier training: workers that are started again must go on from one of this."""
+        if not self.workers.alone and not self.resume:
+            self.remove_checkpoint()

@@ -1,0 +1,181 @@
+"""The folder beside the output in which a graph in files is embedded; what a stopped process left of it can be resumed."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clnr.embedding.artifact import load_metrics, load_model, metrics_jsonl, save_model, with_zeros
+from clnr.embedding.artifact_files import DIGESTS, METRICS, OWNED_FILES, SHARDS, SOURCE, ArtifactFiles, digests_json
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitting import FittedModel
+from clnr.embedding.report_file import write_report_file
+from clnr.embedding.sampled_scores import SampledScores
+from clnr.embedding.shards import Shards, source_json
+from clnr.errors import DataError
+from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
+from clnr.methods.recipe import Recipe
+from clnr.nn.layers import Parameters
+from clnr.support.atomic_io import move_folder, resolve_path, temporary_name, write_atomic
+from clnr.support.checked_files import errors_name, parse_json
+from clnr.tables.folder_ingest import read_table_info
+from clnr.tables.table_info import TABLES
+
+_ABOUT, _SEEN, _READ_OUT = "about.json", "seen-by-all", "read-out.safetensors"
+_ROWS = "rows"
+_LATEST, _POLL = 10.0, 0.2
+
+
+def is_trained(out: Path) -> bool:
+    """Whether a process that was stopped has left a model, so that only the embedding of ``embed_folder`` is left to do."""
+    return (_work_path(resolve_path(out)) / DIGESTS).is_file()
+
+
+def _work_path(out: Path) -> Path:
+    return out.with_name(temporary_name(out.name, "work"))
+
+
+class WorkFolder:
+    """The folder beside the output in which it is made; what a stopped process left of it can be resumed."""
+
+    def __init__(self, out: Path, folder: GraphFolder, settings: Settings, recipe: Recipe):
+        self.path = _work_path(out)
+        self._out, self._folder, self._resume, self._workers = out, folder, settings.resume, settings.workers
+        about = {"graph": folder.digest, "method": settings.method.name, "seed": int(settings.seed), "recipe": recipe.to_dict()}
+        about["hold_out"] = float(settings.hold_out)
+        # As it will be read back.
+        self._about = json.loads(json.dumps(about))
+
+    def resumed(self) -> tuple[FittedModel, tuple[float, ...]] | None:
+        """Model and losses of a process that was stopped after training; None if there are none.
+
+        What a process has left that made something else is removed.
+        """
+        if self._resume and (self.path / _ABOUT).is_file():
+            with errors_name(self.path / _ABOUT):
+                same = self._saved()["about"] == self._about
+            if same:
+                return self.load() if (self.path / DIGESTS).is_file() else None
+        shutil.rmtree(self.path, ignore_errors=True)
+        (self.path / SHARDS).mkdir(parents=True)
+        return None
+
+    def load(self) -> tuple[FittedModel, tuple[float, ...]]:
+        """Model and losses of a training that is complete."""
+        files = ArtifactFiles.open(self.path)
+        return load_model(files), load_metrics(files)[0]
+
+    def is_finished(self, force: bool) -> bool:
+        """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
+        files = ArtifactFiles.open(self._out)
+        earlier, (_, graph) = load_model(files), Shards.open(files).graph
+        found = {"graph": graph, "method": earlier.method.name, "seed": earlier.seed, "recipe": earlier.recipe.to_dict()}
+        same = found.items() <= self._about.items()
+        if not (same or force):
+            raise DataError(
+                f"{self._out} is finished, but of another graph, method, seed or recipe; overwrite it with --force (force=True)"
+            )
+        return same
+
+    def check_seen(self) -> None:
+        """Fail on a worker that does not see what the first one writes to this folder."""
+        workers, path = self._workers, self.path / _SEEN
+        if workers.alone:
+            return
+        mark = workers.from_first(secrets.randbelow(1 << 60))
+        if workers.first:
+            path.write_text(str(mark), encoding="utf-8")
+        workers.least(0)
+        # A network file system may show it a little later.
+        end = time.monotonic() + _LATEST
+        while not (path.is_file() and path.read_text(encoding="utf-8") == str(mark)):
+            if time.monotonic() > end:
+                raise DataError(
+                    f"{self.path.parent} is not the folder that the first worker writes to; on several hosts, --out must be on "
+                    "a file system that all of them share"
+                )
+            time.sleep(_POLL)
+        workers.least(0)
+        if workers.first:
+            path.unlink()
+
+    def begin(self, block_rows: int) -> int:
+        """How many rows a block may gather: as given, or as before, if an earlier process has begun with blocks."""
+        if not (self.path / _ABOUT).is_file():
+            content = {"about": self._about, "block_rows": block_rows}
+            write_atomic(self.path / _ABOUT, json.dumps(content).encode())
+        return int(self._saved()["block_rows"])
+
+    def save(self, model: FittedModel, losses: tuple[float, ...]) -> None:
+        save_model(with_zeros(model), self.path)
+        self._save_metrics(losses, SampledScores({}, (), {}))
+        (self.path / TABLES).write_bytes(read_table_info(self._folder).to_json())
+        (self.path / DIGESTS).write_bytes(digests_json(self.path))
+
+    def save_read_out(self, parameters: Parameters, rows: Array) -> None:
+        """Keep what the read-out has learned, and the vectors of held-out edges' nodes."""
+        import safetensors.torch
+
+        content = safetensors.torch.save(
+            {name: value.contiguous() for name, value in parameters.items()} | {_ROWS: torch.from_numpy(rows)}
+        )
+        write_atomic(self.path / _READ_OUT, content)
+
+    @property
+    def read_out(self) -> tuple[Parameters, Array] | None:
+        """The same, if it is fitted."""
+        path = self.path / _READ_OUT
+        if not path.is_file():
+            return None
+        import safetensors.torch
+
+        with errors_name(path):
+            parameters = safetensors.torch.load(path.read_bytes())
+            return parameters, parameters.pop(_ROWS).numpy()
+
+    def _save_metrics(self, losses: tuple[float, ...], scored: SampledScores) -> None:
+        (self.path / METRICS).write_bytes(metrics_jsonl(losses, *scored).encode())
+
+    def save_embedded(self, dimension: int, shards: int) -> None:
+        """Remember that all shards are written."""
+        write_atomic(self.path / _ABOUT, json.dumps(self._saved() | {"embedded": [dimension, shards]}).encode())
+
+    @property
+    def embedded(self) -> tuple[int, int] | None:
+        """The numbers of a vector and of shards, if all of them are written."""
+        dimension, shards = self._saved().get("embedded", (0, 0))
+        return (int(dimension), int(shards)) if dimension else None
+
+    def shards(self, dimension: int, shards: int) -> Shards:
+        """The shards, all of which are written."""
+        return Shards(self.path, self._folder.num_nodes, dimension, shards, (self._folder.path, self._folder.digest))
+
+    def _saved(self) -> dict[str, Any]:
+        return parse_json((self.path / _ABOUT).read_text(encoding="utf-8"))
+
+    def finish(
+        self,
+        model: FittedModel,
+        dimension: int,
+        shards: int,
+        losses: tuple[float, ...],
+        scored: SampledScores,
+        report: bytes | None,
+        force: bool,
+    ) -> None:
+        save_model(model, self.path)
+        self._save_metrics(losses, scored)
+        (self.path / SOURCE).write_bytes(source_json(self._folder, dimension, shards))
+        (self.path / DIGESTS).write_bytes(digests_json(self.path))
+        if report is not None:
+            write_report_file(self.path, resolve_path(self._out).name, report)
+        for name in (_READ_OUT, _ABOUT):
+            (self.path / name).unlink(missing_ok=True)
+        move_folder(self.path, self._out, force, OWNED_FILES)

@@ -1,0 +1,129 @@
+"""What a graph in files takes, before it is trained on: memory, disk, and what cannot work."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from clnr import methods
+from clnr.embedding.block_passes import LayerFiles, ShardFiles
+from clnr.embedding.disk_plan import fits_memory, plan
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.out_of_core import embed_folder
+from clnr.engine import choose
+from clnr.errors import MethodError, OutOfMemory, RecipeError
+from clnr.experiments import cost
+from clnr.graph import Graph
+from clnr.graph.graph_folder import GraphFolder, write_graph
+from clnr.methods.presets import preset
+from clnr.support import memory
+from tests.embedding.test_out_of_core import MEMORY, NODES, settings
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    random = np.random.default_rng(1)
+    source, target = random.integers(0, NODES, (2, 1200))
+    graph = Graph.from_edges(source, target, random.normal(size=(NODES, 6)).astype(np.float32))
+    return write_graph(graph, tmp_path_factory.mktemp("graphs") / "graph")
+
+
+def test_the_plan_tells_memory_and_disk(folder):
+    _, found = plan(folder, settings(), MEMORY)
+    assert found.disk == 2e7 + 4 * NODES * (16 + 8)
+    assert 0 < found.step_bytes <= 2 * (NODES * 6 * 4 + folder.num_edges * 4)
+    assert "a step reads up to" in str(found)
+    assert fits_memory(folder, settings(), None)
+    assert not fits_memory(folder, settings(), 500_000_000)
+    with pytest.raises(OutOfMemory, match="training from files needs about"):
+        plan(folder, settings(), 500_000_000)
+
+
+def test_memory_follows_the_graph_and_not_what_is_free(folder, monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda device: 10**12)
+    _, small = plan(folder, settings(), None)
+    # What the process itself takes, and little more.
+    assert small.memory < 1e9
+    many = 50_000_000
+    arrays = {name: info._replace(shape=(many * 6, *info.shape[1:])) for name, info in folder.arrays.items()}
+    large = dataclasses.replace(folder, num_nodes=many, num_edges=6 * many, arrays=arrays)
+    for bound in (4_000_000_000, 40_000_000_000):
+        _, found = plan(large, settings(), bound)
+        assert bound / 2 < found.memory <= bound
+
+
+@pytest.mark.parametrize(("method", "hold_out"), [("CLNR", 0.0), ("CLNR-mix", 0.1), ("CLNR-mix", 0.0), ("SVD-mix", 0.0)])
+def test_the_disk_of_a_plan_is_what_is_written(folder, tmp_path, monkeypatch, method, hold_out):
+    """At most so much is there at a time, and not much less."""
+    most = 0
+
+    def noted(real):
+        def write(*arguments):
+            nonlocal most
+            real(*arguments)
+            most = max(most, sum(path.stat().st_size for path in tmp_path.rglob("*") if path.suffix in (".bin", ".parquet")))
+
+        return write
+
+    for sink in (LayerFiles, ShardFiles):
+        monkeypatch.setattr(sink, "write", noted(sink.write))
+    chosen = settings(method, hold_out=hold_out, changes={"dimension": 64, "hidden": 64, "structure": 16, "epochs": 1})
+    _, found = plan(folder, chosen, MEMORY)
+    embed_folder(folder, tmp_path / "out", chosen, MEMORY)
+    # Beside the model; a shard has a header, and ids beside the vectors.
+    rows = found.disk - 2e7
+    assert 0.8 * rows < most <= rows + 10_000
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "said"),
+    [
+        ("CLNR-mix", {"changes": {"structure": 2000}}, "its read-out takes at most 4,096 features from files"),
+        ("CLNR", {"changes": {"moments": "all"}}, "each step computes the rows of all nodes, unless moments=sampled"),
+        ("CLNR", {"changes": {"sampled_nodes": 0}}, "each step computes the rows of all nodes"),
+        ("CLNR-SIGN", {}, "SIGN looks at all of the graph"),
+        ("Spectral", {}, "Spectral looks at all of the graph"),
+        ("GCA", {}, "AdaptiveDropEdges looks at all of the graph"),
+        ("GCN", {}, "each step computes the rows of all nodes"),
+        ("CLNR", {"tune": 2}, "tuning and --method auto score by held-out edges"),
+    ],
+)
+def test_what_needs_all_rows_is_refused_with_advice(folder, method, more, said):
+    with pytest.raises(MethodError) as caught:
+        plan(folder, settings(method, **more), MEMORY)
+    assert said in str(caught.value)
+    assert "--method CLNR with its defaults works" in str(caught.value)
+
+
+def test_the_plan_of_several_workers_says_what_each_takes(folder):
+    (recipe, one), (_, two) = (plan(folder, settings(), 2 * MEMORY, workers) for workers in (1, 2))
+    assert two.memory <= MEMORY
+    assert two.block_rows < one.block_rows
+    assert two.step_bytes < one.step_bytes
+    assert two.to_dict()["memory_bytes"] == 2 * two.to_dict()["worker_memory_bytes"]
+    assert two.to_dict()["workers"] == 2
+    assert two.sent_per_step == cost.sent(methods.CLNR, recipe, cost.Size(NODES, folder.num_edges, 6, 0), 2)
+    assert "2 workers: each takes" in str(two)
+    assert "workers" not in str(one)
+    with pytest.raises(OutOfMemory, match="for each worker, and 500 MB may be used; fewer workers, fewer sampled_nodes"):
+        plan(folder, settings(), 1_000_000_000, 2)
+    with pytest.raises(RecipeError, match="100 workers cannot share 64 nodes of a step; start at most 64"):
+        plan(folder, settings(), MEMORY, 100)
+
+
+def test_a_graph_fits_in_memory_if_every_worker_can_load_it(folder):
+    needed = 700_000_000
+    assert fits_memory(folder, settings(), needed)
+    assert not fits_memory(folder, settings(), needed, 2)
+    assert fits_memory(folder, settings(), 2 * needed, 2)
+
+
+def test_recipes_of_folders_are_those_of_graphs(folder):
+    graph = GraphFolder.open(folder.path)
+    for chosen in (settings(), Settings(methods.CLNR_MIX, choose("cpu"))):
+        assert chosen.recipe_for(graph)[0] == chosen.recipe_for(graph.graph())[0]
+    assert preset(methods.CLNR, str(folder.path)) == preset(methods.CLNR, None)
