@@ -209,6 +209,21 @@ def test_what_is_not_used_of_a_networkx_graph_is_said():
         embedder().fit(graph)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"weight": "trust"}, r"no argument 'weight'; .*: fit\(read_tables\(edges, nodes, weight='trust'\)\)"),
+        ({"negative_weights": "drop"}, r"read_tables\(edges, nodes, negative_weights='drop'\)"),
+        ({"temperature": 0.5}, r"no argument 'temperature'; .*NodeEmbedder\(recipe=\{'temperature': 0\.5\}\)"),
+        ({"dimensions": 8}, r"no argument 'dimensions'; did you mean 'dimension'\?"),
+        ({"magic": 1}, r"no argument 'magic'; see help\(NodeEmbedder\)"),
+    ],
+)
+def test_an_unknown_argument_is_answered_with_where_it_belongs(given, said):
+    with pytest.raises(TypeError, match=said):
+        NodeEmbedder(**given)
+
+
 def test_matrices_that_are_swapped_or_negative_are_named(tmp_path):
     graph = tiny(30, 60)
     a, x = graph.to_scipy(), graph.features

@@ -27,8 +27,7 @@ from clnr.support import memory
 from clnr.support.humanize import duration, one_line, plural
 from clnr.tables import TableGraph
 from clnr.tables.column_info import column_lines
-from clnr.tables.lost_edges import dangling_warning as dangling_warning
-from clnr.tables.lost_edges import loses_much
+from clnr.tables.lost_edges import dangling_warning, loses_much
 
 MOST = 100_000
 """The most nodes that a map shows."""
