@@ -257,9 +257,15 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
     assert len(far) > 5
     np.testing.assert_allclose(after.z[far], before.z[far], atol=1e-6)
     assert np.abs(after.z[3] - before.z[3]).max() > 1e-4
-    assert "before these tables were added" in ended.out
-    assert "score of the training" in ended.out
+    assert len([line for line in ended.out.splitlines() if "AUC" in line or "rank" in line]) == 1
+    assert "scores of the training, before these tables: link AUC 0." in ended.out
     assert "- 2 new nodes" in ended.err
+    assert "- edges 'source': source, text" in ended.err
+    assert "- nodes 'words': feature, vector" in ended.err
+    shutil.copytree("mine", "daily")
+    here = clnr("embed", "--model", "daily", *tables[2:], "--out", "./daily", "--force", "--no-report", "-q")
+    assert "daily is the folder of the model itself: its graph and vectors are replaced" in here.err
+    assert load_folder(files / "daily").table_graph.graph.num_nodes == 82
     again = clnr("embed", "--model", "tomorrow", "--edges", "new-edges.csv", "--nodes", "new-nodes.parquet", "--out", "later")
     assert again.code == 0
     np.testing.assert_allclose(load_folder(files / "later").z, after.z, atol=1e-6)

@@ -44,6 +44,8 @@ def test_a_short_form_is_what_set_gives(clnr):
         (["run", "--ppr-alpha", "0.1"], "clnr run has no option --ppr-alpha; did you mean --set ppr_alpha=VALUE?"),
         (["ls", "methods", "--epochs", "3"], "clnr ls has no option --epochs; see: clnr ls --help"),
         (["--versoin"], "clnr has no option --versoin; did you mean --version?"),
+        (["embed", "--edges", "e.csv", "--delimiter", ";"], "no option --delimiter; delimiters are found by themselves"),
+        (["ingest", "--sep=;"], "clnr ingest has no option --sep; delimiters are found by themselves: leave it out"),
         (["embd"], "unknown command 'embd'; did you mean 'embed'?"),
         (["run", "--epochs", "many"], "epochs must be a whole number, not 'many'"),
         (["run", "--epochs", "3", "--set", "epochs=4"], "epochs is set twice: by --epochs and by --set"),

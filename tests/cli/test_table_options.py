@@ -14,6 +14,7 @@ from clnr.tables import read_tables
 from tests.cli.test_cli import assert_refused, entry_point
 
 SMALL = ["--method", "SVD", "--dimension", "4", "--device", "cpu", "--no-baselines", "--no-report", "-q"]
+ENDS = ("user", "source"), ("item", "target")
 SHOP = [
     *("--edges", "user,bought,item=bought.csv", "--edges", "user,knows,user=knows.csv"),
     *("--nodes", "user=users.csv", "--nodes", "item=items.csv"),
@@ -88,6 +89,8 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
         == 0
     )
     assert pq.read_table(larger / "embeddings.parquet").to_pylist()[-1]["id"] == "user:20"
+    plan = json.loads(clnr("embed", "--model", str(made), "--edges", "user,bought,item=new.csv", "--dry-run", "--json").out)
+    assert plan["columns"] == [f"edges user,bought,item '{each}_id': {role}, whole number" for each, role in ENDS]
     refused = clnr("embed", "--model", str(made), "--edges", "new.csv", "--out", str(tmp_path / "no"))
     assert "the earlier graph has nodes of several kinds (user, item)" in assert_refused(refused)
 
@@ -98,8 +101,15 @@ def test_an_embedder_takes_kinds_as_dictionaries(tmp_path):
     embedder = NodeEmbedder("SVD", dimension=4, device="cpu").fit((edges, nodes))
     assert embedder.ids_.tolist() == read_tables(edges, nodes).graph.ids.tolist()
     assert embedder.similar("person 3", 1)[0][0] != "user:3"
+    of_all = [each for each in embedder.similar("person 3", 29) if each[0].startswith("item:")]
+    assert embedder.similar("person 3", 4, kind="item") == [(each, pytest.approx(cosine)) for each, cosine in of_all[:4]]
+    for asked, said in (({"kind": "shop"}, "unknown kind of nodes 'shop'"), ({"kind": "item", "approximate": True}, "exactly")):
+        with pytest.raises(ClnrError, match=said):
+            embedder.similar("person 3", **asked)
     larger = embedder.extend({("user", "bought", "item"): "new.csv"})
     assert larger.ids_[-1] == "user:20"
+    with pytest.raises(ClnrError, match=r"nodes of this graph have no kinds: leave out kind \(--kind\)"):
+        NodeEmbedder("SVD", dimension=4, device="cpu").fit("knows.csv").similar(3, kind="item")
     embedder.save(tmp_path / "saved")
     assert NodeEmbedder.load(tmp_path / "saved").extend({("user", "bought", "item"): "new.csv"}).ids_[-1] == "user:20"
     alone = NodeEmbedder("SVD", dimension=4, device="cpu").fit(edges)

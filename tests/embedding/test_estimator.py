@@ -209,6 +209,37 @@ def test_what_is_not_used_of_a_networkx_graph_is_said():
         embedder().fit(graph)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"weight": "trust"}, r"no argument 'weight'; .*: fit\(read_tables\(edges, nodes, weight='trust'\)\)"),
+        ({"negative_weights": "drop"}, r"read_tables\(edges, nodes, negative_weights='drop'\)"),
+        ({"temperature": 0.5}, r"no argument 'temperature'; .*NodeEmbedder\(recipe=\{'temperature': 0\.5\}\)"),
+        ({"dimensions": 8}, r"no argument 'dimensions'; did you mean 'dimension'\?"),
+        ({"magic": 1}, r"no argument 'magic'; see help\(NodeEmbedder\)"),
+    ],
+)
+def test_an_unknown_argument_is_answered_with_where_it_belongs(given, said):
+    with pytest.raises(TypeError, match=said):
+        NodeEmbedder(**given)
+
+
+def test_matrices_that_are_swapped_or_negative_are_named(tmp_path):
+    graph = tiny(30, 60)
+    a, x = graph.to_scipy(), graph.features
+    for pair in ((x, a), (x, a.toarray()), (a[:, :3].toarray(), a)):
+        with pytest.raises(DataError, match=r"are swapped: a graph is \(adjacency, features\), in this order"):
+            embedder().plan(pair)
+    signed = a.tolil()
+    signed[2, 5] = -3
+    for given in (signed.tocsr(), (signed.tocsr(), x), signed.toarray()):
+        with pytest.raises(DataError, match=r"has -3.0 in row 2, column 5 \(from 0\), 1 such in all; weights must be finite"):
+            embedder().plan(given)
+    (tmp_path / "users.csv").write_text("id\n1\n")
+    with pytest.raises(DataError, match=r"users\.csv: it is a file, not a folder that clnr embed wrote"):
+        NodeEmbedder.load(tmp_path / "users.csv")
+
+
 def test_numbers_beside_edges_that_are_not_used_are_warned_of(tmp_path):
     path = tmp_path / "signed.csv"
     path.write_text("truster,trustee,trust,note\na,b,9,x\nb,c,-3,y\nc,a,1,z\n")

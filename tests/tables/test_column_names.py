@@ -194,7 +194,8 @@ def test_a_column_of_a_frame_is_no_attribute_of_it():
     pandas = pytest.importorskip("pandas")
     names = ("edge_index", "adj", "is_directed", "column_names", "collect_schema")
     edges = pandas.DataFrame({"source": ["a", "b"], "target": ["b", "c"]} | {name: [1, 2] for name in names})
-    assert as_table_graph(edges).graph.ids.tolist() == ["a", "b", "c"]
+    with pytest.warns(UserWarning, match="'edge_index' of edges, 'adj' of edges"):
+        assert as_table_graph(edges).graph.ids.tolist() == ["a", "b", "c"]
 
 
 def test_names_of_nested_columns_do_not_matter(tmp_path):

@@ -7,13 +7,14 @@ import warnings
 import numpy as np
 import pytest
 
-from clnr.embedding.preflight import dangling_warning, table_warnings
+from clnr.embedding.preflight import table_warnings
 from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.support.humanize import one_line
 from clnr.tables import FeatureEncoder, read_tables
 from clnr.tables.column_encoders import ColumnEncoder
 from clnr.tables.column_info import column_lines
 from clnr.tables.columns import check_columns
+from clnr.tables.lost_edges import dangling_warning
 from clnr.tables.sql import fetch_numpy, run
 from tests.tables.files import EDGES, saved
 

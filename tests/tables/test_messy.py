@@ -11,6 +11,7 @@ import pytest
 
 from clnr.errors import DataError
 from clnr.tables import read_tables
+from clnr.tables.column_info import column_lines
 from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")
@@ -313,6 +314,25 @@ def test_dates_and_numbers_that_are_written_otherwise_are_told(tmp_path, values,
     remarks = read_tables(saved(tmp_path, "e.csv", EDGES), nodes).ingest_report.remarks
     said = f"{nodes}: 'x' is read as category, though it looks like {what}: '{values[0]}'; write them as "
     assert [line.startswith(said) for line in remarks] == ([] if what is None else [True])
+
+
+def test_values_that_differ_only_by_case_are_told(tmp_path):
+    edges = saved(tmp_path, "e.csv", "source,target,carrier\na,b,LH\nb,c,lh\na,b,lh\na,b,AA\n")
+    nodes = saved(tmp_path, "n.csv", "id,country\na,US\nb,us\nc,DE\n")
+    found = read_tables(edges, nodes, edge_type="carrier")
+    assert f"{nodes}: 'country' has 'US' and 'us', which differ only by case, as two values" in found.ingest_report.remarks
+    assert f"{edges}: edges have 'LH' and 'lh', which differ only by case, as two kinds" in found.ingest_report.remarks
+    # 4 rows are 2 edges: what the lines say adds up.
+    assert f"{edges}: 2 rows repeat an edge in another kind; its weights are added" in found.ingest_report.remarks
+    (line,) = (line for line in column_lines(found.ingest_report.columns) if "'country'" in line)
+    assert "3 values (DE, US, us)" in line
+
+
+def test_a_header_that_stays_one_is_told(tmp_path):
+    path = saved(tmp_path, "e.csv", EDGES)
+    said = f"{path}: its first line is read as names of columns, since it has common or named ones"
+    assert read_tables(path, header=False).ingest_report.remarks == (said,)
+    assert read_tables(path).ingest_report.remarks == ()
 
 
 def test_a_first_line_of_nodes_without_known_names_is_told(tmp_path):

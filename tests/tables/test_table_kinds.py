@@ -422,3 +422,22 @@ def test_names_of_two_kinds_may_be_in_two_columns(books, tmp_path):
     assert names_of(folder) == names_of(read)
     assert read_tables(edges, nodes, names="title").ingest_report.names == "title"
     assert read_tables(edges, nodes, names="original_id").ingest_report.names is None
+
+
+@pytest.mark.parametrize("choice", ["drop", "kind"])
+def test_an_earlier_graph_remembers_what_is_done_with_negative_weights(tmp_path, choice):
+    read = read_tables(saved(tmp_path, "e.csv", "a,b,weight\nu,x,2\nv,x,-1\nu,v,3\n"), negative_weights=choice)
+    ingest(tmp_path / "e.csv", negative_weights=choice, out=tmp_path / "graph")
+    more = saved(tmp_path, "more.csv", "a,b,weight\nw,x,5\nw,u,-4\n")
+    for base in (read, load_graph_folder(tmp_path / "graph")):
+        larger = read_tables(more, base=base)
+        assert weights(larger) == weights(read_tables(more, base=base, negative_weights=choice))
+        assert ("u", "w") in weights(larger) if choice == "kind" else ("u", "w") not in weights(larger)
+    with pytest.raises(DataError, match=r"'weight' is '-4' in row 2, which is negative|must be alike"):
+        read_tables(more, base=read, negative_weights="refuse")
+    bare = saved(tmp_path, "bare.csv", "source,target\nw,x\n")
+    if choice == "kind":
+        with pytest.raises(DataError, match="negative_weights needs weights"):
+            read_tables(bare, base=read)
+    else:
+        assert read_tables(bare, base=read).graph.num_nodes == 4

@@ -87,7 +87,7 @@ def kind(values, **asked):
     ("values", "expected"),
     [
         (["red, blue", "blue, green", "green, red", "red"], "tags"),
-        (["1,5", "2,5", "1,7", "2,7"], "category"),
+        (["1,5", "2,5", "1,7", "2,7"], "number"),
         (["1,234", "1,567", "2,234", "2,567"], "category"),
         (["Paris, in the spring of a year", "Paris, in the autumn of a year"] * 30, "category"),
         ([f"It was late, and {i} of them left; nobody saw" for i in range(60)], "text"),

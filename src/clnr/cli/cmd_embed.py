@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -127,6 +128,8 @@ def embed(
             raise ClnrError("--model trains nothing, so there is nothing for workers to share: leave out --workers")
     if folder is None and not dry_run:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
+    if folder is not None and model is not None and force and not dry_run and folder.resolve() == model.resolve():
+        say(f"{folder} is the folder of the model itself: its graph and vectors are replaced by those with the new tables")
     settings = Settings(
         **choose_method(method, effort),
         engine=choose(device, precision, threads),
@@ -272,6 +275,7 @@ def _say_stopped(checkpoint: Path | None) -> None:
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
     from clnr.embedding.baseline_comparison import compare
+    from clnr.embedding.headline_scores import headline_scores
     from clnr.embedding.preflight import graph_counts, table_warnings
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
@@ -297,8 +301,13 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
         return
     out.print(f"{plural(graph.num_nodes, 'node')} in {dimension} dimensions, {duration(seconds)}: {folder}", style="bold")
     report = result.table_graph.ingest_report
-    warnings = (*([dangling_warning(report)] if loses_much(report) else []), *result.warnings)
-    _print_scores("score" if trained else "score of the training", result.scores, compared, warnings)
+    lost = [dangling_warning(report) or ""] if loses_much(report) else []
+    if trained:
+        _print_scores("score", result.scores, compared, (*lost, *result.warnings))
+    else:
+        known = ", ".join(f"{score.name} {score.value}" for score in headline_scores(result.scores, {}, dimension))
+        out.print(f"scores of the training, before these tables: {known or 'none'}")
+        _print_warnings(lost)
     out.print(", ".join(files), style="dim")
 
 
@@ -314,6 +323,9 @@ def _print_scores(title: str, scores: dict[str, float], compared: Any, warnings:
     if compared is not None:
         out.print(console_tables.baselines(compared))
         out.print(compared.sentence)
+    _print_warnings(warning for warning in warnings if compared is None or warning != compared.sentence)
+
+
+def _print_warnings(warnings: Iterable[str]) -> None:
     for warning in warnings:
-        if compared is None or warning != compared.sentence:
-            out.print(f"- {warning}", style="yellow")
+        out.print(f"- {warning}", style="yellow")

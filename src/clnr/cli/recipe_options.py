@@ -26,6 +26,14 @@ SHORT_FORMS = {
     "max_neighbors": "Most neighbours of a node in a sampled step; 0 for all.",
 }
 """The keys of recipes that are options; all others are set by ``--set``."""
+_DELIMITERS = "delimiters are found by themselves: leave it out"
+_NOT_NEEDED = {
+    **dict.fromkeys(("--delimiter", "--delim", "--separator", "--sep"), _DELIMITERS),
+    "--encoding": "text is read as UTF-8: convert other files first, such as with iconv",
+    "--quote": "quotes are found by themselves: leave it out",
+    "--decimal": "decimal commas are found by themselves, where values prove them: leave it out",
+}
+"""What to say of options that commands for tables have elsewhere."""
 _LONGEST = 80
 _PANEL = "Hyper-parameters (short for --set)"
 
@@ -64,6 +72,8 @@ def unknown_option(error: Any) -> str:
     parameters = context.command.params if context is not None else []
     known = [word for each in parameters for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
     name = "" if context is None or context.parent is None else f" {context.info_name}"
+    if "--edges" in known and (why := _NOT_NEEDED.get(option.casefold())):
+        return f"clnr{name} has no option {option}; {why}; see: clnr{name} --help"
     from clnr.methods.recipe import recipe_keys
 
     sets = {_option(key): f"--set {key}=VALUE" for key in recipe_keys()} if "--set" in known else {}

@@ -64,7 +64,8 @@ class ArtifactFiles:
     def open(cls, folder: Path) -> ArtifactFiles:
         """The files of an existing folder."""
         if not folder.is_dir():
-            raise DataError(f"{folder}: there is no such folder")
+            what = "it is a file, not a folder that clnr embed wrote" if folder.exists() else "there is no such folder"
+            raise DataError(f"{folder}: {what}")
         if not (folder / RECIPE).is_file():
             raise DataError(f"{folder}: it has no {RECIPE}, so clnr embed did not write it")
         path = folder / DIGESTS

@@ -62,12 +62,14 @@ def as_table_graph(source: Any, feature_encoder: FeatureEncoder | None = None) -
     is_pair = whole is None and isinstance(source, tuple | list) and len(source) == 2
     first, second = source if is_pair else (source, None)
     edges = edge_columns(first) if is_pair else whole
+    if is_pair and _is_matrix(first) and _is_matrix(second):
+        _check_order(first, second)
     if edges is not None and second is not None and not _is_table(second):
         columns = dict(zip(("source", "target", "weight"), edges, strict=False))
         return TableGraph(Graph.from_edges(**columns, features=second, undirected=True), None)
     if edges is not None:
         return read_tables(edge_table(edges), second, feature_encoder=feature_encoder)
-    if sp.issparse(first) or is_array(first):
+    if _is_matrix(first):
         return _adjacency(first if sp.issparse(first) else _square(first), second, feature_encoder)
     if _is_table(first):
         beside = {"nodes": second} if second is None or _is_table(second) else {"feature_matrix": second}
@@ -106,6 +108,18 @@ def _is_table(given: Any) -> bool:
     return is_table(given) or (isinstance(given, Mapping) and any(map(is_table, given.values())))
 
 
+def _is_matrix(given: Any) -> bool:
+    return sp.issparse(given) or is_array(given)
+
+
+def _check_order(first: Any, second: Any) -> None:
+    """Raise if features come before the adjacency matrix."""
+    a, b = tuple(first.shape), tuple(second.shape)
+    if len(a) == len(b) == 2 and b[0] == b[1] == a[0] != a[1]:
+        sizes = f"{a[0]:,} x {a[1]:,} and {b[0]:,} x {b[1]:,}"
+        raise DataError(f"the two matrices, {sizes}, are swapped: a graph is (adjacency, features), in this order")
+
+
 def _square(given: Any) -> sp.csr_array:
     """A dense adjacency matrix as a sparse one."""
     matrix = as_array(given, "adjacency")
@@ -125,9 +139,17 @@ def _folder(folder: GraphFolder) -> TableGraph:
 
 
 def _adjacency(matrix: Any, features: Any, feature_encoder: FeatureEncoder | None) -> TableGraph:
+    entries = as_adjacency(matrix)
+    wrong = np.flatnonzero(~((entries.data >= 0) & np.isfinite(entries.data)))
+    if len(wrong):
+        first = wrong[0]
+        raise DataError(
+            f"the adjacency matrix has {entries.data[first]} in row {entries.row[first]:,}, column {entries.col[first]:,} "
+            f"(from 0), {len(wrong):,} such in all; weights must be finite and not negative: leave such edges out, "
+            "A.multiply(A > 0), or take their size, abs(A)"
+        )
     if features is not None:
         return TableGraph(Graph.from_scipy(matrix, features), None)
-    entries = as_adjacency(matrix)
     bare = Graph.from_scipy(entries, np.zeros((entries.shape[0], 0), np.float32))
     return _with_structural_features(bare, bare.node_ids, feature_encoder)
 

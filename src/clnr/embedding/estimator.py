@@ -21,15 +21,16 @@ from clnr.embedding.disk_plan import DiskPlan
 from clnr.embedding.export import parse_formats
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
-from clnr.embedding.neighbors import NeighborSearch
+from clnr.embedding.neighbors import NeighborSearch, check_kind, nearest_of_kind
 from clnr.embedding.node_ids import Lookup
 from clnr.embedding.node_search import NodeTexts
 from clnr.embedding.output_folder import write_folder
-from clnr.embedding.preflight import Preflight, dangling_warning, table_warnings
+from clnr.embedding.preflight import Preflight, table_warnings
 from clnr.embedding.report_data import report_html
 from clnr.embedding.shards import Shards
 from clnr.embedding.shared_fit import check_shared, fit_shared
 from clnr.embedding.stored_embedding import StoredEmbedding, StoredIds, StoredResult, embed_files
+from clnr.embedding.unknown_arguments import explains_unknown
 from clnr.engine import choose
 from clnr.errors import ClnrError
 from clnr.graph.csr import Array
@@ -41,6 +42,7 @@ from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.support.deprecation import renamed
 from clnr.support.progress import Bar, log_progress
 from clnr.tables import IngestReport
+from clnr.tables.lost_edges import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
 
 
@@ -119,6 +121,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         n_features_in_: Features of a node.
     """
 
+    @explains_unknown
     def __init__(
         self,
         method: Method | str | None = None,
@@ -274,12 +277,15 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         _warn_dangling(larger.ingest_report_)
         return larger
 
-    def similar(self, node: Any, k: int = 10, *, approximate: bool = False, names: bool = False) -> list[tuple[Any, ...]]:
+    def similar(
+        self, node: Any, k: int = 10, *, kind: str | None = None, approximate: bool = False, names: bool = False
+    ) -> list[tuple[Any, ...]]:
         """The nodes most similar to one of the fitted graph: the id and the cosine similarity of each.
 
         Args:
             node: Its id; or its name, if the tables have a column of names.
             k: How many.
+            kind: The kind of the nodes that are wanted, such as ``item``, where nodes have kinds; None for all.
             approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
             names: Whether to add the name of each; None for one without.
         """
@@ -289,7 +295,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         row = self._lookup.get(node)
         if row is None:
             row = NodeTexts(self._lookup.texts, self._result.name_texts()).find_named(node)
-        near = self._neighbors.nearest([row], k, approximate)
+        if kind is None:
+            near = self._neighbors.nearest([row], k, approximate)
+        else:
+            check_kind(kind, self.ingest_report_.node_kinds, approximate)
+            near = nearest_of_kind(self._neighbors, self._lookup.texts(), kind, row, k)
         found, cosines = self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist()
         if not names:
             return list(zip(found, cosines, strict=True))

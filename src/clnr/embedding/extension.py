@@ -14,6 +14,8 @@ from clnr.support.humanize import plural
 from clnr.support.progress import Bar
 from clnr.tables import TableGraph, read_tables
 from clnr.tables.column_info import column_lines
+from clnr.tables.roles import table_title
+from clnr.tables.table_kinds import edges_by_kind, nodes_by_kind
 
 
 def extend(
@@ -80,8 +82,17 @@ def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, stand
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")
     table_graph = read_tables(**tables, **({"feature_encoder": base.feature_encoder} if standalone else {"base": base}))
-    given = {role for role in ("edges", "nodes") if any(tables.get(each) is not None for each in (role, f"{role}_query"))}
-    # The title of a table of a kind has its name behind its role.
-    columns = column_lines(info for info in table_graph.ingest_report.columns if info.table.split()[0] in given)
+    # Those of the earlier graph are known.
+    others = {info.table for info in base.ingest_report.columns} - _given(tables)
+    columns = column_lines(info for info in table_graph.ingest_report.columns if info.table not in others)
     new_nodes = None if standalone else table_graph.graph.num_nodes - base.graph.num_nodes
     return ExtensionPlan(table_graph, tuple(columns), new_nodes)
+
+
+def _given(tables: Mapping[str, Any]) -> set[str]:
+    """What the tables are called in the lines of their columns."""
+    queries = {role for role in ("edges", "nodes") if tables.get(f"{role}_query") is not None}
+    edges = {table_title("edges", each.kind) for each in edges_by_kind(tables.get("edges"))}
+    nodes = {table_title("nodes", each.kind) for each in nodes_by_kind(tables.get("nodes"))}
+    matrix = {"matrix"} if tables.get("feature_matrix") is not None else set()
+    return queries | edges | nodes | matrix

@@ -22,12 +22,12 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, untrained
+from clnr.nn.hyper_parameters import declared
 from clnr.support import memory
 from clnr.support.humanize import duration, one_line, plural
 from clnr.tables import TableGraph
 from clnr.tables.column_info import column_lines
-from clnr.tables.lost_edges import dangling_warning as dangling_warning
-from clnr.tables.lost_edges import loses_much
+from clnr.tables.lost_edges import dangling_warning, loses_much
 
 MOST = 100_000
 """The most nodes that a map shows."""
@@ -59,6 +59,7 @@ class Preflight:
         tune_seconds: Estimated seconds of that.
         notes: What else to know, a line each: that nothing is trained, or that a GPU would help.
         counts: The facts as numbers.
+        trains: Whether the method learns by training.
     """
 
     facts: dict[str, str]
@@ -74,6 +75,7 @@ class Preflight:
     tune_seconds: float = 0.0
     notes: tuple[str, ...] = ()
     counts: dict[str, Any] = field(default_factory=dict)
+    trains: bool = True
 
     @classmethod
     def of(
@@ -103,7 +105,9 @@ class Preflight:
             trials: How many recipes are tried before training.
             fixed: Hyper-parameters that are the same in all of them.
         """
-        kept = tuple(choice for choice in chosen if getattr(recipe, choice.key) == choice.value)
+        # Without training, views are never drawn.
+        unused = declared(part for view in method.views for part in view) if method.objective is None else {}
+        kept = tuple(each for each in chosen if getattr(recipe, each.key) == each.value and each.key not in unused)
         graph = table_graph.graph
         size = size_of(graph)
         cost = training(method, recipe, size, engine)
@@ -135,6 +139,7 @@ class Preflight:
             trainings * cost.seconds + trials * once,
             (*untrained(method, recipe), *hint),
             counts,
+            method.objective is not None,
         )
 
     @property
@@ -147,7 +152,8 @@ class Preflight:
             *(f"- {line}" for line in (*self.columns, *self.warnings)),
             *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
             *(f"- {note}" for note in self.notes),
-            f"rough estimate: {tuning}{duration(seconds)} to train, {duration(self.other_seconds)} to evaluate and draw, "
+            f"rough estimate: {tuning}{duration(seconds)} to {'train' if self.trains else 'compute (nothing is trained)'}, "
+            f"{duration(self.other_seconds)} to evaluate and draw, "
             f"{memory / 2**30:.1f} GiB of memory",
             *(
                 [f"{self.workers} workers: each sends about {self.sent_per_step / 1e6:.2g} MB a step"]

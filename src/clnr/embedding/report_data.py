@@ -31,7 +31,7 @@ _FEW = 50
 _SCORES = {
     "link_auc": "AUC of held-out edges (chance: 0.5)",
     "link_average_precision": "their average precision (chance: 0.5)",
-    "links_held_out": "held-out edges, not seen in training",
+    "links_held_out": "held-out edges, which the method did not see",
     "effective_rank": "effective rank: dimensions in use",
     "alignment": "alignment: distance of two views of a node (lower is better)",
     "uniformity": "uniformity on the sphere (lower is better)",

@@ -12,13 +12,15 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError, UnknownName
 from clnr.graph.csr import Array
-from clnr.support.humanize import plural
+from clnr.support.humanize import one_line, plural
 from clnr.tables.notations import NOTATIONS, notation_words, usual_sql
 from clnr.tables.source import Column
 from clnr.tables.sql import DATETIMES, NUMBERS, quoted, trimmed
 from clnr.tables.tags import split_tags, tags_sql
 from clnr.tables.text_hashing import Split, split_words, text_buckets
 
+# So many values of a category are named where it is described, if they have so many letters at most.
+_FEW, _SHORT = 6, 60
 TRUE = ("true", "yes", "t", "y")
 FALSE = ("false", "no", "f", "n")
 
@@ -107,8 +109,13 @@ class ColumnEncoder:
         if not self.values:
             return f"{plural(self.distinct, what) if self.distinct else what + 's'} {hashed}{weighted}"
         if not self.buckets:
-            return f"{plural(len(self.values), what)}{weighted}"
+            return f"{plural(len(self.values), what)}{self._few_values()}{weighted}"
         return f"{len(self.values):,} most frequent of {plural(self.distinct, what)}{weighted}, the others {hashed}"
+
+    def _few_values(self) -> str:
+        """The values of a category in brackets, if they are few and short."""
+        shown = ", ".join(self.values)
+        return f" ({one_line(shown)})" if self.kind == "category" and len(self.values) <= _FEW and len(shown) <= _SHORT else ""
 
     def missing_sql(self, column: Column | None) -> str:
         """Whether a value of a column is missing; None is a column that the table lacks."""

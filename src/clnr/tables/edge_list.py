@@ -14,6 +14,7 @@ from clnr.support.humanize import one_line, plural
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import check_filled, check_rows, id_sql
 from clnr.tables.edge_weighting import EdgeTimes, multiply_kinds, normalise_kinds
+from clnr.tables.infer import case_twins
 from clnr.tables.lost_edges import dangling_hint
 from clnr.tables.notations import rewrite_hint, usual_sql
 from clnr.tables.source import Table
@@ -46,6 +47,7 @@ class IngestReport:
         columns: How each column of the tables was read.
         edge_types: What the weights of each kind of edges were multiplied by on average; empty without kinds.
         fading: What weights that fade by age were multiplied by, to keep their total.
+        negative_weights: What was done with negative weights.
         node_kinds: The kinds of nodes; empty if nodes have none.
     """
 
@@ -62,6 +64,7 @@ class IngestReport:
     columns: tuple[ColumnInfo, ...] = ()
     edge_types: Mapping[str, float] = field(default_factory=dict)
     fading: float = 1.0
+    negative_weights: str = "refuse"
     node_kinds: tuple[str, ...] = ()
 
 
@@ -241,12 +244,14 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
     if kinds is None:
         merged = f"SELECT {pair}, {measures} FROM indexed WHERE a <> b GROUP BY 1, 2"
         edge_types: dict[str, float] = {}
+        several = 0
     else:
         by_kind = f"SELECT {pair}, kind, {measures} FROM indexed WHERE a <> b GROUP BY 1, 2, 3"
         run(db, f"CREATE TEMP TABLE edges_by_kind AS {by_kind}", title)
         if kinds:
             multiply_kinds(db, title, kinds)
         edge_types = dict(kinds) or normalise_kinds(db, title, directed)
+        ((several,),) = run(db, "SELECT count(*) - count(DISTINCT (a, b)) FROM edges_by_kind", title)
         merged = "SELECT a, b, sum(n) - count(*) + 1 AS n, sum(times) - count(*) + 1 AS times, sum(w) AS w FROM edges_by_kind"
         merged += " GROUP BY a, b"
     run(db, f"CREATE TEMP TABLE distinct_edges AS {merged}", title)
@@ -260,6 +265,10 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
     if largest > _LARGEST:
         raise DataError(f"{title}: the weights of a repeated edge add up to more than float32 holds; make them smaller")
     remarks = []
+    if twins := case_twins(edge_types):
+        remarks.append(f"{title}: edges have {twins} as two kinds")
+    if several:
+        remarks.append(f"{title}: {several:,} rows repeat an edge in another kind; its weights are added")
     if times > given:
         remarks.append(f"{title}: {int(times - given):,} rows give an edge the other way round, which is the same edge")
     if zeros:

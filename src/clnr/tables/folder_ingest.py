@@ -145,6 +145,7 @@ class _Ingest:
             names=names,
             columns=loaded.describe(self._db, names, encoder),
             fading=loaded.fading,
+            negative_weights=arguments.with_negative_weights,
             node_kinds=arguments.node_kinds,
         )
         writer.file(TABLES).write_bytes(TableInfo(encoder, classes, report).to_json())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from clnr.errors import DataError
@@ -126,10 +126,22 @@ def _unless_ids(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> 
     return _number(db, table, column, sql, "number")
 
 
+def case_twins(values: Iterable[str]) -> str:
+    """Two values that differ only by case, in words; "" if there are none."""
+    seen: dict[str, str] = {}
+    for value in values:
+        if (first := seen.setdefault(value.casefold(), value)) != value:
+            return f"'{one_line(first, 40)}' and '{one_line(value, 40)}', which differ only by case,"
+    return ""
+
+
 def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[ColumnEncoder]) -> list[str]:
-    """A line for each column that is not read as numbers although most of its values are."""
+    """Lines about columns that are not read as numbers although most values are, and about values that differ by case."""
     lines = []
     odd = "FILTER (v IS NOT NULL AND x IS NULL)"
+    for encoder in (encoder for encoder in encoders if encoder.kind == "category"):
+        if twins := case_twins(encoder.values):
+            lines.append(f"{table.name}: '{encoder.column}' has {twins} as two values")
     for encoder in (encoder for encoder in encoders if encoder.sparse):
         text = trimmed(table.columns[encoder.column].sql)
         values = f"SELECT {text} AS v, TRY_CAST({text} AS DOUBLE) AS x, i FROM {table.sql}"

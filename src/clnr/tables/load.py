@@ -70,14 +70,16 @@ class Loaded(NamedTuple):
 
     def describe(self, db: DuckDBPyConnection, names: str | None, encoder: FeatureEncoder) -> tuple[ColumnInfo, ...]:
         """How each column was read, given the column of names and the feature encoder."""
-        infos = [
-            info for edges, roles in self.edges for info in describe_edges(db, edges.table, roles, self.as_integers, edges.kind)
-        ]
+        infos = []
+        for edges, roles in self.edges:
+            whole = self.as_integers or (edges.ends is not None and all_integers(db, edges.table, roles.source, roles.target))
+            infos += describe_edges(db, edges.table, roles, whole, edges.kind)
         if encoder.node_kinds:
             first = encoder.column_encoders[0]
             infos.append(ColumnInfo("nodes", first.column, "feature", first.kind, first.summary, first.width))
         for each in self.node_kinds:
-            infos += describe_nodes(db, each.table, each.roles, False, each.names, encoder.of_kind(each.name), each.name)
+            whole = all_integers(db, each.table, each.roles.id)
+            infos += describe_nodes(db, each.table, each.roles, whole, each.names, encoder.of_kind(each.name), each.name)
         if self.node_table is not None and self.node_table.outputs is None:
             infos += describe_nodes(db, self.node_table, self.roles, self.as_integers, names, encoder)
         if self.matrix is not None and encoder.matrix is not None:
@@ -168,10 +170,13 @@ def _load_edges(
     known, fading = ({}, 1.0) if earlier is None else (earlier.edge_types, earlier.fading)
     if not edges:
         return MergeForm(False, arguments.is_directed), fading
-    if arguments.negative_weights != "refuse" and not any(roles.weight for _, roles in edges):
+    # Edges of an earlier graph may be of kinds by the signs of their weights alone.
+    by_sign = arguments.with_negative_weights == "kind" and any(each.kind is None for each, _ in edges)
+    asked = (arguments.negative_weights or "refuse") != "refuse"
+    if (asked or by_sign) and not any(roles.weight for _, roles in edges):
         raise DataError("negative_weights needs weights, and there is no column of them: name it (--weight)")
     weighted = arguments.has_edge_kinds or any(roles.weighted for _, roles in edges)
-    form = EdgeForm(whole, weighted, arguments.has_edge_kinds, arguments.negative_weights)
+    form = EdgeForm(whole, weighted, arguments.has_edge_kinds, arguments.with_negative_weights)
     all_times = [
         (each, None if roles.edge_time is None else EdgeTimes.of(db, each.table, roles.edge_time)) for each, roles in edges
     ]
@@ -194,7 +199,7 @@ def _load_edges(
             check_weights(db, each.table, roles.weight, into)
         if len(edges) > 1:
             _append_edges(db, form, times is not None, number == 0, each.table.name)
-    if arguments.negative_weights != "refuse" and not negative and earlier is None:
+    if form.negative != "refuse" and not negative and earlier is None:
         remarks.append(f"{_title(edges)}: no weight is negative, so there is nothing for --negative-weights to do")
     times = all_times[0][1]
     if times is not None and arguments.until is not None:
@@ -290,6 +295,8 @@ def _about_header(table: Table, role: str, arguments: TableArguments, beside: bo
     row, _ = ROWS[role]
     unsaid = table.no_header and arguments.header_of(role) is None
     doubtful = table.looks_otherwise and beside and getattr(arguments, f"{role}_header") is None
+    if table.is_text and not table.no_header and arguments.header_of(role) is False:
+        return [f"{table.name}: its first line is read as names of columns, since it has common or named ones"]
     if not (unsaid or doubtful):
         return []
     if table.no_header:

@@ -46,7 +46,7 @@ def read_tables(
     source: str | None = None,
     target: str | None = None,
     weight: str | Iterable[str] | None = None,
-    negative_weights: str = "refuse",
+    negative_weights: str | None = None,
     edge_type: str | None = None,
     edge_time: str | None = None,
     until: str | None = None,
@@ -99,7 +99,7 @@ def read_tables(
         weight: The column of weights; if not given, one that is called so, else there are none. Several tables of edges may
             have several: each holds for those that have it.
         negative_weights: What to do with negative weights: ``refuse`` them, ``drop`` their edges, or make these a ``kind`` of
-            edges of their own, with weights above 0.
+            edges of their own, with weights above 0. If not given, as in ``base``, else they are refused.
         edge_type: The column with the kinds of edges. Weights of each kind are normalised by the degrees of nodes in this kind
             alone. What those of a kind were multiplied by on average is kept for new tables.
         edge_time: The column with the times of edges, dates or numbers; never a weight.
@@ -202,6 +202,7 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
         columns=_with_others(loaded.describe(db, names, made.feature_encoder), base),
         edge_types=ingest_report.edge_types if base is None else base.ingest_report.edge_types,
         fading=loaded.fading,
+        negative_weights=arguments.with_negative_weights,
         node_kinds=arguments.node_kinds if base is None else base.ingest_report.node_kinds,
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)

@@ -42,7 +42,7 @@ class TableArguments:
     source: str | None = None
     target: str | None = None
     weight: str | Iterable[str] | None = None
-    negative_weights: str = NEGATIVE_WEIGHTS[0]
+    negative_weights: str | None = None
     edge_type: str | None = None
     edge_time: str | None = None
     until: str | None = None
@@ -81,7 +81,8 @@ class TableArguments:
             check_type("each column of types", column, str, "text", DataError)
             if kind not in KINDS:
                 raise UnknownName(f"type for column '{column}'", str(kind), KINDS)
-        check_choice("negative_weights", self.negative_weights, NEGATIVE_WEIGHTS)
+        if self.negative_weights is not None:
+            check_choice("negative_weights", self.negative_weights, NEGATIVE_WEIGHTS)
         self._check_kinds()
         self._check_times()
         self._check_tables()
@@ -155,7 +156,14 @@ class TableArguments:
     @property
     def has_edge_kinds(self) -> bool:
         """Whether edges are of several kinds: by a column, by the names of their tables, or by the signs of their weights."""
-        return self.edge_type is not None or isinstance(self.edges, Mapping) or self.negative_weights == "kind"
+        return self.edge_type is not None or isinstance(self.edges, Mapping) or self.with_negative_weights == "kind"
+
+    @property
+    def with_negative_weights(self) -> str:
+        """What is done with negative weights: as the user says, else as in ``base``, else they are refused."""
+        if self.negative_weights is not None:
+            return self.negative_weights
+        return NEGATIVE_WEIGHTS[0] if self.base is None else self.base.ingest_report.negative_weights
 
     @property
     def node_kinds(self) -> tuple[str, ...]:

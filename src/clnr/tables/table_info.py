@@ -60,6 +60,7 @@ class TableInfo(NamedTuple):
                 "columns": [column._asdict() for column in report.columns],
                 "edge_types": dict(report.edge_types),
                 "fading": report.fading,
+                "negative_weights": report.negative_weights,
                 "node_kinds": report.node_kinds,
             },
         }
@@ -87,6 +88,7 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
         edge_types={str(kind): _factor(number) for kind, number in content.get("edge_types", {}).items()},
         fading=_factor(content.get("fading", 1.0)),
+        negative_weights=str(content.get("negative_weights", "refuse")),
         node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
     )
 
