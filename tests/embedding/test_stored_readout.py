@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -24,6 +26,7 @@ from clnr.graph import Graph
 from clnr.graph.graph_folder import GraphFolder, write_graph
 from clnr.nn import inputs, readout, structure
 from clnr.nn.structure import walks
+from clnr.support.workers import Alone
 
 pytest.importorskip("numba")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -169,6 +172,32 @@ def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
     nodes = np.array([299, 3, 7, 150])
     torch.testing.assert_close(read(nodes), expected[nodes], rtol=1e-4, atol=1e-5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["walk-10-16", "walk-10-4", "walk-10-8"]
+
+
+def test_inner_products_are_the_same_bits_whichever_worker_is_quicker(folders, tmp_path):
+    class OneOfTwo(Alone):
+        size = 2
+
+        def __init__(self, rank, taken):
+            self.rank, self._taken = rank, taken
+
+        def take(self, count):
+            return range(count)[self._taken]
+
+        def total(self, *values):
+            return list(values)
+
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(NODES, 6)).astype(np.float32))
+
+    def found(rank, taken):
+        workers = dataclasses.replace(settings(), workers=OneOfTwo(rank, taken))
+        device_graph = workers.engine.to_device(folders["numbers"])
+        return passes_over(device_graph, workers, tmp_path, 90).inner_products(lambda nodes: rows[nodes], 6)
+
+    first, second = found(0, slice(0, 3)), found(1, slice(3, None))
+    assert torch.equal(first, found(0, slice(0, None)))
+    assert torch.equal(second, found(1, slice(0, 0)))
+    torch.testing.assert_close(first + second, rows.double().T @ rows.double())
 
 
 def test_a_sample_of_nodes_is_enough_to_fit_the_components(folders, tmp_path, monkeypatch):

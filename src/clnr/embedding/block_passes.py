@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -133,20 +133,19 @@ def node_blocks(folder: GraphFolder, block_rows: int) -> list[slice]:
     return blocks
 
 
-def share_blocks(
-    workers: Workers, count: int, prepare: Callable[[int], Read], compute: Callable[[int, Read], Callable[[], None]]
+def do_blocks(
+    numbers: Iterable[int], prepare: Callable[[int], Read], compute: Callable[[int, Read], Callable[[], None]]
 ) -> None:
-    """Do this worker's share of so many blocks: one is read and another one written while a third is computed.
+    """Do some blocks: one is read and another one written while a third is computed.
 
     Args:
-        workers: Whoever is done takes the next block.
-        count: Of all blocks.
+        numbers: Which blocks.
         prepare: Reads what a block needs; called in a thread.
         compute: Computes a block from that, and returns what writes it; this is called in another thread.
     """
     with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
         written: Future[None] | None = None
-        for number, read in _prepared(reader, workers, count, prepare):
+        for number, read in _prepared(reader, numbers, prepare):
             write = compute(number, read)
             if written is not None:
                 written.result()
@@ -155,16 +154,14 @@ def share_blocks(
             written.result()
 
 
-def _prepared(
-    reader: ThreadPoolExecutor, workers: Workers, count: int, prepare: Callable[[int], Read]
-) -> Iterator[tuple[int, Read]]:
+def _prepared(reader: ThreadPoolExecutor, numbers: Iterable[int], prepare: Callable[[int], Read]) -> Iterator[tuple[int, Read]]:
     threads, coming = torch.get_num_threads(), None
 
     def call(number: int) -> Read:
         torch.set_num_threads(threads)
         return prepare(number)
 
-    for number in workers.take(count):
+    for number in numbers:
         following = number, reader.submit(call, number)
         if coming is not None:
             yield coming[0], coming[1].result()
@@ -215,7 +212,8 @@ class Passes:
 
         self._say(what)
         pace = NowAndThen()
-        share_blocks(self.workers, len(self.blocks), read, computed)
+        # Whoever is done takes the next block.
+        do_blocks(self.workers.take(len(self.blocks)), read, computed)
         self.workers.least(0)
 
     def _nodes(self, number: int) -> Array:
@@ -245,7 +243,9 @@ class Passes:
             total.addmm_(wide.T, wide)
             return lambda: None
 
-        share_blocks(self.workers, len(self.blocks), lambda number: source(self._nodes(number)), add)
+        # Sums are the same bits whoever is quicker: each has blocks of its own.
+        own = range(self.workers.rank, len(self.blocks), self.workers.size)
+        do_blocks(own, lambda number: source(self._nodes(number)), add)
         self.workers.least(0)
         return self.workers.total(total)[0]
 
