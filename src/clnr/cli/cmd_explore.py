@@ -19,7 +19,7 @@ def similar(
     node: Annotated[str, typer.Argument(metavar="NODE", help="The id of a node, or its name.")],
     k: Annotated[int, typer.Option("-k", help="How many nodes to list.")] = 10,
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="Search an index (usearch): for millions of nodes.")
+        bool, typer.Option("--approximate", help="Search an index (usearch), built first: one question is quicker without.")
     ] = False,
     kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
     as_json: Json = False,
