@@ -196,6 +196,18 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(tmp_path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
 
 
+def test_the_disk_that_is_told_is_that_of_the_folder_where_nothing_is_spilled(tmp_path):
+    random, lines = np.random.default_rng(0), []
+    nodes = {"id": np.arange(20_000), **{f"x{i}": random.normal(size=20_000).astype(np.float32) for i in range(40)}}
+    source, target = random.integers(0, 20_000, (2, 100_000))
+    folder = ingest(
+        pa.table({"source": source, "target": target}), pa.table(nodes), out=tmp_path / "graph", progress=lines.append
+    )
+    told = next(int(line.split()[1]) * 1e6 for line in lines if line.endswith("are free"))
+    written = sum(info.bytes for info in folder.files.values())
+    assert 0.9 * written < told < 1.5 * written
+
+
 def test_only_a_graph_folder_is_overwritten(tmp_path):
     edges = saved(tmp_path, "e.csv", EDGES)
     ingest(edges, out=tmp_path / "graph")

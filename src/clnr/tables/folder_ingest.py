@@ -44,11 +44,10 @@ _OWN_MEMORY = 800_000_000
 _LEAST = 200_000_000
 # So many nodes are handled at a time.
 _PART = 1 << 17
-# Bytes on disk of an edge while edges are joined, merged and sorted, and of a node beside its columns; columns are stored in
-# DuckDB, as features, and as they were.
-_EDGE_BYTES = 120
-_NODE_BYTES = 100
-_COPIES = 3
+# Bytes of an edge and of a node, beside its columns, in the folder; and in DuckDB while edges are joined, merged and sorted.
+# Columns are in the folder as features and as they were, and in DuckDB.
+_EDGE_BYTES, _NODE_BYTES, _COPIES = 20, 50, 2
+_EDGE_SPILL, _NODE_SPILL = 100, 50
 
 Progress = Callable[[str], None]
 
@@ -93,7 +92,8 @@ def ingest(
         with _spill(resolve_path(path)) as spill, atomic_folder(path, force, OWNED_FILES) as part:
             db = connect(f"{amount - _OWN_MEMORY} B", spill)
             try:
-                _Ingest(db, FolderWriter(part, dtype), arguments, progress or (lambda line: None)).run()
+                work = _Ingest(db, FolderWriter(part, dtype), arguments, progress or (lambda line: None))
+                work.run(amount - _OWN_MEMORY)
             finally:
                 db.close()
     return GraphFolder.open(path)
@@ -118,10 +118,11 @@ class _Ingest:
         self._directed = arguments.is_directed
         self._count = 0
 
-    def run(self) -> None:
+    def run(self, memory: int) -> None:
+        """Write the folder; DuckDB may use so many bytes of memory."""
         arguments, writer = self._arguments, self._writer
         tables = arguments.open_tables(self._db)
-        self._check_disk(tables)
+        self._check_disk(tables, memory)
         self._progress("reading the tables")
         loaded = load_tables(self._db, tables, arguments)
         number_nodes(self._db, None, loaded.as_integers, loaded.node_table is None)
@@ -157,16 +158,18 @@ class _Ingest:
             name=arguments.graph_name,
         )
 
-    def _check_disk(self, tables: OpenTables) -> None:
-        """Fail before the work where the disk is clearly too small for it."""
-        needed = 0
+    def _check_disk(self, tables: OpenTables, memory: int) -> None:
+        """Fail before the work where the disk is clearly too small for it: DuckDB spills what exceeds its memory."""
+        written, stored = 0, 0
         for edge_table in (each.table for each in tables.edges):
             ((rows,),) = run(self._db, f"SELECT count(*) FROM {edge_table.sql}", edge_table.name)
-            needed += rows * _EDGE_BYTES
+            written, stored = written + rows * _EDGE_BYTES, stored + rows * _EDGE_SPILL
         for node_table in (each.table for each in tables.nodes):
             ((count,),) = run(self._db, f"SELECT count(*) FROM {node_table.sql}", node_table.name)
             sample = fetch_table(self._db, f"SELECT * FROM {node_table.sql} LIMIT 1000", node_table.name)
-            needed += count * (_NODE_BYTES + _COPIES * sample.nbytes // max(1, sample.num_rows))
+            columns = sample.nbytes // max(1, sample.num_rows)
+            written, stored = written + count * (_NODE_BYTES + _COPIES * columns), stored + count * (_NODE_SPILL + columns)
+        needed = written + max(0, stored - memory)
         free = shutil.disk_usage(self._writer.folder).free
         self._progress(f"about {gigabytes(needed)} of disk are needed while it runs; {gigabytes(free)} are free")
         if needed > free:
