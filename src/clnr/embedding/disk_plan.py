@@ -20,6 +20,7 @@ from clnr.experiments.cost import Cost, Size, sent, training
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR, CLNR_MIX
+from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support import memory
 from clnr.support.humanize import duration, gigabytes
@@ -171,23 +172,8 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     check_used(settings.method, settings.fixed)
     recipe, choices = settings.recipe_for(cast(Any, folder))
     settings.method.check(recipe)
-    needs = f"{gigabytes(_cost(folder, settings, recipe).memory)} would be needed in memory, and it cannot work from files"
-    if not settings.engine.reads_files:
-        raise MethodError(f"{folder.path}: {needs}: that needs numba, and on a GPU also Triton")
     model = settings.method.build(recipe)
-    reason = model.whole_graph_reason(folder.num_nodes)
-    if reason is None and model.readout is not None and model.input_width(folder.num_features) > MOST_FEATURES:
-        reason = f"its read-out takes at most {MOST_FEATURES:,} features from files"
-    if recipe.edge_noise:
-        reason = "edge_noise changes edges"
-    if settings.tune or settings.auto:
-        reason = "tuning and --method auto score by held-out edges"
-    if reason is not None:
-        advice = "--method CLNR with its defaults works, and so does more memory"
-        if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:
-            half = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
-            advice = f"the graph is small, so leave out --from-files, or say: {half}"
-        raise MethodError(f"{folder.path}: {needs}: {reason}; {advice}")
+    _check_from_files(folder, settings, recipe, model)
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
     settings.check_workers(total, recipe, folder.num_nodes)
     most = _usable(bound, 1 << 32) / beside
@@ -196,9 +182,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     width = max(recipe.hidden, recipe.dimension, rows.widest)
     size = Size(folder.num_nodes, folder.num_edges, folder.num_features, 0)
     share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / total))
-    one_view = step_work(
-        len(settings.method.views), settings.method.build(recipe).objective, share, size._replace(features=features)
-    )
+    one_view = step_work(len(settings.method.views), model.objective, share, size._replace(features=features))
     disk = _MODEL + _NUMBER * folder.num_nodes * rows.kept
     resident = int(max(RESIDENT / beside, _PAGES * most))
     mapped = disk + sum(each.bytes for each in folder.arrays.values())
@@ -232,6 +216,26 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     gathered = _NUMBER * folder.num_edges * rows.gathered
     sizes = seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step
     return recipe, DiskPlan(facts, kept, *sizes, rows.passes, gathered, counts)
+
+
+def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, model: Model) -> None:
+    """Fail if a method must see all of the graph at once, with advice."""
+    needs = f"{gigabytes(_cost(folder, settings, recipe).memory)} would be needed in memory, and it cannot work from files"
+    if not settings.engine.reads_files:
+        raise MethodError(f"{folder.path}: {needs}: that needs numba, and on a GPU also Triton")
+    reason = model.whole_graph_reason(folder.num_nodes)
+    if reason is None and model.readout is not None and model.input_width(folder.num_features) > MOST_FEATURES:
+        reason = f"its read-out takes at most {MOST_FEATURES:,} features from files"
+    if recipe.edge_noise:
+        reason = "edge_noise changes edges"
+    if settings.tune or settings.auto:
+        reason = "tuning and --method auto score by held-out edges"
+    if reason is not None:
+        advice = "--method CLNR with its defaults works, and so does more memory"
+        if settings.method == CLNR and folder.num_nodes <= recipe.sampled_nodes:
+            half = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
+            advice = f"the graph is small, so leave out --from-files, or say: {half}"
+        raise MethodError(f"{folder.path}: {needs}: {reason}; {advice}")
 
 
 def folder_counts(folder: GraphFolder) -> dict[str, Any]:
