@@ -19,10 +19,11 @@ import pyarrow as pa
 import torch
 
 from clnr import methods
-from clnr.embedding import block_passes, disk_plan, out_of_core, stored_readout, work_folder
+from clnr.embedding import block_passes, disk_plan, out_of_core, pass_columns, stored_readout, work_folder
 from clnr.embedding.artifact import load_model
 from clnr.embedding.artifact_files import ArtifactFiles
 from clnr.embedding.block_embedding import BlockEmbedding
+from clnr.embedding.block_passes import Passes
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.out_of_core import embed_folder
 from clnr.engine import cpu
@@ -84,6 +85,19 @@ def kill_after_epochs(count: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     Checkpoint.save = counted
+
+
+def kill_at_pass(count: int) -> None:
+    """Let this process be killed when it has done its share of so many passes."""
+    make, calls = Passes.make, []
+
+    def counted(*arguments):
+        make(*arguments)
+        calls.append(arguments)
+        if len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Passes.make = counted
 
 
 class Cases:
@@ -148,6 +162,9 @@ class Cases:
             self.several(f"{method}-2", 2, method)
         self.embedding_killed()
         self.training_killed()
+        for count in (3, 8):
+            self.several("read-out-killed", 2, "CLNR-mix", before=lambda rank, at=count: kill_at_pass(at), resume=count > 3)
+        self.several("read-out-killed", 2, "CLNR-mix", resume=True)
         self.several("CLNR-2", resume=True)
         self.several("other-graph", graphs=(self.graph, self.other))
         work_folder._LATEST = 0.3
@@ -175,7 +192,7 @@ class Cases:
 def main(folder: Path) -> None:
     disk_plan._LEAST_ROWS = 1
     block_passes._MOST_NODES = NODES // BLOCKS
-    for module in (block_passes, disk_plan, inputs, readout, stored_readout):
+    for module in (block_passes, pass_columns, inputs, readout, stored_readout):
         module.STEPS = (1, 2)
     cases = Cases(folder)
     cases.run()

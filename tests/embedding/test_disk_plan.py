@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clnr import methods
-from clnr.embedding.block_passes import LayerFiles, ShardFiles
+from clnr.embedding.block_passes import LayerFiles, Passes, ShardFiles
 from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.out_of_core import embed_folder
@@ -57,9 +57,9 @@ def test_memory_follows_the_graph_and_not_what_is_free(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(("method", "hold_out"), [("CLNR", 0.0), ("CLNR-mix", 0.1), ("CLNR-mix", 0.0), ("SVD-mix", 0.0)])
-def test_the_disk_of_a_plan_is_what_is_written(folder, tmp_path, monkeypatch, method, hold_out):
+def test_disk_and_passes_of_a_plan_are_those_of_the_work(folder, tmp_path, monkeypatch, method, hold_out):
     """At most so much is there at a time, and not much less."""
-    most = 0
+    most, made, make = 0, [], Passes.make
 
     def noted(real):
         def write(*arguments):
@@ -71,12 +71,17 @@ def test_the_disk_of_a_plan_is_what_is_written(folder, tmp_path, monkeypatch, me
 
     for sink in (LayerFiles, ShardFiles):
         monkeypatch.setattr(sink, "write", noted(sink.write))
+    monkeypatch.setattr(Passes, "make", lambda self, sink, what, *more: made.append(what) or make(self, sink, what, *more))
     chosen = settings(method, hold_out=hold_out, changes={"dimension": 64, "hidden": 64, "structure": 16, "epochs": 1})
     _, found = plan(folder, chosen, MEMORY)
     embed_folder(folder, tmp_path / "out", chosen, MEMORY)
     # Beside the model; a shard has a header, and ids beside the vectors.
     rows = found.disk - 2e7
     assert 0.8 * rows < most <= rows + 10_000
+    # The first sum, and random rows, read no edges.
+    sums = [what for what in made if what == "read-out, vectors" or what.startswith("read-out, sum")]
+    others = [what for what in made if what.startswith("walks") or "propagated" in what]
+    assert found.passes == len(others) + len(sums[1:])
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,14 @@ def test_a_training_that_is_killed_goes_on_bit_for_bit(made, told):
     assert_same_files(made / "training-killed", made / "GCLNR-2")
 
 
+def test_walks_and_a_read_out_that_are_killed_go_on_bit_for_bit(made, told):
+    first, second, last = told["read-out-killed"]
+    assert "killed" in first
+    assert "killed" in second
+    assert last == ["", ""]
+    assert_same_files(made / "read-out-killed", made / "CLNR-mix-2")
+
+
 def test_what_is_finished_is_not_done_again(told):
     assert told["CLNR-2"] == [["", ""], ["", ""]]
 

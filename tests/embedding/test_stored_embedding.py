@@ -172,6 +172,6 @@ def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders,
     assert default.fit(folder.path)._result.model.method.name == "CLNR-mix"
     assert default.embedding_.shape == (NODES, 128)
     monkeypatch.setattr(disk_plan, "MOST_FEATURES", 100)
-    assert "method=CLNR: the default in memory does not work from files here" in str(default.plan(folder.path))
+    assert "method=CLNR: the default does not work from files here; --method CLNR-mix" in str(default.plan(folder.path))
     with pytest.raises(MethodError, match="at most 100 features from files; --method CLNR with its defaults works"):
         NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.path))

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from clnr import evaluation, methods
-from clnr.embedding import block_passes, disk_plan, stored_readout
+from clnr.embedding import block_passes, disk_plan, pass_columns, stored_readout
 from clnr.embedding.artifact import load_model
 from clnr.embedding.artifact_files import ArtifactFiles
 from clnr.embedding.block_passes import Passes
@@ -61,7 +61,7 @@ def small(monkeypatch):
     """Blocks are small, and walks are short."""
     monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 60)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 120)
-    for module in (block_passes, disk_plan, inputs, readout, stored_readout, structure):
+    for module in (block_passes, pass_columns, inputs, readout, stored_readout, structure):
         monkeypatch.setattr(module, "STEPS", SHORT)
 
 

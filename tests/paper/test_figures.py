@@ -101,6 +101,13 @@ def test_names_stand_apart_from_marks_and_each_other(shelves):
     assert sorted(text.get_text() for text in panel.texts) == sorted(method.name for method in figures.ABLATION)
     overlaps = sum(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     assert overlaps == 0
+    frame = panel.get_window_extent()
+    assert all(frame.x0 < box.x0 and box.x1 < frame.x1 for box in boxes)
+
+
+@pytest.mark.parametrize(("values", "top"), [([0.1, 0.2], 0.2), ([0.3, 0.1, 0.2], 0.3), ([0.1, 0.9, 0.2], 0.32), ([7], 7)])
+def test_what_is_far_above_all_others_leaves_them_room(values, top):
+    assert drawing._top(values) == pytest.approx(top)
 
 
 def test_colours_can_be_told_apart_by_the_colour_blind():

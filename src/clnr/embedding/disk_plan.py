@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import operator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
+from clnr.embedding.pass_columns import PassColumns
 from clnr.embedding.stored_links import MOST_PAIRS
 from clnr.embedding.stored_readout import FITTED_NODES, MOST_FEATURES
 from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import RESIDENT
-from clnr.methods import CLNR
-from clnr.methods.model import Model
+from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.recipe import Recipe, check_used
-from clnr.nn.structure import STEPS
 from clnr.support import memory
 from clnr.support.humanize import duration, gigabytes
 from clnr.training.step_work import step_work
@@ -93,7 +91,7 @@ class DiskPlan:
         facts: Of the graph: values by name.
         choices: Hyper-parameters that follow from the graph, with their reasons.
         seconds: Estimated seconds of training, if pages that were read stay in the system's cache.
-        memory: Estimated peak of memory in bytes, of each worker.
+        memory: Estimated peak of memory in bytes, of each worker; the first takes more for the read-out, while others wait.
         step_bytes: Bytes that each worker reads from files in a step.
         disk: Bytes of the shards, and of the rows that are on disk while they are written.
         block_rows: How many rows a block of nodes may gather while it is embedded.
@@ -194,7 +192,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     settings.check_workers(total, recipe, folder.num_nodes)
     most = _usable(bound, 1 << 32) / beside
     features = model.input_width(folder.num_features)
-    rows = _Rows.of(settings, model, recipe, features)
+    rows = PassColumns.of(settings, model, recipe, features)
     width = max(recipe.hidden, recipe.dimension, rows.widest)
     size = Size(folder.num_nodes, folder.num_edges, folder.num_features, 0)
     share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / total))
@@ -206,8 +204,9 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     mapped = disk + sum(each.bytes for each in folder.arrays.values())
     fixed = _BASE + min(resident, mapped) + 2 * _NUMBER * folder.num_nodes
     step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * max(recipe.hidden, recipe.dimension) * one_view.rows)
-    fitted = _NUMBER * rows.fitted * min(folder.num_nodes, FITTED_NODES + _LINK_NODES)
-    if (need := fixed + max(step, 2 * fitted)) > most:
+    # By one of the workers, while the others wait.
+    fitted = 2 * _NUMBER * rows.fitted * min(folder.num_nodes, FITTED_NODES + _LINK_NODES) / beside
+    if (need := fixed + max(step, fitted)) > most:
         raise OutOfMemory(
             f"training from files needs about {gigabytes(need)}{' for each worker' if beside > 1 else ''}, and "
             f"{gigabytes(most)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 or "
@@ -224,62 +223,15 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
-        kept = (Choice("method", CLNR.name, "the default in memory does not work from files here"), *kept)
+        reason = f"the default does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
+        kept = (Choice("method", CLNR.name, reason), *kept)
     seconds = _cost(folder, settings, recipe).seconds
-    peak = min(most, fixed + max(step, 2 * fitted, blocks))
+    peak = min(most, fixed + max(step, fitted, blocks))
     sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
     facts, counts = folder_facts(folder), folder_counts(folder)
     gathered = _NUMBER * folder.num_edges * rows.gathered
     sizes = seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step
     return recipe, DiskPlan(facts, kept, *sizes, rows.passes, gathered, counts)
-
-
-class _Rows(NamedTuple):
-    """Columns of rows that walks, the encoder's layers and the read-out make.
-
-    Attributes:
-        passes: How often all edges are read, for walks and the read-out.
-        gathered: Columns that are gathered for each edge, in all passes.
-        widest: Columns that a pass gathers, at most.
-        kept: Columns of all nodes that are on disk, at most.
-        fitted: Columns of the nodes that the read-out is fitted to.
-    """
-
-    passes: int = 0
-    gathered: int = 0
-    widest: int = 0
-    kept: int = 0
-    fitted: int = 0
-
-    @classmethod
-    def of(cls, settings: Settings, model: Model, recipe: Recipe, features: int) -> _Rows:
-        products = [] if model.readout is None else model.readout.products({}, model.encoder.num_outputs)
-        sources = [product.source for _, product in products]
-        inputs = {part.walk_columns for part in model.inputs} - {0}
-        walks = inputs | {source.walk_columns for source in sources if source.walk_columns}
-        encoded = model.encoder.width(features) * model.encoder.num_outputs
-        # How often the encoder's rows are propagated, and the features; and the sum of all, at last.
-        hops = [
-            max((product.hops for _, product in products if not product.source.walk_columns and wanted(product)), default=0)
-            for wanted in (lambda each: each.source.encoder is not None, lambda each: each.source.encoder is None)
-        ]
-        widths = encoded, features
-        graphs = 2 if settings.hold_out else 1
-        steps, last = max(STEPS), max(hops) if products else 0
-        passes = graphs * steps * len(walks) + sum(hops) + last
-        per_edge = graphs * steps * sum(walks) + sum(map(operator.mul, hops, widths)) + last * recipe.dimension
-        of_products = [width for width, hop in zip(widths, hops, strict=True) if hop]
-        widest = max([*walks, *of_products, recipe.dimension if last else 0], default=0)
-        # What is on disk at a time: two of a walk's steps; layers, and the rows of the last one; with a read-out, the encoder's
-        # rows beside two propagated matrices, or beside sums and vectors. Walks stay, the inputs' also without held-out edges.
-        layers = min(2, recipe.layers - 1) * recipe.hidden if "layers" in settings.method.keys else 0
-        stages = [2 * max(walks, default=0), layers + (encoded if products else recipe.dimension)]
-        again = (graphs - 1) * len(STEPS) * sum(inputs)
-        of_whole = again + max(*stages, encoded + 2 * recipe.dimension if products else 0)
-        kept = len(STEPS) * sum(walks) + max(of_whole, encoded + 2 * max(of_products, default=0) if products else 0)
-        fitted = sum((hop + 1) * width for hop, width in zip(hops, widths, strict=True)) if products else 0
-        fitted += len(STEPS) * sum(each.walk_columns for each in sources)
-        return cls(passes, per_edge, widest, kept, fitted)
 
 
 def folder_counts(folder: GraphFolder) -> dict[str, Any]:

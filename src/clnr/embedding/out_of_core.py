@@ -86,7 +86,7 @@ def embed_folder(
             return None
         for line in disk_plan.lines:
             log(line)
-        check_disk(out, disk_plan)
+        check_disk(out, disk_plan, work.bytes_there)
         settings.remove_stale_checkpoint()
         earlier = work.resumed()
         work.check_seen()
@@ -98,6 +98,7 @@ def embed_folder(
             log("training is complete: embedding goes on")
         else:
             model, losses = _train(stages, settings, recipe, bar)
+            _check_unchanged(folder)
             work.save(model, losses)
         read_out = work.read_out
         if workers.from_first(stages.has_readout and read_out is None):
@@ -107,6 +108,7 @@ def embed_folder(
         embedded = work.embedded
         if workers.from_first(embedded is None):
             embedded = stages.embed(model)
+            _check_unchanged(folder)
             work.save_embedded(*embedded)
         assert embedded is not None
         log("scoring samples, and drawing the map for the report" if report else "scoring samples")
@@ -166,9 +168,15 @@ def _with_read_out(model: FittedModel, read_out: tuple[Parameters, Array] | None
     return model if read_out is None else replace(model, parameters=model.parameters | read_out[0])
 
 
-def check_disk(out: Path, disk_plan: DiskPlan) -> None:
-    """Raise if the disk of a folder is too small for its shards and layers."""
-    free = shutil.disk_usage(resolve_path(out).parent).free
+def _check_unchanged(folder: GraphFolder) -> None:
+    """Raise if a graph folder was written anew since it was opened; arrays that were mapped before are those of the old one."""
+    if GraphFolder.open(folder.path).digest != folder.digest:
+        raise DataError(f"{folder.path} has changed since this began: what was made of it may be of both; start anew")
+
+
+def check_disk(out: Path, disk_plan: DiskPlan, there: int = 0) -> None:
+    """Raise if the disk of a folder is too small for its shards and layers, of which so many bytes are there."""
+    free = shutil.disk_usage(resolve_path(out).parent).free + there
     if disk_plan.disk > free:
         raise DataError(
             f"the disk is too small for {out}: about {gigabytes(disk_plan.disk)} are needed, and {gigabytes(free)} are free; a "

@@ -53,16 +53,25 @@ class WorkFolder:
         # As it will be read back.
         self._about = json.loads(json.dumps(about))
 
+    @property
+    def bytes_there(self) -> int:
+        """The size of all files that an earlier process has left."""
+        return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
+
     def resumed(self) -> tuple[FittedModel, tuple[float, ...]] | None:
         """Model and losses of a process that was stopped after training; None if there are none.
 
-        What a process has left that made something else is removed.
+        What is not to be resumed is removed.
         """
         if self._resume and (self.path / _ABOUT).is_file():
             with errors_name(self.path / _ABOUT):
-                same = self._saved()["about"] == self._about
-            if same:
-                return self.load() if (self.path / DIGESTS).is_file() else None
+                earlier = dict(self._saved()["about"])
+            if differs := [name for name, value in self._about.items() if earlier.get(name) != value]:
+                raise DataError(
+                    f"{self.path} has what was stopped with another {' and '.join(differs)}; undo that, or start anew without "
+                    "--resume (resume=False)"
+                )
+            return self.load() if (self.path / DIGESTS).is_file() else None
         shutil.rmtree(self.path, ignore_errors=True)
         (self.path / SHARDS).mkdir(parents=True)
         return None

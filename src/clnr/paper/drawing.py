@@ -98,11 +98,12 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
         values = [summary.mean("strict") for summary in known.values()]
         # A method that fails outright would leave one colour for all others.
         low = max(min(values), sorted(values)[len(values) // 2] - 5)
+        top = _top([summary.mean("alignment") for summary in known.values()])
         for method, summary in known.items():
             x, y = summary.mean("uniformity"), summary.mean("alignment")
             _, marker = _STYLES.get(method, _OTHER)
             drawn = axis.scatter(
-                x, y, c=[summary.mean("strict")], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=36,
+                x, min(y, top), c=[summary.mean("strict")], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=36,
                 edgecolors="#000000", linewidths=0.6, zorder=3,
             )  # fmt: skip
         axis.set_title(title_of(name), fontsize=_LARGE)
@@ -118,13 +119,23 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
     figure.supylabel("alignment (lower is better)", fontsize=_LARGE)
     figure.draw_without_rendering()  # Positions are known from here on.
     for axis, (_, known) in zip(axes, panels, strict=True):
-        _labels(axis, [(method, each.mean("uniformity"), each.mean("alignment")) for method, each in known.items()])
+        heights = {method: summary.mean("alignment") for method, summary in known.items()}
+        top = _top(list(heights.values()))
+        names = {method: method if y <= top else f"{method} ({y:.2f})" for method, y in heights.items()}
+        _labels(axis, [(names[each], known[each].mean("uniformity"), min(y, top)) for each, y in heights.items()])
     return figure
 
 
+def _top(values: list[float]) -> float:
+    """Where a panel ends: at the largest value, unless that is far above all others and would leave them no room."""
+    *rest, largest = sorted(values)
+    return 1.6 * rest[-1] if rest and largest > 2 * rest[-1] > 0 else largest
+
+
 def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
-    """Names next to their marks, each where it overlaps least: above, below, right or left."""
+    """Names next to their marks, each where it overlaps least, also with what is outside: above, below, right or left."""
     to_points = 72 / axis.figure.dpi
+    inside = _Box(*(edge * to_points for edge in axis.bbox.extents))
     places = {name: axis.transData.transform((x, y)) * to_points for name, x, y in marks}
     taken = [_Box(x - 4, y - 4, x + 4, y + 4) for x, y in places.values()]
     for name, x, y in marks:
@@ -136,7 +147,8 @@ def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
             (6, 0, "left", "center"): _Box(px + 6, py - high / 2, px + 6 + 2 * half, py + high / 2),
             (-6, 0, "right", "center"): _Box(px - 6 - 2 * half, py - high / 2, px - 6, py + high / 2),
         }
-        best = min(choices, key=lambda choice: sum(choices[choice].shared(other) for other in taken))
+        covered = {place: sum(map(box.shared, taken)) + box.shared(box) - box.shared(inside) for place, box in choices.items()}
+        best = min(covered, key=covered.__getitem__)
         taken.append(choices[best])
         right, up, horizontal, vertical = best
         axis.annotate(

@@ -70,7 +70,7 @@ def plane(scope: Scope, results: ResultSet) -> Table:
     notes = (
         "Measured on validation nodes in two views unseen in training, after postprocessing and normalisation; lower is "
         "better for both. dCLNR is true whitening; rCLNR, one scale for all columns, is what the paper's authors ran as "
-        "dCLNR. " + OPTIMISTIC,
+        "dCLNR. A number in brackets is an alignment beyond its panel. " + OPTIMISTIC,
         _NO_NUMBERS,
     )
     return Table("figure-2", "Figure 2. Alignment against uniformity", head, tuple(groups), notes, text_columns=2)

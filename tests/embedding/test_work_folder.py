@@ -1,0 +1,109 @@
+"""What a stopped embedding has left is taken up where it ended, by what it was made for alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from clnr.embedding import block_passes, disk_plan
+from clnr.embedding.block_embedding import BlockEmbedding
+from clnr.embedding.block_passes import LayerFiles, ShardFiles
+from clnr.embedding.disk_plan import plan
+from clnr.embedding.file_stages import FileStages
+from clnr.embedding.out_of_core import embed_folder
+from clnr.errors import DataError
+from clnr.graph import Graph
+from clnr.graph.graph_folder import write_graph
+from tests.embedding.test_out_of_core import MEMORY, NODES, settings, vectors
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two graphs of the same size."""
+    path, random = tmp_path_factory.mktemp("graphs"), np.random.default_rng(1)
+    made = []
+    for name in ("one", "other"):
+        features = random.normal(size=(NODES, 6)).astype(np.float32)
+        made.append(write_graph(Graph.from_edges(*random.integers(0, NODES, (2, 1200)), features), path / name))
+    return made
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
+    monkeypatch.setattr(block_passes, "_MOST_NODES", NODES // 5)
+
+
+def stopped(folder, out, chosen, monkeypatch, sink):
+    """An embedding that finds the disk full at its third block of a layer, or of vectors."""
+    write = sink.write
+
+    def full(self, number, rows):
+        if number == 2:
+            raise OSError(28, "No space left on device")
+        write(self, number, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            embed_folder(folder, out, chosen, MEMORY)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("sink", [LayerFiles, ShardFiles])
+def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypatch, sink):
+    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    stopped(folders[0], tmp_path / "out", chosen, monkeypatch, sink)
+    # What was written need not be free again.
+    free = plan(folders[0], chosen, MEMORY)[1].disk - 5000
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    blocks, compute = [], BlockEmbedding._compute
+    monkeypatch.setattr(BlockEmbedding, "_compute", lambda *args: blocks.append(args) or compute(*args))
+    assert embed_folder(folders[0], tmp_path / "out", chosen, MEMORY).shards >= 5
+    again = len(blocks)
+    with pytest.raises(DataError, match="the disk is too small"):
+        embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    free += 5000
+    embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    of_all = len(blocks) - again
+    written = 2 if sink is LayerFiles else of_all // 2 + 2
+    assert again == of_all - written
+    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
+
+
+@pytest.mark.parametrize("stage", ["train", "embed"])
+def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monkeypatch, stage):
+    graph = write_graph(folders[0].graph(), tmp_path / "graph")
+    made = getattr(FileStages, stage)
+
+    def changed(*arguments):
+        result = made(*arguments)
+        shutil.rmtree(tmp_path / "graph")
+        write_graph(folders[1].graph(), tmp_path / "graph")
+        return result
+
+    monkeypatch.setattr(FileStages, stage, changed)
+    with pytest.raises(DataError, match="graph has changed since this began"):
+        embed_folder(graph, tmp_path / "out", settings(), MEMORY)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path, monkeypatch):
+    one, other = folders
+    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    stopped(one, tmp_path / "out", chosen, monkeypatch, ShardFiles)
+    left = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for folder, asked, said in ((other, chosen, "another graph;"), (one, dataclasses.replace(chosen, seed=1), "another seed;")):
+        with pytest.raises(DataError, match=f"what was stopped with {said} undo that, or start anew without --resume"):
+            embed_folder(folder, tmp_path / "out", asked, MEMORY)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == left
+    embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), MEMORY)
+    embed_folder(other, tmp_path / "whole", settings(), MEMORY)
+    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
