@@ -109,6 +109,13 @@ def test_empty_ends_kinds_and_ids_are_counted_and_a_query_leaves_them_out(tmp_pa
     (unquoted,) = shlex.split(query)
     assert unquoted == 'FROM \'e.csv\' WHERE "from" IS NOT NULL AND "to" IS NOT NULL AND "the kind" IS NOT NULL'
     assert read_tables(edges_query=unquoted, edge_type="the kind").graph.num_edges == 4
+    for name, source in (("e.edges", "read_csv('e.edges')"), ("e.tsv", "'e.tsv'")):
+        saved(tmp_path, name, EMPTY)
+        with pytest.raises(DataError) as caught:
+            read_tables(name)
+        assert f'"FROM {source} WHERE ' in str(caught.value)
+    with pytest.raises(DataError, match=r"'column 2' is empty in row 2; fill it in, or leave such rows out$"):
+        read_tables(saved(tmp_path, "bare.csv", "1,2\n3,\n"))
     with pytest.raises(DataError, match=r"the query of edges: 'to' is empty in row 2; .*: with WHERE \"to\" IS NOT NULL$"):
         read_tables(edges_query="FROM 'e.csv' WHERE \"from\" IS NOT NULL")
     saved(tmp_path, "n.csv", "id,x\na,1\n,2\n,3\n")

@@ -81,9 +81,10 @@ def open_table(
         return _frame(db, given, role, kind)
     path = os.fspath(given)
     table = _file(db, path, lambda files: csv_header.read_header(files, role, known, header))
-    query = f'--{role}-query "FROM {quoted(one_line(path))} WHERE '
-    # A query takes the place of the only table of a role.
-    return table if kind else replace(table, some_rows=(query, '"'))
+    if kind or table.no_header:
+        # A query takes the place of the only table of a role, and would give other names to columns without one.
+        return table
+    return replace(table, some_rows=(f'--{role}-query "FROM {_query_source(path)} WHERE ', '"'))
 
 
 def describe(db: DuckDBPyConnection, name: str, sql: str) -> Table:
@@ -158,6 +159,15 @@ def _file(db: DuckDBPyConnection, path: str, read_header: Callable[[list[Path]],
         return _text(path, files, read_header([Path(file) for file in files]))
     known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
     raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {known}")
+
+
+def _query_source(path: str) -> str:
+    """A file after FROM in a query."""
+    plain = path.lower().removesuffix(".gz").removesuffix(".zst")
+    file = quoted(one_line(path))
+    if plain.endswith((".csv", ".tsv", ".parquet", *_JSON)):
+        return file
+    return f"read_parquet({file})" if plain.endswith(_PARQUET) else f"read_csv({file})"
 
 
 def _text(path: str, files: list[str], header: csv_header.Header) -> Table:
