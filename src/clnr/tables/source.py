@@ -46,7 +46,6 @@ class Table:
         no_header: Whether its columns have no names.
         looks_otherwise: Whether its first line does not look like what the user said of it.
         outputs: What is kept of it beside the graph, if that is not its columns.
-        some_rows: What to write before and after a condition of SQL, to select some of its rows; None if a query cannot.
     """
 
     name: str
@@ -56,7 +55,6 @@ class Table:
     no_header: bool = False
     looks_otherwise: bool = False
     outputs: dict[str, Column] | None = None
-    some_rows: tuple[str, str] | None = None
 
 
 def open_table(
@@ -79,12 +77,7 @@ def open_table(
     """
     if not isinstance(given, str | Path):
         return _frame(db, given, role, kind)
-    path = os.fspath(given)
-    table = _file(db, path, lambda files: csv_header.read_header(files, role, known, header))
-    if kind or table.no_header:
-        # A query takes the place of the only table of a role, and would give other names to columns without one.
-        return table
-    return replace(table, some_rows=(f'--{role}-query "FROM {_query_source(path)} WHERE ', '"'))
+    return _file(db, os.fspath(given), lambda files: csv_header.read_header(files, role, known, header))
 
 
 def describe(db: DuckDBPyConnection, name: str, sql: str) -> Table:
@@ -159,15 +152,6 @@ def _file(db: DuckDBPyConnection, path: str, read_header: Callable[[list[Path]],
         return _text(path, files, read_header([Path(file) for file in files]))
     known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
     raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {known}")
-
-
-def _query_source(path: str) -> str:
-    """A file after FROM in a query."""
-    plain = path.lower().removesuffix(".gz").removesuffix(".zst")
-    file = quoted(one_line(path))
-    if plain.endswith((".csv", ".tsv", ".parquet", *_JSON)):
-        return file
-    return f"read_parquet({file})" if plain.endswith(_PARQUET) else f"read_csv({file})"
 
 
 def _text(path: str, files: list[str], header: csv_header.Header) -> Table:
