@@ -37,7 +37,7 @@ st = pytest.importorskip("hypothesis.strategies")
         ("source,target,weight\na,b,1\nb,c,inf\n", "'weight' is 'inf' in row 2, which is no weight"),
         (
             "source,target,weight\na,b,1\nb,c, \n",
-            "'weight' is empty in row 2; fill it in, or: --drop-empty leaves such rows out, --ignore weight",
+            "'weight' is empty in row 2; fill it in, or: --drop-empty (drop_empty=True) leaves such rows out, --ignore weight",
         ),
         ("source,target,weight\na,b,0\nb,c,0.0\n", "e.csv: 'weight' is 0 in all rows, and an edge of weight 0 is none"),
         ("source,target,source\na,b,c\n", "e.csv: it has two columns of the same name, 'source' and 'source'"),
@@ -105,7 +105,8 @@ def test_empty_ends_kinds_and_ids_are_counted_and_can_be_left_out(tmp_path):
     with pytest.raises(DataError) as caught:
         read_tables(path, edge_type="the kind")
     assert (
-        str(caught.value) == f"{path}: 'from' is empty in row 2 (and 1 more); fill it in, or: --drop-empty leaves such rows out"
+        str(caught.value)
+        == f"{path}: 'from' is empty in row 2 (and 1 more); fill it in, or: --drop-empty (drop_empty=True) leaves such rows out"
     )
     left = f"{path}: left out: 4 rows of 6 with an empty id, end, kind, weight or time"
     read = read_tables(path, edge_type="the kind", edge_time="day", drop_empty=True)

@@ -107,7 +107,12 @@ def check_rows(
 
 
 def check_filled(
-    db: DuckDBPyConnection, table: Table, rows: str, empty: str, column: str, other: str = "--drop-empty leaves such rows out"
+    db: DuckDBPyConnection,
+    table: Table,
+    rows: str,
+    empty: str,
+    column: str,
+    other: str = "--drop-empty (drop_empty=True) leaves such rows out",
 ) -> None:
     """Raise if a column is empty in some rows: where, in how many, and what to do.
 
@@ -186,7 +191,7 @@ def load_nodes(
     run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
     if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):
         raise DataError(f"{node_table.name}: there is no node in it")
-    other = "--drop-empty leaves such rows out; or name another column of ids: --id"
+    other = "--drop-empty (drop_empty=True) leaves such rows out; or name another column of ids: --id"
     check_filled(db, node_table, ids, "id IS NULL", key, other)
     twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
     for node, first, last in run(db, twice, node_table.name):

@@ -135,7 +135,9 @@ def load_edges(
             check_filled(db, table, into, empty, column)
     if w is not None:
         out = f"--ignore {w} leaves weights out"
-        check_filled(db, table, into, "w IS NULL AND given IS NULL", w, f"--drop-empty leaves such rows out, {out}")
+        check_filled(
+            db, table, into, "w IS NULL AND given IS NULL", w, f"--drop-empty (drop_empty=True) leaves such rows out, {out}"
+        )
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
         out = rewrite_hint(db, table, w) or out
         check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")
