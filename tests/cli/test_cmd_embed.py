@@ -136,7 +136,7 @@ def test_tables_may_be_queries(clnr, files):
         (["--edges", "https://example.org/edges.csv"], "it is a URL"),
         (["--edges", "/dev/null"], "it is a pipe or a device"),
         (["--edges-query", "COPY (SELECT 1) TO 'evil.csv'"], "a query is one SELECT and nothing else"),
-        (["--edges-query", "WITH x AS (COPY (SELECT 1) TO 'evil.csv') FROM x"], "SELECT"),
+        (["--edges-query", "WITH x AS (COPY (SELECT 1) TO 'evil.csv') FROM x"], "the query of edges: a query only reads"),
         (["--edges", "edges.csv", "--edges-query", "SELECT 1"], "edges and edges_query are one table"),
         (["--edges", "edges.csv", "--nodes", "rowid.csv"], "it has two columns of the same name, 'rowid' and 'ROWID'"),
         (["--edges", "edges.csv", "--nodes", "wide.csv"], "wide.csv: "),
@@ -172,7 +172,7 @@ def test_how_columns_are_read_is_told_and_changed(clnr, files):
         "edges 'year': not used, number: ignored",
         "nodes 'person': id, text, none empty",
         "nodes 'age': not used, number, none empty",
-        "nodes 'zip': feature, category, 2 values, 2 features, none empty",
+        "nodes 'zip': feature, category, 2 values (1000, 2000), 2 features, none empty",
         "nodes 'code': feature, number, scaled to mean 0 and variance 1, 1 feature, none empty",
         "matrix 'x.npy': feature, dense matrix, divided by one number, 3 features",
     ]

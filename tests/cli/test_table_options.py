@@ -131,4 +131,8 @@ def test_a_folder_of_kinds_and_negative_weights(clnr, tmp_path):
     both = clnr("embed", *two, "--weight", "stars", "--weight", "weight", "--dry-run").out
     assert "edges a 'weight': weight" in both
     assert "edges b 'stars': weight" in both
+    (tmp_path / "gaps.csv").write_text("source,target\na,b\n,c\n")
+    gaps = ["--edges", f"a={tmp_path / 'gaps.csv'}"]
+    assert "'source' is empty in row 2" in assert_refused(clnr("embed", *gaps, "--dry-run"))
+    assert "left out: 1 row of 2 with an empty" in clnr("embed", *gaps, "--drop-empty", "--dry-run").out
     assert "unknown negative_weights 'abs'" in assert_refused(clnr(*signed, "--negative-weights", "abs"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shlex
 
 import numpy as np
 import pytest
@@ -36,7 +35,10 @@ st = pytest.importorskip("hypothesis.strategies")
         ("source,target,weight\na,b,1\nb,c,-1\n", "e.csv: 'weight' is '-1' in row 2, which is negative, and weights"),
         ("source,target,weight\na,b,1\nb,c,nan\n", "'weight' is 'nan' in row 2, which is no weight"),
         ("source,target,weight\na,b,1\nb,c,inf\n", "'weight' is 'inf' in row 2, which is no weight"),
-        ("source,target,weight\na,b,1\nb,c, \n", "e.csv' WHERE weight IS NOT NULL\"; --ignore weight leaves weights out"),
+        (
+            "source,target,weight\na,b,1\nb,c, \n",
+            "'weight' is empty in row 2; fill it in, or: --drop-empty (drop_empty=True) leaves such rows out, --ignore weight",
+        ),
         ("source,target,weight\na,b,0\nb,c,0.0\n", "e.csv: 'weight' is 0 in all rows, and an edge of weight 0 is none"),
         ("source,target,source\na,b,c\n", "e.csv: it has two columns of the same name, 'source' and 'source'"),
         (b"source,target\n\xff\xfe,b\n", "e.csv: line 2: it is not text in UTF-8"),
@@ -95,30 +97,38 @@ def test_what_is_no_table_is_refused(given, said):
     assert "\n" not in str(caught.value)
 
 
-EMPTY = "from,to,the kind\na,b,x\n,c,x\nb,,x\n,d,\nd,a,y\n"
+EMPTY = "from,to,the kind,weight,day\na,b,x,1,2020\n,c,x,1,2020\nb,,x,1,2020\n ,d,,1,2020\nd,a,y,,\nd,c,y,3,2021\n"
 
 
-def test_empty_ends_kinds_and_ids_are_counted_and_a_query_leaves_them_out(tmp_path, monkeypatch):
-    """The query that the message names is the cure: it is run."""
-    monkeypatch.chdir(tmp_path)
-    saved(tmp_path, "e.csv", EMPTY)
+def test_empty_ends_kinds_and_ids_are_counted_and_can_be_left_out(tmp_path):
+    path = saved(tmp_path, "e.csv", EMPTY)
     with pytest.raises(DataError) as caught:
-        read_tables("e.csv", edge_type="the kind")
-    said, _, query = str(caught.value).partition(": --edges-query ")
-    assert said == "e.csv: 'from' is empty in row 2 (and 1 more); fill it in, or leave such rows out"
-    (unquoted,) = shlex.split(query)
-    assert unquoted == 'FROM \'e.csv\' WHERE "from" IS NOT NULL AND "to" IS NOT NULL AND "the kind" IS NOT NULL'
-    assert read_tables(edges_query=unquoted, edge_type="the kind").graph.num_edges == 4
-    with pytest.raises(DataError, match=r"the query of edges: 'to' is empty in row 2; .*: with WHERE \"to\" IS NOT NULL$"):
-        read_tables(edges_query="FROM 'e.csv' WHERE \"from\" IS NOT NULL")
-    saved(tmp_path, "n.csv", "id,x\na,1\n,2\n,3\n")
-    with pytest.raises(DataError) as caught:
-        read_tables(pa.table({"source": ["a"], "target": ["b"]}), "n.csv")
-    assert "'id' is empty in row 2 (and 1 more); fill it in, or leave such rows out: --nodes-query" in str(caught.value)
-    with pytest.raises(
-        DataError, match=r"e\.csv: 'from' is empty in row 2 \(and 1 more\); fill it in, or leave such rows out$"
-    ):
-        read_tables({"met": "e.csv"})
+        read_tables(path, edge_type="the kind")
+    assert (
+        str(caught.value)
+        == f"{path}: 'from' is empty in row 2 (and 1 more); fill it in, or: --drop-empty (drop_empty=True) leaves such rows out"
+    )
+    left = f"{path}: left out: 4 rows of 6 with an empty id, end, kind, weight or time"
+    read = read_tables(path, edge_type="the kind", edge_time="day", drop_empty=True)
+    assert read.ingest_report.remarks == (left,)
+    assert read.graph.ids.tolist() == ["a", "b", "c", "d"]
+    assert read.graph.num_edges == 4
+    # Only what is used is looked at: without weights and times, one row more stays.
+    assert read_tables(path, ignore=["weight"], drop_empty=True).ingest_report.remarks == (left.replace("4 rows", "3 rows"),)
+    frame = pa.table({"source": [1.0, np.nan, 2.0, None], "target": [2, 3, 1, 2], "weight": [1.0, 1.0, np.nan, 2.0]})
+    assert read_tables(frame, drop_empty=True).ingest_report.rows == 1
+    query = "SELECT * FROM (VALUES (1, 2, 0.5), (2, 3, NULL), (NULL, 3, 1.5)) t(source, target, weight)"
+    assert read_tables(edges_query=query, drop_empty=True).ingest_report.rows == 1
+    nodes = saved(tmp_path, "n.csv", "id,x\na,1\n,2\n ,3\nb,5\nc,\nd,9\n")
+    with pytest.raises(DataError, match=r"'id' is empty in row 2 \(and 1 more\); .*--drop-empty .*; or name another .*--id"):
+        read_tables(pa.table({"source": ["a"], "target": ["b"]}), nodes)
+    kinds = read_tables({("p", "met", "p"): path}, {"p": nodes}, drop_empty=True)
+    assert kinds.graph.ids.tolist() == ["p:a", "p:b", "p:c", "p:d"]
+    assert kinds.graph.num_edges == 4
+    assert f"{nodes}: left out: 2 rows of 6 with an empty id, end, kind, weight or time" in kinds.ingest_report.remarks
+    assert read_tables(saved(tmp_path, "whole.csv", EDGES), drop_empty=True).ingest_report.remarks == ()
+    with pytest.raises(DataError, match=r"empty\.csv: there is no edge in it"):
+        read_tables(saved(tmp_path, "empty.csv", "source,target\n,a\nb,\n"), drop_empty=True)
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path):

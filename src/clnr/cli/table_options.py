@@ -66,6 +66,9 @@ def table_options(
     half_life: Annotated[
         float | None, typer.Option(metavar="DAYS", help="With --edge-time: after so long, an edge weighs half.")
     ] = None,
+    drop_empty: Annotated[
+        bool, typer.Option("--drop-empty", help="Leave out rows with an empty end, id, kind, weight or time; else refused.")
+    ] = False,
     key: Annotated[str | None, typer.Option("--id", help="Column of node ids; likewise.")] = None,
     label: Annotated[
         str | None, typer.Option(help="Column of class labels: to evaluate, and for supervised methods; never a feature.")
@@ -111,6 +114,7 @@ def table_options(
         "edge_time": edge_time,
         "until": until,
         "half_life": half_life,
+        "drop_empty": drop_empty or None,
         "id": key,
         "label": label,
         "names": name,

@@ -63,7 +63,7 @@ def nearest_of_kind(vectors: Vectors, ids: Iterable[Any], kind: str, row: int, k
         of_kind = of_kind[of_kind != row - first]
         nodes, best = np.concatenate([nodes, first + of_kind]), np.concatenate([best, _unit(z[of_kind]) @ query])
         # Stable: of equally similar nodes the first come first.
-        order = np.argsort(-best, kind="stable")[:k]
+        order = np.argsort(-best, kind="stable")[: max(0, k)]
         nodes, best = nodes[order], best[order]
     return NeighborList(nodes[None], best[None])
 

@@ -20,8 +20,11 @@ from clnr.methods.settings import Probe
 from clnr.nn.hyper_parameters import declared
 from clnr.report import Column, ComparisonTable, Curve, ReportData, render_html
 from clnr.support.environment import versions
+from clnr.tables import FeatureEncoder
 from clnr.tables.column_info import column_lines
 from clnr.tables.node_names import can_name
+from clnr.tables.notations import DECIMAL_COMMA
+from clnr.tables.table_kinds import plain_name
 
 _NEAR = 15
 _LONG = 200
@@ -142,7 +145,8 @@ def _columns(result: EmbeddingResult, shown: Array) -> list[Column]:
         # Classes have a column of their own.
         left_out = {report.names, *(each.column for each in report.columns if (each.table, each.role) == ("nodes", "label"))}
         others = [name for name in table.column_names if name not in left_out]
-        found = (_column(name, table[name].combine_chunks().take(shown), ids) for name in others)
+        commas = _decimal_commas(result.table_graph.feature_encoder)
+        found = (_column(name, table[name].combine_chunks().take(shown), ids, name in commas) for name in others)
         taken = {each.name for each in columns}
         more = [column for column in found if column is not None and column.name not in taken]
         columns += sorted(more, key=_rank)
@@ -161,7 +165,14 @@ def _rank(column: Column) -> int:
     return 0 if 2 <= len(column.names) <= _FEW else 1 if column.is_number else 2
 
 
-def _column(name: str, values: Any, ids: list[str]) -> Column | None:
+def _decimal_commas(encoder: FeatureEncoder | None) -> set[str]:
+    """The columns whose numbers have a decimal comma; those of one kind of nodes by the names in their own table."""
+    encoders = () if encoder is None else encoder.column_encoders
+    found = [each for each in encoders if each.notation == DECIMAL_COMMA]
+    return {plain_name(each.column) if each.node_kind else each.column for each in found}
+
+
+def _column(name: str, values: Any, ids: list[str], has_commas: bool = False) -> Column | None:
     """A table's column as numbers or as categories; None if it is neither, or holds the ids."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -175,6 +186,8 @@ def _column(name: str, values: Any, ids: list[str]) -> Column | None:
         # In a CSV file, numbers are text, too.
         try:
             filled = pc.if_else(pc.equal(texts, ""), None, texts)
+            if has_commas:
+                filled = pc.replace_substring(pc.replace_substring_regex(filled, "[. \u00a0\u202f]", ""), ",", ".")
             numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             pass

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clnr.errors import DataError, did_you_mean
 from clnr.graph.csr import Array
-from clnr.support.humanize import one_line
-from clnr.tables.notations import sql_name
+from clnr.support.humanize import one_line, plural
 from clnr.tables.source import Column, Table, store
-from clnr.tables.sql import DATETIMES, NUMBERS, fetch_numpy, fetch_table, quoted, run, trimmed
+from clnr.tables.sql import DATETIMES, FLOATS, NUMBERS, fetch_numpy, fetch_table, quoted, run, trimmed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,8 +22,6 @@ TARGETS = ("target", "dst", "to", "target_id", "to_id", "dest", "destination", "
 WEIGHTS = ("weight", "w", "edge_weight", "strength")
 IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
 LABELS = ("label", "class", "y", "category_label")
-# Within the double quotes of a shell.
-_IN_QUOTES = str.maketrans({'"': '\\"'})
 NO_COLUMN = ""
 """The name of no column, where one with a common name is not meant."""
 
@@ -108,26 +106,39 @@ def check_rows(
         raise DataError(f"{table.name}: '{column}' {found}; {cure}")
 
 
-def check_filled(db: DuckDBPyConnection, table: Table, rows: str, empty: Mapping[str, str], other: str = "") -> None:
-    """Raise if a column is empty in some rows: where, in how many, and how to leave these out.
+def check_filled(
+    db: DuckDBPyConnection,
+    table: Table,
+    rows: str,
+    empty: str,
+    column: str,
+    other: str = "--drop-empty (drop_empty=True) leaves such rows out",
+) -> None:
+    """Raise if a column is empty in some rows: where, in how many, and what to do.
 
     Args:
         db: The connection.
         table: The user's table, for the message.
         rows: What to write after FROM.
-        empty: The user's columns, and the condition in SQL that each is empty.
-        other: Another cure.
+        empty: The condition, in SQL.
+        column: The user's column.
+        other: What to do instead of filling it in.
     """
-    found = {
-        column: wrong for column, wrong in empty.items() if run(db, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", table.name)
-    }
-    cure = "fill it in, or leave such rows out"
-    if table.some_rows is not None:
-        before, after = table.some_rows
-        there = " AND ".join(f"{sql_name(db, column)} IS NOT NULL" for column in found)
-        cure += f": {before}{there.translate(_IN_QUOTES) if after else there}{after}"
-    for column, wrong in found.items():
-        check_rows(db, table, rows, wrong, column, "is empty", f"{cure}{other}")
+    check_rows(db, table, rows, empty, column, "is empty", f"fill it in, or: {other}")
+
+
+def without_empty(db: DuckDBPyConnection, table: Table, columns: Iterable[str | None]) -> tuple[Table, list[str]]:
+    """A table without rows in which one of some columns is empty, and a note that says how many there were."""
+    tests = []
+    for c, kind in (table.columns[column] for column in dict.fromkeys(filter(None, columns))):
+        floating = kind.startswith(FLOATS) and not kind.endswith("]")
+        tests.append(f"{c} IS NULL OR isnan({c})" if floating else f"{trimmed(c)} IS NULL")
+    empty = f"({' OR '.join(tests)})"
+    ((count, rows),) = run(db, f"SELECT count(*) FILTER ({empty}), count(*) FROM {table.sql}", table.name)
+    if not count:
+        return table, []
+    note = f"{table.name}: left out: {plural(count, 'row')} of {rows:,} with an empty id, end, kind, weight or time"
+    return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE NOT {empty})"), [note]
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------------
@@ -162,7 +173,7 @@ def _is_integer_sql(table: Table, column: str) -> str:
 def id_sql(table: Table, column: str, whole: bool) -> str:
     """An id in SQL, as BIGINT or VARCHAR; empty text and NaN are NULL."""
     c, kind = table.columns[column]
-    floating = kind.startswith(("DOUBLE", "FLOAT", "REAL", "DECIMAL")) and not kind.endswith("]")
+    floating = kind.startswith(FLOATS) and not kind.endswith("]")
     if whole:
         return f"CAST(nullif(CAST({c} AS DOUBLE), 'nan') AS BIGINT)" if floating else f"CAST({c} AS BIGINT)"
     text = f"CAST({c} AS VARCHAR)"
@@ -180,7 +191,8 @@ def load_nodes(
     run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
     if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):
         raise DataError(f"{node_table.name}: there is no node in it")
-    check_filled(db, node_table, ids, {key: "id IS NULL"}, "; or name another column of ids: --id")
+    other = "--drop-empty (drop_empty=True) leaves such rows out; or name another column of ids: --id"
+    check_filled(db, node_table, ids, "id IS NULL", key, other)
     twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
     for node, first, last in run(db, twice, node_table.name):
         raise DataError(

@@ -130,11 +130,14 @@ def load_edges(
     run(db, f"CREATE TEMP TABLE {into} AS SELECT {', '.join(columns)} FROM {table.sql}", table.name)
     if not run(db, f"SELECT 1 FROM {into} LIMIT 1", table.name):
         raise DataError(f"{table.name}: there is no edge in it")
-    kinds = {} if roles.edge_type is None else {roles.edge_type: "kind IS NULL"}
-    check_filled(db, table, into, {a: "s IS NULL", b: "t IS NULL", **kinds})
+    for column, empty in ((a, "s IS NULL"), (b, "t IS NULL"), (roles.edge_type, "kind IS NULL")):
+        if column is not None:
+            check_filled(db, table, into, empty, column)
     if w is not None:
         out = f"--ignore {w} leaves weights out"
-        check_filled(db, table, into, {w: "w IS NULL AND given IS NULL"}, f"; {out}")
+        check_filled(
+            db, table, into, "w IS NULL AND given IS NULL", w, f"--drop-empty (drop_empty=True) leaves such rows out, {out}"
+        )
         wrong = f"w IS NULL OR isnan(w) OR abs(w) > {_LARGEST!r}"
         out = rewrite_hint(db, table, w) or out
         check_rows(db, table, into, wrong, w, "is no weight; weights are numbers from 0 on, such as 0.5", out, "given")

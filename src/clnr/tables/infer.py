@@ -13,7 +13,7 @@ from clnr.tables.chunks import fetch_chunks
 from clnr.tables.column_encoders import FALSE, TRUE, ColumnEncoder
 from clnr.tables.notations import NOTATIONS, find_notation, rewrite_hint, wanted_notation
 from clnr.tables.source import Table
-from clnr.tables.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, quoted, run, trimmed
+from clnr.tables.sql import DATETIMES, FLOATS, NUMBERS, is_code, looks_like_datetime, quoted, run, trimmed
 from clnr.tables.tags import find_separator, is_bracketed, split_tags, tags_sql
 from clnr.tables.vocabulary import learn_vocabulary
 
@@ -45,7 +45,6 @@ _WRITTEN = {
     "date": "dates are written as 2020-12-31, or 31.12.2020",
     "bool": "they are written as true and false, or yes and no",
 }
-_FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
 _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|ids|key|no|nr|number|index|idx|pk|uid|uuid)$)|[a-z](ID|Id|Key|Index|Number)$")
 
 
@@ -312,7 +311,7 @@ def _vector(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> Colu
     numbers = f"(SELECT unnest(v) AS x FROM {values})"
     if shortest != longest:
         fractions = f"SELECT 1 FROM {values} WHERE contains(CAST(given AS VARCHAR), '.') LIMIT 1"
-        if not kind.startswith(_FLOATS) and not run(db, fractions, table.name):
+        if not kind.startswith(FLOATS) and not run(db, fractions, table.name):
             return None
         ((row,),) = run(db, f"SELECT min(i) + 1 FROM {values} WHERE len(v) <> {longest}", table.name)
         raise DataError(

@@ -10,7 +10,7 @@ import numpy as np
 from clnr.errors import DataError
 from clnr.support.humanize import one_line
 from clnr.tables.column_info import ColumnInfo
-from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes
+from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes, without_empty
 from clnr.tables.csv_header import ROWS
 from clnr.tables.edge_list import EdgeForm, MergeForm, check_weights, load_edges
 from clnr.tables.edge_weighting import EdgeTimes, fade_edges, keep_until
@@ -93,6 +93,8 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     opened = [*((each.table, "edges") for each in tables.edges), *((each.table, "nodes") for each in tables.nodes)]
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     edges, nodes = _find_all_roles(tables, arguments)
+    if arguments.drop_empty:
+        edges, nodes = _without_empty(db, edges, nodes, remarks)
     edges = tuple((each, _with_notation(db, each.table, roles)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
@@ -144,6 +146,23 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[_Edg
         (each, find_roles(None, each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
     ]
     return edges, nodes
+
+
+def _without_empty(
+    db: DuckDBPyConnection, edges: _Edges, nodes: list[tuple[NamedNodes, Roles]], remarks: list[str]
+) -> tuple[_Edges, list[tuple[NamedNodes, Roles]]]:
+    """The tables without rows that lack an end, a kind, a weight or a time of an edge, or the id of a node."""
+
+    def kept(table: Table, *columns: str | None) -> Table:
+        left, more = without_empty(db, table, columns)
+        remarks.extend(more)
+        return left
+
+    some_edges = tuple(
+        (each._replace(table=kept(each.table, of.source, of.target, of.edge_type, of.weight, of.edge_time)), of)
+        for each, of in edges
+    )
+    return some_edges, [(each._replace(table=kept(each.table, of.id)), of) for each, of in nodes]
 
 
 def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from clnr.tables.edge_list import IngestReport
 
-# More edges than this share are rarely left out on purpose.
-_MUCH = 1 / 3
+# More edges than this share are rarely left out on purpose; less is enough where the reason is known.
+_MUCH, _MUCH_EXPLAINED = 1 / 3, 1 / 10
 # Of so many rows at most, edges are joined with nodes once more.
 _MOST_ROWS = 20_000_000
 
 
 def loses_much(report: IngestReport) -> bool:
     """Whether so many edges were left out that something is wrong with their ids."""
-    return report.dangling > _MUCH * report.rows
+    return report.dangling > (_MUCH_EXPLAINED if report.dangling_hint else _MUCH) * report.rows
 
 
 def dangling_warning(report: IngestReport) -> str | None:

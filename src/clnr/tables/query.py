@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clnr.errors import DataError
@@ -28,7 +27,7 @@ def query_table(db: DuckDBPyConnection, query: str, what: str) -> Table:
     _check(db, sql, name)
     # In a subquery DuckDB itself refuses to write as well.
     run(db, f"CREATE TEMP TABLE {what}_query AS SELECT * FROM ({sql}\n)", name)
-    return replace(describe(db, name, f"{what}_query"), some_rows=("with WHERE ", ""))
+    return describe(db, name, f"{what}_query")
 
 
 def _check(db: DuckDBPyConnection, sql: str, name: str) -> None:

@@ -51,6 +51,7 @@ def read_tables(
     edge_time: str | None = None,
     until: str | None = None,
     half_life: float | None = None,
+    drop_empty: bool = False,
     id: str | None = None,  # noqa: A002
     label: str | None = None,
     time: str | None = None,
@@ -105,6 +106,8 @@ def read_tables(
         edge_time: The column with the times of edges, dates or numbers; never a weight.
         until: The graph as of this day (or month, year, number): later edges are left out.
         half_life: After so many days (or units of a number) an edge weighs half, as of ``until`` or of the last edge.
+        drop_empty: Whether rows are left out that lack an end, a kind, a weight or a time of an edge, or the id of a node; else
+            they are refused. Rows are then counted without them.
         id: The column of node ids; if not given, one with a common name, else the first.
         label: The column of labels, if there is one; never a feature.
         time: A column of times, never a feature.
@@ -143,6 +146,7 @@ def read_tables(
         edge_time=edge_time,
         until=until,
         half_life=half_life,
+        drop_empty=drop_empty,
         id=id,
         label=label,
         time=time,

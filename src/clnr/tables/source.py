@@ -46,7 +46,6 @@ class Table:
         no_header: Whether its columns have no names.
         looks_otherwise: Whether its first line does not look like what the user said of it.
         outputs: What is kept of it beside the graph, if that is not its columns.
-        some_rows: What to write before and after a condition of SQL, to select some of its rows; None if a query cannot.
     """
 
     name: str
@@ -56,7 +55,6 @@ class Table:
     no_header: bool = False
     looks_otherwise: bool = False
     outputs: dict[str, Column] | None = None
-    some_rows: tuple[str, str] | None = None
 
 
 def open_table(
@@ -79,11 +77,7 @@ def open_table(
     """
     if not isinstance(given, str | Path):
         return _frame(db, given, role, kind)
-    path = os.fspath(given)
-    table = _file(db, path, lambda files: csv_header.read_header(files, role, known, header))
-    query = f'--{role}-query "FROM {quoted(one_line(path))} WHERE '
-    # A query takes the place of the only table of a role.
-    return table if kind else replace(table, some_rows=(query, '"'))
+    return _file(db, os.fspath(given), lambda files: csv_header.read_header(files, role, known, header))
 
 
 def describe(db: DuckDBPyConnection, name: str, sql: str) -> Table:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 NUMBERS = (*_WHOLE, *(f"U{kind}" for kind in _WHOLE), "DOUBLE", "FLOAT", "REAL", "DECIMAL")
+FLOATS = ("DOUBLE", "FLOAT", "REAL", "DECIMAL")
 DATETIMES = ("DATE", "TIMESTAMP")
 
 # Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB.

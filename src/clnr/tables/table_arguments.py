@@ -47,6 +47,7 @@ class TableArguments:
     edge_time: str | None = None
     until: str | None = None
     half_life: float | None = None
+    drop_empty: bool = False
     id: str | None = None
     label: str | None = None
     time: str | None = None
@@ -69,7 +70,8 @@ class TableArguments:
             check_type(argument, getattr(self, argument), str | None, "text", DataError)
         if self.weight is not None and not isinstance(self.weight, str):
             object.__setattr__(self, "weight", _names("weight", self.weight) or None)
-        for argument in ("directed", "header", "edges_header", "nodes_header", "allow_missing_columns", "allow_disjoint"):
+        flags = ("directed", "drop_empty", "header", "edges_header", "nodes_header", "allow_missing_columns", "allow_disjoint")
+        for argument in flags:
             check_type(argument, getattr(self, argument), bool | None, "True or False", DataError)
         check_type("feature_encoder", self.feature_encoder, FeatureEncoder | None, "a FeatureEncoder", DataError)
         check_type("base", self.base, TableGraph | None, "a result of read_tables", DataError)

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError
+from clnr.support.arguments import check_choice
 from clnr.support.checked_files import check_count, check_version, parse_json
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.edge_list import IngestReport
 from clnr.tables.feature_encoder import FeatureEncoder
+from clnr.tables.table_arguments import NEGATIVE_WEIGHTS
 
 TABLES, NODES = "tables.json", "nodes.parquet"
 """The names of its file, and of that with the columns of the node table."""
@@ -88,7 +90,7 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
         edge_types={str(kind): _factor(number) for kind, number in content.get("edge_types", {}).items()},
         fading=_factor(content.get("fading", 1.0)),
-        negative_weights=str(content.get("negative_weights", "refuse")),
+        negative_weights=check_choice("negative_weights", content.get("negative_weights", "refuse"), NEGATIVE_WEIGHTS),
         node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
     )
 
