@@ -17,6 +17,7 @@ from clnr.embedding.scoring import Scorer
 from clnr.engine import cpu, unit_rows
 from clnr.errors import TrainingError
 from clnr.evaluation import accuracy_error, auc_error, link_cosines, link_scores, logistic_probe, predictions
+from clnr.graph.csr import median_weight
 from clnr.methods import CLNR, RAW, SUPERVISED_GCN, UNTRAINED
 from tests.conftest import tiny
 
@@ -128,3 +129,30 @@ def test_labels_of_one_class_are_no_score():
 def test_a_probe_that_has_not_converged_is_a_warning(monkeypatch):
     monkeypatch.setattr(evaluation.logistic_regression, "MOST_ITERATIONS", 1)
     assert any(line.startswith("the linear probe has not converged") for line in fitted(baselines=()).warnings)
+
+
+@pytest.mark.parametrize("times", [2.0**-10, 2.0**10])
+def test_the_unit_of_weights_has_no_effect(times):
+    """A power of two, so that no product is rounded."""
+    graph = tiny(weighted=True)
+    other = dataclasses.replace(graph, **{way: _times(getattr(graph, way), times) for way in ("incoming", "outgoing")})
+    found = [fit_graph(as_table_graph(each), CLNR, SMALL, 0, cpu()) for each in (graph, other)]
+    np.testing.assert_array_equal(found[0].z, found[1].z)
+    assert found[1].model.loop_weight == times * found[0].model.loop_weight
+    # Without edges that are held out, the vectors are those of training itself.
+    whole = [fit_graph(as_table_graph(each), CLNR, SMALL, 0, cpu(), hold_out=0) for each in (graph, other)]
+    np.testing.assert_array_equal(whole[0].z, whole[1].z)
+
+
+def _times(edges, factor):
+    return edges._replace(weight=edges.weight * np.float32(factor))
+
+
+def test_a_node_itself_weighs_as_much_as_the_median_edge():
+    graph = tiny(weighted=True)
+    fitted = fit_graph(as_table_graph(graph), CLNR, SMALL.but(layers=1), 0, cpu()).model
+    with_loops = graph.to_scipy().toarray().T + median_weight(graph.incoming.weight) * np.eye(graph.num_nodes)
+    scale = with_loops.sum(1) ** -0.5
+    weight, bias = (fitted.parameters[f"encoder.0.{name}"].numpy() for name in ("weight", "bias"))
+    expected = scale[:, None] * with_loops * scale @ np.asarray(graph.features) @ weight + bias
+    np.testing.assert_allclose(fitted.embed(graph, cpu()), expected, rtol=1e-4, atol=1e-5)

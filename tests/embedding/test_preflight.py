@@ -28,7 +28,7 @@ def test_facts_are_counted():
 
 def test_directed_and_weighted_is_said():
     facts = graph_facts(Graph.from_edges([0, 1], [1, 2], np.eye(3), weight=[1.0, 2.0]))
-    assert facts["edges"] == "2 directed, weighted"
+    assert facts["edges"] == "2 directed, weighted (1 at the median)"
 
 
 def test_a_graph_of_nothing_has_facts():

@@ -41,7 +41,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import Parameters, misfit
 from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
-from clnr.support.checked_files import check_count, parse_json
+from clnr.support.checked_files import check_count, check_positive, parse_json
 from clnr.support.environment import versions
 from clnr.tables import TableGraph
 from clnr.tables.columns import find_column
@@ -160,7 +160,7 @@ def _recipe_toml(model: FittedModel) -> str:
     threads = "" if model.threads is None else f"threads = {model.threads}\n"
     return (
         f"form = {FORMAT_VERSION}\nmethod = {json.dumps(model.method.name)}\n"
-        f"seed = {model.seed}\nfeatures = {model.features}\n{threads}\n"
+        f"seed = {model.seed}\nfeatures = {model.features}\n{threads}loop_weight = {model.loop_weight!r}\n\n"
         f"[recipe]\n{model.recipe.to_toml()}\n[versions]\n{made_with}\n"
     )
 
@@ -174,6 +174,7 @@ def load_model(files: ArtifactFiles) -> FittedModel:
         seed, features = check_seed(content["seed"]), check_count(content["features"])
         # Earlier versions did not record it.
         threads = check_count(content["threads"]) if "threads" in content else None
+        loop_weight = check_positive(content.get("loop_weight", 1.0))
     with files.reading(MODEL) as path:
         import safetensors
 
@@ -183,7 +184,7 @@ def load_model(files: ArtifactFiles) -> FittedModel:
             parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if trained_by != method.name:
             raise DataError(f"it does not fit {RECIPE}: it was learned by {trained_by!r:.40}, not by {method.name}")
-        model = FittedModel(method, seed, recipe, parameters, features, threads)
+        model = FittedModel(method, seed, recipe, parameters, features, threads, loop_weight)
         _check_parameters(model)
         return model
 

@@ -13,6 +13,7 @@ import torch
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.pass_columns import PassColumns
+from clnr.embedding.preflight import edges_in_words
 from clnr.embedding.stored_links import MOST_PAIRS
 from clnr.embedding.stored_readout import FITTED_NODES, MOST_FEATURES
 from clnr.errors import MethodError, OutOfMemory
@@ -245,6 +246,7 @@ def folder_counts(folder: GraphFolder) -> dict[str, Any]:
         "edges": folder.num_edges if folder.directed else folder.num_edges // 2,
         "directed": folder.directed,
         "weighted": "incoming.weight" in folder.arrays,
+        "median_weight": folder.median_weight,
         "features": folder.num_features,
         "sparse": folder.sparse,
         **({"classes": folder.num_classes} if folder.num_classes else {}),
@@ -254,10 +256,9 @@ def folder_counts(folder: GraphFolder) -> dict[str, Any]:
 def folder_facts(folder: GraphFolder) -> dict[str, str]:
     """The same in words."""
     counts = folder_counts(folder)
-    kind = f"{'directed' if folder.directed else 'undirected'}{', weighted' if counts['weighted'] else ''}"
     return {
         "nodes": f"{folder.num_nodes:,}",
-        "edges": f"{counts['edges']:,} {kind}",
+        "edges": f"{counts['edges']:,} {edges_in_words(counts)}",
         "features": f"{folder.num_features:,} {'sparse' if folder.sparse else 'dense'}, {folder.feature_type}",
         **({"classes": f"{folder.num_classes:,}"} if folder.num_classes else {}),
     }

@@ -60,8 +60,8 @@ class FileStages:
             given = (engine, graph, self._recipe, settings.seed, progress)
             fitted = fit(model, *given, checkpoint=checkpoint, workers=settings.workers)
         parameters = {name: value.detach().cpu() for name, value in (inputs | fitted.parameters).items()}
-        features = self.folder.num_features
-        learned = FittedModel(settings.method, settings.seed, self._recipe, parameters, features, fitted.threads)
+        sizes = self.folder.num_features, fitted.threads, self.folder.loop_weight
+        learned = FittedModel(settings.method, settings.seed, self._recipe, parameters, *sizes)
         return learned, tuple(fitted.losses.tolist())
 
     def train_along(self) -> None:

@@ -51,6 +51,7 @@ class FittedModel:
         parameters: What it learned, on the CPU.
         features: How many features a node must have.
         threads: How many threads of the CPU its training took; None on a GPU, and where it was not recorded.
+        loop_weight: What a node itself weighs beside its edges: the median weight of the edges that it was trained on.
     """
 
     method: Method
@@ -59,6 +60,7 @@ class FittedModel:
     parameters: Parameters
     features: int
     threads: int | None = None
+    loop_weight: float = 1.0
 
     def parameters_on(self, engine: Engine) -> Parameters:
         """What it learned, where an engine computes."""
@@ -73,7 +75,8 @@ class FittedModel:
         with enough_memory(), engine.use_threads():
             model = self.method.build(self.recipe)
             parameters = self.parameters_on(engine)
-            device_graph = engine.to_device(model.prepare(parameters, graph.without_labels(), engine))
+            plain = dataclasses.replace(graph.without_labels(), loop_weight=self.loop_weight)
+            device_graph = engine.to_device(model.prepare(parameters, plain, engine))
             z = model.embed(parameters, engine.float32, View(device_graph))
         return z.cpu().numpy()
 
@@ -145,7 +148,7 @@ def fit_graph(
     if hold_out and split is None:
         warnings.append(NO_LINKS)
     trained = learn(method, seen, seed, recipe, engine, progress, checkpoint, workers)
-    model = _fitted(method, trained, graph)
+    model = _fitted(method, trained, seen)
     z = trained.z.cpu().numpy() if split is None else model.embed(graph, engine)
     try:
         scorer = Scorer.of(graph, split, seed, evaluate)
@@ -186,8 +189,9 @@ def fit_along(
 
 def _held_out(table_graph: TableGraph, share: float, seed: int) -> tuple[evaluation.LinkSplit | None, Graph]:
     """The edges that training does not see, if any, and the graph that it sees."""
-    split = evaluation.hold_out(table_graph.graph, share, seed) if share else None
-    return split, table_graph.graph if split is None else training_graph(table_graph, split.graph)
+    graph = table_graph.graph.with_median_loops()
+    split = evaluation.hold_out(graph, share, seed) if share else None
+    return split, graph if split is None else training_graph(table_graph, split.graph)
 
 
 def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph) -> FittedModel:
@@ -198,6 +202,7 @@ def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph) -> FittedMo
         parameters={name: value.detach().cpu() for name, value in trained.fitted.parameters.items()},
         features=graph.num_features,
         threads=trained.fitted.threads,
+        loop_weight=graph.loop_weight,
     )
 
 
@@ -233,7 +238,7 @@ def _score_baselines(
             else:
                 with enough_memory():
                     made = learn(each, seen, model.seed, recipe_beside(each, model.method, recipe, graph), engine)
-                    rows = None if scorer.labels is None else _fitted(each, made, graph).embed(graph, engine)
+                    rows = None if scorer.labels is None else _fitted(each, made, seen).embed(graph, engine)
                     scored = scorer.score(made.z, rows)
         except ClnrError as error:
             skipped.append(f"{each.name} was not scored: {error}")

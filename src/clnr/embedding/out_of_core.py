@@ -153,7 +153,7 @@ def _begin(
         return {"graph folder": others.pop("tables"), **others}
 
     settings.workers.agree(about)
-    folder = replace(folder, resident=disk_plan.resident)
+    folder = replace(folder, resident=disk_plan.resident, loop_weight=folder.median_weight)
     return folder, recipe, disk_plan, WorkFolder(resolve_path(out), folder, settings, recipe)
 
 

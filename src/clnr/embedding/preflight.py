@@ -19,7 +19,7 @@ from clnr.errors import OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
 from clnr.experiments.cost import Cost, Size, evaluating, mapping, sent, training, training_seconds
 from clnr.graph import Graph
-from clnr.graph.csr import Array
+from clnr.graph.csr import Array, median_weight
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.nn.hyper_parameters import declared
@@ -217,6 +217,7 @@ def graph_counts(graph: Graph) -> dict[str, Any]:
         "edges": edges,
         "directed": graph.directed,
         "weighted": graph.incoming.weight is not None,
+        "median_weight": median_weight(graph.incoming.weight),
         "features": graph.num_features,
         "sparse": graph.sparse,
         "components": int(parts),
@@ -237,7 +238,7 @@ def graph_facts(graph: Graph) -> dict[str, str]:
 
 def _in_words(counts: dict[str, Any]) -> dict[str, str]:
     some = counts["nodes"] > 0
-    kind = f"{'directed' if counts['directed'] else 'undirected'}{', weighted' if counts['weighted'] else ''}"
+    kind = edges_in_words(counts)
     largest, mean = plural(counts["largest_component"], "node"), f"{counts['mean_degree']:.1f} on average"
     facts = {
         "nodes": f"{counts['nodes']:,}",
@@ -250,6 +251,12 @@ def _in_words(counts: dict[str, Any]) -> dict[str, str]:
     if "classes" in counts:
         facts["classes"] = f"{counts['classes']:,}, of {plural(counts['labelled_nodes'], 'node')}"
     return facts
+
+
+def edges_in_words(counts: dict[str, Any]) -> str:
+    """Whether edges are directed and weighted."""
+    weighted = f", weighted ({counts['median_weight']:.3g} at the median)" if counts["weighted"] else ""
+    return f"{'directed' if counts['directed'] else 'undirected'}{weighted}"
 
 
 def facts_line(facts: dict[str, str]) -> str:

@@ -104,7 +104,7 @@ def _scorer(
     table_graph: TableGraph, method: Method, seed: int, engine: Engine, share: float
 ) -> tuple[Callable[[Recipe, ProgressCallback | None], float], str]:
     """A function that scores a recipe, and the name of its metric."""
-    graph = table_graph.graph
+    graph = table_graph.graph.with_median_loops()
     held = hold_out(graph, share, seed) if share else None
     seen = graph if held is None else training_graph(table_graph, held.graph)
     if graph.labels is not None:

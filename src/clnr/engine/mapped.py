@@ -32,7 +32,7 @@ ChangeRows = Callable[[Any, "Array"], Any]
 
 @dataclass(frozen=True, eq=False)
 class MappedEdges:
-    """``A + I`` by target, as ``DeviceGraph.edges``; its self-loops are added to the rows that are read.
+    """``A + w I`` by target, as ``DeviceGraph.edges``; its self-loops are added to the rows that are read.
 
     ``made`` holds one number of 4 bytes per node between steps, where ``Frontier`` numbers the nodes that it meets. Edges of
     ``held_out`` are left out: target times the number of nodes plus source, sorted.
@@ -219,7 +219,7 @@ class StoredRule:
         if view.drop is not None and isinstance(view.drop.rate, torch.Tensor):
             raise MethodError("edges that each have a rate of their own cannot be dropped from a graph in files")
         self._keeps_all = view.drop is None
-        self._rule = (*drop_rule(view.drop), self._edges.held_out)
+        self._rule = (*drop_rule(view.drop), self._edges.held_out, np.float32(self._edges.folder.loop_weight))
 
     def count(self, rows: Array) -> tuple[Array, Array]:
         """How many edges into each of these nodes are kept, and the sum of their weights."""

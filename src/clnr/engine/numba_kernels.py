@@ -93,8 +93,8 @@ def _is_held_out(key, held_out, first, last):
 
 @_compiled()
 def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, high):
-    """``count_kept`` of stored edges, to which self-loops are added; without values all are 1. A column may be ``wrong``."""
-    a, b, thresholds, _, pairs, transposed, held_out = rule
+    """``count_kept`` of stored edges, to which self-loops are added; without values edges weigh 1. Columns may be ``wrong``."""
+    a, b, thresholds, _, pairs, transposed, held_out, own = rule
     nodes, one = len(indptr) - 1, np.float32(1)
     for k in range(low, high):
         i, count, total, loop = rows[k], 0, np.float32(0), False
@@ -106,19 +106,19 @@ def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, 
                 break
             if c > i and not loop:
                 count += 1
-                total += one
+                total += own
             loop = loop or c >= i
             if _kept(i, c, a, b, thresholds[0], pairs, transposed) and not _is_held_out(i * nodes + c, held_out, first, last):
                 count += 1
                 total += values[e] if len(values) else one
         counts[k] = count + (not loop)
-        sums[k] = total if loop else total + one
+        sums[k] = total if loop else total + own
 
 
 @_compiled()
 def fill_stored(indptr, columns, values, rule, rows, begin, to, weights, low, high):
-    """``fill_kept`` of stored edges, to which self-loops are added in their order; without values all are 1."""
-    a, b, thresholds, _, pairs, transposed, held_out = rule
+    """``fill_kept`` of stored edges, to which self-loops are added in their order; without values edges weigh 1."""
+    a, b, thresholds, _, pairs, transposed, held_out, own = rule
     nodes, one = len(indptr) - 1, np.float32(1)
     for k in range(low, high):
         i, n, loop = rows[k], begin[k], False
@@ -126,14 +126,14 @@ def fill_stored(indptr, columns, values, rule, rows, begin, to, weights, low, hi
         for e in range(indptr[i], indptr[i + 1]):
             c = columns[e]
             if c > i and not loop:
-                to[n], weights[n] = i, one
+                to[n], weights[n] = i, own
                 n += 1
             loop = loop or c >= i
             if _kept(i, c, a, b, thresholds[0], pairs, transposed) and not _is_held_out(i * nodes + c, held_out, first, last):
                 to[n], weights[n] = c, values[e] if len(values) else one
                 n += 1
         if not loop:
-            to[n], weights[n] = i, one
+            to[n], weights[n] = i, own
 
 
 @_compiled()

@@ -25,7 +25,8 @@ class DeviceGraph:
 
     Attributes:
         graph: The graph itself, on the host.
-        edges: ``A + I`` by target: row i holds the in-neighbours of node i. A self-loop in the graph keeps its weight.
+        edges: ``A + w I`` by target: row i holds the in-neighbours of node i. A self-loop in the graph keeps its weight, others
+            have the graph's ``loop_weight`` w, mostly 1.
         features: Dense, or sparse where that is faster.
         made: What parts of a method have computed from the graph once, by the part that asked.
     """
@@ -54,7 +55,7 @@ def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceG
     size = (graph.num_nodes, graph.num_nodes)
     with_loops = sp.csr_array(
         (
-            np.concatenate([values, np.ones(len(loops), np.float32)]),
+            np.concatenate([values, np.full(len(loops), graph.loop_weight, np.float32)]),
             (np.concatenate([target, loops]), np.concatenate([source, loops])),
         ),
         shape=size,

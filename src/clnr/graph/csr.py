@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_PARTS, _PART = 64, 1 << 16
 
 
 class CSR(NamedTuple):
@@ -34,6 +35,17 @@ def transpose(edges: CSR) -> CSR:
     matrix = sp.csr_array((values, indices, indptr), shape=(len(indptr) - 1,) * 2).T.tocsr()
     matrix.sort_indices()
     return _from_matrix(matrix, weight is not None)
+
+
+def median_weight(weights: Array | None) -> float:
+    """The lower median of the weights of edges, of many by parts of them here and there; 1 where there are none."""
+    if weights is None or not len(weights):
+        return 1.0
+    if len(weights) > _PARTS * _PART:
+        starts = np.linspace(0, len(weights) - _PART, _PARTS).astype(np.int64)
+        weights = np.concatenate([weights[start : start + _PART] for start in starts])
+    middle = (len(weights) - 1) // 2
+    return float(np.partition(weights, middle)[middle])
 
 
 def _from_matrix(matrix: sp.csr_array, weighted: bool) -> CSR:

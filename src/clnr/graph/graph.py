@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import interop
 from clnr.graph.arrays import as_float32
-from clnr.graph.csr import CSR, Array, to_csr, transpose
+from clnr.graph.csr import CSR, Array, median_weight, to_csr, transpose
 from clnr.graph.sparse_formats import as_adjacency
 from clnr.graph.validation import (
     Matrix,
@@ -57,6 +57,7 @@ class Graph:
         split: The published split, where there is one.
         name: What to call it in reports; it affects nothing else.
         dataset: The data set of the catalogue that it is, which has its own recipes; None for a user's graph.
+        loop_weight: What a node itself weighs beside its edges, where a convolution adds self-loops.
     """
 
     features: Matrix
@@ -67,6 +68,7 @@ class Graph:
     split: Split | None = None
     name: str = "graph"
     dataset: str | None = None
+    loop_weight: float = 1.0
 
     @classmethod
     def from_edges(
@@ -223,6 +225,10 @@ class Graph:
     def without_labels(self) -> Graph:
         """The same graph without labels and split."""
         return replace(self, labels=None, split=None)
+
+    def with_median_loops(self) -> Graph:
+        """This graph, where a node itself weighs what an edge mostly does: the unit of weights then has no effect."""
+        return replace(self, loop_weight=median_weight(self.incoming.weight))
 
     def row_normalize(self) -> Graph:
         """The same graph with each row of features scaled to sum 1; a row of zeros stays."""

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.csr import CSR, Array
+from clnr.graph.csr import CSR, Array, median_weight
 from clnr.graph.graph import Graph
 from clnr.graph.stored_arrays import (
     FEATURE_TYPES,
@@ -37,7 +37,7 @@ from clnr.graph.stored_arrays import (
     to_float32,
     to_stored,
 )
-from clnr.support.checked_files import check_count, check_version, errors_name, parse_json, sha256
+from clnr.support.checked_files import check_count, check_positive, check_version, errors_name, parse_json, sha256
 
 if TYPE_CHECKING:
     import pyarrow
@@ -82,6 +82,7 @@ class GraphFolder:
         arrays: Type and shape of each array.
         files: Size and digest of each file.
         resident: Bytes of its files that may be mapped into memory at a time.
+        loop_weight: As ``Graph.loop_weight``.
     """
 
     path: Path
@@ -94,6 +95,7 @@ class GraphFolder:
     arrays: Mapping[str, ArrayInfo]
     files: Mapping[str, FileInfo]
     resident: int = RESIDENT
+    loop_weight: float = 1.0
 
     @classmethod
     def open(cls, path: Path) -> GraphFolder:
@@ -183,6 +185,14 @@ class GraphFolder:
     @property
     def sparse(self) -> bool:
         return "features.indptr" in self.arrays
+
+    @property
+    def median_weight(self) -> float:
+        """The median weight of its edges, as ``Graph.with_median_loops`` takes it."""
+        if "incoming.weight" not in self.arrays:
+            return 1.0
+        with errors_name(self.path / array_file("incoming.weight")):
+            return check_positive(median_weight(self.map("incoming.weight").values))
 
     @property
     def feature_type(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,13 @@ def check_count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{value!r:.40} is not a whole number from 0 on")
     return value
+
+
+def check_positive(value: object) -> float:
+    """A finite number above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise ValueError(f"{value!r:.40} is not a finite number above 0")
+    return float(value)
 
 
 def sha256(path: Path) -> str:

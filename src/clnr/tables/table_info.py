@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from clnr.errors import DataError
 from clnr.support.arguments import check_choice
-from clnr.support.checked_files import check_count, check_version, parse_json
+from clnr.support.checked_files import check_count, check_positive, check_version, parse_json
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.edge_list import IngestReport
 from clnr.tables.feature_encoder import FeatureEncoder
@@ -88,14 +87,8 @@ def _ingest_report(content: Mapping[str, Any]) -> IngestReport:
         directed=bool(content["directed"]),
         names=None if names is None else str(names),
         columns=tuple(ColumnInfo.from_json(each) for each in content.get("columns", [])),
-        edge_types={str(kind): _factor(number) for kind, number in content.get("edge_types", {}).items()},
-        fading=_factor(content.get("fading", 1.0)),
+        edge_types={str(kind): check_positive(number) for kind, number in content.get("edge_types", {}).items()},
+        fading=check_positive(content.get("fading", 1.0)),
         negative_weights=check_choice("negative_weights", content.get("negative_weights", "refuse"), NEGATIVE_WEIGHTS),
         node_kinds=tuple(str(kind) for kind in content.get("node_kinds", [])),
     )
-
-
-def _factor(number: Any) -> float:
-    if not (isinstance(number, int | float) and 0 < number < math.inf):
-        raise DataError(f"weights of edges cannot be multiplied by {number!r}")
-    return float(number)
