@@ -1,17 +1,19 @@
-"""Kinds of edges, and edges that fade: do they help, or at least do no harm?
+"""Kinds of edges, edges that fade, and weights in an odd unit: do they help, or at least do no harm?
 
     python -m benchmarks.kinds cora citeseer --seeds 5
 
 Each graph is read by ``read_tables``, with more to its edges: a second kind of edges that says nothing (its own edges split in
 two at random), one that helps or not (links to the five nodes with the most similar features), and one that hurts (ten random
-edges for each of its own); and times at random, by which edges fade. CLNR trains on it without labels, and logistic regression
-gives the strict accuracy: on the graph as it is, with all edges as one kind, with one number for each kind, so that all kinds
-have the same total weight, and as clnr does it, each kind normalised by itself.
+edges for each of its own); times at random, by which edges fade; and small weights at random. CLNR trains on it without labels,
+and logistic regression gives the strict accuracy: on the graph as it is, with all edges as one kind, with one number for each
+kind, so that all kinds have the same total weight, and as clnr does it, each kind normalised by itself. Beside small weights, a
+node itself weighs 1, or, as clnr does it, what the median edge does.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import statistics
 import time
@@ -39,6 +41,7 @@ Kinds = dict[str, Array]
 NEAREST = 5
 NOISE = 10
 DAYS, HALF_LIFE = 365.0, 90.0
+SMALL = 0.01
 
 
 def own_edges(graph: Graph) -> Array:
@@ -82,12 +85,13 @@ def table(kinds: Kinds, **columns: Any) -> Any:
 
 
 def read(graph: Graph, edges: Any, **asked: Any) -> Graph:
-    """The graph with these edges, as ``read_tables`` weighs them."""
+    """The graph with these edges, as ``read_tables`` weighs them, and nodes, as ``clnr embed`` weighs these beside them."""
     nodes = pa.table({"id": np.arange(graph.num_nodes)})
     source, target, weight = read_tables(edges, nodes, **asked).graph.edges()
-    return Graph.from_edges(
+    found = Graph.from_edges(
         source, target, graph.features, weight=weight, labels=graph.labels, split=graph.split, name=graph.name
     )
+    return found.with_median_loops()
 
 
 def balanced(kinds: Kinds) -> Any:
@@ -107,6 +111,9 @@ def variants(graph: Graph, random: np.random.Generator) -> dict[tuple[str, str],
     own = table({"own": own_edges(graph)})
     days = pa.array(random.uniform(0, DAYS, own.num_rows))
     made["fading, times at random", ""] = read(graph, own.append_column("day", days), edge_time="day", half_life=HALF_LIFE)
+    weights = pa.array(random.uniform(0, SMALL, own.num_rows))
+    made[f"weights of 0 to {SMALL}", "nodes as edges"] = weighted = read(graph, own.append_column("weight", weights))
+    made[f"weights of 0 to {SMALL}", "nodes with 1"] = dataclasses.replace(weighted, loop_weight=1.0)
     return made
 
 
