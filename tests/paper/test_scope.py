@@ -40,6 +40,16 @@ def test_slow_methods_have_fewer_seeds_unless_said():
     assert Scope(seeds=9).batch(methods.MVGRL, "cora").seeds == 9
 
 
+def test_two_close_methods_have_more_seeds_where_they_are_compared_and_nowhere_else():
+    scope = Scope()
+    for method in (CLNR, methods.GRACE):
+        assert scope.batch(method, "cs").seeds == 120
+        assert scope.batch(method, "cs", 5).seeds == 5
+        assert Scope(quick=True).batch(method, "cs").seeds == 2
+        assert Scope(seeds=20).batch(method, "cs").seeds == 20
+    assert scope.batch(methods.CCA_SSG, "cs").seeds == 20
+
+
 def test_quick_is_small_and_says_so():
     scope = Scope(quick=True)
     batch = scope.batch(methods.GRACE, "cora")
