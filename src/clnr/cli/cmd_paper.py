@@ -49,7 +49,7 @@ class Asked:
 
 def _asked(
     seeds: Annotated[
-        int | None, typer.Option(help="Seeds of every method; if not given 20, or 10 or 5 where a table says so.")
+        int | None, typer.Option(help="Seeds of every method; if not given 20, or as many as a table says.")
     ] = None,
     datasets: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
     methods: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
