@@ -90,7 +90,7 @@ def rewired(graph: Graph, share: float) -> Graph:
     """
     assert graph.labels is not None
     generator = np.random.default_rng(0)
-    ends = generator.permutation(np.concatenate(_pairs(graph)))
+    ends = generator.permutation(np.concatenate(pairs(graph)))
     count = round(share * len(ends))
     within = ends[:count][np.argsort(graph.labels[ends[:count]], kind="stable")]
     _, sizes = np.unique(graph.labels[within], return_counts=True)
@@ -99,33 +99,33 @@ def rewired(graph: Graph, share: float) -> Graph:
     anywhere = generator.permutation(np.concatenate([within[alone], ends[count:]]))
     pairs = np.concatenate([np.delete(within, alone).reshape(-1, 2), anywhere.reshape(-1, 2)])
     pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], 1), axis=0)
-    return _with_edges(graph, pairs[:, 0], pairs[:, 1], undirected=True)
+    return with_edges(graph, pairs[:, 0], pairs[:, 1], undirected=True)
 
 
 def directed(graph: Graph) -> Graph:
     """Every edge keeps one direction, drawn at random."""
-    source, target = _pairs(graph)
+    source, target = pairs(graph)
     turned = np.random.default_rng(0).random(len(source)) < 0.5
-    return _with_edges(graph, np.where(turned, target, source), np.where(turned, source, target))
+    return with_edges(graph, np.where(turned, target, source), np.where(turned, source, target))
 
 
 def weighted(graph: Graph) -> Graph:
     """Weights drawn from an exponential distribution of mean 1, and as many random edges of mean weight 0.2 among them."""
-    source, target = _pairs(graph)
+    source, target = pairs(graph)
     generator, count = np.random.default_rng(0), len(source)
     others = generator.integers(graph.num_nodes, size=(2, count))
     weight = np.concatenate([generator.exponential(1.0, count), generator.exponential(0.2, count)])
     both = np.concatenate([source, others[0]]), np.concatenate([target, others[1]])
     distinct = both[0] != both[1]
-    return _with_edges(graph, both[0][distinct], both[1][distinct], weight=weight[distinct], undirected=True)
+    return with_edges(graph, both[0][distinct], both[1][distinct], weight=weight[distinct], undirected=True)
 
 
 def bipartite(graph: Graph) -> Graph:
     """Nodes are dealt into two halves at random, and edges within a half are dropped."""
-    source, target = _pairs(graph)
+    source, target = pairs(graph)
     half = np.random.default_rng(0).permutation(graph.num_nodes) % 2
     across = half[source] != half[target]
-    return _with_edges(graph, source[across], target[across], undirected=True)
+    return with_edges(graph, source[across], target[across], undirected=True)
 
 
 CHANGES: dict[str, Callable[[Graph], Graph]] = {
@@ -136,12 +136,12 @@ CHANGES: dict[str, Callable[[Graph], Graph]] = {
 }
 
 
-def _pairs(graph: Graph) -> tuple[Array, Array]:
+def pairs(graph: Graph) -> tuple[Array, Array]:
     """Both ends of each undirected edge, once."""
     source, target, _ = graph.edges()
     once = source < target
     return source[once], target[once]
 
 
-def _with_edges(graph: Graph, source: Array, target: Array, **more: Any) -> Graph:
+def with_edges(graph: Graph, source: Array, target: Array, **more: Any) -> Graph:
     return Graph.from_edges(source, target, graph.features, labels=graph.labels, name=graph.name, **more)
