@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
-    return embed_folder(folder, out, settings(), 2_000_000_000, report=True), out
+    return embed_folder(folder, out, settings(), 2_000_000_000, layout="fast"), out
 
 
 def pairs_of(graph):
@@ -173,7 +173,8 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     _, out = made
     assert "node 17" in (out / "report.html").read_text(encoding="utf-8")
     monkeypatch.setattr(sampled_scores, "MEASURED", 50)
-    text = write_report(out).read_text(encoding="utf-8")
+    text = write_report(out, layout="tsne").read_text(encoding="utf-8")
+    assert '<meta name="layout" content="tsne">' in text
     assert f"the map shows 50 of {NODES} nodes, drawn at random" in text
     assert "scores from files are of samples" in text
     with pytest.raises(DataError, match="those that clnr ingest was told"):
