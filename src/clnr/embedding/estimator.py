@@ -300,7 +300,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             near = self._neighbors.nearest([row], k, approximate)
         else:
             check_kind(kind, self.ingest_report_.node_kinds, approximate)
-            near = nearest_of_kind(self._neighbors, self._lookup.texts(), kind, row, k)
+            near = nearest_of_kind(
+                self._neighbors, self._lookup.texts, kind, (row, str(self.ids_[row])), k, self._result.linked(row)
+            )
         found, cosines = self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist()
         if not names:
             return list(zip(found, cosines, strict=True))
