@@ -80,7 +80,7 @@ def test_what_is_built_holds_all_that_is_needed_and_no_more(built):
     check_wheel(set(names))
     assert "Name: clnr\n" in info["METADATA"]
     assert f"Version: {clnr.__version__}\n" in info["METADATA"]
-    for extra in ("all", "approximate", "figures", "pyg", "tune"):
+    for extra in ("all", "approximate", "figures", "maps", "pyg", "tune"):
         assert f"Provides-Extra: {extra}\n" in info["METADATA"]
     assert "clnr = clnr.__main__:main" in info["entry_points.txt"]
     assert "licenses/LICENSE" in info

@@ -27,6 +27,7 @@ from clnr.embedding import output_folder, pipeline, planned_fit, preflight
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.artifact_files import OWNED_FILES
 from clnr.embedding.baseline_comparison import compare
+from clnr.embedding.report_file import drawn_layout
 from clnr.methods import CLNR_MIX
 from clnr.methods.model import Model
 from clnr.support.atomic_io import reserve_folder
@@ -716,6 +717,31 @@ def test_open_draws_only_if_something_changed(clnr, files, monkeypatch):
         page.write_bytes(stale)
         clnr("report", "mine", "--open")
         assert page.read_bytes() not in (stale, drawn)
+
+
+def test_the_report_keeps_its_layout_until_another_is_asked_for(clnr, files, monkeypatch):
+    monkeypatch.setattr(webbrowser, "open", lambda address: True)
+    page = files / "mine" / "report.html"
+    assert clnr(*EMBED, "--out", "mine", *SMALL, "--layout", "tsne").code == 0
+    tsne = page.read_bytes()
+    assert b'<meta name="layout" content="tsne">' in tsne
+    for words in (("--open",), ("--layout", "tsne", "--open"), ()):
+        assert clnr("report", "mine", *words).code == 0
+        assert page.read_bytes() == tsne
+    page.write_bytes(tsne.replace(b"<body>", b"<body>seen before"))
+    assert clnr("report", "mine", "--layout", "tsne", "--open").code == 0
+    assert b"seen before" in page.read_bytes()
+    assert clnr("report", "mine", "--layout", "fast", "--open").code == 0
+    assert drawn_layout(files / "mine") == "fast"
+    assert "unknown layout 'tnse'; did you mean 'tsne'?" in assert_refused(clnr("report", "mine", "--layout", "tnse"))
+    assert "unknown layout 'pca'" in assert_refused(clnr(*EMBED, "--out", "other", "--layout", "pca"))
+    assert "leave out --no-report" in assert_refused(clnr(*EMBED, "--out", "other", "--layout", "tsne", "--no-report"))
+
+
+def test_a_layout_whose_library_is_missing_is_refused_before_training(clnr, files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+    assert "pip install 'clnr[maps]'" in assert_refused(clnr(*EMBED, "--out", "mine", "--layout", "umap"))
+    assert not (files / "mine").exists()
 
 
 def test_tuning_chooses_by_validation(clnr, files):

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.preprocessing import StandardScaler, normalize
 
 from clnr.embedding import neighbors as module
 from clnr.embedding.neighbors import NeighborSearch, nearest_of_kind
@@ -50,14 +51,22 @@ class Parts:
 
 
 @pytest.mark.parametrize("sizes", [(60,), (1, 29, 0, 30), (20, 20, 20)])
-@pytest.mark.parametrize(("row", "k"), [(0, 4), (7, 100), (59, 1)])
-def test_the_nearest_of_a_kind_are_those_of_all_pairs(sizes, row, k):
+@pytest.mark.parametrize(("row", "k", "linked"), [(0, 4, {1, 3, 40}), (0, 100, {3}), (7, 100, {1}), (59, 1, ())])
+def test_the_nearest_of_a_kind_are_those_of_all_pairs(sizes, row, k, linked):
     ids = np.array([f"{'item' if i % 3 else 'user'}:{i}" for i in range(60)])
     vectors = NeighborSearch(Z) if len(sizes) == 1 else Parts(sizes)
     starts = np.cumsum([0, *sizes])
     texts = [pa.array(ids[a:b], pa.string()) for a, b in pairwise(starts)]
-    found = nearest_of_kind(vectors, texts, "item", row, k)
-    right = [(cosine, j) for cosine, j in by_hand(Z, row, 60) if ids[j].startswith("item:")][:k]
+    found = nearest_of_kind(vectors, lambda: texts, "item", (row, ids[row]), k, linked)
+    z = Z
+    if ids[row].startswith("user:"):
+        items = np.arange(60) % 3 != 0
+        z = np.empty_like(Z)
+        for each in (items, ~items):
+            z[each] = normalize(StandardScaler().fit_transform(Z[each]))
+        of_items = [j for j in linked if items[j]]
+        z[row] = z[of_items].sum(0) if of_items else z[row]
+    right = [(cosine, j) for cosine, j in by_hand(z, row, 60) if ids[j].startswith("item:")][:k]
     assert found.nodes[0].tolist() == [j for _, j in right]
     np.testing.assert_allclose(found.cosine[0], [cosine for cosine, _ in right], atol=1e-6)
 

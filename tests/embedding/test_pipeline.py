@@ -35,13 +35,13 @@ def test_tables_become_a_folder_that_is_what_the_estimator_gives(tables, tmp_pat
 def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
     out = tmp_path / "out"
     asked = {"resume": True, "checkpoint": checkpoint_path(out)}
-    assert embed_tables(tables, out, settings(**asked), report=False) is not None
-    assert embed_tables(tables, out, settings(**asked), report=False) is None
+    assert embed_tables(tables, out, settings(**asked), layout=None) is not None
+    assert embed_tables(tables, out, settings(**asked), layout=None) is None
     with pytest.raises(DataError, match=r"its seed is 0; .*force=True"):
-        embed_tables(tables, out, settings(**asked, seed=1), report=False)
+        embed_tables(tables, out, settings(**asked, seed=1), layout=None)
     with pytest.raises(DataError, match=r"its epochs is 3; .*force=True"):
-        embed_tables(tables, out, settings(**asked, changes={"epochs": 4}), report=False)
-    assert embed_tables(tables, out, settings(**asked, seed=1), report=False, force=True) is not None
+        embed_tables(tables, out, settings(**asked, changes={"epochs": 4}), layout=None)
+    assert embed_tables(tables, out, settings(**asked, seed=1), layout=None, force=True) is not None
 
 
 def test_a_supervised_method_needs_labels_from_a_file_or_a_query(tables, tmp_path):
@@ -49,7 +49,7 @@ def test_a_supervised_method_needs_labels_from_a_file_or_a_query(tables, tmp_pat
     with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):
         embed_tables({"edges": "not looked for"}, tmp_path / "out", gcn)
     query = {"edges": tables["edges"], "nodes_query": f"SELECT * FROM '{tables['nodes']}'"}
-    assert embed_tables(query, tmp_path / "out", gcn, report=False).z.shape == (40, 2)
+    assert embed_tables(query, tmp_path / "out", gcn, layout=None).z.shape == (40, 2)
     query["nodes_query"] = f"SELECT id, age FROM '{tables['nodes']}'"
     with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):
         embed_tables(query, tmp_path / "other", gcn)
@@ -80,7 +80,7 @@ def test_the_command_line_has_the_same_names_and_defaults():
 
 
 def test_quick_trains_nothing(tables, tmp_path):
-    made = embed_tables(tables, tmp_path / "out", Settings(engine=cpu(), **choose_method(None, "quick")), report=False)
+    made = embed_tables(tables, tmp_path / "out", Settings(engine=cpu(), **choose_method(None, "quick")), layout=None)
     assert made.losses == ()
     assert made.model.method == SVD_MIX
     assert np.array_equal(load_folder(tmp_path / "out").model.embed(made.table_graph.graph, cpu()), made.z)

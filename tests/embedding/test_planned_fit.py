@@ -36,12 +36,12 @@ def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, 
         return dataclasses.replace(result, baselines=result.baselines | better)
 
     monkeypatch.setattr(planned_fit, "fit_graph", fake)
-    taken = embed_tables(tables, tmp_path / "out", asked, report=False)
+    taken = embed_tables(tables, tmp_path / "out", asked, layout=None)
     assert taken.model.method.name == "Cleora"
     assert taken.z.shape[1] == asked.recipe_for(taken.table_graph.graph)[0].dimension
     assert {"CLNR-mix", "Raw", "SVD"} <= taken.baselines.keys()
     assert "Cleora" not in taken.baselines
     again = dataclasses.replace(asked, resume=True, checkpoint=checkpoint_path(tmp_path / "out"))
-    assert embed_tables(tables, tmp_path / "out", again, report=False) is None
+    assert embed_tables(tables, tmp_path / "out", again, layout=None) is None
     monkeypatch.setattr(planned_fit, "fit_graph", lambda *a, **k: dataclasses.replace(real(*a, **k), baselines={}))
-    assert embed_tables(tables, tmp_path / "own", asked, report=False).model.method == CLNR_MIX
+    assert embed_tables(tables, tmp_path / "own", asked, layout=None).model.method == CLNR_MIX

@@ -8,6 +8,16 @@ from clnr.embedding import projection
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.projection import layout
 
+ODD = {
+    "none": np.zeros((0, 3)),
+    "one": np.ones((1, 3)),
+    "two": np.eye(2),
+    "all equal": np.ones((30, 4)),
+    "zeros": np.zeros((30, 4)),
+    "one dimension": np.arange(30.0)[:, None],
+    "no dimension": np.zeros((5, 0)),
+}
+
 
 def mapped(z, k=10, seed=0):
     z = np.asarray(z, np.float32)
@@ -43,19 +53,7 @@ def test_the_same_numbers_give_the_same_map_and_another_seed_another():
     assert (mapped(z) != mapped(z, seed=1)).any()
 
 
-@pytest.mark.parametrize(
-    "z",
-    [
-        np.zeros((0, 3)),
-        np.ones((1, 3)),
-        np.eye(2),
-        np.ones((30, 4)),
-        np.zeros((30, 4)),
-        np.arange(30.0)[:, None],
-        np.zeros((5, 0)),
-    ],
-    ids=["none", "one", "two", "all equal", "zeros", "one dimension", "no dimension"],
-)
+@pytest.mark.parametrize("z", ODD.values(), ids=ODD.keys())
 def test_odd_embeddings_have_finite_maps(z):
     points = mapped(z)
     assert points.shape == (len(z), 2)

@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
-    return embed_folder(folder, out, settings(), 2_000_000_000, report=True), out
+    return embed_folder(folder, out, settings(), 2_000_000_000, layout="fast"), out
 
 
 def pairs_of(graph):
@@ -83,7 +83,7 @@ def test_held_out_pairs_are_edges_and_the_others_are_not(folder, tmp_path, direc
         edges = pa.table(dict(zip(("source", "target"), rng.integers(0, 60, (2, 300)), strict=True)))
         folder = ingest(edges, pa.table({"id": np.arange(60), "x": rng.normal(size=60)}), out=tmp_path / "g", directed=True)
     connected = pairs_of(folder.graph())
-    held, apart = hold_out_links(folder, 0.1, 3)
+    held, apart, *_ = hold_out_links(folder, 0.1, 3)
     wanted = int(0.1 * (folder.num_edges if directed else folder.num_edges // 2))
     assert held.shape == apart.shape == (2, wanted)
     for pairs, are in ((held, True), (apart, False)):
@@ -114,7 +114,7 @@ def test_training_and_rows_are_those_of_the_graph_without_the_held_out_edges(fol
 
 def test_scores_are_those_of_the_sample(folder, made):
     result, out = made
-    seen, (held, apart) = training_files(folder, settings())
+    seen, (held, apart, *_) = training_files(folder, settings())
     z = sampled_rows(result.model, choose("cpu"), seen, np.arange(NODES), 10_000)
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     cosines = [(z[a] * z[b]).sum(1) for a, b in (held, apart)]
@@ -173,7 +173,8 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
     _, out = made
     assert "node 17" in (out / "report.html").read_text(encoding="utf-8")
     monkeypatch.setattr(sampled_scores, "MEASURED", 50)
-    text = write_report(out).read_text(encoding="utf-8")
+    text = write_report(out, layout="tsne").read_text(encoding="utf-8")
+    assert '<meta name="layout" content="tsne">' in text
     assert f"the map shows 50 of {NODES} nodes, drawn at random" in text
     assert "scores from files are of samples" in text
     with pytest.raises(DataError, match="those that clnr ingest was told"):

@@ -32,7 +32,7 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path, monkeypatch):
             "item": pa.table({"id": np.arange(50), "price": random.normal(size=50)}),
         }
     chosen = settings("Untrained")
-    embed_tables({"edges": edges, "nodes": nodes}, tmp_path / "whole", chosen, report=False)
+    embed_tables({"edges": edges, "nodes": nodes}, tmp_path / "whole", chosen, layout=None)
     monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 30)
     folder = ingest(edges, nodes, out=tmp_path / "graph")

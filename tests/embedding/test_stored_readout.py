@@ -120,7 +120,7 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path):
         if name.endswith(("weight", "bias")):
             torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
     np.testing.assert_allclose(vectors(tmp_path / "out"), found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
-    scored = evaluation.link_scores(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links))
+    scored = evaluation.link_scores(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
     assert found.scored.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
 
 

@@ -83,7 +83,9 @@ def test_read_outs_and_walks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse
 def test_from_a_folder_to_shards_and_scores_on_a_gpu(tmp_path, cuda):
     folder = write_graph(tiny(nodes=400, edges=1500), tmp_path / "graph")
     changes = {"epochs": 3, "hidden": 16, "dimension": 8, "sampled_nodes": 64, "moments": "sampled"}
-    result = embed_folder(folder, tmp_path / "out", Settings(methods.CLNR, exact(), recipe=changes), 4_000_000_000, report=True)
+    result = embed_folder(
+        folder, tmp_path / "out", Settings(methods.CLNR, exact(), recipe=changes), 4_000_000_000, layout="fast"
+    )
     assert (result.nodes, result.dimension, len(result.losses)) == (400, 8, 3)
     assert {"link_auc", "alignment", "uniformity"} <= result.scored.scores.keys()
     assert (tmp_path / "out" / "report.html").is_file()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -46,6 +48,33 @@ def test_another_seed_holds_out_others_and_the_same_the_same():
     one, two, again = (hold_out(graph, 0.2, seed) for seed in (0, 1, 0))
     assert one.positives.tolist() != two.positives.tolist()
     assert one.positives.tolist() == again.positives.tolist()
+
+
+def of_kinds(kinds, pairs):
+    return Counter(tuple(sorted(ends)) for ends in kinds[pairs].T.tolist())
+
+
+def test_non_edges_join_the_kinds_that_held_out_edges_join():
+    kinds, graph = np.arange(40) % 3, tiny()
+    held = hold_out(graph, 0.3, 1, kinds)
+    plain = hold_out(graph, 0.3, 1)
+    np.testing.assert_array_equal(held.positives, plain.positives)
+    assert of_kinds(kinds, held.negatives) == of_kinds(kinds, held.positives) != of_kinds(kinds, plain.negatives)
+    apart = set(zip(*held.negatives.tolist(), strict=True))
+    assert len(apart) == held.negatives.shape[1]
+    assert not apart & pairs(graph)
+    assert (plain.kinds, held.kinds is kinds) == (None, True)
+
+
+def test_between_kinds_with_few_non_edges_fewer_edges_are_held_out():
+    every = [(user, item) for user in range(5) for item in range(5, 15)]
+    kinds = np.repeat([0, 1], [5, 10])
+    for lacking, expected in ((0, None), (3, 3)):
+        source, target = zip(*every[lacking:], strict=True)
+        held = hold_out(Graph.from_edges(source, target, np.eye(15), undirected=True), 0.5, 0, kinds)
+        assert (held if held is None else held.negatives.shape[1]) == expected
+        if held is not None:
+            assert set(zip(*held.negatives.tolist(), strict=True)) == set(every[:lacking])
 
 
 def test_a_loop_stays():

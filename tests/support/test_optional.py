@@ -11,9 +11,10 @@ import pytest
 from clnr import ClnrError
 from clnr.bench import measure
 from clnr.embedding.export import parse_formats
+from clnr.embedding.map_layouts import check_layout
 from clnr.engine import cpu
 from clnr.methods.recipe import Recipe
-from clnr.support.optional import import_optional
+from clnr.support.optional import check_installed, import_optional
 from tests.cli.test_cli import entry_point
 from tests.conftest import tiny
 
@@ -39,6 +40,13 @@ def test_a_module_that_is_there_is_imported():
 def test_a_package_without_an_extra_is_installed_by_its_own_name():
     with pytest.raises(ClnrError, match=r"^a test needs no-such-package; install it with: pip install no-such-package$"):
         import_optional("no_such_package.part", "a test")
+
+
+def test_whether_it_is_there_is_known_without_importing_it(without):
+    check_installed("json", "a test")
+    without("umap")
+    with pytest.raises(ClnrError, match=r"^the layout umap needs umap; install it with: pip install 'clnr\[maps\]'$"):
+        check_layout("umap")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,10 @@ def embed(
         list[str] | None, typer.Option("--format", help="Further output formats: csv, npy, word2vec, pyg.")
     ] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    layout: Annotated[
+        str | None,
+        typer.Option(help="Layout of the report's map: fast (the default), tsne (slower, keeps more neighbours) or umap."),
+    ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
@@ -97,6 +101,7 @@ def embed(
     from clnr.embedding.export import parse_formats
     from clnr.embedding.extension import plan_extension
     from clnr.embedding.fit_settings import Settings
+    from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
     from clnr.embedding.planned_fit import plan
     from clnr.engine import choose
     from clnr.engine.worker_group import current_workers
@@ -119,6 +124,9 @@ def embed(
             other = "--model takes tables" if model is not None else f"leave out {option_of(given[0])}"
             raise ClnrError(f"--graph is a whole graph, whose columns clnr ingest was told: {other}")
         tables = {"graph": graph}
+    if layout is not None and not report:
+        raise ClnrError("--layout is that of the report's map: leave out --no-report")
+    drawn = check_layout(layout or DEFAULT_LAYOUT) if report else None
     group = current_workers()
     if model is not None:
         _check_no_training(
@@ -149,20 +157,20 @@ def embed(
     if from_files and graph is None:
         raise ClnrError("--from-files reads a graph folder: --graph FOLDER, which clnr ingest writes")
     if graph is not None and (from_files or not _embed_in_memory(graph, settings, memory, planned)):
-        _embed_from_files(graph, folder, settings, memory, force, chosen, report, dry_run, as_json, quiet, planned)
+        _embed_from_files(graph, folder, settings, memory, force, chosen, drawn, dry_run, as_json, quiet, planned)
         return
     if dry_run:
         preflight: Any
         if model is not None:
             preflight = plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, preflight = plan(pipeline.read_source(tables), settings, planned)
+            _, preflight = plan(pipeline.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
         if group.first:
             tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
         return
     assert folder is not None
     began = perf_counter()
-    options: dict[str, Any] = {"model": model, "standalone": standalone, "force": force, "formats": chosen, "report": report}
+    options: dict[str, Any] = {"model": model, "standalone": standalone, "force": force, "formats": chosen, "layout": drawn}
     try:
         with progress_bar(quiet or not group.first) as bar:
             result = pipeline.embed_tables(tables, folder, settings, **options, bar=bar)
@@ -212,7 +220,7 @@ def _embed_from_files(
     memory: str | None,
     force: bool,
     formats: list[str],
-    report: bool,
+    layout: str | None,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
@@ -242,7 +250,7 @@ def _embed_from_files(
     began = perf_counter()
     try:
         with progress_bar(quiet or not first) as bar:
-            result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, report=report, bar=bar)
+            result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, layout=layout, bar=bar)
     except KeyboardInterrupt:
         if first and is_trained(folder):
             say("stopped; training is complete: the same command with --resume goes on with the next block")

@@ -51,6 +51,9 @@ def report(
     name: Annotated[
         str | None, typer.Option(help="Column of node names, remembered from now on; the column of ids for none.")
     ] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="Layout of the map: fast, tsne or umap; that of the report there, if not given.")
+    ] = None,
     show: Annotated[
         bool, typer.Option("--open", help="Open it in the browser; it is written again only if something changed.")
     ] = False,
@@ -58,13 +61,16 @@ def report(
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""
     import webbrowser
 
+    from clnr.embedding.map_layouts import check_layout
     from clnr.embedding.report_file import current_report
 
-    path = current_report(folder) if show and name is None else None
+    if layout is not None:
+        check_layout(layout)
+    path = current_report(folder, layout) if show and name is None else None
     if path is None:
         from clnr.embedding.output_folder import write_report
 
-        path = write_report(folder, name)
+        path = write_report(folder, name, layout, say)
     tell(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
         say(f"no browser could be opened; open {path.absolute()}")

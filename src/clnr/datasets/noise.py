@@ -32,7 +32,7 @@ def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
     return dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
 
 
-def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key) -> Array:
+def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: tuple[Array, Array] | None = None) -> Array:
     """Distinct node pairs without an edge, drawn uniformly, as ``pair_keys``.
 
     Args:
@@ -40,13 +40,16 @@ def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key) -> Arr
         count: Number of nodes.
         wanted: Number of pairs; there must be as many non-edges.
         key: Where random numbers come from.
+        ends: The nodes that the first and the second of each pair are drawn from, as those of two kinds; None for all nodes.
     """
+    first, second = ends or (np.arange(count), np.arange(count))
     drawn = np.empty(0, np.int64)
     begin = 0
     while len(drawn) < wanted:
         more = 2 * (wanted - len(drawn)) + 64
-        ends = rng.draw(key, torch.arange(2 * begin, 2 * (begin + more))).numpy() * count >> 32
-        drawn = np.concatenate([drawn, pair_keys(ends[::2], ends[1::2], count)])
+        draws = rng.draw(key, torch.arange(2 * begin, 2 * (begin + more))).numpy()
+        one, other = first[draws[::2] * len(first) >> 32], second[draws[1::2] * len(second) >> 32]
+        drawn = np.concatenate([drawn, pair_keys(one, other, count)])
         drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
         drawn = drawn[~np.isin(drawn, edges)]
         begin += more

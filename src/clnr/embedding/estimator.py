@@ -21,6 +21,7 @@ from clnr.embedding.disk_plan import DiskPlan
 from clnr.embedding.export import parse_formats
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
+from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.neighbors import NeighborSearch, check_kind, nearest_of_kind
 from clnr.embedding.node_ids import Lookup
 from clnr.embedding.node_search import NodeTexts
@@ -299,20 +300,25 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             near = self._neighbors.nearest([row], k, approximate)
         else:
             check_kind(kind, self.ingest_report_.node_kinds, approximate)
-            near = nearest_of_kind(self._neighbors, self._lookup.texts(), kind, row, k)
+            near = nearest_of_kind(
+                self._neighbors, self._lookup.texts, kind, (row, str(self.ids_[row])), k, self._result.linked(row)
+            )
         found, cosines = self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist()
         if not names:
             return list(zip(found, cosines, strict=True))
         called = self._result.names_of(near.nodes[0]) or [""] * len(found)
         return [(each, cosine, name or None) for each, cosine, name in zip(found, cosines, called, strict=True)]
 
-    def report(self, path: str | Path, *, title: str | None = None, name: str | None = None) -> Path:
+    def report(
+        self, path: str | Path, *, title: str | None = None, name: str | None = None, layout: str = DEFAULT_LAYOUT
+    ) -> Path:
         """Write the report, one HTML file with facts, scores and a map to explore, and return its path.
 
         Args:
             path: The file, which is overwritten.
             title: The heading; None for the graph's name.
             name: The column of the node table with the nodes' names; None for the one found by ``read_tables``.
+            layout: Of the map: ``fast``, ``tsne`` (keeps more neighbours, takes longer) or ``umap`` (umap-learn).
         """
         check_is_fitted(self)
         file, result = check_path("path", path), self._result
@@ -320,15 +326,24 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ClnrError(f"{file} is a folder; name a file in it, such as {file / 'report.html'}")
         check_type("title", title, str | None, "text")
         check_type("name", name, str | None, "the name of a column")
+        check_layout(layout)
         if isinstance(result, StoredResult):
             if name is not None:
                 raise ClnrError("the names of a graph in files are those that clnr ingest was told (--name)")
-            return write_atomic(file, result.report_html(result.shards.graph[0].name if title is None else title))
+            return write_atomic(file, result.report_html(result.shards.graph[0].name if title is None else title, layout))
         if name is not None:
             result = name_nodes(result, name)
-        return write_atomic(file, report_html(result, result.table_graph.graph.name if title is None else title))
+        return write_atomic(file, report_html(result, result.table_graph.graph.name if title is None else title, layout))
 
-    def save(self, folder: str | Path, *, force: bool = False, formats: Collection[str] = (), report: bool = False) -> None:
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        force: bool = False,
+        formats: Collection[str] = (),
+        report: bool = False,
+        layout: str = DEFAULT_LAYOUT,
+    ) -> None:
         """Write a folder that ``load`` and ``clnr embed --model`` read: the model, its recipe, the graph and its embedding.
 
         Ids that are neither numbers, text nor times, such as tuples, are written as text; nodes are found by either. A
@@ -339,17 +354,19 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             force: Whether a folder that clnr wrote may be overwritten.
             formats: Further formats of the embedding: ``csv``, ``npy``, ``word2vec``, ``pyg``.
             report: Whether to write report.html, too.
+            layout: Of its map, as for ``report``.
         """
         check_is_fitted(self)
         path, force = check_path("folder", folder), check_type("force", force, bool | np.bool_, "True or False")
         check_type("report", report, bool | np.bool_, "True or False")
         names = parse_formats(check_list("formats", formats, str, "names such as csv"))
+        drawn = check_layout(layout) if report else None
         if not isinstance(self._result, StoredResult):
-            write_folder(self._result, path, force=force, formats=names, report=report)
+            write_folder(self._result, path, force=force, formats=names, layout=drawn)
         elif names:
             raise ClnrError(f"an embedding in files is saved as Parquet alone, not as {names[0]}: leave out formats")
         else:
-            self._result.save(path, force=force, report=report)
+            self._result.save(path, force=force, layout=drawn)
         if self.checkpoint is not None:
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 

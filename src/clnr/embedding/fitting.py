@@ -108,6 +108,11 @@ class EmbeddingResult:
         """The names of some nodes, "" for one without; empty if no column holds names."""
         return self.table_graph.names_of(nodes)
 
+    def linked(self, node: int) -> set[int]:
+        """The neighbours of a node in the graph, in either direction."""
+        ways = self.table_graph.graph.incoming, self.table_graph.graph.outgoing
+        return {each for way in ways for each in way.indices[way.indptr[node] : way.indptr[node + 1]].tolist()}
+
     def name_texts(self) -> Texts | None:
         """The names of all nodes; None if no column holds names."""
         columns, column = self.table_graph.columns, self.table_graph.ingest_report.names
@@ -190,7 +195,7 @@ def fit_along(
 def _held_out(table_graph: TableGraph, share: float, seed: int) -> tuple[evaluation.LinkSplit | None, Graph]:
     """The edges that training does not see, if any, and the graph that it sees."""
     graph = table_graph.graph.with_median_loops()
-    split = evaluation.hold_out(graph, share, seed) if share else None
+    split = evaluation.hold_out(graph, share, seed, table_graph.kind_numbers) if share else None
     return split, graph if split is None else training_graph(table_graph, split.graph)
 
 

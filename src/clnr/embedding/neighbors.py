@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from clnr.errors import ClnrError
+from clnr.graph.kind_rows import KindScale, unit
 from clnr.support.arguments import check_choice
-from clnr.tables.table_kinds import node_id
+from clnr.tables.table_kinds import kind_of, node_id
 
 if TYPE_CHECKING:
     from clnr.graph.csr import Array
 
 _BLOCK = 1 << 25
+# Of more neighbours of a kind, so many stand for all.
+_MOST_LINKED = 1000
 
 
 def new_index(width: int, dtype: str = "f32") -> Any:
@@ -44,28 +47,65 @@ class Vectors(Protocol):
     def parts(self) -> Iterator[tuple[int, Array]]: ...
 
 
-def nearest_of_kind(vectors: Vectors, ids: Iterable[Any], kind: str, row: int, k: int) -> NeighborList:
-    """The ``k`` nodes of one kind of largest cosine similarity to a node, without this node itself; exact.
+def nearest_of_kind(
+    vectors: Vectors, ids: Callable[[], Iterable[Any]], kind: str, node: tuple[int, str], k: int, linked: Iterable[int]
+) -> NeighborList:
+    """The ``k`` nodes of one kind that are most similar to a node, without this node itself; exact.
+
+    To a node of the same kind: by cosine similarity. To one of another kind: by that of standardised rows to its neighbours of
+    the kind that is wanted, as ``kind_cosines``; if it has none, to its own.
 
     Args:
         vectors: The rows of all nodes.
-        ids: Their ids as Arrow text, in the same parts.
-        kind: The kind.
-        row: The row of the node.
+        ids: Gives their ids as Arrow text, in the same parts.
+        kind: The kind that is wanted.
+        node: The row of the node, and its id.
         k: How many; fewer if there are not so many.
+        linked: The rows of its neighbours.
     """
-    import pyarrow.compute as pc
-
-    (query,) = _unit(vectors.rows(np.array([row])))
+    row, own = node[0], kind_of(node[1])
+    (query,) = unit(vectors.rows(np.array([row])))
+    scaled: Callable[[Array], Array] = unit
+    if own != kind:
+        query, scaled = _query_for_kind(vectors, ids, kind, row, own, linked)
     nodes, best = np.empty(0, np.int64), np.empty(0, np.float32)
-    for (first, z), texts in zip(vectors.parts(), ids, strict=True):
-        of_kind = np.flatnonzero(np.asarray(pc.starts_with(texts, node_id(kind, ""))))
+    for first, z, of_kind in _rows_of_kind(vectors, ids, kind):
         of_kind = of_kind[of_kind != row - first]
-        nodes, best = np.concatenate([nodes, first + of_kind]), np.concatenate([best, _unit(z[of_kind]) @ query])
+        nodes, best = np.concatenate([nodes, first + of_kind]), np.concatenate([best, scaled(z[of_kind]) @ query])
         # Stable: of equally similar nodes the first come first.
         order = np.argsort(-best, kind="stable")[: max(0, k)]
         nodes, best = nodes[order], best[order]
     return NeighborList(nodes[None], best[None])
+
+
+def _query_for_kind(
+    vectors: Vectors, ids: Callable[[], Iterable[Any]], kind: str, row: int, own: str, linked: Iterable[int]
+) -> tuple[Array, Callable[[Array], Array]]:
+    """What nodes of a kind are compared with, on behalf of a node of another, and how their rows are scaled."""
+    scale, neighbours = _scale_of(vectors, ids, kind, np.array(sorted(linked), np.int64))
+    if len(neighbours):
+        some = vectors.rows(neighbours[:: -(-len(neighbours) // _MOST_LINKED)])
+        rows = scale.standardise(some)
+    else:
+        rows = _scale_of(vectors, ids, own, neighbours)[0].standardise(vectors.rows(np.array([row])))
+    return unit(rows.sum(0, keepdims=True))[0], scale.standardise
+
+
+def _scale_of(vectors: Vectors, ids: Callable[[], Iterable[Any]], kind: str, nodes: Array) -> tuple[KindScale, Array]:
+    """What the rows of a kind have in common, and which of some nodes are of this kind."""
+    scale, found = KindScale(vectors.rows(np.arange(1)).shape[1]), [np.empty(0, np.int64)]
+    for first, z, of_kind in _rows_of_kind(vectors, ids, kind):
+        scale.add(z[of_kind])
+        found.append(np.intersect1d(nodes, first + of_kind))
+    return scale, np.concatenate(found)
+
+
+def _rows_of_kind(vectors: Vectors, ids: Callable[[], Iterable[Any]], kind: str) -> Iterator[tuple[int, Array, Array]]:
+    """Of each part: the number of its first row, its rows, and the places of those of one kind among them."""
+    import pyarrow.compute as pc
+
+    for (first, z), texts in zip(vectors.parts(), ids(), strict=True):
+        yield first, z, np.flatnonzero(np.asarray(pc.starts_with(texts, node_id(kind, ""))))
 
 
 def check_kind(kind: str, kinds: Sequence[str], approximate: bool) -> None:
@@ -75,12 +115,6 @@ def check_kind(kind: str, kinds: Sequence[str], approximate: bool) -> None:
     check_choice("kind of nodes", kind, kinds)
     if approximate:
         raise ClnrError("nodes of one kind are searched exactly: leave out approximate (--approximate)")
-
-
-def _unit(z: Array) -> Array:
-    """Rows scaled to length 1; a row of zeros stays."""
-    length = np.linalg.norm(z, axis=1, keepdims=True)
-    return np.divide(z, length, out=np.zeros_like(z), where=length > 0)
 
 
 class NeighborSearch:

@@ -11,6 +11,7 @@ from clnr.embedding.disk_plan import DiskPlan, plan
 from clnr.embedding.file_stages import FileStages
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
+from clnr.embedding.map_layouts import check_layout
 from clnr.embedding.planned_fit import shown
 from clnr.embedding.sample_report import sample_report_html
 from clnr.embedding.sampled_scores import SampledScores, score_files
@@ -54,7 +55,7 @@ def embed_folder(
     bound: int | None = None,
     *,
     force: bool = False,
-    report: bool = False,
+    layout: str | None = None,
     bar: Bar | None = None,
 ) -> ShardedEmbedding | None:
     """From a graph folder to a folder with a model and shards of vectors, in bounded memory; None if it was there already.
@@ -67,9 +68,11 @@ def embed_folder(
         settings: How to train; with ``resume`` also an embedding that was stopped goes on, from its last block.
         bound: Bytes of memory that may be used; None for what is free.
         force: Whether a folder that clnr wrote may be overwritten.
-        report: Whether to write report.html, of a sample of nodes.
+        layout: Of the map of report.html, of a sample of nodes; None for no report.
         bar: Shows progress; None for none.
     """
+    if layout is not None:
+        check_layout(layout)
     workers = settings.workers
     if not workers.first:
         _work_along(folder, out, settings, bound)
@@ -111,12 +114,13 @@ def embed_folder(
             _check_unchanged(folder)
             work.save_embedded(*embedded)
         assert embedded is not None
-        log("scoring samples, and drawing the map for the report" if report else "scoring samples")
+        log("scoring samples, and drawing the map for the report" if layout is not None else "scoring samples")
         stored = work.shards(*embedded)
         with memory.enough_memory(), settings.engine.use_threads():
             given, link_rows = stages.training_features(model), read_out[1] if read_out else None
             scored = score_files(model, folder, settings, stored.rows, block_rows, given, link_rows)
-            html = sample_report_html(model, folder, stored, losses, scored, resolve_path(out).name) if report else None
+            title = resolve_path(out).name
+            html = None if layout is None else sample_report_html(model, folder, stored, losses, scored, title, layout)
         stages.remove()
         work.finish(model, *embedded, losses, scored, html, force)
         settings.remove_checkpoint()

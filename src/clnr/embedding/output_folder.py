@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from clnr.embedding.artifact import load_folder, name_nodes, save_folder, save_names
 from clnr.embedding.artifact_files import OWNED_FILES, SOURCE, ArtifactFiles
 from clnr.embedding.export import EXPORT_FORMATS, check_formats
 from clnr.embedding.fitting import EmbeddingResult
+from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
+from clnr.embedding.preflight import drawing_note
 from clnr.embedding.report_data import report_html
-from clnr.embedding.report_file import write_report_file
+from clnr.embedding.report_file import drawn_layout, write_report_file
 from clnr.embedding.sample_report import write_sample_report
 from clnr.errors import DataError
 from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 
 
 def write_folder(
-    result: EmbeddingResult, folder: Path, *, force: bool = False, formats: Collection[str] = (), report: bool = False
+    result: EmbeddingResult,
+    folder: Path,
+    *,
+    force: bool = False,
+    formats: Collection[str] = (),
+    layout: str | None = None,
 ) -> None:
     """Write a result to a folder, complete or not at all.
 
@@ -26,38 +33,44 @@ def write_folder(
         folder: Where to.
         force: Whether a folder that clnr wrote may be overwritten.
         formats: Further export formats.
-        report: Whether to write report.html.
+        layout: Of the map of report.html; None for no report.
     """
     check_formats(formats, result.table_graph.graph)
     with reserve_folder(folder, OWNED_FILES):
         check_folder(folder, force, OWNED_FILES)
-        write_reserved(result, folder, force, formats, report)
+        write_reserved(result, folder, force, formats, layout)
 
 
-def write_report(folder: Path, name: str | None = None) -> Path:
+def write_report(
+    folder: Path, name: str | None = None, layout: str | None = None, log: Callable[[str], None] = lambda line: None
+) -> Path:
     """Write the report of a folder again, and return its path.
 
     Args:
         folder: Written by ``clnr embed`` or ``NodeEmbedder.save``.
         name: The column of node names, which the folder remembers; None for no change.
+        layout: Of the map; None for that of the report that is there.
+        log: Is told how long it takes.
     """
+    layout = check_layout(layout or drawn_layout(folder) or DEFAULT_LAYOUT)
     files = ArtifactFiles.open(folder)
     if files.has(SOURCE):
         if name is not None:
             raise DataError(f"{folder}: the names of its nodes are those that clnr ingest was told (--name)")
-        return write_sample_report(files)
+        return write_sample_report(files, layout)
     result = load_folder(folder)
     if name is not None:
         result = name_nodes(result, name, folder)
         save_names(result, folder)
     title = resolve_path(folder).name
-    return write_report_file(folder, title, report_html(result, title))
+    log(drawing_note(result.z, layout))
+    return write_report_file(folder, title, report_html(result, title, layout))
 
 
-def write_reserved(result: EmbeddingResult, folder: Path, force: bool, formats: Collection[str], report: bool) -> None:
+def write_reserved(result: EmbeddingResult, folder: Path, force: bool, formats: Collection[str], layout: str | None) -> None:
     """Write a result to a folder that is reserved."""
     title = resolve_path(folder).name
-    html = report_html(result, title) if report else None
+    html = None if layout is None else report_html(result, title, layout)
     with atomic_folder(folder, force, OWNED_FILES) as part:
         save_folder(result, part)
         for name in formats:

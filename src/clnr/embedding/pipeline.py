@@ -12,8 +12,10 @@ from clnr.embedding.export import check_formats
 from clnr.embedding.extension import extend
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import EmbeddingResult
+from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.output_folder import write_reserved
 from clnr.embedding.planned_fit import fit_planned, fit_share, plan
+from clnr.embedding.preflight import drawing_note
 from clnr.errors import DataError
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support.atomic_io import check_folder, reserve_folder
@@ -35,7 +37,7 @@ def embed_tables(
     standalone: bool = False,
     force: bool = False,
     formats: Collection[str] = (),
-    report: bool = True,
+    layout: str | None = DEFAULT_LAYOUT,
     bar: Bar | None = None,
 ) -> EmbeddingResult | None:
     """From tables to a folder of vectors, model and report, as ``clnr embed``; None if the folder was finished already.
@@ -50,12 +52,13 @@ def embed_tables(
         standalone: With a model: the tables are a graph of their own, and are not added to the model's.
         force: Whether a folder that clnr wrote may be overwritten.
         formats: Further export formats.
-        report: Whether to write report.html.
+        layout: Of the map of report.html; None for no report.
         bar: Shows progress; None for none.
     """
     labelled = any(tables.get(name) is not None for name in ("nodes", "nodes_query", "graph"))
     settings.check_labels(labelled or model is not None)
     check_used(settings.method, settings.fixed)
+    drawn = check_layout(layout or DEFAULT_LAYOUT)
     if not settings.workers.first:
         _work_along(tables, settings)
         return None
@@ -68,7 +71,7 @@ def embed_tables(
             result = extend(load_folder(model), tables, settings.engine, standalone=standalone, bar=bar)
         else:
             table_graph = read_source(tables)
-            recipe, preflight = plan(table_graph, settings)
+            recipe, preflight = plan(table_graph, settings, layout=drawn)
             settings.workers.agree(lambda: settings.about(table_graph.graph.digest, recipe))
             finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
             if settings.workers.from_first(finished):
@@ -77,9 +80,9 @@ def embed_tables(
             settings.remove_stale_checkpoint()
             check_formats(formats, table_graph.graph)
             result = fit_planned(table_graph, settings, recipe, preflight, bar)
-        if report and bar is not None:
-            bar.note("drawing the map for the report")
-        write_reserved(result, folder, force, formats, report)
+        if layout is not None and bar is not None:
+            bar.note(drawing_note(result.z, layout))
+        write_reserved(result, folder, force, formats, layout)
         settings.remove_checkpoint()
     return result
 

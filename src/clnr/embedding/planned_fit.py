@@ -10,6 +10,7 @@ from math import isnan, nan
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import EmbeddingResult, fit_along, fit_graph, recipe_beside
+from clnr.embedding.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.preflight import Preflight
 from clnr.embedding.tuning import tune
 from clnr.experiments.runner import first_use
@@ -19,13 +20,16 @@ from clnr.tables import TableGraph
 from clnr.training.loop import ProgressCallback
 
 
-def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None) -> tuple[Recipe, Preflight]:
+def plan(
+    table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str = DEFAULT_LAYOUT
+) -> tuple[Recipe, Preflight]:
     """The recipe for a graph before tuning, and everything that can be known before training.
 
     Args:
         table_graph: The graph.
         settings: How to train.
         workers: How many processes would share the training, if not as the settings say; all on this machine.
+        layout: Of the report's map.
     """
     settings.check_labels(table_graph.graph.labels is not None)
     check_used(settings.method, settings.fixed)
@@ -35,8 +39,8 @@ def plan(table_graph: TableGraph, settings: Settings, workers: int | None = None
     settings.check_workers(size, recipe, table_graph.graph.num_nodes)
     judged = settings.evaluate * (1 + len(settings.compared))
     beside = workers or settings.workers.local_size
-    tuned = (settings.tune, settings.fixed)
-    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *tuned)
+    more = (settings.tune, settings.fixed, layout)
+    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *more)
 
 
 def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult:

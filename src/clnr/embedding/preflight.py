@@ -12,12 +12,12 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 from clnr.embedding.defaults import Choice
-from clnr.embedding.projection import steps_of
+from clnr.embedding.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
 from clnr.embedding.tuning import mean_epochs
 from clnr.engine import Engine
 from clnr.errors import OutOfMemory
 from clnr.evaluation.logistic_regression import MOST_NODES
-from clnr.experiments.cost import Cost, Size, evaluating, mapping, sent, training, training_seconds
+from clnr.experiments.cost import Cost, Size, evaluating, searching, sent, training, training_seconds
 from clnr.graph import Graph
 from clnr.graph.csr import Array, median_weight
 from clnr.methods import Method
@@ -35,6 +35,8 @@ MOST = 100_000
 _LONGEST = 500
 # A GPU is worth a hint if training takes longer than so many seconds, and a GPU so much shorter.
 _LONG = 120.0
+# A map that takes longer than so many seconds is announced with an estimate.
+_SLOW = 20.0
 _FASTER = 4.0
 # From so many labelled nodes on, classes should have so many nodes each.
 _LABELLED = 20
@@ -90,6 +92,7 @@ class Preflight:
         local_workers: int = 1,
         trials: int = 0,
         fixed: Collection[str] = (),
+        layout: str = DEFAULT_LAYOUT,
     ) -> Preflight:
         """The preflight of training a method on a graph.
 
@@ -104,6 +107,7 @@ class Preflight:
             local_workers: How many of them are on this machine.
             trials: How many recipes are tried before training.
             fixed: Hyper-parameters that are the same in all of them.
+            layout: Of the map.
         """
         # Without training, views are never drawn.
         unused = declared(part for view in method.views for part in view) if method.objective is None else {}
@@ -114,8 +118,7 @@ class Preflight:
         if engine.device.type == "cpu":
             cost = cost._replace(memory=local_workers * cost.memory)
         sent_per_step = sent(method, recipe, size, workers) if workers > 1 else 0.0
-        shown = min(graph.num_nodes, MOST)
-        after, once = mapping(shown, recipe.dimension, steps_of(shown)), 0.0
+        after, once = drawing_seconds(graph.num_nodes, recipe.dimension, layout), 0.0
         if graph.labels is not None:
             train = int((graph.labels >= 0).sum()) // 10 if graph.split is None else len(graph.split.train)
             fitted = min(train, MOST_NODES)
@@ -190,6 +193,18 @@ class Preflight:
                 "smaller dimension and hidden (--set dimension=64 --set hidden=64) need less; "
                 "ignore_memory_check=True (--ignore-memory-check) trains anyway"
             )
+
+
+def drawing_seconds(nodes: int, width: int, layout: str) -> float:
+    """Estimated seconds of the map of an embedding: of neighbours, and of the layout."""
+    shown = min(nodes, MOST)
+    return searching(shown, width) + MAP_LAYOUTS[layout].seconds(shown)
+
+
+def drawing_note(z: Array, layout: str) -> str:
+    """What is said before the map of an embedding is drawn; with an estimate, if that takes long."""
+    seconds = drawing_seconds(len(z), z.shape[1], layout)
+    return f"drawing the map for the report{f' ({layout}): about {duration(seconds)}' if seconds > _SLOW else ''}"
 
 
 def size_of(graph: Graph) -> Size:

@@ -33,9 +33,8 @@ def layout(z: Array, near: NeighborList, seed: int = 0) -> Array:
         near: The nearest neighbours of every node.
         seed: Decides which nodes repel.
     """
-    points = _principal(unit_rows(torch.from_numpy(np.asarray(z, np.float32))))
-    count = len(points)
-    if near.nodes.shape[1] == 0 or count < 3:
+    points, count = torch.from_numpy(principal(z)), len(z)
+    if not can_move(z, near):
         return points.numpy()
     heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
     everyone = torch.arange(count).repeat_interleave(_AWAY)
@@ -53,8 +52,23 @@ def steps_of(count: int) -> int:
     return _STEPS if count <= _MANY else _FEWER
 
 
+def can_move(z: Array, near: NeighborList) -> bool:
+    """Whether there are nodes enough, each with a neighbour, to move them from where they start."""
+    return near.nodes.shape[1] > 0 and len(z) >= 3 and z.shape[1] > 0
+
+
+def unit(z: Array) -> Array:
+    """Rows of length 1."""
+    return unit_rows(torch.from_numpy(np.asarray(z, np.float32))).numpy()
+
+
+def principal(z: Array) -> Array:
+    """Where all layouts start: the order of unit rows along their first two principal components, from -10 to 10."""
+    return _principal(torch.from_numpy(unit(z))).numpy()
+
+
 def _principal(z: Tensor) -> Tensor:
-    """The order of nodes along the first two principal components, from -10 to 10; signs by the largest loading."""
+    """The order of rows along the first two principal components; signs by the largest loading."""
     if z.shape[0] < 2 or z.shape[1] < 1:
         return torch.zeros(z.shape[0], 2)
     centred = (z - z.mean(0)).double()

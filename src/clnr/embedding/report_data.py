@@ -11,9 +11,9 @@ from clnr import rng
 from clnr.embedding.baseline_comparison import compare
 from clnr.embedding.fitting import EmbeddingResult
 from clnr.embedding.headline_scores import headline_scores
+from clnr.embedding.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
 from clnr.embedding.neighbors import NeighborSearch
 from clnr.embedding.preflight import MOST, degrees_of, graph_facts, table_warnings
-from clnr.embedding.projection import layout
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods.settings import Probe
@@ -50,13 +50,13 @@ def format_scores(scores: dict[str, float]) -> list[tuple[str, str]]:
     return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in names]
 
 
-def report_html(result: EmbeddingResult, title: str) -> bytes:
+def report_html(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT) -> bytes:
     """The report as the bytes of an HTML file."""
-    return render_html(report_data(result, title)).encode()
+    return render_html(report_data(result, title, layout)).encode()
 
 
-def report_data(result: EmbeddingResult, title: str) -> ReportData:
-    """Everything that the report shows."""
+def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT) -> ReportData:
+    """Everything that the report shows, with a map of some layout."""
     graph, model = result.table_graph.graph, result.model
     shown = _shown(graph.num_nodes)
     z = result.z[shown]
@@ -81,12 +81,14 @@ def report_data(result: EmbeddingResult, title: str) -> ReportData:
             ("All scores", format_scores(result.scores)),
             *([("Columns", columns)] if columns else []),
             ("Training", [*made.items(), *((key, str(value)) for key, value in recipe.items())]),
+            ("Map", [("layout", f"{layout}: {MAP_LAYOUTS[layout].summary}")]),
             ("Versions", [(name, value) for name, value in versions().items() if name != "code"]),
         ],
         notes=notes,
         curves=[Curve("loss", result.losses)] if result.losses else [],
         ids=[str(each) for each in graph.node_ids[shown].tolist()],
-        points=layout(z, near, model.seed),
+        points=MAP_LAYOUTS[layout].draw(z, near, model.seed),
+        layout=layout,
         columns=_columns(result, shown),
         near=near.nodes.astype(np.int32),
         closeness=near.cosine,

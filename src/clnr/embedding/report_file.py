@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from importlib import resources
 from pathlib import Path
 
 from clnr.embedding.artifact_files import DIGESTS, REPORT
+from clnr.embedding.map_layouts import MAP_LAYOUTS
 from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.version import __version__
 
 _DRAWN_BY = ("report", "embedding")
+_HEAD = 4096
+_LAYOUT = re.compile(rb'<meta name="layout" content="([a-z]+)">')
 
 
 def write_report_file(folder: Path, title: str, html: bytes) -> Path:
@@ -25,10 +29,26 @@ def write_report_file(folder: Path, title: str, html: bytes) -> Path:
     return write_atomic(folder / REPORT, html + _mark(folder, title))
 
 
-def current_report(folder: Path) -> Path | None:
-    """The report of a folder, if this version of clnr drew it from the files that are there; else None."""
+def drawn_layout(folder: Path) -> str | None:
+    """The layout of the map in the report of a folder; None if there is no report, or it does not tell."""
+    path = folder / REPORT
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        found = _LAYOUT.search(file.read(_HEAD))
+    name = "" if found is None else found[1].decode()
+    return name if name in MAP_LAYOUTS else None
+
+
+def current_report(folder: Path, layout: str | None = None) -> Path | None:
+    """The report of a folder, if this version of clnr drew it from the files that are there; else None.
+
+    Args:
+        folder: The folder.
+        layout: Which the map must have; None for any.
+    """
     path, mark = folder / REPORT, _mark(folder, resolve_path(folder).name)
-    if not mark or not path.is_file():
+    if not mark or not path.is_file() or layout not in (None, drawn_layout(folder)):
         return None
     with path.open("rb") as file:
         file.seek(0, os.SEEK_END)

@@ -11,6 +11,7 @@ from clnr.embedding.artifact import load_metrics, load_model
 from clnr.embedding.artifact_files import ArtifactFiles
 from clnr.embedding.disk_plan import folder_facts
 from clnr.embedding.fitting import EmbeddingResult, FittedModel
+from clnr.embedding.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.report_data import report_data
 from clnr.embedding.report_file import write_report_file
 from clnr.embedding.sampled_scores import SampledScores, shown_nodes
@@ -33,6 +34,7 @@ def sample_report_html(
     losses: tuple[float, ...],
     scored: SampledScores,
     title: str,
+    layout: str = DEFAULT_LAYOUT,
 ) -> bytes:
     """The report as the bytes of an HTML file.
 
@@ -43,10 +45,11 @@ def sample_report_html(
         losses: One per epoch.
         scored: Its scores.
         title: The heading.
+        layout: Of the map.
     """
     nodes = shown_nodes(folder)
     sample = EmbeddingResult(model, _sample_graph(folder, shards, nodes), shards.rows(nodes), losses, *scored)
-    data = report_data(sample, title)
+    data = report_data(sample, title, layout)
     notes = [*data.notes]
     if len(nodes) < folder.num_nodes:
         notes.append(f"the map shows {len(nodes):,} of {folder.num_nodes:,} nodes, drawn at random; neighbours are among those")
@@ -61,7 +64,7 @@ def sample_report_html(
     return render_html(shown).encode()
 
 
-def write_sample_report(files: ArtifactFiles) -> Path:
+def write_sample_report(files: ArtifactFiles, layout: str = DEFAULT_LAYOUT) -> Path:
     """Write the report of a folder with shards again; its graph folder must be where it was."""
     shards = Shards.open(files)
     folder = shards.graph_folder()
@@ -71,7 +74,8 @@ def write_sample_report(files: ArtifactFiles) -> Path:
         )
     losses, scores, warnings, baselines = load_metrics(files)
     title = resolve_path(files.folder).name
-    html = sample_report_html(load_model(files), folder, shards, losses, SampledScores(scores, warnings, baselines), title)
+    scored = SampledScores(scores, warnings, baselines)
+    html = sample_report_html(load_model(files), folder, shards, losses, scored, title, layout)
     return write_report_file(files.folder, title, html)
 
 

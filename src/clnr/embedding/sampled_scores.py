@@ -13,7 +13,7 @@ from clnr.embedding.baseline_comparison import score_warnings
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import NO_LINKS, FittedModel, collapse_warnings
 from clnr.embedding.scoring import Scored, Scorer
-from clnr.embedding.stored_links import hold_out_links
+from clnr.embedding.stored_links import HeldLinks, hold_out_links
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
 from clnr.engine.mapped import MappedFeatures, without_pairs
 from clnr.errors import DataError
@@ -43,16 +43,18 @@ class SampledScores(NamedTuple):
     baselines: dict[str, dict[str, float]]
 
 
-def training_files(folder: GraphFolder, settings: Settings) -> tuple[DeviceGraph, tuple[Array, Array] | None]:
+def training_files(folder: GraphFolder, settings: Settings) -> tuple[DeviceGraph, HeldLinks | None]:
     """A graph in files without the edges that are held out, and those pairs with as many non-edges; None if none are."""
     device_graph = settings.engine.to_device(cast(Any, folder))
     links = hold_out_links(folder, settings.hold_out, settings.seed) if settings.hold_out else None
-    return device_graph if links is None else without_pairs(device_graph, links[0]), links
+    return device_graph if links is None else without_pairs(device_graph, links.positives), links
 
 
-def link_ends(links: tuple[Array, Array] | None) -> Array:
-    """The nodes of held-out pairs and non-edges, sorted."""
-    return np.empty(0, np.int64) if links is None else np.unique(np.concatenate(links))
+def link_ends(links: HeldLinks | None) -> Array:
+    """The nodes of held-out pairs and non-edges, and the neighbours by which they are compared, sorted."""
+    if links is None:
+        return np.empty(0, np.int64)
+    return np.unique(np.concatenate([links.positives, links.negatives, links.linked], axis=1))
 
 
 def score_files(
@@ -80,7 +82,7 @@ def score_files(
     """
     seen, links = training_files(folder, settings)
     warnings = [] if links is not None or not settings.hold_out else [NO_LINKS]
-    ends, split = _renumbered(folder, links)
+    ends, split = _renumbered(links)
     labelled, labels, total = _labelled(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)
     try:
         scorer = Scorer.of(_labels_alone(folder, labels), split, settings.seed, labels is not None)
@@ -93,7 +95,7 @@ def score_files(
         own = scorer.score(torch.from_numpy(found), read_vectors(labelled) if scorer.labels is not None else None)
         scores = own.scores | scorer.reference() | _geometry(model, settings.engine, given, read_vectors)
     if links is not None:
-        scores["links_held_out"] = float(links[0].shape[1])
+        scores["links_held_out"] = float(links.positives.shape[1])
     baselines, skipped = _score_raw(folder, seen, scorer, own, ends, labelled) if settings.baselines else ({}, [])
     warnings += [
         *collapse_warnings(scores, read_vectors(np.arange(1)).shape[1]),
@@ -137,12 +139,14 @@ def shown_nodes(folder: GraphFolder) -> Array:
     return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(count), folder.num_nodes).numpy())
 
 
-def _renumbered(folder: GraphFolder, links: tuple[Array, Array] | None) -> tuple[Array, LinkSplit | None]:
+def _renumbered(links: HeldLinks | None) -> tuple[Array, LinkSplit | None]:
     """The nodes of held-out pairs and non-edges, and the pairs by their places among these."""
     ends = link_ends(links)
     if links is None:
         return ends, None
-    return ends, LinkSplit(cast(Any, folder), *(np.searchsorted(ends, pairs) for pairs in links))
+    positives, negatives, linked = (np.searchsorted(ends, pairs) for pairs in (links.positives, links.negatives, links.linked))
+    neighbours = Graph.from_edges(linked[0], linked[1], np.zeros((len(ends), 0), np.float32))
+    return ends, LinkSplit(neighbours, positives, negatives, links.kinds_of(ends))
 
 
 def _labelled(folder: GraphFolder, seed: int) -> tuple[Array, Array | None, int]:
@@ -203,9 +207,9 @@ def _score_raw(
     return {RAW.name: scored.scores | scored.errors(own)}, skipped
 
 
-def _remarks(folder: GraphFolder, links: tuple[Array, Array] | None, scorer: Scorer, labelled: int) -> list[str]:
+def _remarks(folder: GraphFolder, links: HeldLinks | None, scorer: Scorer, labelled: int) -> list[str]:
     """What the scores are of."""
-    of = [] if links is None else [f"{links[0].shape[1]:,} held-out edges and as many non-edges"]
+    of = [] if links is None else [f"{links.positives.shape[1]:,} held-out edges and as many non-edges"]
     if scorer.labels is not None:
         of.append(f"{len(scorer.labels):,} of {labelled:,} labelled nodes")
     of.append(f"{min(folder.num_nodes, MEASURED):,} nodes for the rank")

@@ -100,7 +100,7 @@ class Scorer:
             logits: Whether rows are the logits of a classifier, and need no probe.
         """
         scores: dict[str, float] = {}
-        cosines = None if self.links is None else link_cosines(_unit(seen), self.links)
+        cosines = None if self.links is None else link_cosines(_comparable(seen, self.links), self.links)
         if cosines is not None:
             scores |= {f"link_{name}": value for name, value in score_cosines(cosines).items()}
         if rows is None or self.labels is None or self.split is None:
@@ -122,12 +122,14 @@ class Scorer:
         return min(len(self.split.train), MOST_NODES) * per_row * classes <= _MOST_MULTIPLIED
 
 
-def _unit(rows: Any) -> Any:
+def _comparable(rows: Any, links: LinkSplit) -> Any:
+    """Rows as ``link_cosines`` takes them: of length 1, unless nodes are of several kinds."""
     if sp.issparse(rows):
         from sklearn.preprocessing import normalize
 
         return normalize(sp.csr_array(rows))
-    return unit_rows(rows if isinstance(rows, torch.Tensor) else torch.tensor(rows))
+    tensor = rows if isinstance(rows, torch.Tensor) else torch.tensor(rows)
+    return unit_rows(tensor) if links.kinds is None else tensor
 
 
 def _unconverged(converged: bool) -> Iterator[str]:

@@ -19,6 +19,7 @@ from clnr.embedding.node_search import NodeTexts
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.kind_rows import unit
 from clnr.support.checked_files import check_count, errors_name, parse_json
 
 if TYPE_CHECKING:
@@ -248,9 +249,3 @@ class Shards:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.folder, self.nodes, self.dimension, self.shards, self.graph)
-
-
-def unit(z: Array) -> Array:
-    """Rows scaled to length 1; a row of zeros stays."""
-    length = np.linalg.norm(z, axis=1, keepdims=True)
-    return np.divide(z, length, out=np.zeros_like(z), where=length > 0)

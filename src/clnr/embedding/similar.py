@@ -92,7 +92,7 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
     if kind is None:
         near = search.nearest([row], k, approximate)
     else:
-        near = nearest_of_kind(search, [arrow_texts(texts)], kind, row, k)
+        near = nearest_of_kind(search, lambda: [arrow_texts(texts)], kind, (row, texts[row]), k, linked)
     found, cosines = near.nodes[0], near.cosine[0]
     named = [] if column is None else _name_column(files, column, len(ids))
     names = [] if column is None else names_at(named, column, found, [texts[j] for j in found])
@@ -120,9 +120,13 @@ def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: boo
         named = None if graph is None or column is None else lambda: stored_name_texts(graph, column)
         with errors_name(files.folder):
             row = NodeTexts(shards.id_texts, named).find_named(node)
-    near = shards.nearest([row], k, approximate) if kind is None else nearest_of_kind(shards, shards.id_texts(), kind, row, k)
-    found, ids = near.nodes[0], [str(each) for each in shards.ids(near.nodes[0]).tolist()]
+    asked = str(shards.ids(np.array([row]))[0])
     linked = set() if graph is None else graph.neighbours(row)
+    if kind is None:
+        near = shards.nearest([row], k, approximate)
+    else:
+        near = nearest_of_kind(shards, shards.id_texts, kind, (row, asked), k, linked)
+    found, ids = near.nodes[0], [str(each) for each in shards.ids(near.nodes[0]).tolist()]
     labels = None if graph is None or graph.labels is None else graph.labels[found].tolist()
     names = [] if graph is None else stored_names(graph, column, found, ids)
     nodes = [
@@ -135,7 +139,6 @@ def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: boo
         )
         for place, other in enumerate(found.tolist())
     ]
-    asked = str(shards.ids(np.array([row]))[0])
     return SimilarNodes(nodes, asked, bool(names), labels is not None)
 
 

@@ -56,6 +56,23 @@ def stored_kinds(folder: GraphFolder) -> Callable[[Array], Any]:
     return lambda nodes: stored_columns(folder, nodes, [NODE_KIND, ORIGINAL_ID]) if has_kinds else None
 
 
+def first_of_kinds(folder: GraphFolder) -> Array:
+    """The first node of each kind, kinds being stored one after the other; empty if nodes are of one kind."""
+    if len(read_table_info(folder).ingest_report.node_kinds) < 2 or NODES not in folder.files:
+        return np.empty(0, np.int64)
+    import pyarrow.parquet as pq
+
+    first, found, last = 0, [], None
+    with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
+        for group in range(file.metadata.num_row_groups):
+            kinds = file.read_row_group(group, [NODE_KIND])[NODE_KIND].combine_chunks().dictionary_encode()
+            names, codes = kinds.dictionary.to_pylist(), np.asarray(kinds.indices)
+            starts = np.flatnonzero(np.diff(codes, prepend=-1))
+            found += [first + int(at) for at in starts if at or names[codes[0]] != last]
+            first, last = first + len(codes), names[codes[-1]] if len(codes) else last
+    return np.array(found, np.int64)
+
+
 def stored_names(folder: GraphFolder, column: str | None, nodes: Array, ids: list[str]) -> list[str]:
     """The names of some nodes, "" for one without; empty if the folder has no names."""
     if column is None or NODES not in folder.files:

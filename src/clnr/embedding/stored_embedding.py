@@ -20,6 +20,7 @@ from clnr.embedding.artifact_graph import load_table_info
 from clnr.embedding.file_stages import FileStages
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
+from clnr.embedding.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.node_ids import id_list
 from clnr.embedding.node_search import Texts
 from clnr.embedding.out_of_core import check_disk, embed_folder
@@ -183,21 +184,26 @@ class StoredResult:
         folder, ids = self.shards.graph_folder(), [str(each) for each in self.shards.ids(nodes).tolist()]
         return [] if folder is None else stored_names(folder, self.info.ingest_report.names, nodes, ids)
 
+    def linked(self, node: int) -> set[int]:
+        """The neighbours of a node in the graph, in either direction; empty if the graph folder is not there."""
+        folder = self.shards.graph_folder()
+        return set() if folder is None else folder.neighbours(node)
+
     def name_texts(self) -> Texts | None:
         """The names of all nodes; None if no column holds names, or the graph folder is not there."""
         folder, column = self.shards.graph_folder(), self.info.ingest_report.names
         return None if folder is None or column is None else lambda: stored_name_texts(folder, column)
 
-    def report_html(self, title: str) -> bytes:
+    def report_html(self, title: str, layout: str = DEFAULT_LAYOUT) -> bytes:
         folder = self.shards.graph_folder()
         if folder is None:
             raise DataError(f"the graph folder {self.shards.graph[0]} is not there, or was changed: a report needs it")
-        return sample_report_html(self.model, folder, self.shards, self.losses, self.scored, title)
+        return sample_report_html(self.model, folder, self.shards, self.losses, self.scored, title, layout)
 
-    def save(self, path: Path, *, force: bool, report: bool) -> None:
-        """Write all of it to a folder; shards are linked, or copied where they cannot be."""
+    def save(self, path: Path, *, force: bool, layout: str | None) -> None:
+        """Write all of it to a folder, with a report if its map has a layout; shards are linked, or copied."""
         title = resolve_path(path).name
-        html = self.report_html(title) if report else None
+        html = None if layout is None else self.report_html(title, layout)
         with reserve_folder(path, OWNED_FILES):
             check_folder(path, force, OWNED_FILES)
             with atomic_folder(path, force, OWNED_FILES) as part:

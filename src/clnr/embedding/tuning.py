@@ -11,9 +11,10 @@ from typing import Any
 
 from clnr import datasets
 from clnr.embedding.fitting import training_graph
-from clnr.engine import Engine, unit_rows
+from clnr.embedding.scoring import Scorer
+from clnr.engine import Engine
 from clnr.errors import ClnrError, DataError, TrainingError
-from clnr.evaluation import hold_out, link_scores, logistic_probe
+from clnr.evaluation import hold_out, logistic_probe
 from clnr.experiments.grid_search import hide_test_labels
 from clnr.experiments.run import learn
 from clnr.graph import Graph
@@ -105,7 +106,8 @@ def _scorer(
 ) -> tuple[Callable[[Recipe, ProgressCallback | None], float], str]:
     """A function that scores a recipe, and the name of its metric."""
     graph = table_graph.graph.with_median_loops()
-    held = hold_out(graph, share, seed) if share else None
+    kinds = table_graph.kind_numbers
+    held = hold_out(graph, share, seed, kinds) if share else None
     seen = graph if held is None else training_graph(table_graph, held.graph)
     if graph.labels is not None:
         labelled = hide_test_labels(graph, seed)
@@ -117,13 +119,13 @@ def _scorer(
             return logistic_probe(z.cpu().numpy(), labels, split, seed).validation
 
         return by_labels, "validation accuracy"
-    inner = hold_out(seen, max(share, 0.05), seed + 1)
+    inner = hold_out(seen, max(share, 0.05), seed + 1, kinds)
     if inner is None:
         raise DataError(f"{graph.name} has neither labels nor enough edges to tune by")
-    left = training_graph(table_graph, inner.graph)
+    left, scorer = training_graph(table_graph, inner.graph), Scorer(inner, None, None, seed)
 
     def by_edges(recipe: Recipe, progress: ProgressCallback | None) -> float:
-        return link_scores(unit_rows(learn(method, left, seed, recipe, engine, progress).z), inner)["auc"]
+        return scorer.score(learn(method, left, seed, recipe, engine, progress).z, None).scores["link_auc"]
 
     return by_edges, "AUC of edges"
 

@@ -14,6 +14,7 @@ from clnr import rng
 from clnr.datasets import pair_keys, sample_non_edges
 from clnr.graph import Graph
 from clnr.graph.csr import Array, to_csr, transpose
+from clnr.graph.kind_rows import kind_cosines
 
 _MOST = 100_000
 _BLOCK = 1 << 16
@@ -26,17 +27,26 @@ class LinkSplit(NamedTuple):
         graph: The graph to train on.
         positives: The pairs held out, [2, n].
         negatives: As many non-edges of the whole graph, [2, n].
+        kinds: The kind of each node, as a number, where nodes are of several kinds; None where they are not.
     """
 
     graph: Graph
     positives: Array
     negatives: Array
+    kinds: Array | None = None
 
 
-def hold_out(graph: Graph, share: float, seed: int) -> LinkSplit | None:
+def hold_out(graph: Graph, share: float, seed: int, kinds: Array | None = None) -> LinkSplit | None:
     """Hold out a share of the connected pairs, at most 100,000, in both directions; None if the graph is too small.
 
     It is if there is not one pair to hold out and one to keep, or no non-edge to compare with.
+
+    Args:
+        graph: The whole graph.
+        share: Of its pairs.
+        seed: Draws pairs and non-edges.
+        kinds: The kind of each node, as a number from 0 on: then non-edges join the same kinds as held-out pairs do. None where
+            nodes are of one kind.
     """
     source, target, weight = graph.edges()
     count = graph.num_nodes
@@ -47,29 +57,64 @@ def hold_out(graph: Graph, share: float, seed: int) -> LinkSplit | None:
     if wanted < 1:
         return None
     order = rng.permute(rng.key(seed, "held"), torch.arange(wanted), len(connected)).numpy()
-    out = np.sort(connected[order])
+    key, drawn = rng.key(seed, "apart"), connected[order]
+    if kinds is None:
+        out, none = np.sort(drawn), sample_non_edges(connected, count, wanted, key)
+    else:
+        out, none = _of_same_kinds(drawn, connected, kinds, key)
+        if not len(out):
+            return None
     left = ~np.isin(of_edges, out)
     weights = None if weight is None else weight[left]
     incoming = to_csr(target[left], source[left], weights, count)
-    none = sample_non_edges(connected, count, wanted, rng.key(seed, "apart"))
     seen = dataclasses.replace(graph, incoming=incoming, outgoing=transpose(incoming))
-    return LinkSplit(seen, np.stack([out // count, out % count]), np.stack([none // count, none % count]))
+    return LinkSplit(seen, np.stack([out // count, out % count]), np.stack([none // count, none % count]), kinds)
+
+
+def _of_same_kinds(drawn: Array, connected: Array, kinds: Array, key: rng.Key) -> tuple[Array, Array]:
+    """Pairs, sorted, and as many non-edges between the same kinds; where these do not suffice, fewer pairs."""
+    count = len(kinds)
+    sizes, nodes = np.bincount(kinds), [np.flatnonzero(kinds == kind) for kind in range(int(kinds.max(initial=-1)) + 1)]
+    held, none = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    of_pair, of_connected = (_kinds_of(pairs, kinds) for pairs in (drawn, connected))
+    for number in np.unique(of_pair).tolist():
+        a, b = divmod(number, len(sizes))
+        room = int(sizes[a]) * (int(sizes[a]) - 1) // 2 if a == b else int(sizes[a] * sizes[b])
+        some = drawn[of_pair == number][: room - int((of_connected == number).sum())]
+        held.append(some)
+        none.append(sample_non_edges(connected, count, len(some), rng.branch(key, number), (nodes[a], nodes[b])))
+    return np.sort(np.concatenate(held)), np.sort(np.concatenate(none))
+
+
+def _kinds_of(pairs: Array, kinds: Array) -> Array:
+    """The two kinds of each of some ``pair_keys``, as one number."""
+    ends = np.sort(np.stack([kinds[pairs // len(kinds)], kinds[pairs % len(kinds)]]), axis=0)
+    return ends[0] * (int(kinds.max(initial=-1)) + 1) + ends[1]
 
 
 def link_scores(rows: Tensor, held: LinkSplit) -> dict[str, float]:
-    """How well the cosine similarity of two nodes separates held-out edges from non-edges.
+    """How well the cosine similarity of two nodes (of several kinds: ``kind_cosines``) separates held-out edges from non-edges.
 
     The area under the ROC curve and average precision; 0.5 is chance for both, since there are as many of each.
 
     Args:
-        rows: Unit rows of an embedding that was trained and computed without the held-out edges.
+        rows: Unit rows of an embedding that was trained and computed without the held-out edges; rows of any length where nodes
+            are of several kinds.
         held: The pairs.
     """
     return score_cosines(link_cosines(rows, held))
 
 
 def link_cosines(rows: Any, held: LinkSplit) -> Array:
-    """The cosine similarity of each held-out pair, then of each non-edge, of unit rows: a tensor or a sparse matrix."""
+    """The cosine similarity of each held-out pair, then of each non-edge, of unit rows: a tensor or a sparse matrix.
+
+    Where nodes are of several kinds, it is that of ``kind_cosines``, and rows may be of any length.
+    """
+    if held.kinds is not None:
+        known = rows if sp.issparse(rows) else rows.float().numpy(force=True)
+        adjacency = held.graph.to_scipy()
+        both = np.concatenate([held.positives, held.negatives], axis=1)
+        return kind_cosines(known, both, held.kinds, (adjacency + adjacency.T).tocsr())
     return np.concatenate([_cosines(rows, pairs) for pairs in (held.positives, held.negatives)])
 
 

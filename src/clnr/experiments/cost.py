@@ -10,14 +10,13 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.training.step_work import Size, step_work
 
-__all__ = ["Cost", "Size", "evaluating", "mapping", "sent", "training", "training_seconds"]
+__all__ = ["Cost", "Size", "evaluating", "searching", "sent", "training", "training_seconds"]
 
 # Bytes and operations per second, and the fixed seconds of an epoch: typical values.
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
 _NUMBER, _NODE = 4, 8
 _MOMENTS = 5  # Sums over a column: two for its mean, one for its variance, two for their gradients.
 _EDGE = 80
-_STEP = 2e-6
 _PROBE = 1e-7
 _BASE = 6.5e8
 
@@ -74,6 +73,6 @@ def evaluating(nodes: int, classes: int, width: int) -> float:
     return _PROBE * nodes * classes * width
 
 
-def mapping(nodes: int, width: int, steps: int) -> float:
-    """Seconds of the nearest neighbours of all nodes and a 2D projection of them; on the CPU, whatever the engine."""
-    return 2 * nodes**2 * width / _RATES["cpu"][1] + steps * nodes * _STEP
+def searching(nodes: int, width: int) -> float:
+    """Seconds of finding the nearest neighbours of all nodes; on the CPU, whatever the engine."""
+    return 2 * nodes**2 * width / _RATES["cpu"][1]

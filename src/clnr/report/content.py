@@ -96,6 +96,7 @@ class ReportData:
         names: What each node is called beside its id, "" where it has no name; empty where no node has one.
         comparison: Shown above the sections; None for none.
         scores: Shown above all.
+        layout: How points were placed: a word that the file tells in its head.
     """
 
     title: str
@@ -112,6 +113,7 @@ class ReportData:
     names: Sequence[str] = ()
     comparison: ComparisonTable | None = None
     scores: Sequence[Score] = ()
+    layout: str = ""
 
 
 def check(data: ReportData) -> None:

@@ -41,6 +41,7 @@ def render_html(data: ReportData) -> str:
         style=style,
         script=script,
         title=_text(data.title),
+        layout=_text(data.layout),
         scores="\n".join(map(_score, data.scores)),
         remarks="\n".join(f'<li dir="auto">{_text(note)}</li>' for note in data.notes),
         sections="\n".join([*_comparison(data.comparison), *(_section(name, facts) for name, facts in data.sections)]),

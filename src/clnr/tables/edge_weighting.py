@@ -85,8 +85,9 @@ def fade_edges(
 ) -> float:
     """Halve the weights ``w`` of the SQL table ``edges`` for each half-life of their age, as of ``until`` or the last edge.
 
-    One number for all then keeps their total: an encoder counts each node itself with weight 1, and edges that all weigh little
-    would tell it little. Returns this number; one that is known from an earlier graph is taken as it is.
+    One number for all then keeps their total: ``clnr.embed`` and ``clnr.run`` count each node itself with weight 1 (``clnr
+    embed`` and ``NodeEmbedder`` do not), and edges that all weigh little would tell them little. Returns this number; one that
+    is known from an earlier graph is taken as it is.
     """
     unit = half_life * (_DAY if times.as_dates else 1.0)
     if until is None:

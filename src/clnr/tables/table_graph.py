@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.tables.edge_list import IngestReport
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.node_names import names_at
-from clnr.tables.table_kinds import NODE_KIND, ORIGINAL_ID
+from clnr.tables.table_kinds import NODE_KIND, ORIGINAL_ID, kind_of
 
 
 class TableGraph(NamedTuple):
@@ -44,6 +46,14 @@ class TableGraph(NamedTuple):
         wanted = [NODE_KIND, ORIGINAL_ID]
         there = self.columns is not None and set(wanted) <= set(self.columns.column_names)
         return self.columns.select(wanted) if self.ingest_report.node_kinds and there else None
+
+    @property
+    def kind_numbers(self) -> Array | None:
+        """The kind of each node, as a number; None if nodes are of one kind."""
+        number = {kind: place for place, kind in enumerate(self.ingest_report.node_kinds)}
+        if len(number) < 2:
+            return None
+        return np.array([number[kind_of(each)] for each in self.graph.node_ids.tolist()], np.int64)
 
     def names_of(self, nodes: Array) -> list[str]:
         """The names of some nodes, "" where a node has none besides its id; empty if no column holds names."""

@@ -30,6 +30,11 @@ def node_id(kind: str, original_id: str) -> str:
     return f"{kind}:{original_id}"
 
 
+def kind_of(node: str) -> str:
+    """The kind of a node, by its id among those of all."""
+    return node.partition(":")[0]
+
+
 class Ends(NamedTuple):
     """The kinds of nodes at the two ends of edges."""
 

@@ -1,0 +1,110 @@
+"""Two kinds of nodes: do their vectors find held-out edges, and by which comparison?
+
+    python -m benchmarks.bipartite cora citeseer
+
+Documents and words of a data set's bag of words, with an edge for each word in a document. Half of the words are such nodes,
+the other half is the text of documents, or is left out. A twentieth of the edges is held out. Told are the area under the ROC
+curve of these against as many non-edges between a document and a word, and the share of held-out words among the 10 and the 100
+words that are most similar to their document, without those linked to it: by cosine, and as ``clnr similar --kind`` does it.
+Beside them: the AUC of cosines against pairs of any kinds, of rows standardised by kind, and of the number of a word's edges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+import torch
+
+from benchmarks import command, positive
+from clnr import datasets, methods
+from clnr.embedding.defaults import default_recipe
+from clnr.embedding.fitting import training_graph
+from clnr.embedding.neighbors import NeighborSearch, nearest_of_kind
+from clnr.embedding.node_ids import arrow_texts
+from clnr.engine import cpu, unit_rows
+from clnr.evaluation import LinkSplit, hold_out, link_scores
+from clnr.experiments.run import learn
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.graph.kind_rows import standardised
+from clnr.support import environment
+from clnr.tables import TableGraph, read_tables
+
+HELD_OUT = 0.05
+LEAST = 3
+ASKED = 500
+
+
+def tables(graph: Graph, bare: bool) -> TableGraph:
+    """Documents and words as tables."""
+    x = sp.csr_array(graph.features)
+    often = np.flatnonzero((x > 0).sum(0) >= LEAST)
+    linked, rest = often[::2], often[1::2]
+    document, word = x[:, linked].nonzero()
+    documents = {"id": np.arange(graph.num_nodes)}
+    if not bare:
+        documents["text"] = [" ".join(f"w{each}" for each in row.nonzero()[-1]) for row in x[:, rest].toarray()]
+    nodes = {"document": pa.table(documents), "word": pa.table({"id": np.arange(len(linked))})}
+    return read_tables({("document", "has", "word"): pa.table({"document": document, "word": word})}, nodes)
+
+
+def found(z: Array, split: LinkSplit, ids: Array, by_kind: bool) -> tuple[float, float]:
+    """The share of held-out words among the 10 and the 100 most similar to their document."""
+    search, texts, seen = NeighborSearch(z), arrow_texts(ids.tolist()), split.graph.to_scipy().tocsr()
+    documents = np.unique(split.positives[0])[:ASKED]
+    hits = []
+    for node in documents.tolist():
+        linked = set(seen.indices[seen.indptr[node] : seen.indptr[node + 1]].tolist())
+        # As a node of the wanted kind, it is compared by its own vector.
+        name = ids[node] if by_kind else "word:"
+        near = nearest_of_kind(search, lambda: [texts], "word", (node, name), 100 + len(linked), linked).nodes[0]
+        near = near[~np.isin(near, [*linked])][:100]
+        held = split.positives[1][split.positives[0] == node]
+        hits += [(each in near[:10], each in near) for each in held.tolist()]
+    ten, hundred = np.mean(hits, axis=0)
+    return float(ten), float(hundred)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", metavar="NAME", help="data sets with a bag of words")
+    parser.add_argument("--method", default="SVD-mix")
+    parser.add_argument("--epochs", type=positive, default=20, help="if the method trains")
+    asked = parser.parse_args()
+    method = methods.find(asked.method)
+    print(f"{environment.describe(torch.device('cpu'))}, torch {torch.__version__}; {method.name}, seed 0")
+    print(f"{'':12}{'documents have':18}{'compared by':16}{'AUC':>8}{'top 10':>8}{'top 100':>8}")
+    for name in asked.names:
+        for has, bare in (("text", False), ("nothing", True)):
+            began, made = time.perf_counter(), tables(datasets.load(name), bare)
+            split = hold_out(made.graph.with_median_loops(), HELD_OUT, 0, made.kind_numbers)
+            assert split is not None
+            recipe, _ = default_recipe(method, made.graph)
+            if method.objective is not None:
+                recipe = recipe.but(epochs=asked.epochs)
+            z = learn(method, training_graph(made, split.graph), 0, recipe, cpu()).z
+            plain = split._replace(kinds=None)
+            any_kinds = hold_out(made.graph, HELD_OUT, 0)
+            assert any_kinds is not None
+            edges = torch.from_numpy(np.diff(split.graph.incoming.indptr).astype(np.float32))
+            one = torch.where(torch.from_numpy(split.kinds == 0), 1.0, edges)[:, None]
+            others = {
+                "any pairs": link_scores(unit_rows(z), plain._replace(negatives=any_kinds.negatives)),
+                "by kind": link_scores(torch.from_numpy(standardised(z.numpy(), split.kinds)), plain),
+                "edges": link_scores(one, plain),
+            }
+            for how, by_kind in (("cosine", False), ("kinds", True)):
+                auc = link_scores(z if by_kind else unit_rows(z), split if by_kind else plain)["auc"]
+                ten, hundred = found(z.numpy(), split, made.graph.node_ids, by_kind)
+                print(f"{name:12}{has:18}{how:16}{auc:>8.3f}{ten:>8.3f}{hundred:>8.3f}", flush=True)
+            for how, scores in others.items():
+                print(f"{name:12}{has:18}{how:16}{scores['auc']:>8.3f}")
+            print(f"{'':12}{made.graph.num_nodes:,} nodes, {time.perf_counter() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    command(main)

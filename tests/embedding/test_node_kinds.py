@@ -1,0 +1,89 @@
+"""Users and items: what their vectors are compared by, in scores and in ``similar``; in memory and from files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clnr import NodeEmbedder
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.similar import similar_nodes
+from clnr.embedding.stored_columns import first_of_kinds
+from clnr.embedding.stored_links import hold_out_links
+from clnr.engine import cpu
+from clnr.methods import METHODS
+from clnr.tables import read_tables
+from clnr.tables.folder_ingest import ingest
+
+USERS, ITEMS, TASTES = 90, 60, 3
+random = np.random.default_rng(0)
+taste = np.arange(USERS) % TASTES
+bought = [(u, i) for u in range(USERS) for i in random.permutation(np.arange(taste[u], ITEMS, TASTES))[:6]]
+bought += [(int(u), int(i)) for u, i in zip(random.integers(0, USERS, 40), random.integers(0, ITEMS, 40), strict=True)]
+EDGES = {("user", "bought", "item"): pa.table(dict(zip(("user", "item"), zip(*bought, strict=True), strict=True)))}
+NODES = {
+    "user": pa.table({"id": np.arange(USERS), "age": random.integers(20, 60, USERS)}),
+    "item": pa.table({"id": np.arange(ITEMS), "price": random.random(ITEMS)}),
+}
+ASKED = {"dimension": 16}
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return NodeEmbedder(effort="quick", hold_out=0.1, recipe=ASKED).fit((EDGES, NODES))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return ingest(EDGES, NODES, out=tmp_path_factory.mktemp("shop") / "graph")
+
+
+def tastes_of(found):
+    return [int(each.partition(":")[2]) % TASTES for each in found]
+
+
+def test_items_for_a_user_are_those_of_its_taste_and_edges_are_told_from_non_edges(embedder):
+    for user in range(6):
+        found = embedder.similar(f"user:{user}", 10, kind="item")
+        assert np.mean([each == taste[user] for each in tastes_of([name for name, _ in found])]) > 0.8
+        assert found[0][1] > 0.3
+    assert embedder.scores_["link_auc"] > 0.7
+
+
+def test_a_folder_and_new_users_are_answered_alike(embedder, tmp_path):
+    embedder.save(tmp_path / "shop")
+    asked = similar_nodes(tmp_path / "shop", "user:4", 5, kind="item").nodes
+    assert [(each.id, pytest.approx(each.cosine, abs=1e-5)) for each in asked] == embedder.similar("user:4", 5, kind="item")
+    new = pa.table({"user": [500] * 3, "item": [2, 5, 8]})
+    larger = embedder.extend({("user", "bought", "item"): new}, {"user": pa.table({"id": [500], "age": [30]})})
+    found = tastes_of([name for name, _ in larger.similar("user:500", 10, kind="item")])
+    assert np.mean([each == 2 for each in found]) > 0.8
+
+
+def test_of_files_ends_are_of_the_same_kinds_too(folder):
+    assert first_of_kinds(folder).tolist() == [0, USERS]
+    links = hold_out_links(folder, 0.2, 0)
+    assert (links.positives < [[USERS], [USERS + ITEMS]]).all()
+    for pairs in links[:2]:
+        assert (links.kinds_of(pairs) == [[0], [1]]).all()
+    joined = {(u, USERS + i) for u, i in bought}
+    assert not joined & set(zip(*links.negatives.tolist(), strict=True))
+    held = set(zip(*links.positives.tolist(), strict=True))
+    linked = {tuple(sorted(pair)) for pair in links.linked.T.tolist()}
+    assert linked <= joined - held
+
+
+def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp_path):
+    settings = Settings(METHODS["SVD-mix"], cpu(), recipe=ASKED, hold_out=0.1)
+    found = embed_folder(folder, tmp_path / "shards", settings, 2_000_000_000)
+    assert found.scored.scores["link_auc"] == pytest.approx(embedder.scores_["link_auc"], abs=0.12)
+    asked = similar_nodes(tmp_path / "shards", "user:4", 10, kind="item").nodes
+    assert np.mean([each == taste[4] for each in tastes_of([node.id for node in asked])]) > 0.8
+
+
+def test_kinds_are_numbers_only_if_there_are_several():
+    assert read_tables(EDGES, NODES).kind_numbers.tolist() == [0] * USERS + [1] * ITEMS
+    friends = {("user", "knows", "user"): pa.table({"source": [0, 1], "target": [1, 2]})}
+    assert read_tables(friends, {"user": NODES["user"]}).kind_numbers is None
