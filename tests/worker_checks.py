@@ -41,6 +41,8 @@ OF_THREE = (
     *("CLNR", "nCLNR", "GRACE", "GRACE-all", "GCA", "CCA-SSG", "BGRL", "DGI", "MVGRL"),
     *("CLNR-mix", "CLNR-hops", "CLNR-BN"),
 )
+# Two also embed together by those that differ in what the rows of all nodes are made of.
+EMBEDDED = ("CLNR", "BGRL", "MVGRL", "CLNR-mix", "CLNR-MLP", "CLNR-SIGN")
 RECIPE = Recipe(
     hidden=24, dimension=16, epochs=EPOCHS, sampled_nodes=SAMPLED, moments="sampled", structure=8, reduced=16, walk_columns=8
 )
@@ -59,14 +61,14 @@ def recipe_of(name: str) -> Recipe:
 
 def trained(name: str, workers) -> dict[str, torch.Tensor]:
     recipe, engine = recipe_of(name), cpu()
-    model, shared = METHODS[name].build(recipe), engine.among(workers)
+    model, shared = METHODS[name].build(recipe), engine.among(workers if name in EMBEDDED and workers.size == 2 else ALONE)
     inputs = model.fit_inputs(graph(), shared)
     device_graph = engine.to_device(model.prepare(inputs, graph(), shared))
     start = StepContext(engine, device_graph, 3, 0, recipe.epochs, workers=workers)
     before = workers.sent
     (fitted,) = fit_all(model, recipe, [start])
     sent = workers.sent - before
-    completed = model.finalize(fitted.parameters, shared, device_graph)
+    completed = fitted.parameters if shared is engine else model.finalize(fitted.parameters, shared, device_graph)
     z = model.embed(inputs | completed, shared, View(device_graph))
     views = model.augment(device_graph, 3, "measure", 0)
     rows = torch.cat(model.project(fitted.parameters, engine, views))
