@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from clnr.embedding import fitting
 from clnr.engine import View, cpu
 from clnr.engine.dense import PLAIN
 from clnr.engine.shared_ntxent import shared_nt_xent
@@ -23,6 +24,7 @@ from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
 from clnr.support.workers import ALONE
+from clnr.tables import TableGraph
 from clnr.training.loop import fit_all
 
 SIZES = (2, 3)
@@ -39,6 +41,8 @@ OF_THREE = (
     *("CLNR", "nCLNR", "GRACE", "GRACE-all", "GCA", "CCA-SSG", "BGRL", "DGI", "MVGRL"),
     *("CLNR-mix", "CLNR-hops", "CLNR-BN"),
 )
+# Two also embed together by those that differ in what the rows of all nodes are made of.
+EMBEDDED = ("CLNR", "BGRL", "MVGRL", "CLNR-mix", "CLNR-MLP", "CLNR-SIGN")
 RECIPE = Recipe(
     hidden=24, dimension=16, epochs=EPOCHS, sampled_nodes=SAMPLED, moments="sampled", structure=8, reduced=16, walk_columns=8
 )
@@ -57,14 +61,15 @@ def recipe_of(name: str) -> Recipe:
 
 def trained(name: str, workers) -> dict[str, torch.Tensor]:
     recipe, engine = recipe_of(name), cpu()
-    model = METHODS[name].build(recipe)
-    inputs = model.fit_inputs(graph(), engine)
-    device_graph = engine.to_device(model.prepare(inputs, graph(), engine))
+    model, shared = METHODS[name].build(recipe), engine.among(workers if name in EMBEDDED and workers.size == 2 else ALONE)
+    inputs = model.fit_inputs(graph(), shared)
+    device_graph = engine.to_device(model.prepare(inputs, graph(), shared))
     start = StepContext(engine, device_graph, 3, 0, recipe.epochs, workers=workers)
     before = workers.sent
     (fitted,) = fit_all(model, recipe, [start])
     sent = workers.sent - before
-    z = model.embed(inputs | fitted.parameters, engine, View(device_graph))
+    completed = fitted.parameters if shared is engine else model.finalize(fitted.parameters, shared, device_graph)
+    z = model.embed(inputs | completed, shared, View(device_graph))
     views = model.augment(device_graph, 3, "measure", 0)
     rows = torch.cat(model.project(fitted.parameters, engine, views))
     return {"losses": fitted.losses, "z": z, "rows": rows, "sent": torch.tensor(sent / len(fitted.losses))}
@@ -124,6 +129,47 @@ def batch_norm(workers) -> dict[str, torch.Tensor]:
     return {"loss": loss, "gradient": gradient}
 
 
+def shared_rows(workers) -> dict[str, torch.Tensor]:
+    """The maps of a whole graph, of which each worker computes its rows, and their gradients; and the bytes that it sent."""
+    engine, before = cpu().among(workers), workers.sent
+    found = {}
+    for sparse in (False, True):
+        operators = engine.operators(View(engine.to_device(weighted(sparse))))
+        for width in (3, 30):
+            weight, bias = numbers(7, width).requires_grad_(), numbers(width, seed=1).requires_grad_()
+            h, narrow = numbers(50, 7, seed=2).requires_grad_(), numbers(7, 5, seed=3).requires_grad_()
+            made = {
+                "project": (operators.project(weight, bias), [weight, bias]),
+                "propagate": (operators.propagate(h, relu=True), [h]),
+                "first": (operators.convolve(weight, bias), [weight, bias]),
+                "further": (operators.convolve(weight, bias, h, relu=True), [h, weight, bias]),
+                "linear": (operators.dense.linear(h, narrow, numbers(5)), [h, narrow]),
+            }
+            for name, (rows, inputs) in made.items():
+                gradients = torch.autograd.grad(rows.tanh().sum(), inputs)
+                for what, value in enumerate([rows.detach(), *gradients]):
+                    found[f"{name} {width} {sparse} {what}"] = value
+        found[f"features {sparse}"] = operators.features
+    return found | {"sent": torch.tensor(workers.sent - before)}
+
+
+def weighted(sparse: bool = False):
+    from tests.conftest import tiny
+
+    return tiny(nodes=50, features=7, weighted=True, undirected=False, sparse=sparse)
+
+
+def fitted(workers) -> dict[str, object]:
+    """A graph trained on and embedded by all workers, as ``clnr embed --workers`` does."""
+    fitting.sharing_pays = lambda size, recipe, graph_size: size > 1
+    whole, method, recipe = TableGraph(graph(), None), METHODS["CLNR-mix"], recipe_of("CLNR-mix")
+    if not workers.first:
+        fitting.fit_along(whole, method, recipe, 3, cpu(), hold_out=0.1, workers=workers)
+        return {}
+    result = fitting.fit_graph(whole, method, recipe, 3, cpu(), hold_out=0.1, workers=workers)
+    return {"z": torch.tensor(result.z), "parameters": result.model.parameters, "scores": result.scores}
+
+
 def disagreement(workers) -> str:
     try:
         workers.agree(lambda: {"seed": 1, "tables": "a" if workers.first else "b"})
@@ -136,6 +182,8 @@ def check(folder: Path, workers) -> None:
     found = {
         "operations": operations(workers),
         "batch_norm": batch_norm(workers),
+        "shared_rows": shared_rows(workers),
+        "fitted": fitted(workers),
         "trained": {name: trained(name, workers) for name in (OF_THREE if workers.size == 3 else METHOD_NAMES)},
         "agreement": disagreement(workers),
     }

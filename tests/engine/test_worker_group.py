@@ -21,8 +21,9 @@ from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import CCA
 from clnr.support.workers import ALONE
+from clnr.training.step_work import Size, sharing_pays
 from tests import oracles
-from tests.worker_checks import METHOD_NAMES, OF_THREE, RECIPE, SAMPLED, SIZES, graph, numbers, recipe_of
+from tests.worker_checks import METHOD_NAMES, OF_THREE, RECIPE, SAMPLED, SIZES, graph, numbers, recipe_of, weighted
 
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
@@ -148,6 +149,48 @@ def test_the_plan_says_how_much_they_send(found, name):
     for workers in {size for size, _ in places(found, name)}:
         measured = float(found[workers, 0]["trained"][name]["sent"])
         assert cost.sent(METHODS[name], recipe_of(name), size, workers) == pytest.approx(measured, rel=0.1)
+
+
+def test_rows_of_a_whole_graph_are_computed_together(found):
+    one = found[1, 0]["shared_rows"]
+    for place in groups(found):
+        got = found[place]["shared_rows"]
+        assert got["sent"] > 0 == one["sent"]
+        for name in one.keys() - {"sent"}:
+            torch.testing.assert_close(
+                got[name], one[name], rtol=1e-5, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
+            )
+
+
+def test_rows_that_workers_share_are_those_of_the_definition(found):
+    adjacency, x = oracles.propagation(weighted()), oracles.dense(weighted().features)
+    weight, bias, h = (numbers(*shape, seed=seed).numpy() for seed, shape in enumerate([(7, 30), (30,), (50, 7)]))
+    for place in groups(found):
+        for name, expected in {
+            "propagate 30 False 0": adjacency @ h.clip(0),
+            "first 30 False 0": adjacency @ x @ weight + bias,
+            "further 30 True 0": adjacency @ h.clip(0) @ weight + bias,
+        }.items():
+            np.testing.assert_allclose(found[place]["shared_rows"][name], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_graph_in_memory_is_embedded_by_all_as_by_one(found):
+    one = found[1, 0]["fitted"]
+    for size in SIZES:
+        got = found[size, 0]["fitted"]
+        torch.testing.assert_close(got["z"], one["z"], rtol=0, atol=1e-5 * float(one["z"].abs().max()))
+        assert got["parameters"].keys() == one["parameters"].keys()
+        assert got["scores"] == pytest.approx(one["scores"], abs=1e-4)
+        assert not any(found[size, rank]["fitted"] for rank in range(1, size))
+
+
+def test_small_graphs_are_embedded_by_one():
+    recipe = Recipe(hidden=256, dimension=256)
+    assert not sharing_pays(1, recipe, Size(10**6, 10**7, 100, 0))
+    assert not sharing_pays(4, recipe, Size(500, 2000, 100, 0))
+    assert sharing_pays(2, recipe, Size(10**5, 10**6, 100, 0))
+    # Of few columns, messages take longer than products.
+    assert not sharing_pays(2, Recipe(hidden=8, dimension=8), Size(10**5, 10**5, 100, 0))
 
 
 def test_workers_with_different_graphs_all_say_so(found):

@@ -19,7 +19,8 @@ def similar(
     node: Annotated[str, typer.Argument(metavar="NODE", help="The id of a node, or its name.")],
     k: Annotated[int, typer.Option("-k", help="How many nodes to list.")] = 10,
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="Search an index (usearch), built first: one question is quicker without.")
+        bool,
+        typer.Option("--approximate", help="Search an index (usearch): the first search builds it, and it is kept."),
     ] = False,
     kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
     as_json: Json = False,
@@ -27,8 +28,10 @@ def similar(
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
     from clnr.embedding.similar import similar_nodes
     from clnr.support.console import Table
+    from clnr.support.progress import log_progress
 
-    found = similar_nodes(folder, node, k, approximate=approximate, kind=kind)
+    with log_progress(verbose=True):
+        found = similar_nodes(folder, node, k, approximate=approximate, kind=kind)
     if found.id != node:
         say(f"'{node}' is the name of '{found.id}'")
     if as_json:

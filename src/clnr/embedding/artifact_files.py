@@ -8,6 +8,7 @@ graph.safetensors, nodes.parquet    the graph, and its node table
 source.json                         with shards, in place of these two: the graph folder, and its digest
 tables.json                         how tables were turned into the graph, and the names of its classes
 digests.json                        SHA-256 of each file above
+neighbors.usearch, neighbors.json   the index of approximate search, once it was asked for, and what it was made of
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ RECIPE, MODEL, GRAPH = "recipe.toml", "model.safetensors", "graph.safetensors"
 VECTORS, METRICS = "embeddings.parquet", "metrics.jsonl"
 SHARDS, SOURCE = "embeddings", "source.json"
 REPORT, DIGESTS = "report.html", "digests.json"
+INDEX, INDEX_INFO = "neighbors.usearch", "neighbors.json"
 LOADED_FILES = (RECIPE, MODEL, GRAPH, TABLES, NODES, VECTORS, METRICS, SOURCE)
-_UNFINISHED = [temporary_name(name, what) for name in (REPORT, TABLES, DIGESTS) for what in ("part", "lock")]
-_NAMES = frozenset([*LOADED_FILES, DIGESTS, REPORT, *(name for name, _ in EXPORT_FORMATS.values()), *_UNFINISHED])
+_UNFINISHED = [temporary_name(name, what) for name in (REPORT, TABLES, DIGESTS, INDEX, INDEX_INFO) for what in ("part", "lock")]
+_NAMES = frozenset(
+    [*LOADED_FILES, DIGESTS, REPORT, INDEX, INDEX_INFO, *(name for name, _ in EXPORT_FORMATS.values()), *_UNFINISHED]
+)
 _FIRST_BYTES = b"form = "
 
 

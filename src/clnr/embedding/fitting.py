@@ -30,6 +30,7 @@ from clnr.tables import TableGraph
 from clnr.tables.node_names import name_texts
 from clnr.tables.structural import degree_features
 from clnr.training.loop import CheckpointCallback, ProgressCallback
+from clnr.training.step_work import Size, sharing_pays
 
 HOLD_OUT = 0.05
 """The default share of edges that are held out of training, to score by."""
@@ -152,9 +153,10 @@ def fit_graph(
     split, seen = _held_out(table_graph, hold_out, seed)
     if hold_out and split is None:
         warnings.append(NO_LINKS)
-    trained = learn(method, seen, seed, recipe, engine, progress, checkpoint, workers)
+    embedders = _embedders(workers, recipe, seen)
+    trained = learn(method, seen, seed, recipe, engine, progress, checkpoint, workers, embedders)
     model = _fitted(method, trained, seen)
-    z = trained.z.cpu().numpy() if split is None else model.embed(graph, engine)
+    z = trained.z.cpu().numpy() if split is None else model.embed(graph, engine.among(embedders))
     try:
         scorer = Scorer.of(graph, split, seed, evaluate)
     except DataError as error:
@@ -187,9 +189,21 @@ def fit_along(
     hold_out: float = HOLD_OUT,
     workers: Workers,
 ) -> None:
-    """Do this worker's share of the training of the first one's ``fit_graph``."""
-    _, seen = _held_out(table_graph, hold_out, seed)
-    learn_along(method, seen, seed, recipe, engine, workers)
+    """Do this worker's share of what the first one's ``fit_graph`` trains and, where that pays, embeds."""
+    split, seen = _held_out(table_graph, hold_out, seed)
+    embedders = _embedders(workers, recipe, seen)
+    if embedders.alone:
+        learn_along(method, seen, seed, recipe, engine, workers)
+        return
+    trained = learn(method, seen, seed, recipe, engine, workers=workers, embedders=embedders)
+    if split is not None:
+        _fitted(method, trained, seen).embed(table_graph.graph, engine.among(embedders))
+
+
+def _embedders(workers: Workers, recipe: Recipe, graph: Graph) -> Workers:
+    """Those who embed a graph together: all workers where that is sooner done, else each by itself."""
+    size = Size(graph.num_nodes, graph.num_edges, graph.num_features, 0)
+    return workers if sharing_pays(workers.size, recipe, size) else ALONE
 
 
 def _held_out(table_graph: TableGraph, share: float, seed: int) -> tuple[evaluation.LinkSplit | None, Graph]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,13 +24,26 @@ _MOST_LINKED = 1000
 
 def new_index(width: int, dtype: str = "f32") -> Any:
     """An empty index of cosines (usearch), for rows of so many numbers, which it keeps in a type of its own."""
+    return _usearch().Index(ndim=width, metric="cos", dtype=dtype)
+
+
+def load_index(path: Path, shape: tuple[int, int]) -> Any:
+    """An index in a file, which is mapped and not read as a whole; None if it is none of so many rows and numbers."""
     try:
-        from usearch.index import Index
+        index = _usearch().Index.restore(str(path), view=True)
+    except (RuntimeError, ValueError):
+        return None
+    return index if index is not None and (len(index), index.ndim) == shape else None
+
+
+def _usearch() -> Any:
+    try:
+        import usearch.index
     except ImportError:
         raise ClnrError(
             "approximate search needs usearch: pip install 'clnr[approximate]'; without it, search is exact"
         ) from None
-    return Index(ndim=width, metric="cos", dtype=dtype)
+    return usearch.index
 
 
 class NeighborList(NamedTuple):
@@ -121,10 +135,14 @@ class NeighborSearch:
     """Rows to search among; what all searches share is computed once, by the first.
 
     A single query is answered by NumPy alone, so that it does not have to import torch.
+
+    Args:
+        z: The rows.
+        make_index: Gives the index of approximate search; None for one that is built in memory.
     """
 
-    def __init__(self, z: Array):
-        self._z = z
+    def __init__(self, z: Array, make_index: Callable[[], Any] | None = None):
+        self._z, self._make_index = z, make_index
 
     def nearest(self, queries: Array | list[int], k: int, approximate: bool = False) -> NeighborList:
         """The ``k`` rows of largest cosine similarity to each query row, without the query itself.
@@ -186,6 +204,8 @@ class NeighborSearch:
 
     @cached_property
     def _index(self) -> Any:
+        if self._make_index is not None:
+            return self._make_index()
         index = new_index(self._rows.shape[1])
         index.add(np.arange(len(self._rows)), self._rows)
         return index

@@ -13,9 +13,10 @@ import numpy as np
 
 from clnr.embedding.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles, check_version
 from clnr.embedding.export import vector_table
-from clnr.embedding.neighbors import NeighborList, new_index
+from clnr.embedding.neighbors import NeighborList
 from clnr.embedding.node_ids import text_of
 from clnr.embedding.node_search import NodeTexts
+from clnr.embedding.stored_index import StoredIndex, digest_of
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
@@ -212,8 +213,8 @@ class Shards:
         Args:
             queries: The nodes; each costs a pass over all shards, unless ``approximate``.
             k: How many; fewer if there are not so many.
-            approximate: Search an index (usearch). It is built by the first search, from one shard after the other, and takes
-                two bytes a number and some hundred bytes a node of memory.
+            approximate: Search an index (usearch). It is built by the first search, from one shard after the other, which
+                takes ``index_bytes`` of memory, and is kept beside the shards.
         """
         k, found = max(0, min(k, self.nodes - 1)), []
         for row, query in zip(queries, unit(self.rows(np.asarray(queries, np.int64))), strict=True):
@@ -235,10 +236,7 @@ class Shards:
 
     @cached_property
     def _index(self) -> Any:
-        index = new_index(self.dimension, "f16")
-        for first, z in self.parts():
-            index.add(np.arange(first, first + len(z)), z)
-        return index
+        return StoredIndex(self.folder, (self.nodes, self.dimension), digest_of(self.paths())).open(self.parts)
 
     def _by_index(self, query: Array, k: int) -> tuple[Array, Array]:
         nodes = np.asarray(self._index.search(query, k).keys).astype(np.int64)

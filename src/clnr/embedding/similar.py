@@ -21,11 +21,12 @@ from clnr.embedding.node_ids import arrow_texts
 from clnr.embedding.node_search import NodeTexts
 from clnr.embedding.shards import Shards
 from clnr.embedding.stored_columns import stored_name_texts, stored_names
+from clnr.embedding.stored_index import StoredIndex
 from clnr.errors import ClnrError
 from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_csr
 from clnr.graph.validation import as_labels
-from clnr.support.checked_files import errors_name
+from clnr.support.checked_files import errors_name, sha256
 from clnr.tables.node_names import name_texts, names_at
 from clnr.tables.table_info import NODES, TableInfo
 
@@ -66,7 +67,8 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
         folder: Written by ``clnr embed`` or ``NodeEmbedder.save``.
         node: The id of a node, as text; or its name.
         k: How many.
-        approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
+        approximate: Search an index (usearch): faster for millions of nodes, but it may miss one. The first search builds it,
+            and it is kept in the folder for the next.
         kind: The kind of the nodes that are wanted; None for all.
     """
     if k < 1:
@@ -88,7 +90,7 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
         with errors_name(folder):
             row = NodeTexts(lambda: [arrow_texts(texts)], names_too).find_named(node)
     linked, labels = _links_and_labels(files, info, ids, row)
-    search = NeighborSearch(z)
+    search = NeighborSearch(z, lambda: _index(files, z))
     if kind is None:
         near = search.nearest([row], k, approximate)
     else:
@@ -107,6 +109,12 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
         for place, j in enumerate(found)
     ]
     return SimilarNodes(nodes, texts[row], bool(names), labels is not None)
+
+
+def _index(files: ArtifactFiles, z: Array) -> Any:
+    """The index of the vectors in a folder, which have been read."""
+    digest = sha256(files.folder / VECTORS) if files.digests is None else files.digests[VECTORS]
+    return StoredIndex(files.folder, z.shape, digest).open(lambda: iter([(0, z)]))
 
 
 def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: bool, kind: str | None) -> SimilarNodes:

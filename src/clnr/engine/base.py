@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +17,7 @@ from clnr.engine.streams import Streams, capture, own_stream, runs_without_sync
 from clnr.engine.threads import threads_for, usable_threads, use_threads
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
+from clnr.support.workers import ALONE, Workers
 
 Result = TypeVar("Result")
 
@@ -158,6 +160,17 @@ class Engine(ABC):
     """Whether its first use on a machine is slower, because kernels are compiled and cached then."""
     threads: int | None = None
     """How many threads of the CPU to take; None for as many as are worth it."""
+
+    workers: Workers = ALONE
+    """Who share the rows of ``operators`` of a whole graph, each with an engine of its own."""
+
+    def among(self, workers: Workers) -> Engine:
+        """The same engine for what workers compute together; all of them must ask for the same in the same order."""
+        if workers is self.workers:
+            return self
+        shared = copy.copy(self)
+        shared.workers = workers
+        return shared
 
     @property
     def float32(self) -> Engine:

@@ -178,7 +178,7 @@ class CompiledEngine(BlockEngine):
         if self.dtype == torch.float32:
             return self
         engine = CompiledEngine()
-        engine.threads = self.threads
+        engine.threads, engine.workers = self.threads, self.workers
         return engine
 
     def propagation(self, view: View) -> Matrix:
@@ -220,7 +220,7 @@ class CompiledEngine(BlockEngine):
 def _structure(x: SparseMatrix, transposed: bool) -> tuple[Array, Array]:
     """``indptr`` and columns of a matrix or its transpose."""
     indptr, columns = (x.transposed_indptr, x.transposed_columns) if transposed else (x.indptr, x.columns)
-    return indptr.numpy(), columns.numpy()
+    return indptr.numpy(force=True), columns.numpy(force=True)
 
 
 class DropRule:
@@ -229,7 +229,7 @@ class DropRule:
     def __init__(self, view: View, transposed: bool = False):
         links, drop = view.propagation, view.drop
         values = links.transposed_values if transposed else links.values
-        self._entries = (*_structure(links, transposed), values.numpy())
+        self._entries = (*_structure(links, transposed), values.numpy(force=True))
         self._rule = drop_rule(drop, links, transposed)
 
     @property

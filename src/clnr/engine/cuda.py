@@ -126,7 +126,7 @@ class KernelEngine(BlockEngine):
         if self.dtype == torch.float32:
             return self
         engine = KernelEngine(self.device)
-        engine.threads = self.threads
+        engine.threads, engine.workers = self.threads, self.workers
         return engine
 
     @contextmanager

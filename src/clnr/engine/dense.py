@@ -13,6 +13,7 @@ from torch import Tensor
 from clnr.support.workers import ALONE, Workers
 
 if TYPE_CHECKING:
+    from clnr.engine.shared_rows import SharedRows
     from clnr.engine.sparse_matrix import SparseMatrix
 
 _WORTH_HALVING = 128
@@ -113,6 +114,15 @@ class Dense:
         shared.workers = workers
         return shared
 
+    rows: SharedRows | None = None
+    """The rows that workers share where ``linear`` is given as many."""
+
+    def by_rows(self, rows: SharedRows) -> Dense:
+        """The same operations for rows that all workers have; each computes its share of a linear layer."""
+        shared = copy.copy(self)
+        shared.rows = rows
+        return shared
+
     def column_sums(self, z: Tensor, scale: float = 1.0) -> Tensor:
         """The sum of each column times ``scale``, in float32 or better."""
         # On a CPU, a product with a vector is faster than torch's sum over rows.
@@ -154,7 +164,10 @@ class Dense:
 
     def linear(self, p: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """P W + b, in the type of P, which W must have too."""
-        return _Linear.apply(p, weight, bias, self)
+        rows = self.rows
+        if rows is None or len(p) != rows.count:
+            return _Linear.apply(p, weight, bias, self)
+        return rows(lambda p, weight, bias: _Linear.apply(p[rows.own], weight, bias, self), p, weight, bias)
 
     def sample_linear(self, p: Tensor, weight: Tensor, bias: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Some rows of P W + b, and variance (divisor n) and mean of each column of all; no other row is computed."""

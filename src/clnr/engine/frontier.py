@@ -150,7 +150,7 @@ class FrontierOperators(MatrixOperators):
         if view.node_permutation is not None:
             nodes = view.node_permutation[nodes]
         if isinstance(x, SparseMatrix):
-            return self._sparse_rows(x.once("scipy", lambda: _to_scipy(x))[nodes.numpy()], nodes)
+            return self._sparse_rows(x.once("scipy", lambda: to_scipy(x))[nodes.numpy()], nodes)
         if isinstance(x, MappedFeatures):
             permuted = view.node_permutation is not None
             read = x.rows(nodes.numpy(force=True)) if permuted else self._frontier.features(self._hops)
@@ -177,6 +177,8 @@ class FrontierOperators(MatrixOperators):
         return _GATHER * len(self._block.columns) * (inputs - outputs) <= fewer * inputs * outputs
 
 
-def _to_scipy(x: SparseMatrix) -> sp.csr_array:
-    parts = x.values.numpy(), x.columns.numpy().astype(np.int32), x.indptr.numpy()
+def to_scipy(x: SparseMatrix) -> sp.csr_array:
+    """A sparse matrix on the host."""
+    values, columns, indptr = (each.numpy(force=True) for each in (x.values, x.columns, x.indptr))
+    parts = values, columns.astype(np.int32), indptr
     return sp.csr_array(parts, shape=x.shape)

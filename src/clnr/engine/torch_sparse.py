@@ -328,6 +328,13 @@ class BlockEngine(SparseEngine):
     def block_features(self, rows: sp.csr_array, mask: Mask | None) -> Features:
         """Sparse features of some nodes from the host; ``mask`` is one of columns."""
 
+    def operators(self, view: View, streams: Streams | None = None) -> Operators:
+        if self.workers.alone:
+            return super().operators(view, streams)
+        from clnr.engine.shared_rows import SharedOperators, is_whole
+
+        return SharedOperators(view, self) if is_whole(view) else super().operators(view, streams)
+
     def block_operators(self, view: View, nodes: Tensor) -> Operators:
         """``sampled_operators`` whose nodes a CPU finds."""
         from clnr.engine.frontier import Frontier, FrontierOperators

@@ -175,13 +175,15 @@ def learn(
     progress: ProgressCallback | None = None,
     checkpoint: CheckpointCallback | None = None,
     workers: Workers = ALONE,
+    embedders: Workers = ALONE,
 ) -> TrainedEmbedding:
     """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed.
 
-    Where ``workers`` share the training, this is for the first; the others call ``learn_along``.
+    Where ``workers`` share the training alone, this is for the first, and the others call ``learn_along``. Where they are also
+    ``embedders``, who share the embedding, all of them call this.
     """
     with memory.enough_memory(), engine.use_threads():
-        (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, workers)
+        (learned,) = _learn(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, workers, embedders)
     if isinstance(learned, TrainingError):
         raise learned
     return learned
@@ -190,7 +192,7 @@ def learn(
 def learn_along(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, workers: Workers) -> None:
     """Do this worker's share of what the first one's ``learn`` trains."""
     with memory.enough_memory():
-        prepared = _Prepared(method.build(recipe), graph.without_labels(), engine)
+        prepared = _Prepared(method.build(recipe), graph.without_labels(), engine, engine)
         train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
 
 
@@ -251,6 +253,7 @@ def _learn(
     progress: ProgressCallback | None,
     checkpoint: CheckpointCallback | None = None,
     workers: Workers = ALONE,
+    embedders: Workers = ALONE,
 ) -> list[TrainedEmbedding | TrainingError]:
     """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
     check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
@@ -263,24 +266,25 @@ def _learn(
         by_recipe.setdefault(own, {})[seed] = supervision
     seen = graph.without_labels()
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
+    shared = engine.among(embedders)
     for own, supervisions in by_recipe.items():
-        prepared = _Prepared(method.build(own), seen, engine)
+        prepared = _Prepared(method.build(own), seen, engine, shared)
         spent = prepared.seconds / len(supervisions)
         starts = [prepared.start(own, seed, supervision, workers) for seed, supervision in supervisions.items()]
-        fitted = fit_all(prepared.model, own, starts, progress, checkpoint)
+        fitted = fit_all(prepared.model, own, starts, progress, checkpoint, shared)
         for seed, each in zip(supervisions, fitted, strict=True):
-            learned[seed] = _embedded(prepared.model, engine, seed, own, prepared.device_graph, prepared.inputs, spent, each)
+            learned[seed] = _embedded(prepared.model, shared, seed, own, prepared.device_graph, prepared.inputs, spent, each)
     return [learned[seed] for seed in seeds]
 
 
 class _Prepared:
     """A model and a graph whose features are those that its encoder is given."""
 
-    def __init__(self, model: Model, graph: Graph, engine: Engine):
+    def __init__(self, model: Model, graph: Graph, engine: Engine, shared: Engine):
         began = time.perf_counter()
         self.model, self._engine = model, engine
-        self.inputs = model.fit_inputs(graph, engine)
-        self._graph = model.prepare(self.inputs, graph, engine)
+        self.inputs = model.fit_inputs(graph, shared)
+        self._graph = model.prepare(self.inputs, graph, shared)
         self.seconds = time.perf_counter() - began
         self.device_graph = engine.to_device(self._graph)
 
@@ -303,7 +307,12 @@ def _embedded(
 ) -> TrainedEmbedding | TrainingError:
     if isinstance(fitted, TrainingError):
         return fitted
-    fitted = replace(fitted, parameters=inputs | fitted.parameters, seconds=fitted.seconds + spent)
+    parameters = inputs | fitted.parameters
+    if not engine.workers.alone:
+        # The same bits for all who share the rows, whatever machine they are on.
+        parameters = {name: value.contiguous() for name, value in parameters.items()}
+        engine.workers.copy_from_first(list(parameters.values()))
+    fitted = replace(fitted, parameters=parameters, seconds=fitted.seconds + spent)
     z = model.embed(fitted.parameters, engine.float32, View(device_graph))
     if not z.isfinite().all():
         return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")

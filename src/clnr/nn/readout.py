@@ -15,6 +15,7 @@ from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.low_rank import orthonormal, principal_directions
 from clnr.nn.structure import STEPS, walks
 from clnr.support.lazy import lazy
+from clnr.support.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     import torch
@@ -229,17 +230,21 @@ class Readout:
         parameters: Parameters = {}
         for place, block in self.places():
             parameters |= add_prefix(place, block.fit(context))
-        return parameters | self.fit_components(list(self._made(parameters, context)), context.engine.device)
+        made = list(self._made(parameters, context))
+        return parameters | self.fit_components(made, context.engine.device, context.engine.workers)
 
-    def fit_components(self, made: list[tuple[float, Tensor]], device: torch.device) -> Parameters:
-        """The map of the blocks' matrices to the embedding, learned from rows of these; each has the size of its block."""
+    def fit_components(self, made: list[tuple[float, Tensor]], device: torch.device, workers: Workers = ALONE) -> Parameters:
+        """The map of the blocks' matrices to the embedding, learned from rows of these; each has the size of its block.
+
+        Where ``workers`` have the same rows, they share the work.
+        """
         if not made:
             raise RecipeError("the read-out has no columns; reduced must be above 0 where features are all that is read out")
         means = [matrix.mean(0) if len(matrix) else matrix.sum(0) for _, matrix in made]
         scales = [size / _length(matrix, mean) for (size, matrix), mean in zip(made, means, strict=True)]
         mean = torch.cat(means)
         scale = torch.cat([factor.expand(len(each)) for factor, each in zip(scales, means, strict=True)])
-        covariance = _covariance([matrix for _, matrix in made], mean, scale)
+        covariance = _covariance([matrix for _, matrix in made], mean, scale, workers)
         directions = principal_directions(
             lambda weight: covariance @ weight, len(mean), self.dimension, rng.key(0, "components"), device
         )
@@ -253,12 +258,13 @@ class Readout:
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> Tensor:
         """One row per node."""
         weight, rows = parameters["weight"], parameters["bias"]
-        begin = 0
+        begin, count, workers = 0, context.device_graph.graph.num_nodes, context.engine.workers
+        own = workers.own_rows(count)
         # Block by block, so that they need not all be in memory at once.
         for _, matrix in self._made(parameters, context):
-            rows = rows + matrix @ weight[begin : begin + matrix.shape[1]]
+            rows = rows + matrix[own] @ weight[begin : begin + matrix.shape[1]]
             begin += matrix.shape[1]
-        return rows
+        return workers.all_rows(rows, count)
 
     def _made(self, parameters: Parameters, context: ReadoutContext) -> Iterator[tuple[float, Tensor]]:
         for place, block in self.places():
@@ -282,11 +288,11 @@ def _length(matrix: Tensor, mean: Tensor) -> Tensor:
     return torch.where(length > 1e-5 * offset, length, torch.inf).to(torch.float32)
 
 
-def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor) -> Tensor:
+def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor, workers: Workers) -> Tensor:
     """Of the columns side by side, centred and scaled; in blocks of rows, so that they are never all side by side."""
     covariance = torch.zeros(len(mean), len(mean), device=mean.device)
     count = len(matrices[0])
-    for begin in range(0, count, _ROWS):
+    for begin in range(workers.rank * _ROWS, count, workers.size * _ROWS):
         rows = (torch.cat([matrix[begin : begin + _ROWS] for matrix in matrices], 1) - mean) * scale
         covariance.addmm_(rows.T, rows, alpha=1 / count)
-    return covariance
+    return workers.total(covariance)[0]

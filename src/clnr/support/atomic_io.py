@@ -191,15 +191,21 @@ def temporary_name(name: str, role: str) -> str:
 
 def write_atomic(path: Path, content: bytes) -> Path:
     """Write a file atomically: complete or not at all."""
+    with atomic_file(path) as part:
+        part.write_bytes(content)
+    return path
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Where to write a file; after the block it has its own name, complete, and after an error nothing is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(path, wait=True), _part(path) as part:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
+        yield part
+        with part.open("rb+") as file:
             os.fsync(file.fileno())
         part.replace(path)
         _sync(path.parent)
-    return path
 
 
 def remove_leftovers(path: Path) -> None:

@@ -78,6 +78,14 @@ class Workers(ABC):
         """``sum`` of several values at once, without gradients; those given may be overwritten."""
 
     @abstractmethod
+    def own_rows(self, count: int) -> slice:
+        """Which of so many rows, of all nodes, this worker computes for all."""
+
+    @abstractmethod
+    def all_rows(self, own: Tensor, count: int) -> Tensor:
+        """So many rows, each from the worker whose own it is; without gradients."""
+
+    @abstractmethod
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         """What each row counts where several workers may have that of one node: one over how many have it.
 
@@ -165,6 +173,12 @@ class Alone(Workers):
 
     def total(self, *values: Tensor) -> list[Tensor]:
         return list(values)
+
+    def own_rows(self, count: int) -> slice:
+        return slice(0, count)
+
+    def all_rows(self, own: Tensor, count: int) -> Tensor:
+        return own
 
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         return None

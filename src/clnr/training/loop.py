@@ -106,6 +106,7 @@ def fit_all(
     starts: Sequence[StepContext],
     progress: ProgressCallback | None = None,
     checkpoint: CheckpointCallback | None = None,
+    finish: Engine | None = None,
 ) -> list[TrainingResult | TrainingError]:
     """``fit`` for several seeds in parallel, each with the result that it has alone; errors are returned, not raised.
 
@@ -115,11 +116,12 @@ def fit_all(
         starts: The context of each first step: its graph, seed and supervision; all on one engine.
         progress: Called with the loss of the first one.
         checkpoint: Saves the state of the first one; only for a single training.
+        finish: Computes what follows the last epoch, if not the engine of the steps.
     """
     engine, graph = starts[0].engine, starts[0].device_graph.graph
     work = step_work(len(model.views), model.objective, recipe, Size(graph.num_nodes, graph.num_edges, graph.num_features, 0))
     with engine.use_threads(work.seconds) as used:
-        fitted = _fit_all(model, recipe, starts, progress, checkpoint)
+        fitted = _fit_all(model, recipe, starts, progress, checkpoint, finish or engine)
     threads = used if engine.device.type == "cpu" else None
     return [each if isinstance(each, TrainingError) else replace(each, threads=threads) for each in fitted]
 
@@ -130,9 +132,9 @@ def _fit_all(
     starts: Sequence[StepContext],
     progress: ProgressCallback | None,
     checkpoint: CheckpointCallback | None,
+    finish: Engine,
 ) -> list[TrainingResult | TrainingError]:
     began = time.perf_counter()
-    engine = starts[0].engine
     train_states, buffer = train_all(model, recipe, starts, progress, checkpoint)
     history = buffer.close()
     share, epoch_ms = len(starts), buffer.epoch_ms()
@@ -140,7 +142,7 @@ def _fit_all(
     for start, train_state, (losses, criteria) in zip(starts, train_states, history, strict=True):
         losses = losses[: ended(criteria, recipe.patience)]
         failure = _failure(losses, recipe)
-        done.append(failure or (model.finalize(train_state.final, engine, start.device_graph), losses))
+        done.append(failure or (model.finalize(train_state.final, finish, start.device_graph), losses))
     seconds = (time.perf_counter() - began) / share
     return [
         each
