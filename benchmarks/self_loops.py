@@ -2,9 +2,9 @@
 
     python -m benchmarks.self_loops cora citeseer dblp
 
-The edges of a graph get weights: uniform ones, counts, two with long tails, ones that are larger within a class, or small ones on
-as many random edges. Vectors are SVD-mix's (``clnr embed --effort quick``); a logistic regression classifies them, and its
-accuracy on validation nodes is printed, the mean over splits. No test node is looked at.
+The edges of a graph get weights: uniform ones, counts, two with long tails, ones that are larger within a class, or small ones
+on as many random edges. Vectors are SVD-mix's (``clnr embed --effort quick``); a logistic regression classifies them, and its
+accuracy on validation nodes is printed, the mean over splits.
 """
 
 from __future__ import annotations
