@@ -158,6 +158,36 @@ def test_years_are_times_in_years(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("times", "note"),
+    [
+        ([1577836800, 1579392000, 1580472000], "seconds since 1970"),
+        ([1577836800000, 1579392000000, 1580472000000], "milliseconds since 1970"),
+        ([20200101, 20200119, 20200131], "days, such as 20201231"),
+    ],
+)
+@pytest.mark.parametrize("as_text", [False, True])
+def test_numbers_that_are_dates_are_read_as_dates(times, note, as_text):
+    edges = {"source": ["a", "b", "c"], "target": ["b", "c", "d"], "at": [str(each) for each in times] if as_text else times}
+    read = read_tables(pa.table(edges), edge_time="at", until="2020-01-30", half_life=10)
+    assert len(weights(read)) == 2
+    assert weights(read)["a", "b"] / weights(read)["b", "c"] == pytest.approx(0.5**1.8, rel=1e-5)
+    assert any(note in line for line in read.ingest_report.remarks)
+    assert any("half after 10 days" in line for line in read.ingest_report.remarks)
+
+
+@pytest.mark.parametrize("times", [[20200100, 20200101], [17, 18], [1577836800.5, 1577836801], [1999, 1577836800]])
+def test_other_numbers_are_times_in_their_own_unit(times):
+    read = read_tables(pa.table({"source": ["a", "b"], "target": ["b", "c"], "at": times}), edge_time="at", half_life=1e9)
+    assert any("units of 'at'" in line for line in read.ingest_report.remarks)
+
+
+def test_edges_that_fade_to_nothing_are_warned_of():
+    (line,) = [line for line in read_tables(EDGES, edge_time="day", half_life=0.1).ingest_report.remarks if "lost" in line]
+    assert line.startswith("warning: ")
+    assert "of 4 edges, 3 are older than 20 half-lives" in line
+
+
+@pytest.mark.parametrize(
     ("asked", "said"),
     [
         ({"until": "2020"}, r"until needs the column of the edges' times: edge_time \(--edge-time\)"),

@@ -36,7 +36,7 @@ _LONGEST = 500
 # A GPU is worth a hint if training takes longer than so many seconds, and a GPU so much shorter.
 _LONG = 120.0
 # A map that takes longer than so many seconds is announced with an estimate.
-_SLOW = 20.0
+_SLOW = 15.0
 _FASTER = 4.0
 # From so many labelled nodes on, classes should have so many nodes each.
 _LABELLED = 20

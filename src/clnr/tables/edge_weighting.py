@@ -20,6 +20,16 @@ _DAY = 86_400.0
 _DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 # How long a date lasts that has so many letters: a year, a month or a day.
 _SPANS = {4: "1 YEAR", 7: "1 MONTH", 10: "1 DAY"}
+# Whole numbers from the middle of the eighties, or of 1979, on to the 22nd century, if they are times since 1970.
+_SINCE_1970 = {
+    "seconds": (3e8, 5e9, 1.0),
+    "milliseconds": (5e11, 5e12, 1e3),
+    "microseconds": (5e14, 5e15, 1e6),
+    "nanoseconds": (5e17, 5e18, 1e9),
+}
+_DAYS = (19000101, 21001231)
+# After so many half-lives, hardly anything is left of an edge.
+_FADED = 20
 
 
 class EdgeTimes(NamedTuple):
@@ -29,11 +39,13 @@ class EdgeTimes(NamedTuple):
         column: Their column.
         sql: A time as a number.
         as_dates: Whether they are dates, in seconds; else they are numbers in a unit of their own, such as years.
+        note: What is to be said about numbers that are read as dates.
     """
 
     column: str
     sql: str
     as_dates: bool
+    note: str = ""
 
     @classmethod
     def of(cls, db: DuckDBPyConnection, table: Table, column: str) -> EdgeTimes:
@@ -42,7 +54,7 @@ class EdgeTimes(NamedTuple):
         if kind.startswith(DATETIMES):
             return cls(column, f"epoch(CAST({c} AS TIMESTAMP))", True)
         if kind.startswith(NUMBERS):
-            return cls(column, f"CAST({c} AS DOUBLE)", False)
+            return cls._of_numbers(db, table, column, f"CAST({c} AS DOUBLE)")
         text = trimmed(c)
         number = f"TRY_CAST({text} AS DOUBLE)"
         dates = f"SELECT 1 FROM {table.sql} WHERE {text} IS NOT NULL AND {number} IS NULL LIMIT 1"
@@ -51,6 +63,23 @@ class EdgeTimes(NamedTuple):
             if notation == DECIMAL_COMMA:
                 return cls(column, f"TRY_CAST({usual_sql(text, notation)} AS DOUBLE)", False)
             return cls(column, f"epoch(TRY_CAST({usual_sql(text, notation) if notation else text} AS TIMESTAMP))", True)
+        return cls._of_numbers(db, table, column, number)
+
+    @classmethod
+    def _of_numbers(cls, db: DuckDBPyConnection, table: Table, column: str, number: str) -> EdgeTimes:
+        """Numbers that can hardly be anything else are dates: times since 1970, and days such as 20201231."""
+        day = f"try_strptime(CAST(CAST({number} AS BIGINT) AS VARCHAR), '%Y%m%d')"
+        span = f"min({number}), max({number}), bool_and({number} = floor({number}))"
+        ((low, high, whole),) = run(db, f"SELECT {span} FROM {table.sql}", table.name)
+        if not whole:
+            return cls(column, number, False)
+        for unit, (first, last, size) in _SINCE_1970.items():
+            if first <= low and high < last:
+                return cls(column, f"({number} / {size!r})", True, f"'{column}' is read as {unit} since 1970")
+        if _DAYS[0] <= low and high <= _DAYS[1]:
+            ((all_days,),) = run(db, f"SELECT bool_and({number} IS NULL OR {day} IS NOT NULL) FROM {table.sql}", table.name)
+            if all_days:
+                return cls(column, f"epoch({day})", True, f"'{column}' is read as days, such as 20201231")
         return cls(column, number, False)
 
     def end_of(self, db: DuckDBPyConnection, until: str) -> float:
@@ -82,12 +111,12 @@ def keep_until(db: DuckDBPyConnection, title: str, times: EdgeTimes, until: str)
 
 def fade_edges(
     db: DuckDBPyConnection, title: str, times: EdgeTimes, half_life: float, until: str | None, known: float | None
-) -> float:
+) -> tuple[float, list[str]]:
     """Halve the weights ``w`` of the SQL table ``edges`` for each half-life of their age, as of ``until`` or the last edge.
 
     One number for all then keeps their total: ``clnr.embed`` and ``clnr.run`` count each node itself with weight 1 (``clnr
-    embed`` and ``NodeEmbedder`` do not), and edges that all weigh little would tell them little. Returns this number; one that
-    is known from an earlier graph is taken as it is.
+    embed`` and ``NodeEmbedder`` do not), and edges that all weigh little would tell them little. Returns this number, and
+    lines to be said; one that is known from an earlier graph is taken as it is.
     """
     unit = half_life * (_DAY if times.as_dates else 1.0)
     if until is None:
@@ -98,8 +127,17 @@ def fade_edges(
     if known is None:
         ((before, after),) = run(db, f"SELECT sum(w), sum({faded}) FROM edges", title)
         known = _rounded(before, after)
+    old = f"count(*) FILTER (({now!r} - moment) / {unit!r} > {_FADED})"
+    ((gone, rows),) = run(db, f"SELECT {old}, count(*) FROM edges", title)
     run(db, f"UPDATE edges SET w = {faded} * {known!r}", title)
-    return known
+    what, day = "days" if times.as_dates else f"units of '{times.column}'", until or "the last edge"
+    lines = [f"{title}: an edge weighs half after {half_life:g} {what}, as of {day}"]
+    if 2 * gone > rows:
+        lines.append(
+            f"warning: {title}: of {plural(rows, 'edge')}, {gone:,} are older than {_FADED} half-lives and nearly lost; is the "
+            "half-life (--half-life) too short?"
+        )
+    return known, lines
 
 
 def normalise_kinds(db: DuckDBPyConnection, title: str, directed: bool) -> dict[str, float]:

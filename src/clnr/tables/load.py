@@ -204,6 +204,7 @@ def _load_edges(
             next(e.table.name for e, times in all_times if times and times.as_dates is way) for way in (True, False)
         )
         raise DataError(f"the times of edges are dates in {dates} and numbers in {numbers}; write them alike")
+    remarks += [f"{each.table.name}: {times.note}" for each, times in all_times if times is not None and times.note]
     negative = False
     for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
         into = "edges" if len(edges) == 1 else "some_edges"
@@ -225,9 +226,8 @@ def _load_edges(
         remarks += keep_until(db, _title(edges), times, arguments.until)
     if times is not None and arguments.half_life is not None:
         kept = None if earlier is None else fading
-        fading = fade_edges(db, _title(edges), times, arguments.half_life, arguments.until, kept)
-        unit, day = "days" if times.as_dates else f"units of '{times.column}'", arguments.until or "the last edge"
-        remarks.append(f"{_title(edges)}: an edge weighs half after {arguments.half_life:g} {unit}, as of {day}")
+        fading, lines = fade_edges(db, _title(edges), times, arguments.half_life, arguments.until, kept)
+        remarks += lines
     adds = any(roles.weight is not None or roles.fading for _, roles in edges)
     kinds, joined = known if arguments.has_edge_kinds else None, tuple(each.ends for each, _ in edges if each.ends is not None)
     return MergeForm(weighted, arguments.is_directed, kinds, adds, whole=whole, joined=joined), fading
