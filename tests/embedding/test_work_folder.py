@@ -7,9 +7,10 @@ import shutil
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from clnr.embedding import block_passes, disk_plan
+from clnr.embedding import block_passes, disk_plan, out_of_core
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.block_passes import LayerFiles, ShardFiles
 from clnr.embedding.disk_plan import plan
@@ -18,6 +19,7 @@ from clnr.embedding.out_of_core import embed_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.graph_folder import write_graph
+from clnr.support.progress import Bar
 from tests.embedding.test_out_of_core import MEMORY, NODES, settings, vectors
 
 pytest.importorskip("numba")
@@ -106,4 +108,33 @@ def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path, mon
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == left
     embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), MEMORY)
     embed_folder(other, tmp_path / "whole", settings(), MEMORY)
+    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_shards_of_another_version_are_written_again(folders, tmp_path, monkeypatch):
+    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    expected = vectors(tmp_path / "whole")[1]
+    stopped(folders[0], tmp_path / "out", chosen, monkeypatch, ShardFiles)
+    (work,) = {path.parent.parent for path in tmp_path.rglob("part-00000.parquet")} - {tmp_path / "whole"}
+    shard, lines = work / "embeddings" / "part-00001.parquet", []
+    pq.write_table(pq.read_table(shard).rename_columns(["node", "vector"]), shard)
+    embed_folder(folders[0], tmp_path / "out", chosen, MEMORY, bar=Bar(None, False, lines.append))
+    assert "1 of 2 shards have the columns of another version of clnr: they are written again" in lines
+    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], expected)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_so_are_they_if_all_were_written(folders, tmp_path, monkeypatch):
+    chosen, lines = settings(resume=True, checkpoint=tmp_path / "out.checkpoint"), []
+    with monkeypatch.context() as patch:
+        patch.setattr(out_of_core, "score_files", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            embed_folder(folders[0], tmp_path / "out", chosen, MEMORY)
+    for shard in tmp_path.rglob("part-*.parquet"):
+        pq.write_table(pq.read_table(shard).rename_columns(["node", "vector"]), shard)
+    made = embed_folder(folders[0], tmp_path / "out", chosen, MEMORY, bar=Bar(None, False, lines.append))
+    assert f"{made.shards} of {made.shards} shards have the columns" in "\n".join(lines)
+    embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])

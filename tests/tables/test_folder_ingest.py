@@ -208,6 +208,18 @@ def test_the_disk_that_is_told_is_that_of_the_folder_where_nothing_is_spilled(tm
     assert 0.9 * written < told < 1.5 * written
 
 
+def test_too_many_nodes_are_refused_before_the_tables_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("clnr.graph.graph_folder.MOST_NODES", 3)
+    edges, lines = pa.table({"source": [0, 1, 2], "target": [1, 2, 3]}), []
+    with pytest.raises(DataError, match=r"^4 nodes are too many: a graph folder has at most 3 "):
+        ingest(edges, pa.table({"id": [0, 1, 2, 3]}), out=tmp_path / "graph", progress=lines.append)
+    assert "reading the tables" not in lines
+    # Of nodes that only edges name, none is written.
+    with pytest.raises(DataError, match=r"^4 nodes are too many"):
+        ingest(edges, out=tmp_path / "graph", progress=lines.append)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_only_a_graph_folder_is_overwritten(tmp_path):
     edges = saved(tmp_path, "e.csv", EDGES)
     ingest(edges, out=tmp_path / "graph")

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clnr.embedding.export import vector_table
 from clnr.embedding.shards import shard_path, shard_width, write_shard
 from clnr.embedding.stored_columns import stored_kinds
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
@@ -104,6 +105,12 @@ class ShardFiles:
     def __init__(self, work: Path, folder: GraphFolder, blocks: list[slice]):
         self._work, self._folder, self._blocks = work, folder, blocks
         self._kinds = stored_kinds(folder)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of a shard."""
+        none = np.arange(0)
+        return vector_table(self._folder.ids(0, 0), np.empty((0, 1), np.float32), self._kinds(none)).column_names
 
     def path(self, number: int) -> Path:
         return shard_path(self._work, number)

@@ -94,6 +94,8 @@ def embed_folder(
         earlier = work.resumed()
         work.check_seen()
         block_rows = workers.from_first(work.begin(workers.least(disk_plan.block_rows)))
+        if (of_old := work.remove_old_shards()) is not None:
+            log(of_old)
         stages = FileStages(folder, settings, recipe, work.path, block_rows, bar)
         if workers.from_first(earlier is not None):
             assert earlier is not None

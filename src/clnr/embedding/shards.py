@@ -57,6 +57,14 @@ def shard_width(path: Path) -> int:
         return int(pq.read_schema(path).field("vector").type.list_size)
 
 
+def shard_columns(path: Path) -> list[str]:
+    """The names of a shard's columns."""
+    import pyarrow.parquet as pq
+
+    with errors_name(path):
+        return pq.read_schema(path).names
+
+
 def source_json(graph: GraphFolder, dimension: int, shards: int) -> bytes:
     """The content of source.json: which graph folder was embedded, and into what."""
     content = {

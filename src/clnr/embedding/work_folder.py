@@ -13,11 +13,12 @@ import torch
 
 from clnr.embedding.artifact import load_metrics, load_model, metrics_jsonl, save_model, with_zeros
 from clnr.embedding.artifact_files import DIGESTS, METRICS, OWNED_FILES, SHARDS, SOURCE, ArtifactFiles, digests_json
+from clnr.embedding.block_passes import ShardFiles
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.report_file import write_report_file
 from clnr.embedding.sampled_scores import SampledScores
-from clnr.embedding.shards import Shards, source_json
+from clnr.embedding.shards import Shards, shard_columns, source_json
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
@@ -25,6 +26,7 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.support.atomic_io import move_folder, resolve_path, temporary_name, write_atomic
 from clnr.support.checked_files import errors_name, parse_json
+from clnr.support.humanize import plural
 from clnr.tables.folder_ingest import read_table_info
 from clnr.tables.table_info import TABLES
 
@@ -121,6 +123,20 @@ class WorkFolder:
             content = {"about": self._about, "block_rows": block_rows}
             write_atomic(self.path / _ABOUT, json.dumps(content).encode())
         return int(self._saved()["block_rows"])
+
+    def remove_old_shards(self) -> str | None:
+        """Remove the shards that another version of clnr has left with other columns; returns a line that says so."""
+        columns, paths = ShardFiles(self.path, self._folder, []).columns, sorted((self.path / SHARDS).glob("*.parquet"))
+        old = [path for path in paths if shard_columns(path) != columns]
+        if not old:
+            return None
+        if self.embedded is not None:
+            write_atomic(self.path / _ABOUT, json.dumps({**self._saved(), "embedded": [0, 0]}).encode())
+        for path in old:
+            path.unlink()
+        return (
+            f"{len(old)} of {plural(len(paths), 'shard')} have the columns of another version of clnr: they are written again"
+        )
 
     def save(self, model: FittedModel, losses: tuple[float, ...]) -> None:
         save_model(with_zeros(model), self.path)

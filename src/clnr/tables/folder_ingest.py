@@ -159,16 +159,21 @@ class _Ingest:
         )
 
     def _check_disk(self, tables: OpenTables, memory: int) -> None:
-        """Fail before the work where the disk is clearly too small for it: DuckDB spills what exceeds its memory."""
-        written, stored = 0, 0
+        """Fail before the work where the disk is clearly too small for it: DuckDB spills what exceeds its memory.
+
+        And where tables have more nodes than a folder can; those that only edges name are counted later.
+        """
+        written, stored, nodes = 0, 0, 0
         for edge_table in (each.table for each in tables.edges):
             ((rows,),) = run(self._db, f"SELECT count(*) FROM {edge_table.sql}", edge_table.name)
             written, stored = written + rows * _EDGE_BYTES, stored + rows * _EDGE_SPILL
         for node_table in (each.table for each in tables.nodes):
             ((count,),) = run(self._db, f"SELECT count(*) FROM {node_table.sql}", node_table.name)
             sample = fetch_table(self._db, f"SELECT * FROM {node_table.sql} LIMIT 1000", node_table.name)
+            nodes += count
             columns = sample.nbytes // max(1, sample.num_rows)
             written, stored = written + count * (_NODE_BYTES + _COPIES * columns), stored + count * (_NODE_SPILL + columns)
+        check_nodes(nodes)
         needed = written + max(0, stored - memory)
         free = shutil.disk_usage(self._writer.folder).free
         self._progress(f"about {gigabytes(needed)} of disk are needed while it runs; {gigabytes(free)} are free")
