@@ -21,7 +21,7 @@ import torch
 
 from benchmarks import _study_graphs, command, positive
 from clnr.engine import choose
-from clnr.graph.graph_folder import write_graph
+from clnr.graph.folder_writer import write_graph
 from clnr.support import environment
 
 

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from benchmarks._regular import DEGREE, RegularGraph
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import FolderWriter
+from clnr.graph.folder_writer import FolderWriter
 
 NODES, LINKS, FEATURES, CLASSES = 111_059_956, 807_000_000, 128, 172
 WITHIN = 0.7

@@ -16,7 +16,8 @@ from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost
 from clnr.graph import Graph
-from clnr.graph.graph_folder import GraphFolder, write_graph
+from clnr.graph.folder_writer import write_graph
+from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
 from clnr.support import memory
 from tests.embedding.test_out_of_core import MEMORY, NODES, settings

@@ -16,7 +16,7 @@ from clnr.embedding import disk_plan, shared_fit
 from clnr.embedding.shared_fit import do_job, read_job, tell_error
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
 from clnr.graph import Graph
-from clnr.graph.graph_folder import write_graph
+from clnr.graph.folder_writer import write_graph
 from clnr.support.launch import LOST, STOPPED, USER_ERROR
 
 OPTIONS = {

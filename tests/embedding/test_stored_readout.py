@@ -23,7 +23,8 @@ from clnr.engine import choose
 from clnr.engine.mapped import without_pairs
 from clnr.experiments.run import learn
 from clnr.graph import Graph
-from clnr.graph.graph_folder import GraphFolder, write_graph
+from clnr.graph.folder_writer import write_graph
+from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import inputs, readout, structure
 from clnr.nn.structure import walks
 from clnr.support.workers import Alone

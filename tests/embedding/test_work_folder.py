@@ -18,7 +18,7 @@ from clnr.embedding.file_stages import FileStages
 from clnr.embedding.out_of_core import embed_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.graph_folder import write_graph
+from clnr.graph.folder_writer import write_graph
 from clnr.support.progress import Bar
 from tests.embedding.test_out_of_core import MEMORY, NODES, settings, vectors
 

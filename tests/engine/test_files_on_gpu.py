@@ -15,7 +15,7 @@ from clnr.embedding.out_of_core import embed_folder
 from clnr.engine import cpu
 from clnr.engine.frontier import FrontierOperators
 from clnr.experiments.run import learn
-from clnr.graph.graph_folder import write_graph
+from clnr.graph.folder_writer import write_graph
 from clnr.training.loop import fit
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, FUSED, MASKS, exact

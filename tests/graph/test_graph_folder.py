@@ -13,7 +13,8 @@ from clnr.engine import View
 from clnr.engine.mapped import StoredRule, map_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.graph_folder import MANIFEST, GraphFolder, is_graph_folder, write_graph
+from clnr.graph.folder_writer import write_graph
+from clnr.graph.graph_folder import MANIFEST, GraphFolder, is_graph_folder
 from clnr.graph.stored_arrays import FEATURE_TYPES, to_float32, to_stored
 from clnr.tables import ingest
 

@@ -13,7 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from clnr.errors import ClnrError, DataError
-from clnr.graph.graph_folder import MANIFEST, FolderWriter, GraphFolder
+from clnr.graph.folder_writer import FolderWriter
+from clnr.graph.graph_folder import MANIFEST, GraphFolder
 from clnr.graph.stored_arrays import FEATURE_TYPES
 from clnr.tables import ingest, load_graph_folder, read_tables
 from tests.fuzz import examples
@@ -234,7 +235,7 @@ def test_only_a_graph_folder_is_overwritten(tmp_path):
 SLOW = """
 import sys, time
 from clnr.tables import ingest
-from clnr.graph.graph_folder import FolderWriter
+from clnr.graph.folder_writer import FolderWriter
 at = int(sys.argv[3])
 steps = []
 def progress(line):

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
-from clnr.graph.graph_folder import ARRAYS, MANIFEST, FolderWriter, GraphFolder, check_nodes, is_graph_folder
+from clnr.graph.folder_writer import FolderWriter
+from clnr.graph.graph_folder import ARRAYS, MANIFEST, GraphFolder, check_nodes, is_graph_folder
 from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import check_choice, check_type
 from clnr.support.atomic_io import OwnedFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
