@@ -7,12 +7,11 @@ import threading
 
 import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import block_embedding, block_passes, disk_plan, out_of_core
+from clnr.embedding import block_passes, disk_plan, out_of_core
 from clnr.embedding.artifact import load_folder
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import plan
@@ -24,7 +23,6 @@ from clnr.engine import choose
 from clnr.engine.layer_pass import LayerOperators
 from clnr.errors import ClnrError, DataError
 from clnr.experiments.run import learn
-from clnr.support.workers import ALONE
 from clnr.tables import ingest
 
 pytest.importorskip("duckdb")
@@ -164,51 +162,6 @@ def test_similar_nodes_of_shards(folder, tmp_path, monkeypatch):
     (out / "embeddings" / "part-00001.parquet").write_bytes(b"x")
     with pytest.raises(DataError, match=r"part-00001\.parquet: it cannot be read"):
         similar_nodes(out, "n7")
-
-
-def test_blocks_that_are_read_at_a_time_give_the_same_bits(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
-    monkeypatch.setattr(block_passes, "_MOST_NODES", 20)
-    embed_folder(folder, tmp_path / "one", settings(), MEMORY)
-    monkeypatch.setattr(block_embedding, "readers", lambda device, workers: 3)
-    embed_folder(folder, tmp_path / "three", settings(), MEMORY)
-    np.testing.assert_array_equal(vectors(tmp_path / "three")[1], vectors(tmp_path / "one")[1])
-
-
-def test_so_many_blocks_are_read_while_another_is_computed():
-    begun, written = [], []
-
-    def compute(number, read):
-        assert read == 10 * number
-        # One more may have begun by now.
-        assert len(begun) <= number + 4
-        return lambda: written.append(number)
-
-    block_passes.do_blocks(range(9), lambda number: begun.append(number) or 10 * number, compute, readers=3)
-    assert written == list(range(9))
-    assert sorted(begun) == written
-
-    def broken(number):
-        raise OSError("no such file")
-
-    with pytest.raises(OSError, match="no such file"):
-        block_passes.do_blocks(range(9), broken, compute, readers=3)
-
-
-@pytest.mark.parametrize(
-    ("device", "processors", "free", "expected"),
-    [
-        ("cpu", 64, 2**40, 1),
-        ("cuda", 16, 2**37, 4),
-        ("cuda", 9, 2**37, 2),
-        ("cuda", 16, 2**34, 2),
-        ("cuda", 2, 2**30, 1),
-    ],
-)
-def test_a_gpu_has_as_many_blocks_read_as_there_are_processors_and_memory_for(monkeypatch, device, processors, free, expected):
-    monkeypatch.setattr(block_passes, "usable_processors", lambda: processors)
-    monkeypatch.setattr(block_passes.memory, "free_memory", lambda device: free)
-    assert block_passes.readers(torch.device(device), ALONE) == expected
 
 
 def test_similar_nodes_by_an_index(folder, tmp_path):

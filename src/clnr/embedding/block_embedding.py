@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 
-from clnr.embedding.block_passes import LayerFiles, ShardFiles, Sink, do_blocks, node_blocks, readers
+from clnr.embedding.block_passes import LayerFiles, ShardFiles, Sink, do_blocks, node_blocks
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.engine import DeviceGraph, View
@@ -100,7 +100,7 @@ class BlockEmbedding:
             tenths.done(self._blocks[number].stop)
             return write
 
-        do_blocks(self._workers.take(len(self._blocks)), prepare, compute, readers(self._engine.device, self._workers))
+        do_blocks(self._workers.take(len(self._blocks)), prepare, compute)
         return width
 
     def _compute_block(self, layer: int, number: int, operators: LayerOperators | None) -> tuple[int, Callable[[], None]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import shutil
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -28,16 +27,12 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.id_vectors import random_features
 from clnr.graph.stored_arrays import ArrayInfo, MappedArray
 from clnr.nn.structure import STEPS
-from clnr.support import memory
-from clnr.support.processors import usable_processors
 from clnr.support.progress import NowAndThen
 from clnr.support.workers import Workers
 
 _NUMBER = 4
 _MOST_NODES = 1 << 17
 _OPEN = 256
-# To read one block takes so many processors, and bytes of a GPU's memory.
-_MOST_READERS, _PROCESSORS, _ON_GPU = 4, 4, 1 << 33
 
 Read = TypeVar("Read")
 Say = Callable[[str], None]
@@ -145,22 +140,8 @@ def node_blocks(folder: GraphFolder, block_rows: int) -> list[slice]:
     return blocks
 
 
-def readers(device: torch.device, workers: Workers) -> int:
-    """How many blocks to read at a time where a device computes.
-
-    A GPU waits for them, and much of the reading is done by one thread a block. Each has a share of processors and of memory.
-    """
-    if device.type == "cpu":
-        return 1
-    shares = usable_processors() // (_PROCESSORS * workers.local_size), (memory.free_memory(device) or 0) // _ON_GPU
-    return max(1, min(_MOST_READERS, *shares))
-
-
 def do_blocks(
-    numbers: Iterable[int],
-    prepare: Callable[[int], Read],
-    compute: Callable[[int, Read], Callable[[], None]],
-    readers: int = 1,
+    numbers: Iterable[int], prepare: Callable[[int], Read], compute: Callable[[int, Read], Callable[[], None]]
 ) -> None:
     """Do some blocks: one is read and another one written while a third is computed.
 
@@ -168,11 +149,10 @@ def do_blocks(
         numbers: Which blocks.
         prepare: Reads what a block needs; called in a thread.
         compute: Computes a block from that, and returns what writes it; this is called in another thread.
-        readers: How many blocks are read at a time.
     """
-    with ThreadPoolExecutor(readers) as pool, ThreadPoolExecutor(1) as writer:
+    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
         written: Future[None] | None = None
-        for number, read in _prepared(pool, numbers, prepare, readers):
+        for number, read in _prepared(reader, numbers, prepare):
             write = compute(number, read)
             if written is not None:
                 written.result()
@@ -181,23 +161,20 @@ def do_blocks(
             written.result()
 
 
-def _prepared(
-    pool: ThreadPoolExecutor, numbers: Iterable[int], prepare: Callable[[int], Read], ahead: int
-) -> Iterator[tuple[int, Read]]:
-    """What each block needs, in their order; so many are read while another one is used."""
-    threads, coming = torch.get_num_threads(), deque[tuple[int, Future[Read]]]()
+def _prepared(reader: ThreadPoolExecutor, numbers: Iterable[int], prepare: Callable[[int], Read]) -> Iterator[tuple[int, Read]]:
+    threads, coming = torch.get_num_threads(), None
 
     def call(number: int) -> Read:
         torch.set_num_threads(threads)
         return prepare(number)
 
     for number in numbers:
-        coming.append((number, pool.submit(call, number)))
-        if len(coming) > ahead:
-            first, read = coming.popleft()
-            yield first, read.result()
-    for number, read in coming:
-        yield number, read.result()
+        following = number, reader.submit(call, number)
+        if coming is not None:
+            yield coming[0], coming[1].result()
+        coming = following
+    if coming is not None:
+        yield coming[0], coming[1].result()
 
 
 class Passes:
@@ -243,7 +220,7 @@ class Passes:
         self._say(what)
         pace = NowAndThen()
         # Whoever is done takes the next block.
-        do_blocks(self.workers.take(len(self.blocks)), read, computed, readers(self.engine.device, self.workers))
+        do_blocks(self.workers.take(len(self.blocks)), read, computed)
         self.workers.least(0)
 
     def _nodes(self, number: int) -> Array:

@@ -10,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from clnr.embedding.block_passes import readers
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.pass_columns import PassColumns
@@ -188,9 +187,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     disk = _MODEL + _NUMBER * folder.num_nodes * rows.kept
     resident = int(max(RESIDENT / beside, _PAGES * most))
     mapped = disk + sum(each.bytes for each in folder.arrays.values())
-    ahead = readers(settings.engine.device, settings.workers)
-    # Of each node, its degree, and its place in each block that is read.
-    fixed = _BASE + min(resident, mapped) + (1 + ahead) * _NUMBER * folder.num_nodes
+    fixed = _BASE + min(resident, mapped) + 2 * _NUMBER * folder.num_nodes
     step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * max(recipe.hidden, recipe.dimension) * one_view.rows)
     # By one of the workers, while the others wait.
     fitted = 2 * _NUMBER * rows.fitted * min(folder.num_nodes, FITTED_NODES + _LINK_NODES) / beside
@@ -200,7 +197,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
             f"{gigabytes(most)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 or "
             "a smaller hidden (--set) need less"
         )
-    row = _NUMBER * (_INPUTS + ahead - 1) * max(width, features)
+    row = _NUMBER * _INPUTS * max(width, features)
     block = max(_LEAST_ROWS, int((most - fixed) / 2 / row))
     # A block of many edges has the row of a node once.
     blocks = min(most / 4, row * min(block, folder.num_nodes))

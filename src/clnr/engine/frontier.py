@@ -90,18 +90,15 @@ class Frontier:
         further = self._rule.fill(self._nodes[rows], self._counts[rows])
         if neighbors is not None:
             further = further.bounded(self._nodes[rows], neighbors)
-        # Taken away until it is clean again, in case a step is broken off; each thread at work has one of its own.
-        places = links.made.setdefault("places", [])
-        try:
-            place = places.pop()
-        except IndexError:
-            place = np.full(links.shape[1], -1, np.int32)
+        # Taken away until it is clean again, in case a step is broken off or another thread has one of its own.
+        place = links.made.pop("place", None)
+        place = np.full(links.shape[1], -1, np.int32) if place is None else place
         place[self._nodes] = np.arange(len(self._nodes))
         found = np.concatenate([self._nodes, np.empty(len(further.columns), np.int64)])
         count = numba_kernels().number_columns(further.columns, place, found, len(self._nodes))
         self._nodes = found[:count]
         place[self._nodes] = -1
-        places.append(place)
+        links.made["place"] = place
         self._sizes.append(count)
         self._entries = CSRArrays(
             np.concatenate([indptr, indptr[-1] + further.indptr[1:]]),
