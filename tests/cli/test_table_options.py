@@ -75,9 +75,11 @@ def test_kinds_from_tables_to_similar_and_unseen_nodes(clnr, tmp_path):
     assert {row["id"] for row in rows if row["linked"]} == {"user:3", "user:2", "user:13", "user:12"}
     assert clnr("similar", str(made), "person 3", "-k", "1").code == 0
     assert "there is no node '3'; did you mean 'user:3' (person 3), 'item:3'" in assert_refused(clnr("similar", str(made), "3"))
-    items = json.loads(clnr("similar", str(made), "user:3", "-k", "3", "--kind", "item", "--json").out)
-    everyone = json.loads(clnr("similar", str(made), "user:3", "-k", "29", "--json").out)
-    assert items == [row for row in everyone if row["id"].startswith("item:")][:3]
+    items = json.loads(clnr("similar", str(made), "item:3", "-k", "3", "--kind", "item", "--json").out)
+    assert items == [row for row in rows if row["id"].startswith("item:")][:3]
+    for_user = json.loads(clnr("similar", str(made), "user:3", "-k", "10", "--kind", "item", "--json").out)
+    assert {row["id"] for row in for_user} == {f"item:{i}" for i in range(10)}
+    assert {row["id"] for row in for_user if row["linked"]} == {"item:3", "item:4"}
     assert "unknown kind of nodes 'itm'; did you mean 'item'" in assert_refused(
         clnr("similar", str(made), "user:3", "--kind", "itm")
     )
@@ -101,8 +103,9 @@ def test_an_embedder_takes_kinds_as_dictionaries(tmp_path):
     embedder = NodeEmbedder("SVD", dimension=4, device="cpu").fit((edges, nodes))
     assert embedder.ids_.tolist() == read_tables(edges, nodes).graph.ids.tolist()
     assert embedder.similar("person 3", 1)[0][0] != "user:3"
-    of_all = [each for each in embedder.similar("person 3", 29) if each[0].startswith("item:")]
-    assert embedder.similar("person 3", 4, kind="item") == [(each, pytest.approx(cosine)) for each, cosine in of_all[:4]]
+    of_all = [each for each in embedder.similar("item:3", 29) if each[0].startswith("item:")]
+    assert embedder.similar("item:3", 4, kind="item") == [(each, pytest.approx(cosine)) for each, cosine in of_all[:4]]
+    assert {each for each, _ in embedder.similar("person 3", 10, kind="item")} == {f"item:{i}" for i in range(10)}
     for asked, said in (({"kind": "shop"}, "unknown kind of nodes 'shop'"), ({"kind": "item", "approximate": True}, "exactly")):
         with pytest.raises(ClnrError, match=said):
             embedder.similar("person 3", **asked)

@@ -63,3 +63,8 @@ def test_a_name_is_found_in_its_own_case_first():
 
 def test_no_node_at_all():
     assert str(NodeTexts(list).unknown("a")) == "there is no node 'a', and no id is like it"
+
+
+def test_an_id_without_its_kind_is_answered_with_that_of_each_kind():
+    ids = parts([f"{kind}:{i}" for kind in ("user", "movie") for i in range(1, 20)])
+    assert "did you mean 'user:1', 'movie:1', 'user:10'" in str(NodeTexts(lambda: ids).unknown("1"))

@@ -181,6 +181,12 @@ def test_other_numbers_are_times_in_their_own_unit(times):
     assert any("units of 'at'" in line for line in read.ingest_report.remarks)
 
 
+def test_columns_of_kinds_and_times_are_no_ends_that_are_guessed(tmp_path):
+    path = saved(tmp_path, "e.csv", "channel,at,caller,callee\nmail,2020-01-01,a,b\ncall,2020-01-02,b,c\n")
+    read = read_tables(path, edge_type="channel", edge_time="at", edges_header=True)
+    assert set(weights(read)) == {("a", "b"), ("b", "c")}
+
+
 def test_edges_that_fade_to_nothing_are_warned_of():
     (line,) = [line for line in read_tables(EDGES, edge_time="day", half_life=0.1).ingest_report.remarks if "lost" in line]
     assert line.startswith("warning: ")

@@ -114,6 +114,10 @@ def test_times_hold_for_all_tables(tmp_path):
         read_tables({"one": dated, "two": years}, edge_time="day")
     with pytest.raises(DataError, match=r"plain\.csv: there is no column 'day' for edge times"):
         read_tables({"one": dated, "two": plain}, edge_time="day")
+    other = saved(tmp_path, "other.csv", "source,target,sent\na,c,2020-01-01\nb,d,2020-01-11\n")
+    assert read_tables({"one": dated, "two": other}, edge_time=["day", "sent"], until="2020-01-05").graph.num_edges == 4
+    with pytest.raises(DataError, match=r"it has both 'day' and 'source', and times are one column.* --edge-time"):
+        read_tables({"one": dated, "two": other}, edge_time=["day", "source", "sent"])
 
 
 def test_new_edges_of_named_kinds():

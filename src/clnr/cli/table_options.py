@@ -59,7 +59,10 @@ def table_options(
     edge_type: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of kinds of edges: each kind is normalised by itself.")
     ] = None,
-    edge_time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of edge times, dates or numbers.")] = None,
+    edge_time: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column of edge times, dates or numbers. Repeatable, as --weight."),
+    ] = None,
     until: Annotated[
         str | None, typer.Option(metavar="DATE", help="With --edge-time: the graph as of then, without later edges.")
     ] = None,

@@ -101,7 +101,12 @@ def near_texts(texts: Iterable[Any], wanted: str, most: int = _SHOWN) -> list[Ne
 
 
 def _alike(matcher: SequenceMatcher[str], text: str, other: str) -> float:
-    """1 for the same text, more than 0.8 for one that holds it, else difflib's ratio, or a little less than that of a word."""
+    """1 for the same text, more than 0.8 for one that holds it, else difflib's ratio, or a little less than that of a word.
+
+    An id that is this one but for a kind, as ``user:7`` is 7, comes before others that hold it.
+    """
+    if other.endswith(f":{text}"):
+        return 0.99
     if text in other:
         return 0.8 + 0.2 * len(text) / len(other)
     words = other.split()

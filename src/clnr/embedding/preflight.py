@@ -302,7 +302,7 @@ def table_warnings(table_graph: TableGraph) -> list[str]:
     if report.duplicates:
         how = "its weights are added" if _adds_weights(table_graph) else "it counts once"
         lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
-    if report.edge_types:
+    if len(report.edge_types) > 1:
         kinds = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in report.edge_types.items())
         lines.append(f"weights of each kind of edges, multiplied on average: {kinds}")
     labels, classes = table_graph.graph.labels, table_graph.graph.num_classes

@@ -198,6 +198,7 @@ class MergeForm(NamedTuple):
         ids: The column of the node table's ids, for messages.
         whole: Whether ids are integers.
         joined: The kinds of nodes that tables of edges join, if nodes have kinds.
+        ends: The columns of the ends of edges, for messages.
     """
 
     weighted: bool
@@ -207,6 +208,7 @@ class MergeForm(NamedTuple):
     ids: str = ""
     whole: bool = False
     joined: tuple[Ends, ...] = ()
+    ends: str = "these"
 
 
 def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestReport:
@@ -237,7 +239,7 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
         lacks = f"'{one_line(_dangling(db, title), 80)}' is not there"
         raise DataError(
             f"{title}: no edge has both its ends in the node table: {lacks}; "
-            + (hint or "are these the columns of the ends? name them: --source, --target")
+            + (hint or f"are {form.ends} the columns of the ends? name them: --source, --target")
         )
     first = _dangling(db, title) if complete < rows else None
     run(db, "DROP TABLE edges", title)

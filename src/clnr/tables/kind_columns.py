@@ -21,7 +21,7 @@ _OF_NODES = ("id", "label", "time")
 def for_edges(arguments: TableArguments, table: Table) -> TableArguments:
     """What was named of the columns of one table of edges."""
     named: dict[str, Any] = {name: _found(getattr(arguments, name), table, None) for name in _OF_EDGES}
-    named["weight"] = _weight_of(arguments, table)
+    named |= _weight_and_time(arguments, table)
     ignore = _all_found(arguments.ignore, table, None)
     return replace(arguments, **named, ignore=ignore, features=None, types={})
 
@@ -42,16 +42,24 @@ def with_one_weight(arguments: TableArguments, table: Table) -> TableArguments:
     for name in arguments.weights:
         if _found(name, table, None) is None:
             raise no_column(name, "for weight", [table])
-    return replace(arguments, weight=_weight_of(arguments, table))
+    return replace(arguments, **_weight_and_time(arguments, table))
 
 
-def _weight_of(arguments: TableArguments, table: Table) -> str | None:
-    """The column of weights of one table, of those that are named; None if it has none of them."""
-    found = list(dict.fromkeys(filter(None, (_found(name, table, None) for name in arguments.weights))))
+def _weight_and_time(arguments: TableArguments, table: Table) -> dict[str, Any]:
+    """The columns of weights and of times of one table, of those that are named; no weight if it has none of them."""
+    weight = _one_of(arguments.weights, table, "weights", "weight")
+    time = _one_of(arguments.edge_times, table, "times", "edge_time")
+    # All tables must have times, if one has: that a column is missing is said where it is looked for.
+    return {"weight": weight, "edge_time": time or next(iter(arguments.edge_times), None)}
+
+
+def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str | None:
+    """The column of a table of those that are named; None if it has none of them."""
+    found = list(dict.fromkeys(filter(None, (_found(name, table, None) for name in names))))
     if len(found) > 1:
         raise DataError(
-            f"{table.name}: it has both '{found[0]}' and '{found[1]}', and weights are one column of a table; leave out one "
-            "--weight (weight=)"
+            f"{table.name}: it has both '{found[0]}' and '{found[1]}', and {what} are one column of a table; leave out one "
+            f"--{argument.replace('_', '-')} ({argument}=)"
         )
     return found[0] if found else None
 

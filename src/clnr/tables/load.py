@@ -230,7 +230,8 @@ def _load_edges(
         remarks += lines
     adds = any(roles.weight is not None or roles.fading for _, roles in edges)
     kinds, joined = known if arguments.has_edge_kinds else None, tuple(each.ends for each, _ in edges if each.ends is not None)
-    return MergeForm(weighted, arguments.is_directed, kinds, adds, whole=whole, joined=joined), fading
+    ends = f"'{edges[0][1].source}' and '{edges[0][1].target}'" if len(edges) == 1 else "these"
+    return MergeForm(weighted, arguments.is_directed, kinds, adds, whole=whole, joined=joined, ends=ends), fading
 
 
 def _append_edges(db: DuckDBPyConnection, form: EdgeForm, timed: bool, first: bool, name: str) -> None:

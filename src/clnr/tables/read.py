@@ -48,7 +48,7 @@ def read_tables(
     weight: str | Iterable[str] | None = None,
     negative_weights: str | None = None,
     edge_type: str | None = None,
-    edge_time: str | None = None,
+    edge_time: str | Iterable[str] | None = None,
     until: str | None = None,
     half_life: float | None = None,
     drop_empty: bool = False,
@@ -103,7 +103,7 @@ def read_tables(
             edges of their own, with weights above 0. If not given, as in ``base``, else they are refused.
         edge_type: The column with the kinds of edges. Weights of each kind are normalised by the degrees of nodes in this kind
             alone. What those of a kind were multiplied by on average is kept for new tables.
-        edge_time: The column with the times of edges, dates or numbers; never a weight.
+        edge_time: The column with the times of edges, dates or numbers; never a weight. Or a list, as ``weight``.
         until: The graph as of this day (or month, year, number): later edges are left out.
         half_life: After so many days (or units of a number) an edge weighs half, as of ``until`` or of the last edge.
         drop_empty: Whether rows are left out that lack an end, a kind, a weight or a time of an edge, or the id of a node; else

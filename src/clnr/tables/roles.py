@@ -96,7 +96,7 @@ def find_roles(
     if edge_table is not None:
         source, target, weight, guessed = _ends(edge_table, arguments, ignored, ends)
         edge_type = find_column(edge_table, arguments.edge_type, (), "edge types")
-        time = find_column(edge_table, arguments.edge_time, (), "edge times")
+        time = find_column(edge_table, next(iter(arguments.edge_times), None), (), "edge times")
         roles = roles._replace(source=source, target=target, weight=weight, edge_type=edge_type, edge_time=time)
         roles = roles._replace(fading=arguments.half_life is not None, guessed=guessed)
     if node_table is not None:
@@ -132,7 +132,7 @@ def _ends(
     if len(left) < 2:
         raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
     source, target, weight = arguments.source, arguments.target, next(iter(arguments.weights), None)
-    taken = (weight, arguments.edge_type, arguments.edge_time, *ignored)
+    taken = (weight, arguments.edge_type, *arguments.edge_times, *ignored)
     sources, targets = end_names(ends)
     a = find_column(table, source, sources, "source", (target, *taken))
     b = find_column(table, target, targets, "target", (a, *taken))
@@ -143,8 +143,9 @@ def _ends(
             "--nodes (nodes=), or name the two columns of edges: --source, --target"
         )
     guessed = a is None and b is None
-    a = a or next(column for column in left if column not in (b, weight))
-    b = b or next((column for column in left if column not in (a, weight)), a)
+    free = [column for column in left if column not in taken] or left
+    a = a or next((column for column in free if column != b), free[0])
+    b = b or next((column for column in free if column != a), a)
     if guessed and not table.is_text and (why := _no_ends(table.columns[a].kind, table.columns[b].kind)):
         raise DataError(
             f"{table.name}: it looks like a table of nodes: its first columns, '{a}' and '{b}', {why}; give it as --nodes "

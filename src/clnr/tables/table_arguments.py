@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _TEXTS = (
-    *("edges_query", "nodes_query", "source", "target", "edge_type", "edge_time", "until"),
+    *("edges_query", "nodes_query", "source", "target", "edge_type", "until"),
     *("id", "label", "time", "names", "name"),
 )
 
@@ -44,7 +44,7 @@ class TableArguments:
     weight: str | Iterable[str] | None = None
     negative_weights: str | None = None
     edge_type: str | None = None
-    edge_time: str | None = None
+    edge_time: str | Iterable[str] | None = None
     until: str | None = None
     half_life: float | None = None
     drop_empty: bool = False
@@ -68,8 +68,9 @@ class TableArguments:
     def __post_init__(self) -> None:
         for argument in _TEXTS:
             check_type(argument, getattr(self, argument), str | None, "text", DataError)
-        if self.weight is not None and not isinstance(self.weight, str):
-            object.__setattr__(self, "weight", _names("weight", self.weight) or None)
+        for argument in ("weight", "edge_time"):
+            if getattr(self, argument) is not None and not isinstance(getattr(self, argument), str):
+                object.__setattr__(self, argument, _names(argument, getattr(self, argument)) or None)
         flags = ("directed", "drop_empty", "header", "edges_header", "nodes_header", "allow_missing_columns", "allow_disjoint")
         for argument in flags:
             check_type(argument, getattr(self, argument), bool | None, "True or False", DataError)
@@ -91,10 +92,8 @@ class TableArguments:
 
     def _check_times(self) -> None:
         check_type("half_life", self.half_life, int | float | None, "a number", DataError)
-        if self.edge_time is not None and self.edge_time in self.weights:
-            raise DataError(
-                f"column '{self.edge_time}' cannot be both time and weight of the edges: leave out --weight (weight)"
-            )
+        if both := [each for each in self.edge_times if each in self.weights]:
+            raise DataError(f"column '{both[0]}' cannot be both time and weight of the edges: leave out --weight (weight)")
         for option, value in (("until", self.until), ("half_life", self.half_life)):
             if value is not None and self.edge_time is None:
                 raise DataError(f"{option} needs the column of the edges' times: edge_time (--edge-time)")
@@ -114,6 +113,11 @@ class TableArguments:
     def weights(self) -> tuple[str, ...]:
         """The columns of weights that are named: each holds for the tables of edges that have it."""
         return (self.weight,) if isinstance(self.weight, str) else tuple(self.weight or ())
+
+    @property
+    def edge_times(self) -> tuple[str, ...]:
+        """The columns of edge times that are named; likewise."""
+        return (self.edge_time,) if isinstance(self.edge_time, str) else tuple(self.edge_time or ())
 
     @property
     def _no_edges(self) -> bool:
@@ -199,7 +203,7 @@ class TableArguments:
         return OpenTables(edges, nodes)
 
     def _open_edges(self, db: DuckDBPyConnection, edges: NamedEdges) -> Table:
-        named = (self.source, self.target, *self.weights, self.edge_type, self.edge_time, *self.ignore)
+        named = (self.source, self.target, *self.weights, *self.edge_times, self.edge_type, *self.ignore)
         known = KnownNames(tuple(filter(None, named)), end_names(edges.ends))
         return open_table(db, edges.table, "edges", known, self.header_of("edges"), edges.kind or "")
 
