@@ -13,6 +13,7 @@ from clnr.embedding.similar import similar_nodes
 from clnr.embedding.stored_columns import first_of_kinds
 from clnr.embedding.stored_links import hold_out_links
 from clnr.engine import cpu
+from clnr.errors import ClnrError
 from clnr.methods import METHODS
 from clnr.tables import read_tables
 from clnr.tables.folder_ingest import ingest
@@ -62,6 +63,22 @@ def test_a_folder_and_new_users_are_answered_alike(embedder, tmp_path):
     assert np.mean([each == 2 for each in found]) > 0.8
 
 
+def test_what_is_linked_can_be_left_out(embedder, tmp_path):
+    have = {f"item:{item}" for user, item in bought if user == 4}
+    all_items = embedder.similar("user:4", ITEMS, kind="item")
+    wanted = [each for each in all_items if each[0] not in have][:7]
+    assert len(all_items) == ITEMS
+    assert have & {name for name, _ in all_items[:7]}
+    assert embedder.similar("user:4", 7, kind="item", unlinked=True) == wanted
+    near = [name for name, _ in embedder.similar("user:4", 30, unlinked=True)]
+    assert len(near) == 30
+    assert not have & set(near)
+    embedder.save(tmp_path / "shop")
+    asked = similar_nodes(tmp_path / "shop", "user:4", 7, kind="item", unlinked=True).nodes
+    assert [each.id for each in asked] == [name for name, _ in wanted]
+    assert not any(each.linked for each in asked)
+
+
 def test_of_files_ends_are_of_the_same_kinds_too(folder):
     assert first_of_kinds(folder).tolist() == [0, USERS]
     links = hold_out_links(folder, 0.2, 0)
@@ -79,8 +96,13 @@ def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp
     settings = Settings(METHODS["SVD-mix"], cpu(), recipe=ASKED, hold_out=0.1)
     found = embed_folder(folder, tmp_path / "shards", settings, 2_000_000_000)
     assert found.scored.scores["link_auc"] == pytest.approx(embedder.scores_["link_auc"], abs=0.12)
+    assert not any(each.linked for each in similar_nodes(tmp_path / "shards", "user:4", 9, kind="item", unlinked=True).nodes)
     asked = similar_nodes(tmp_path / "shards", "user:4", 10, kind="item").nodes
     assert np.mean([each == taste[4] for each in tastes_of([node.id for node in asked])]) > 0.8
+    away = folder.path.rename(tmp_path / "elsewhere")
+    with pytest.raises(ClnrError, match="which is not there"):
+        similar_nodes(tmp_path / "shards", "user:4", 9, kind="item", unlinked=True)
+    away.rename(folder.path)
 
 
 def test_kinds_are_numbers_only_if_there_are_several():

@@ -23,6 +23,9 @@ def similar(
         typer.Option("--approximate", help="Search an index (usearch): the first search builds it, and it is kept."),
     ] = False,
     kind: Annotated[str | None, typer.Option(help="List only nodes of this kind, such as item: the items for a user.")] = None,
+    unlinked: Annotated[
+        bool, typer.Option("--unlinked", help="Leave out nodes that are linked with it: only new ones.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
@@ -31,7 +34,7 @@ def similar(
     from clnr.support.progress import log_progress
 
     with log_progress(verbose=True):
-        found = similar_nodes(folder, node, k, approximate=approximate, kind=kind)
+        found = similar_nodes(folder, node, k, approximate=approximate, kind=kind, unlinked=unlinked)
     if found.id != node:
         say(f"'{node}' is the name of '{found.id}'")
     if as_json:

@@ -22,7 +22,7 @@ from clnr.embedding.export import parse_formats
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
 from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
-from clnr.embedding.neighbors import NeighborSearch, check_kind, nearest_of_kind
+from clnr.embedding.neighbors import NeighborSearch, check_kind, most_similar
 from clnr.embedding.node_ids import Lookup
 from clnr.embedding.node_search import NodeTexts
 from clnr.embedding.output_folder import write_folder
@@ -279,7 +279,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return larger
 
     def similar(
-        self, node: Any, k: int = 10, *, kind: str | None = None, approximate: bool = False, names: bool = False
+        self,
+        node: Any,
+        k: int = 10,
+        *,
+        kind: str | None = None,
+        unlinked: bool = False,
+        approximate: bool = False,
+        names: bool = False,
     ) -> list[tuple[Any, ...]]:
         """The nodes most similar to one of the fitted graph: the id and the cosine similarity of each.
 
@@ -287,22 +294,26 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             node: Its id; or its name, if the tables have a column of names.
             k: How many.
             kind: The kind of the nodes that are wanted, such as ``item``, where nodes have kinds; None for all.
+            unlinked: Whether to leave out nodes that an edge joins with it, such as what a user already has.
             approximate: Search an index (usearch): faster for millions of nodes, but it may miss one.
             names: Whether to add the name of each; None for one without.
         """
         check_is_fitted(self)
-        k, approximate = check_int("k", k), check_type("approximate", approximate, bool | np.bool_, "True or False")
-        check_type("names", names, bool | np.bool_, "True or False")
+        k = check_int("k", k)
+        for word, value in (("unlinked", unlinked), ("approximate", approximate), ("names", names)):
+            check_type(word, value, bool | np.bool_, "True or False")
         row = self._lookup.get(node)
         if row is None:
             row = NodeTexts(self._lookup.texts, self._result.name_texts()).find_named(node)
-        if kind is None:
-            near = self._neighbors.nearest([row], k, approximate)
-        else:
+        if kind is not None:
             check_kind(kind, self.ingest_report_.node_kinds, approximate)
-            near = nearest_of_kind(
-                self._neighbors, self._lookup.texts, kind, (row, str(self.ids_[row])), k, self._result.linked(row)
-            )
+        asked, result = (row, str(self.ids_[row])), self._result
+        near = most_similar(
+            *(self._neighbors, self._lookup.texts, asked, k, lambda: result.linked(row)),
+            kind=kind,
+            unlinked=unlinked,
+            approximate=approximate,
+        )
         found, cosines = self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist()
         if not names:
             return list(zip(found, cosines, strict=True))

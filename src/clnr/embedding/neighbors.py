@@ -60,6 +60,43 @@ class Vectors(Protocol):
 
     def parts(self) -> Iterator[tuple[int, Array]]: ...
 
+    def nearest(self, queries: Array | list[int], k: int, approximate: bool = False) -> NeighborList: ...
+
+
+def most_similar(
+    vectors: Vectors,
+    ids: Callable[[], Iterable[Any]],
+    node: tuple[int, str],
+    k: int,
+    linked: Callable[[], Iterable[int]],
+    *,
+    kind: str | None = None,
+    unlinked: bool = False,
+    approximate: bool = False,
+) -> NeighborList:
+    """The ``k`` nodes that are most similar to a node, without this node itself.
+
+    Args:
+        vectors: The rows of all nodes.
+        ids: Gives their ids as Arrow text, in the same parts.
+        node: The row of the node, and its id.
+        k: How many; fewer if there are not so many.
+        linked: Gives the rows of its neighbours.
+        kind: Only nodes of this kind, as ``nearest_of_kind``; None for all.
+        unlinked: Whether to leave out its neighbours.
+        approximate: Search an index; not for one kind.
+    """
+    neighbours = set(linked()) if unlinked or kind is not None else set()
+    count = k + len(neighbours) if unlinked else k
+    if kind is None:
+        near = vectors.nearest([node[0]], count, approximate)
+    else:
+        near = nearest_of_kind(vectors, ids, kind, node, count, neighbours)
+    if not unlinked:
+        return near
+    kept = np.flatnonzero(~np.isin(near.nodes[0], list(neighbours)))[:k]
+    return NeighborList(near.nodes[:, kept], near.cosine[:, kept])
+
 
 def nearest_of_kind(
     vectors: Vectors, ids: Callable[[], Iterable[Any]], kind: str, node: tuple[int, str], k: int, linked: Iterable[int]

@@ -16,7 +16,7 @@ from clnr.embedding.artifact_graph import (
     load_table_info,
 )
 from clnr.embedding.export import read_vectors
-from clnr.embedding.neighbors import NeighborSearch, check_kind, nearest_of_kind
+from clnr.embedding.neighbors import NeighborSearch, check_kind, most_similar
 from clnr.embedding.node_ids import arrow_texts
 from clnr.embedding.node_search import NodeTexts
 from clnr.embedding.shards import Shards
@@ -58,7 +58,9 @@ class SimilarNodes(NamedTuple):
     has_labels: bool
 
 
-def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = False, kind: str | None = None) -> SimilarNodes:
+def similar_nodes(
+    folder: Path, node: str, k: int = 10, *, approximate: bool = False, kind: str | None = None, unlinked: bool = False
+) -> SimilarNodes:
     """The nodes of a model folder that are most similar to one of them, by cosine similarity.
 
     The files that are read are checked as ``load_folder`` checks them.
@@ -70,12 +72,13 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
         approximate: Search an index (usearch): faster for millions of nodes, but it may miss one. The first search builds it,
             and it is kept in the folder for the next.
         kind: The kind of the nodes that are wanted; None for all.
+        unlinked: Whether to leave out nodes that an edge joins with it.
     """
     if k < 1:
         raise ClnrError(f"k (-k) must be at least 1, not {k}")
     files = ArtifactFiles.open(folder)
     if files.has(SOURCE):
-        return _similar_in_shards(files, node, k, approximate, kind)
+        return _similar_in_shards(files, node, k, approximate, kind, unlinked)
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
     texts = [str(each) for each in ids.tolist()]
@@ -90,11 +93,12 @@ def similar_nodes(folder: Path, node: str, k: int = 10, *, approximate: bool = F
         with errors_name(folder):
             row = NodeTexts(lambda: [arrow_texts(texts)], names_too).find_named(node)
     linked, labels = _links_and_labels(files, info, ids, row)
-    search = NeighborSearch(z, lambda: _index(files, z))
-    if kind is None:
-        near = search.nearest([row], k, approximate)
-    else:
-        near = nearest_of_kind(search, lambda: [arrow_texts(texts)], kind, (row, texts[row]), k, linked)
+    near = most_similar(
+        *(NeighborSearch(z, lambda: _index(files, z)), lambda: [arrow_texts(texts)], (row, texts[row]), k, lambda: linked),
+        kind=kind,
+        unlinked=unlinked,
+        approximate=approximate,
+    )
     found, cosines = near.nodes[0], near.cosine[0]
     named = [] if column is None else _name_column(files, column, len(ids))
     names = [] if column is None else names_at(named, column, found, [texts[j] for j in found])
@@ -117,7 +121,9 @@ def _index(files: ArtifactFiles, z: Array) -> Any:
     return StoredIndex(files.folder, z.shape, digest).open(lambda: iter([(0, z)]))
 
 
-def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: bool, kind: str | None) -> SimilarNodes:
+def _similar_in_shards(
+    files: ArtifactFiles, node: str, k: int, approximate: bool, kind: str | None, unlinked: bool
+) -> SimilarNodes:
     """Edges, labels and names are those of the graph folder, if it is still where it was."""
     shards, info = Shards.open(files), load_table_info(files)
     graph, column = shards.graph_folder(), info.ingest_report.names
@@ -130,10 +136,13 @@ def _similar_in_shards(files: ArtifactFiles, node: str, k: int, approximate: boo
             row = NodeTexts(shards.id_texts, named).find_named(node)
     asked = str(shards.ids(np.array([row]))[0])
     linked = set() if graph is None else graph.neighbours(row)
-    if kind is None:
-        near = shards.nearest([row], k, approximate)
-    else:
-        near = nearest_of_kind(shards, shards.id_texts, kind, (row, asked), k, linked)
+    if unlinked and graph is None:
+        raise ClnrError(
+            f"which nodes are linked is told by the graph folder, {shards.graph[0]}, which is not there (--unlinked)"
+        )
+    near = most_similar(
+        *(shards, shards.id_texts, (row, asked), k, lambda: linked), kind=kind, unlinked=unlinked, approximate=approximate
+    )
     found, ids = near.nodes[0], [str(each) for each in shards.ids(near.nodes[0]).tolist()]
     labels = None if graph is None or graph.labels is None else graph.labels[found].tolist()
     names = [] if graph is None else stored_names(graph, column, found, ids)
