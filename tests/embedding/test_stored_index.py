@@ -115,7 +115,7 @@ def test_without_room_it_is_used_but_not_kept(folder, built, monkeypatch, caplog
     monkeypatch.setattr(stored_index.shutil, "disk_usage", lambda path: SimpleNamespace(free=10))
     assert len(nearest(folder) & exactly(Z)) >= 4
     assert not (folder / INDEX).exists()
-    assert "building the index of 300 nodes, which is kept: about 0 MB" in caplog.text
+    assert "building the index of 300 nodes, which is kept: about 50 kB" in caplog.text
     assert "the index is not kept: " in caplog.text
 
 

@@ -35,4 +35,4 @@ def test_amounts_of_bytes(text, count):
 
 
 def test_bytes_for_people():
-    assert [gigabytes(count) for count in (5_700_000_000, 12_300_000, 0)] == ["5.7 GB", "12 MB", "0 MB"]
+    assert [gigabytes(count) for count in (5_700_000_000, 12_300_000, 300_000, 0)] == ["5.7 GB", "12 MB", "300 kB", "0 kB"]

@@ -23,8 +23,10 @@ def duration(seconds: float) -> str:
 
 
 def gigabytes(count: float) -> str:
-    """Bytes in units of 10^9, or 10^6 where there are few: ``5.7 GB``, ``12 MB``."""
-    return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+    """Bytes in units of 10^9, or of 10^6 or 10^3 where there are few: ``5.7 GB``, ``12 MB``, ``300 kB``."""
+    if count >= 1e9:
+        return f"{count / 1e9:,.1f} GB"
+    return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
 
 
 def parse_bytes(text: str) -> int | None:
