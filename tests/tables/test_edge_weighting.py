@@ -142,6 +142,7 @@ def faded(now):
 def test_old_edges_fade(until):
     read = read_tables(EDGES, edge_time="day", until=until, half_life=10)
     now = {None: 30.5, "2020-01-31 12:00": 30.5, "2020-02-09": 40.0}[until]
+    assert any(line.endswith(f", as of {until or 'the last edge, 2020-01-31'}") for line in read.ingest_report.remarks)
     rows = faded(now)
     assert weights(read) == pytest.approx(added([row[:3] for row in rows]), rel=1e-5)
     assert sum(w for _, _, w, _ in rows) == pytest.approx(sum(w for _, _, w, _, _ in ROWS))
@@ -178,7 +179,8 @@ def test_numbers_that_are_dates_are_read_as_dates(times, note, as_text):
 @pytest.mark.parametrize("times", [[20200100, 20200101], [17, 18], [1577836800.5, 1577836801], [1999, 1577836800]])
 def test_other_numbers_are_times_in_their_own_unit(times):
     read = read_tables(pa.table({"source": ["a", "b"], "target": ["b", "c"], "at": times}), edge_time="at", half_life=1e9)
-    assert any("units of 'at'" in line for line in read.ingest_report.remarks)
+    last = f"units of 'at', as of the last edge, {max(times)}"
+    assert any(last in line for line in read.ingest_report.remarks)
 
 
 def test_columns_of_kinds_and_times_are_no_ends_that_are_guessed(tmp_path):

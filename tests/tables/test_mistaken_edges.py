@@ -43,6 +43,7 @@ def test_a_table_of_edges_is_read(tmp_path, text):
     assert found.ingest_report.rows == len(text.splitlines()) - 1
     two_sorts = [line for line in found.ingest_report.remarks if "share no id, so edges link nodes of two sorts" in line]
     assert len(two_sorts) == text.startswith("user,item")
+    assert all("to tell these apart: --edges user,NAME,item=FILE" in line for line in two_sorts)
 
 
 def test_a_membership_with_all_its_nodes_is_read():

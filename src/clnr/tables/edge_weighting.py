@@ -130,14 +130,21 @@ def fade_edges(
     old = f"count(*) FILTER (({now!r} - moment) / {unit!r} > {_FADED})"
     ((gone, rows),) = run(db, f"SELECT {old}, count(*) FROM edges", title)
     run(db, f"UPDATE edges SET w = {faded} * {known!r}", title)
-    what, day = "days" if times.as_dates else f"units of '{times.column}'", until or "the last edge"
-    lines = [f"{title}: an edge weighs half after {half_life:g} {what}, as of {day}"]
+    what = "days" if times.as_dates else f"units of '{times.column}'"
+    lines = [f"{title}: an edge weighs half after {half_life:g} {what}, as of {until or _last_edge(db, title, times, now)}"]
     if 2 * gone > rows:
         lines.append(
             f"warning: {title}: of {plural(rows, 'edge')}, {gone:,} are older than {_FADED} half-lives and nearly lost; is the "
             "half-life (--half-life) too short?"
         )
     return known, lines
+
+
+def _last_edge(db: DuckDBPyConnection, title: str, times: EdgeTimes, now: float) -> str:
+    if not times.as_dates:
+        return f"the last edge, {now:.15g}"
+    ((day,),) = run(db, f"SELECT strftime(make_timestamp(CAST({now!r} * 1000000 AS BIGINT)), '%Y-%m-%d')", title)
+    return f"the last edge, {day}"
 
 
 def normalise_kinds(db: DuckDBPyConnection, title: str, directed: bool) -> dict[str, float]:

@@ -42,9 +42,10 @@ def check_guessed_ends(db: DuckDBPyConnection, table: Table, roles: Roles, edges
             f"{table.name}: it may be a table of nodes: each row has another '{a}', and none of them is in '{b}'; if it is "
             f"one, give it as --nodes (nodes=); if its rows are edges, say so: --source '{a}' --target '{b}'"
         )
+    kinds = "" if table.no_header else f"to tell these apart: --edges {a},NAME,{b}=FILE; "
     return [
-        f"{table.name}: '{a}' and '{b}', its first columns, share no id, so edges link nodes of two sorts; if other columns "
-        "are the ends, name them: --source, --target; if its rows are nodes, give it as --nodes (nodes=)"
+        f"{table.name}: '{a}' and '{b}', its first columns, share no id, so edges link nodes of two sorts; {kinds}if other "
+        "columns are the ends, name them: --source, --target; if its rows are nodes, give it as --nodes (nodes=)"
     ]
 
 
