@@ -93,6 +93,12 @@ def test_raw_features_can_win():
     assert equal.sentence.startswith("raw features do as well as CLNR, within 2 standard errors: ")
 
 
+def test_raw_features_alone_are_not_the_best_of_several():
+    assert compare(CLNR, scored(80), {"Raw": scored(60)}).sentence.startswith("CLNR is better than raw features: ")
+    both = compare(CLNR, scored(80), {"Raw": scored(60), "A": scored(50)})
+    assert both.sentence.startswith("CLNR is better than the best without training, raw features: ")
+
+
 def test_a_method_that_takes_no_training_is_not_told_of_it():
     assert "no training" not in compare(UNTRAINED, scored(50), {"A": scored(70)}).sentence
 
@@ -115,7 +121,7 @@ def test_a_link_auc_near_chance_is_a_warning(auc, words):
 
 def test_its_reason_may_be_the_graph():
     (line,) = score_warnings(SQUARE, CLNR, scored(auc=0.4), {})
-    assert line.endswith("; the graph is bipartite, where linked nodes need not be alike")
+    assert "; the graph is bipartite, where linked nodes need not be alike; --edges KIND,NAME,KIND=FILE" in line
     (line,) = score_warnings(RING, CLNR, scored(auc=0.5), {"Raw": scored(auc=0.45)})
     assert line.endswith("; linked nodes are hardly more alike than others (raw features: 0.450)")
 

@@ -183,7 +183,8 @@ def _sentence(
         return f"{few} to say whether {method.name} is better: {against}; --hold-out 0.2 has more"
     if ahead < 0:
         against = measure.against(scores, baselines[rival])
-        return f"{method.name} is better than the best without training, {called}: {against}"
+        best = "" if raw and len(baselines) == 1 else "the best without training, "
+        return f"{method.name} is better than {best}{called}: {against}"
     against = measure.against(baselines[rival], scores)
     free = "" if method.objective is None else f", and {'take' if raw else 'takes'} no training"
     advice = f"{free}; --method {rival} would take {'them' if raw else 'it'}{measure.limits}"
@@ -224,7 +225,8 @@ def _why_chance(graph: Graph, raw: Scores) -> str:
     """What may be the reason for a link AUC near chance; "" if nothing is known."""
     # Of a graph in files, not all edges are looked at.
     if isinstance(graph, Graph) and graph.num_edges <= MOST_EDGES and _is_bipartite(graph):
-        return "; the graph is bipartite, where linked nodes need not be alike"
+        kinds = "--edges KIND,NAME,KIND=FILE tells two kinds of nodes apart"
+        return f"; the graph is bipartite, where linked nodes need not be alike; {kinds}"
     if raw.get(_LINKS.key, 1.0) < NEAR_CHANCE:
         return f"; linked nodes are hardly more alike than others (raw features: {_LINKS.cell(raw)})"
     return ""
