@@ -369,7 +369,7 @@ def test_an_existing_folder_is_kept_unless_told_otherwise(clnr, files):
     assert not (files / "mine" / "report.html").exists()
     (files / "mine" / "dear.txt").write_text("to me")
     assert "'dear.txt'" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--force"))
-    assert "which clnr did not write" in assert_refused(clnr(*EMBED, "--out", ".", *SMALL, "--force"))
+    assert "which this command did not write" in assert_refused(clnr(*EMBED, "--out", ".", *SMALL, "--force"))
     assert (files / "mine" / "dear.txt").read_text() == "to me"
 
 
@@ -518,7 +518,7 @@ def test_a_folder_with_tables_of_ones_own_is_not_overwritten(clnr, files):
     (files / "mine").mkdir()
     (files / "nodes.parquet").rename(files / "mine" / "nodes.parquet")
     words = ["embed", "--edges", "edges.csv", "--nodes", "mine/nodes.parquet", "--out", "mine", *SMALL, "--force"]
-    assert "holds 'nodes.parquet', which clnr did not write" in assert_refused(clnr(*words))
+    assert "holds 'nodes.parquet', which this command did not write" in assert_refused(clnr(*words))
 
 
 def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, files, quick, monkeypatch):

@@ -43,6 +43,7 @@ def test_a_short_form_is_what_set_gives(clnr):
         (["embed", "--egdes=e.csv"], "clnr embed has no option --egdes; did you mean --edges?"),
         (["run", "--ppr-alpha", "0.1"], "clnr run has no option --ppr-alpha; did you mean --set ppr_alpha=VALUE?"),
         (["ls", "methods", "--epochs", "3"], "clnr ls has no option --epochs; see: clnr ls --help"),
+        (["embed", "--workers", "0"], "see: clnr embed --help"),
         (["--versoin"], "clnr has no option --versoin; did you mean --version?"),
         (["embed", "--edges", "e.csv", "--delimiter", ";"], "no option --delimiter; delimiters are found by themselves"),
         (["ingest", "--sep=;"], "clnr ingest has no option --sep; delimiters are found by themselves: leave it out"),

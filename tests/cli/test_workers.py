@@ -199,7 +199,7 @@ def test_ctrl_c_stops_all_with_one_line(tables):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--set", "moments=all"], "several workers share sampled steps only: --set moments=sampled, or train CLNR with one"),
+        (["--set", "moments=all"], "--set moments=sampled, or train CLNR with one"),
     ],
 )
 def test_an_error_is_told_once(tables, words, message):

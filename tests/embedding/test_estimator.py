@@ -215,7 +215,7 @@ def test_what_is_not_used_of_a_networkx_graph_is_said():
         ({"weight": "trust"}, r"no argument 'weight'; .*: fit\(read_tables\(edges, nodes, weight='trust'\)\)"),
         ({"negative_weights": "drop"}, r"read_tables\(edges, nodes, negative_weights='drop'\)"),
         ({"temperature": 0.5}, r"no argument 'temperature'; .*NodeEmbedder\(recipe=\{'temperature': 0\.5\}\)"),
-        ({"dimensions": 8}, r"no argument 'dimensions'; did you mean 'dimension'\?"),
+        ({"dimensions": 8}, r"no argument 'dimensions'; did you mean 'dimension'\?$"),
         ({"magic": 1}, r"no argument 'magic'; see help\(NodeEmbedder\)"),
     ],
 )

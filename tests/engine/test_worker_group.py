@@ -209,13 +209,18 @@ def test_without_an_environment_one_is_alone(monkeypatch):
     assert join("cpu", 1) is ALONE
 
 
+_SAMPLED_ONLY = (
+    "several workers share sampled steps only, and this recipe has full ones, as small graphs do: --set moments=sampled"
+)
+
+
 @pytest.mark.parametrize(
     ("name", "moments", "message"),
     [
         ("dCLNR", "all", "dCLNR: Whiten needs the rows of all nodes in each step, so one worker must train it"),
-        ("CLNR", "all", "several workers share sampled steps only: --set moments=sampled, or train CLNR with one"),
+        ("CLNR", "all", f"{_SAMPLED_ONLY}, or train CLNR with one"),
         ("SVD", "all", "SVD trains nothing that several workers could share"),
-        ("BGRL", "all", "several workers share sampled steps only: --set moments=sampled, or train BGRL with one"),
+        ("BGRL", "all", f"{_SAMPLED_ONLY}, or train BGRL with one"),
         ("GAE", "all", "GAE: Reconstruct needs the rows of all nodes in each step, so one worker must train it"),
     ],
 )

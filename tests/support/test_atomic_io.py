@@ -160,11 +160,11 @@ def test_folders_above_are_made_and_go_again_if_nothing_comes_of_it(tmp_path):
 def test_what_did_not_come_from_here_is_never_overwritten(tmp_path, monkeypatch):
     (tmp_path / "a").write_text("")
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ClnrError, match=r"holds 'thesis\.tex', which clnr did not write"):
+    with pytest.raises(ClnrError, match=r"holds 'thesis\.tex', which this command did not write"):
         check_folder(tmp_path, True, OWNED_FILES)
     (tmp_path / "thesis.tex").unlink()
     # By name it could be ours, by content it is not.
-    with pytest.raises(ClnrError, match="holds 'a', which clnr did not write"):
+    with pytest.raises(ClnrError, match="holds 'a', which this command did not write"):
         check_folder(tmp_path, True, OwnedFiles(OWNED_FILES.names, lambda folder: False))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ClnrError, match="is the working directory or above it"):

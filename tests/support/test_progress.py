@@ -45,6 +45,15 @@ def test_a_resumed_training_counts_the_time_left_from_where_it_began(clock):
     assert said == ["CLNR: epoch 84 of 100, loss 1.000, about 32 s left", "CLNR: epoch 89 of 100, loss 1.000, about 22 s left"]
 
 
+def test_less_than_a_second_left_is_not_told_as_about_so_much(clock):
+    said = []
+    with Bar(None, quiet=False, say=said.append).training("CLNR", 82) as on_epoch:
+        for epoch in range(1, 81):
+            clock[0] += 0.125
+            on_epoch(epoch, 1.0)
+    assert said == ["CLNR: epoch 80 of 82, loss 1.000, under 1 s left"]
+
+
 def test_a_short_training_and_a_quiet_one_say_nothing(clock, capsys):
     with Bar(None, quiet=True).training("CLNR", 9) as on_epoch:
         assert on_epoch is None

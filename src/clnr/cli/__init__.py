@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from clnr.cli import cmd_bench, cmd_embed, cmd_experiments, cmd_explore, cmd_info, cmd_ingest, cmd_paper
 from clnr.cli.app import app, say
-from clnr.cli.recipe_options import unknown_option
+from clnr.cli.recipe_options import command_name, unknown_option
 from clnr.errors import ClnrError
 from clnr.support.deprecation import RenamedWarning
 from clnr.support.launch import end_process
@@ -54,7 +54,7 @@ def _main() -> int:
         message = unknown_option(error) if hasattr(error, "option_name") and hasattr(error, "possibilities") else ""
         message = message or error.format_message()
         if "see: clnr" not in message:
-            message = f"{message.rstrip('.')}; see: clnr --help"
+            message = f"{message.rstrip('.')}; see: clnr{command_name(getattr(error, 'ctx', None))} --help"
     say(" ".join(message.split()))
     return 2
 

@@ -66,12 +66,17 @@ def sets_recipe(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def command_name(context: Any) -> str:
+    """The command that is being parsed, with a blank before it; "" if it is none."""
+    return "" if context is None or context.parent is None else f" {context.info_name}"
+
+
 def unknown_option(error: Any) -> str:
     """What to say of an option that a command does not have: the one that was meant, or how to set a hyper-parameter."""
     option, context = shorten(str(error.option_name), _LONGEST), error.ctx
     parameters = context.command.params if context is not None else []
     known = [word for each in parameters for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
-    name = "" if context is None or context.parent is None else f" {context.info_name}"
+    name = command_name(context)
     if "--edges" in known and (why := _NOT_NEEDED.get(option.casefold())):
         return f"clnr{name} has no option {option}; {why}; see: clnr{name} --help"
     from clnr.methods.recipe import recipe_keys

@@ -36,4 +36,4 @@ def _where(name: str, value: object, known: list[str]) -> str:
         return f"how tables are read is said to read_tables: fit(read_tables(edges, nodes, {name}={value!r:.80}))"
     if name in recipe_keys():
         return f"hyper-parameters are those of a recipe: NodeEmbedder(recipe={{{name!r}: {value!r:.80}}})"
-    return did_you_mean(name, known) or "see help(NodeEmbedder)"
+    return did_you_mean(name, known).rstrip() or "see help(NodeEmbedder)"

@@ -239,7 +239,10 @@ class Method:
         if not self.objective.shares:
             raise RecipeError(f"{self.name}: {self.objective.__name__} does not share its steps between workers, {alone}")
         if not _fill(self.objective, recipe).sampled_moments:
-            raise RecipeError(f"several workers share sampled steps only: --set moments=sampled, or train {self.name} with one")
+            raise RecipeError(
+                "several workers share sampled steps only, and this recipe has full ones, as small graphs do: "
+                f"--set moments=sampled, or train {self.name} with one"
+            )
 
     def _readout(self, recipe: Recipe) -> Readout | None:
         if not self.readout:

@@ -259,7 +259,7 @@ def _obstacle(path: Path, force: bool, owned: OwnedFiles) -> str | None:
     if not path.is_dir():
         return "is a file, not a folder to write to"
     if (name := owned.find_foreign(path)) is not None:
-        return f"holds '{name}', which clnr did not write and would be lost; choose another folder"
+        return f"holds '{name}', which this command did not write and would be lost; choose another folder"
     if not force and any(path.iterdir()):
         return "exists already; choose another folder, or overwrite it with --force (force=True)"
     return None

@@ -142,7 +142,8 @@ def _epoch_lines(say: Callable[[str], None], what: str, epochs: int) -> Callable
         first = first or (done, monotonic())
         if done < epochs and time.due():
             more, seconds = done - first[0], monotonic() - first[1]
-            left = f", about {duration((epochs - done) * seconds / more)} left" if more else ""
+            rest = duration((epochs - done) * seconds / more) if more else ""
+            left = f", {'' if rest.startswith('under') else 'about '}{rest} left" if more else ""
             say(f"{what}: epoch {done:,} of {epochs:,}, loss {loss:.3f}{left}")
 
     return on_epoch
