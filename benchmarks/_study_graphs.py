@@ -97,9 +97,9 @@ def rewired(graph: Graph, share: float) -> Graph:
     # The last end of a class with an odd number of them has no partner there.
     alone = np.cumsum(sizes)[sizes % 2 == 1] - 1
     anywhere = generator.permutation(np.concatenate([within[alone], ends[count:]]))
-    pairs = np.concatenate([np.delete(within, alone).reshape(-1, 2), anywhere.reshape(-1, 2)])
-    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], 1), axis=0)
-    return with_edges(graph, pairs[:, 0], pairs[:, 1], undirected=True)
+    drawn = np.concatenate([np.delete(within, alone).reshape(-1, 2), anywhere.reshape(-1, 2)])
+    drawn = np.unique(np.sort(drawn[drawn[:, 0] != drawn[:, 1]], 1), axis=0)
+    return with_edges(graph, drawn[:, 0], drawn[:, 1], undirected=True)
 
 
 def directed(graph: Graph) -> Graph:

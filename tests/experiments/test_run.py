@@ -331,9 +331,9 @@ def test_noise_is_trained_with_and_not_embedded(monkeypatch):
     module = importlib.import_module("clnr.experiments.run")
     training_graphs, whole = {}, module.fit_all
 
-    def fit_all(model, recipe, starts, progress, checkpoint):
+    def fit_all(model, recipe, starts, *more):
         training_graphs.update({start.seed: start.device_graph.graph for start in starts})
-        return whole(model, recipe, starts, progress)
+        return whole(model, recipe, starts, *more)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
     monkeypatch.setattr(type(cpu()), "parallel_seeds", 2)
@@ -369,11 +369,11 @@ def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch)
     module = importlib.import_module("clnr.experiments.run")
     asked, whole = [], module.fit_all
 
-    def fit_all(model, recipe, starts, progress, checkpoint):
+    def fit_all(model, recipe, starts, *more):
         asked.append([start.seed for start in starts])
         if len(starts) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. More of it")
-        return whole(model, recipe, starts, progress)
+        return whole(model, recipe, starts, *more)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
     monkeypatch.setattr(type(cpu()), "parallel_seeds", 8)
