@@ -28,7 +28,7 @@ import torch
 
 from benchmarks import command
 from benchmarks._regular import DEGREE
-from benchmarks.papers_sized import FEATURES, write_folder
+from benchmarks.papers_sized import FEATURES, timed, write_folder
 from clnr.errors import DataError
 from clnr.support import environment
 from clnr.support.humanize import duration, gigabytes
@@ -144,19 +144,6 @@ def embed(measured: Path, words: list[str]) -> None:
 # -- the process that asks ---------------------------------------------------------------------------------------------
 
 
-def run(words: list[str]) -> None:
-    """Run a command; its lines on standard error come with the time, those of its output as they are."""
-    print("$", " ".join(words), flush=True)
-    began = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", *words], stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        print(f"  {time.perf_counter() - began:6.1f} s  {line}", end="", flush=True)
-    if code := process.wait():
-        sys.exit(code)
-    print(f"  {time.perf_counter() - began:6.1f} s in all", flush=True)
-
-
 def planned(words: list[str]) -> dict[str, Any]:
     """What the plan says."""
     asked = [sys.executable, "-m", "clnr", *words, "--dry-run", "--json"]
@@ -219,7 +206,7 @@ def main() -> None:
     words += ["--set", f"hidden={widths[0]}", "--set", f"dimension={widths[1]}", *more]
     plan, measured = planned(words), folder / "measured.json"
     print(f"by the plan: {gigabytes(plan['memory_bytes'])} of memory, {gigabytes(plan['disk_bytes'])} of disk", flush=True)
-    run(["benchmarks.beside_gpu", "--one", str(measured), *words, "--checkpoint-every", "50", "--resume"])
+    timed(["benchmarks.beside_gpu", "--one", str(measured), *words, "--checkpoint-every", "50", "--resume"])
     tell(json.loads(measured.read_text()), plan, asked.epochs)
     print(f"vectors and model: {gigabytes(size_of(folder / 'vectors'))}")
 
