@@ -14,7 +14,7 @@ from clnr.paper.result_set import ResultSet
 from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import SETS, Scope
 from clnr.paper.stats import NOT_ASKED, ClaimResult, Verdict
-from tests.paper.made import cache_of, made
+from tests.paper.made import made
 
 SCOPE = Scope()
 ALL_BUT_ONE = "CLNR is above every other self-supervised method on all data sets"
@@ -75,28 +75,27 @@ def world():
     return [as_the_paper_has_it(batch, seed) for batch in batches.values() for seed in range(batch.seeds)]
 
 
-class Archived(RunIndex):
+@dataclasses.dataclass
+class Given:
     """Runs without a run cache."""
 
-    def __init__(self, runs):
-        self._given = runs
-        super().__init__(cache_of(), RunFilter())
+    given: list
 
-    def refresh(self):
-        class Given:
-            runs = staticmethod(lambda *only: [("2026-01-01", run) for run in self._given])
+    def runs(self, method=None, dataset=None):
+        return [("2026-01-01", run) for run in self.given]
 
-        self._run_cache = Given()
-        super().refresh()
+
+def results(runs):
+    return ResultSet(RunIndex(Given(runs), RunFilter()))
 
 
 @pytest.fixture(scope="module")
 def found(world):
-    return report(SCOPE, ResultSet(Archived(world)))
+    return report(SCOPE, results(world))
 
 
 def verdicts(runs):
-    return {each.claim.says: each.result.verdict for each in report(SCOPE, ResultSet(Archived(runs))).tested}
+    return {each.claim.says: each.result.verdict for each in report(SCOPE, results(runs)).tested}
 
 
 def test_there_is_a_row_for_every_claim_and_none_without_runs_is_decided():
@@ -149,7 +148,7 @@ def test_runs_of_another_machine_are_not_compared_with(world):
 
 def test_only_what_a_claim_is_about_is_tested(world):
     def within(*names):
-        found = report(Scope(datasets=names), ResultSet(Archived(world)))
+        found = report(Scope(datasets=names), results(world))
         return {each.claim.says: (each.result.verdict, each.result.words) for each in found.tested}
 
     photo = within("photo")

@@ -58,6 +58,13 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
     assert len(RunCache().runs()) == count
     for path in (tmp_path / "first").iterdir():
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+    # All of it once more, from its file of runs alone.
+    monkeypatch.setenv("CLNR_HOME", str(tmp_path / "elsewhere"))
+    third = clnr("paper", *SMALL, "--runs", tmp_path / "first" / "runs.csv", "--out", tmp_path / "third")
+    assert (third.code, third.err) == (0, "")
+    for name in ("runs.csv", "table-2.md", "figure-1.svg"):
+        assert (tmp_path / "third" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
+    assert not (tmp_path / "elsewhere").exists()
     alone = clnr("table", 2, *SMALL)
     assert alone.out == (tmp_path / "first" / "table-2.md").read_text()
 

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import csv
-import io
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 from clnr import methods
-from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs, write_runs
+from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs
 from clnr.paper.result_set import ResultSet
 from clnr.paper.run_index import RunFilter, RunIndex
 from clnr.paper.scope import SETS, Scope
@@ -68,18 +66,6 @@ def test_a_figure_without_runs_is_a_table_that_says_so(tmp_path):
     written = FIGURES[1].write(SCOPE, results, tmp_path)
     assert sorted(path.suffix for path in written) == [".csv", ".md", ".tex"]
     assert "not run" in (tmp_path / "figure-2.md").read_text()
-
-
-def test_every_run_is_listed_once_with_what_was_changed(tmp_path):
-    batch, noisy = SCOPE.batch(methods.CLNR, "cora"), SCOPE.batch(methods.CLNR, "cora", edge_noise=0.5)
-    results = ResultSet(RunIndex(cache_of(made(batch, 1), made(batch, 0), made(noisy, 0, strict=70.125)), RunFilter()))
-    path = write_runs(results, [batch, noisy, batch], tmp_path)
-    rows = list(csv.DictReader(io.StringIO(path.read_text())))
-    assert [(row["method"], row["dataset"], row["seed"], row["strict"], row["changed"]) for row in rows] == [
-        ("CLNR", "cora", "0", "80", ""),
-        ("CLNR", "cora", "1", "81", ""),
-        ("CLNR", "cora", "0", "70.125", "edge_noise=0.5"),
-    ]
 
 
 def test_made_runs_fit_their_batches():

@@ -41,7 +41,7 @@ def test_provenance_names_command_seeds_machine_versions_and_duration():
     shelf = results(*runs)
     said = shelf.provenance("clnr table 9", [BATCH, BATCH, SCOPE.batch(GRACE, "cora")])
     code, torch = (runs[0].versions[each] for each in ("code", "torch"))
-    day = shelf.run_index.made(shelf.runs([BATCH]))[0]
+    day = shelf.run_index.day(shelf.runs([BATCH])[0])
     assert said == (
         "Made by `clnr table 9` from 2 runs, seeds 0 to 1; a processor, float32; another, bfloat16; "
         f"clnr 0.1.0 (code {code}), torch {torch}, Python 3.11.0; {day}; the runs took 42 s of that machine's time."

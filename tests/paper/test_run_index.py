@@ -89,5 +89,5 @@ def test_what_others_write_is_seen_after_reading_anew():
     assert run_index.find(BATCH) is None
     run_index.refresh()
     found = run_index.find(BATCH)
-    assert run_index.made(found.runs) == [run_cache.runs()[0][0][:10]]
+    assert run_index.day(found.runs[0]) == run_cache.runs()[0][0][:10]
     assert code_digest.code_version() == found.runs[0].versions["code"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clnr.paper.exhibits import Exhibit
     from clnr.paper.plan import Job, Plan
     from clnr.paper.result_set import ResultSet
-    from clnr.paper.run_index import RunFilter
+    from clnr.paper.run_index import RunFilter, RunSource
     from clnr.paper.scope import Scope
     from clnr.support.progress import Bar
 
@@ -31,6 +31,10 @@ _FORMS = ("markdown", "latex", "csv")
 
 Form = Annotated[str, typer.Option("--format", help="What to print: markdown, latex or csv.")]
 AnyVersion = Annotated[bool, typer.Option("--any-version", help="Also use runs of other versions of clnr and torch.")]
+FromRuns = Annotated[
+    list[Path] | None,
+    typer.Option("--runs", metavar="FILE", help="Train nothing: use the runs of a runs.csv of clnr paper; may be repeated."),
+]
 Number = Annotated[int, typer.Argument(metavar="N", help="Which one.")]
 
 
@@ -40,6 +44,7 @@ class Asked:
 
     scope: Scope
     run_filter: RunFilter
+    from_runs: list[Path]
     data_root: Path | None
     jobs: int
     cached_only: bool
@@ -60,6 +65,7 @@ def _asked(
     data_root: DataRoot = None,
     cached_only: Annotated[bool, typer.Option("--cached-only", help="Train nothing: use the runs in the run cache.")] = False,
     any_version: AnyVersion = False,
+    from_runs: FromRuns = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be run.")] = False,
     quiet: Quiet = False,
 ) -> Asked:
@@ -72,8 +78,18 @@ def _asked(
     for what, word, known in (("device", device, DEVICES), ("precision", precision, PRECISIONS)):
         if word not in known:
             raise UnknownName(what, word, known)
-    run_filter = RunFilter(device, precision, any_version)
-    return Asked(Scope.of(datasets, methods, seeds, quick), run_filter, data_root, jobs, cached_only, dry_run, quiet)
+    if from_runs and dry_run:
+        raise ClnrError("--dry-run shows what would be run, and --runs runs nothing; give one of them")
+    return Asked(
+        Scope.of(datasets, methods, seeds, quick),
+        RunFilter(device, precision, any_version or bool(from_runs)),
+        from_runs or [],
+        data_root,
+        jobs,
+        cached_only or bool(from_runs),
+        dry_run,
+        quiet,
+    )
 
 
 def _asking(command: Callable[..., None]) -> Callable[..., None]:
@@ -150,7 +166,8 @@ def paper(
     """
     from clnr.paper import authors
     from clnr.paper import claims as claiming
-    from clnr.paper.exhibits import EXHIBITS, needs, write_claims, write_runs, write_table
+    from clnr.paper.exhibits import EXHIBITS, needs, write_claims, write_table
+    from clnr.paper.runs_file import write_runs
 
     results = _results(EXHIBITS, asked, folder)
     if results is None:
@@ -162,17 +179,25 @@ def paper(
 
 
 @app.command()
-def claims(form: Form = "markdown", any_version: AnyVersion = False) -> None:
+def claims(form: Form = "markdown", any_version: AnyVersion = False, from_runs: FromRuns = None) -> None:
     """Test the paper's claims with the runs in the run cache, which clnr paper makes."""
-    from clnr.experiments.run_cache import RunCache
     from clnr.paper import claims as claiming
     from clnr.paper.result_set import ResultSet
     from clnr.paper.run_index import RunFilter, RunIndex
     from clnr.paper.scope import Scope
 
     _check(form)
-    results = ResultSet(RunIndex(RunCache(), RunFilter(any_version=any_version)))
+    run_filter = RunFilter(any_version=any_version or bool(from_runs))
+    results = ResultSet(RunIndex(_source(from_runs), run_filter))
     tell(getattr(claiming.report(Scope(), results), form)().rstrip("\n"))
+
+
+def _source(from_runs: list[Path] | None) -> RunSource:
+    """The runs of some files, or the run cache."""
+    from clnr.experiments.run_cache import RunCache
+    from clnr.paper.runs_file import RunsFiles
+
+    return RunsFiles(from_runs) if from_runs else RunCache()
 
 
 def _check(form: str) -> None:
@@ -205,7 +230,7 @@ def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> 
     run_cache, batches = RunCache(), needs(exhibits, asked.scope)
     with stoppable(_KEPT), progress_bar(asked.quiet) as bar:
         fetch = _refuse if asked.cached_only or asked.dry_run else partial(download, progress=bar.fetched)
-        results = ResultSet(RunIndex(run_cache, asked.run_filter), asked.data_root, fetch)
+        results = ResultSet(RunIndex(_source(asked.from_runs), asked.run_filter), asked.data_root, fetch)
         for name in dict.fromkeys(batch.dataset for batch in batches):
             results.load(name)
         if asked.cached_only and not asked.dry_run:

@@ -100,8 +100,7 @@ class RunCache:
         except with ``rerun``.
         """
         with self._writing() as base:
-            row = _row(run)
-            _run(row)  # Fail before writing what could not be read back.
+            row = _row(check_run(run))
             others = [] if rerun else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
             if any(run.extra_metrics.keys() <= _document("more", more).keys() for (more,) in others):
                 return
@@ -199,6 +198,11 @@ def _update(base: sqlite3.Connection, version: int) -> None:
             base.execute(f"UPDATE runs SET {name} = {value}")
     base.execute("CREATE INDEX IF NOT EXISTS runs_key ON runs (key)")
     base.execute(f"PRAGMA user_version = {_FORMAT}")
+
+
+def check_run(run: Run) -> Run:
+    """The run, if all its values are valid: a ValueError where it could not be read back."""
+    return _run(_row(run))
 
 
 def _row(run: Run) -> list[Any]:

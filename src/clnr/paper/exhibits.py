@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import io
 from collections.abc import Callable, Iterable
@@ -10,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clnr.methods import METHODS
-from clnr.methods.recipe import Recipe
 from clnr.paper import drawing, figures, result_tables
 from clnr.paper.result_set import ResultSet
 from clnr.paper.scope import Batch, Scope
@@ -76,25 +73,6 @@ def write_claims(tested: ClaimReport, folder: Path) -> list[Path]:
     forms = {"md": tested.markdown(pictures), "tex": tested.latex(), "csv": tested.csv()}
     written = [write_atomic(folder / f"claims.{end}", content.encode()) for end, content in forms.items()]
     return written + [write_atomic(folder / f"{name}.svg", _picture(figure, "svg")) for name, figure in pictures.items()]
-
-
-_OF_A_RUN = (
-    *("method", "dataset", "seed", "strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
-    *("epochs", "train_seconds", "parallel_seeds", "seconds", "machine", "precision"),
-)
-
-
-def write_runs(results: ResultSet, batches: Iterable[Batch], folder: Path) -> Path:
-    """Write all runs as CSV, one per line, so that every number can be recomputed."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_OF_A_RUN, "code", "changed"])
-    for run in sorted(results.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
-        changed = " ".join(Batch(METHODS[run.method], run.dataset, Recipe.of(run.recipe), 1).changed)
-        values = (getattr(run, name) for name in _OF_A_RUN)
-        texts = [f"{value:.6g}" if isinstance(value, float) else value for value in values]
-        writer.writerow([*texts, run.versions["code"], changed])
-    return write_atomic(folder / "runs.csv", out.getvalue().encode())
 
 
 def _nothing(scope: Scope) -> list[Batch]:

@@ -10,7 +10,7 @@ from clnr.experiments.results import Summary
 from clnr.methods import Method
 from clnr.paper.result_set import ResultSet, accuracy, title_of
 from clnr.paper.result_tables import OPTIMISTIC, count_of
-from clnr.paper.scope import Batch, Scope
+from clnr.paper.scope import SEEDS, Batch, Scope
 from clnr.paper.table_format import Row, Table, row
 
 CIRCLED = (methods.CLNR, methods.GRACE)
@@ -23,7 +23,7 @@ DIMENSIONS = (64, 128, 256, 512)
 NOISES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 _TEN = 10
 
-_OVER_SEEDS = f"over {_TEN} seeds, or the number in brackets."
+_OVER_SEEDS = "over {} seeds, or the number in brackets."
 _NO_NUMBERS = "The paper prints no numbers for this figure."
 
 
@@ -88,13 +88,16 @@ def dimensions(scope: Scope, results: ResultSet) -> Table:
     """Figure 3: accuracy against dimension."""
     columns = scope.some(DIMENSIONS)
     groups = _curves(scope, results, lambda method, name: [dimension_batch(scope, method, name, each) for each in columns])
-    note = f"Accuracy in percent against the embedding dimension, which is also the hidden width; {_OVER_SEEDS} {OPTIMISTIC}"
+    note = (
+        "Accuracy in percent against the embedding dimension, which is also the hidden width; "
+        f"{_OVER_SEEDS.format(_TEN)} {OPTIMISTIC}"
+    )
     head = ("Data set", "Method", "Protocol", *(str(each) for each in columns))
     return Table("figure-3", "Figure 3. Accuracy against dimension", head, groups, (note, _NO_NUMBERS), text_columns=3)
 
 
 def noise_batch(scope: Scope, method: Method, dataset: str, noise: float) -> Batch:
-    return scope.batch(method, dataset, _TEN, edge_noise=noise)
+    return scope.batch(method, dataset, edge_noise=noise)
 
 
 def noise_batches(scope: Scope) -> list[Batch]:
@@ -107,7 +110,7 @@ def noises(scope: Scope, results: ResultSet) -> Table:
     groups = _curves(scope, results, lambda method, name: [noise_batch(scope, method, name, each) for each in columns])
     notes = (
         "Accuracy in percent against p: for each edge, p random edges are added before training, different ones for each seed; "
-        f"the clean graph is embedded and evaluated; {_OVER_SEEDS} {OPTIMISTIC}",
+        f"the clean graph is embedded and evaluated; {_OVER_SEEDS.format(SEEDS)} {OPTIMISTIC}",
         _NO_NUMBERS,
     )
     head = ("Data set", "Method", "Protocol", *(f"{each:g}" for each in columns))

@@ -67,7 +67,7 @@ class ResultSet:
     def runs(self, batches: Iterable[Batch]) -> list[Run]:
         """All runs of some batches, each one once."""
         found = {id(run): run for batch in batches for run in self.run_index.seeds(batch).values()}
-        return list(found.values())
+        return self.run_index.sort(found.values())
 
     def provenance(self, command: str, batches: Iterable[Batch]) -> str:
         """Under every table and figure: the command, seeds, machine, versions and duration."""
@@ -78,7 +78,7 @@ class ResultSet:
         seeds = f"seed {first}" if first == last else f"seeds {first} to {last}"
         platforms = sorted({str(platform_of(run)) for run in runs})
         versions = sorted({_versions(run) for run in runs})
-        days = self.run_index.made(runs)
+        days = sorted({self.run_index.day(run) for run in runs})
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         seconds = sum(run.seconds for run in runs)
         return (

@@ -6,11 +6,10 @@ import copy
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from clnr.errors import ClnrError
 from clnr.experiments.results import Run, Summary
-from clnr.experiments.run_cache import RunCache
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.paper.scope import Batch
@@ -59,29 +58,37 @@ def platform_of(run: Run) -> Platform:
     return Platform(run.machine, run.precision)
 
 
+class RunSource(Protocol):
+    """Where runs come from: a run cache, or files."""
+
+    def runs(self, method: str | None = None, dataset: str | None = None) -> list[tuple[str, Run]]:
+        """Runs with the time when each was made, oldest first, all or those of a method and a data set."""
+        ...
+
+
 class RunIndex:
-    """The runs of a run cache that pass a filter, looked up by batch.
+    """The runs of a run cache, or of files, that pass a filter, looked up by batch.
 
     Of several runs of one seed, those of this code and torch are preferred, then the latest.
 
     Args:
-        run_cache: Where runs are kept.
+        source: Where runs are kept.
         run_filter: Which of them are used.
         of: Read only runs of this batch's method and data set, which is faster.
     """
 
-    def __init__(self, run_cache: RunCache, run_filter: RunFilter, of: Batch | None = None):
-        self._run_cache, self._run_filter = run_cache, run_filter
+    def __init__(self, source: RunSource, run_filter: RunFilter, of: Batch | None = None):
+        self._source, self._run_filter = source, run_filter
         self._only = (None, None) if of is None else (of.method.name, of.dataset)
         self._runs: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
         self._dates: dict[int, str] = {}
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the run cache again: another process may have added runs."""
+        """Read all runs again: another process may have added some."""
         self._runs.clear()
         self._dates.clear()
-        matching = [(made, run) for made, run in self._run_cache.runs(*self._only) if self._run_filter.matches(run)]
+        matching = [(made, run) for made, run in self._source.runs(*self._only) if self._run_filter.matches(run)]
         for made, run in sorted(matching, key=lambda pair: _current(pair[1])):
             kind = _kind(run)
             if kind is not None:
@@ -112,9 +119,14 @@ class RunIndex:
         """Runs of the same method on the same data set with any recipe: to estimate times from."""
         return [run for kind, runs in self._runs.items() if kind[:2] == batch.kind[:2] for run in runs]
 
-    def made(self, runs: Iterable[Run]) -> list[str]:
-        """The days on which runs were made."""
-        return sorted({self._dates[id(run)][:10] for run in runs})
+    def sort(self, runs: Iterable[Run]) -> list[Run]:
+        """Runs in their order here: of two of the same seed, the preferred one last."""
+        place = {number: index for index, number in enumerate(self._dates)}
+        return sorted(runs, key=lambda run: place[id(run)])
+
+    def day(self, run: Run) -> str:
+        """The day on which a run was made."""
+        return self._dates[id(run)][:10]
 
 
 def _kind(run: Run) -> tuple[Any, ...] | None:
