@@ -8,6 +8,7 @@ import torch
 
 from clnr import rng
 from clnr.engine import Drop, Mask, SlowNodes, View, cpu
+from clnr.engine import slow_nodes as slow_nodes_module
 from clnr.engine.slow_nodes import SlowEdges, SlowNodeOperators
 from clnr.errors import MethodError
 from clnr.methods import METHODS
@@ -67,7 +68,9 @@ def test_every_encoder_of_convolutions_equals_that_of_the_upsampled_graph(name, 
     torch.testing.assert_close(encoder(parameters, exact(graph, rate)), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_gradients_equal_differences():
+@pytest.mark.parametrize("columns", [1, 3, 64])
+def test_gradients_equal_differences(columns, monkeypatch):
+    monkeypatch.setattr(slow_nodes_module, "_WIDTH", columns)
     graph = tiny(9, 14, 3, weighted=True, undirected=False)
     for encoder in (GCN(1, 4, 2), GCN(2, 4, 2), GCN(3, 2, 4)):
         parameters = jittered(encoder.init(3, KEY))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from clnr.engine.attention import at_source, at_target, collect
+from clnr.engine.attention import collect
 from clnr.engine.base import Operators
-from clnr.engine.dense import at_least_float32
+from clnr.engine.dense import PLAIN, at_least_float32
+from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import View
 from clnr.errors import MethodError
+
+_WIDTH = 64
 
 
 class SlowEdges:
@@ -47,6 +52,86 @@ class SlowEdges:
         self.source, self.target = weight * of_slow * of_source, weight * of_slow * of_target
         self.own, self.direct = of_slow.square(), weight * of_source * of_target
 
+    def weights(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """``source``, ``target``, ``own`` and ``direct``, in the precision in which rows of this type are added up."""
+        wide = torch.promote_types(dtype, torch.float32)
+        return self.source.to(wide), self.target.to(wide), self.own.to(wide), self.direct.to(wide)
+
+
+class _Between(torch.autograd.Function):
+    """The rows of slow nodes, each between those of its edge's ends."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, slow: SlowEdges) -> Tensor:
+        ctx.slow = slow
+        edges, alpha = slow.edges, slow.alpha
+        made = rows.new_empty(len(edges.rows), rows.shape[1])
+        for k in _columns(rows):
+            wide = at_least_float32(rows[:, k])
+            made[:, k] = alpha * wide[edges.columns] + (1 - alpha) * wide[edges.rows]
+        return made
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (grad,) = grads
+        edges, alpha = ctx.slow.edges, ctx.slow.alpha
+        sent = grad.new_empty(edges.shape[0], grad.shape[1])
+        for k in _columns(grad):
+            wide = at_least_float32(grad[:, k])
+            sent[:, k] = _at_sources(alpha * wide, edges) + _at_targets((1 - alpha) * wide, edges)
+        return sent, None
+
+
+class _Exchange(torch.autograd.Function):
+    """What slow nodes change in what nodes receive, and, if ``both``, what they receive themselves."""
+
+    @staticmethod
+    def forward(ctx: Any, nodes: Tensor, below: Tensor, slow: SlowEdges, both: bool) -> tuple[Tensor, Tensor]:
+        ctx.slow, ctx.both = slow, both
+        source, target, own, direct = slow.weights(nodes.dtype)
+        edges = slow.edges
+        correction = torch.empty_like(at_least_float32(nodes))
+        received = torch.empty_like(below) if both else below.new_empty(0, below.shape[1])
+        for k in _columns(nodes):
+            wide, of_slow = at_least_float32(nodes[:, k]), at_least_float32(below[:, k])
+            of_source = wide[edges.columns]
+            correction[:, k] = _at_targets(target * of_slow - direct * of_source, edges)
+            if both:
+                received[:, k] = source * of_source + target * wide[edges.rows] + own * of_slow
+        return correction, received
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        of_correction, of_received = grads
+        slow, both = ctx.slow, ctx.both
+        source, target, own, direct = slow.weights(of_received.dtype)
+        edges = slow.edges
+        to_nodes = of_received.new_empty(of_correction.shape)
+        to_slow = of_received.new_empty(len(edges.rows), of_correction.shape[1])
+        for k in _columns(of_correction):
+            grad = of_correction[:, k][edges.rows]
+            sources, slows = -direct * grad, target * grad
+            if both:
+                of_slow = at_least_float32(of_received[:, k])
+                sources, slows = sources + source * of_slow, slows + own * of_slow
+            to_slow[:, k] = slows
+            sent = _at_sources(sources, edges)
+            to_nodes[:, k] = sent + _at_targets(target * of_slow, edges) if both else sent
+        return to_nodes, to_slow, None, None
+
+
+def _columns(rows: Tensor) -> list[slice]:
+    """Some columns at a time: rows of edges take much more memory than those of nodes."""
+    return [slice(begin, begin + _WIDTH) for begin in range(0, rows.shape[1], _WIDTH)]
+
+
+def _at_targets(values: Tensor, edges: SparseMatrix) -> Tensor:
+    return PLAIN.segment_sums(values, edges)
+
+
+def _at_sources(values: Tensor, edges: SparseMatrix) -> Tensor:
+    return PLAIN.segment_sums(values[edges.order], edges, transposed=True)
+
 
 class SlowNodeOperators(Operators):
     """Half-Hop: messages along some edges take two steps.
@@ -80,23 +165,17 @@ class SlowNodeOperators(Operators):
         """Rows that are linear in the features, those of slow nodes below."""
         if not self._hops:
             return rows
-        wide, edges, alpha = at_least_float32(rows), self._slow.edges, self._slow.alpha
-        return torch.cat([rows, (alpha * at_source(wide, edges) + (1 - alpha) * at_target(wide, edges)).to(rows.dtype)])
+        return torch.cat([rows, _Between.apply(rows, self._slow)])
 
     def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
         if not self._hops:
             raise MethodError("slow nodes are for encoders of graph convolutions alone: only these say how many hops they take")
-        slow, edges = self._slow, self._slow.edges
-        h = h.relu() if relu else h
-        nodes, below = h.split([edges.shape[0], len(edges.rows)])
-        wide, of_slow = at_least_float32(nodes), at_least_float32(below)
-        source, target, own, direct = (each.to(wide.dtype) for each in (slow.source, slow.target, slow.own, slow.direct))
-        of_source = at_source(wide, edges)
-        # The plain maps have sent along all edges; what has to take two steps is taken back.
-        received = self._plain.propagate(nodes) + collect(target * of_slow - direct * of_source, edges)
-        if self._hops == 1:
-            return received.to(h.dtype)
-        return torch.cat([received, source * of_source + target * at_target(wide, edges) + own * of_slow]).to(h.dtype)
+        edges = self._slow.edges
+        nodes, below = (h.relu() if relu else h).split([edges.shape[0], len(edges.rows)])
+        # The plain maps have sent along all edges; what has to take two steps is corrected.
+        correction, slow_rows = _Exchange.apply(nodes, below, self._slow, self._hops > 1)
+        received = (self._plain.propagate(nodes) + correction).to(h.dtype)
+        return torch.cat([received, slow_rows]) if self._hops > 1 else received
 
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
         if h is None:
