@@ -128,11 +128,17 @@ def bipartite(graph: Graph) -> Graph:
     return with_edges(graph, source[across], target[across], undirected=True)
 
 
+def shuffled(graph: Graph) -> Graph:
+    """Every node has the features of another, so that only edges tell anything."""
+    return dataclasses.replace(graph, features=graph.features[np.random.default_rng(9).permutation(graph.num_nodes)])
+
+
 CHANGES: dict[str, Callable[[Graph], Graph]] = {
     "few": few,
     "directed": directed,
     "weighted": weighted,
     "bipartite": bipartite,
+    "shuffled": shuffled,
 }
 
 

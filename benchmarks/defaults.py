@@ -13,6 +13,7 @@ NAME:h=0.25     edges drawn anew with the same degrees: a quarter within a class
 NAME:directed   every edge keeps one of its directions
 NAME:weighted   edges of random weight, and as many random edges of a fifth of that weight among them
 NAME:bipartite  nodes in two random halves, edges only between them
+NAME:shuffled   every node with the features of another
 
 Changes can be combined, as in cora:bipartite:structure. Each method has its recipe for an unknown graph. A seed draws a split
 of 10 % training, 10 % validation and 80 % test nodes, and decides training. One logistic regression evaluates all; test nodes

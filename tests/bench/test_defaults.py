@@ -39,7 +39,7 @@ def homophily(graph):
 # -- Graphs ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change", ["", ":few", ":h=0.5", ":structure", ":directed", ":weighted", ":bipartite"])
+@pytest.mark.parametrize("change", ["", ":few", ":h=0.5", ":structure", ":directed", ":weighted", ":bipartite", ":shuffled"])
 def test_graphs_have_no_recipe_and_no_split_and_are_the_same_each_time(change):
     graph = graphs.load(f"toy{change}").graph
     toy = datasets.load("toy")

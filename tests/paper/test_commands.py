@@ -58,6 +58,8 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
     assert len(RunCache().runs()) == count
     for path in (tmp_path / "first").iterdir():
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+    alone = clnr("table", 2, *SMALL)
+    assert alone.out == (tmp_path / "first" / "table-2.md").read_text()
     # All of it once more, from its file of runs alone.
     monkeypatch.setenv("CLNR_HOME", str(tmp_path / "elsewhere"))
     third = clnr("paper", *SMALL, "--runs", tmp_path / "first" / "runs.csv", "--out", tmp_path / "third")
@@ -65,8 +67,6 @@ def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
     for name in ("runs.csv", "table-2.md", "figure-1.svg"):
         assert (tmp_path / "third" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
     assert not (tmp_path / "elsewhere").exists()
-    alone = clnr("table", 2, *SMALL)
-    assert alone.out == (tmp_path / "first" / "table-2.md").read_text()
 
 
 def test_a_table_that_needs_no_runs_is_printed_at_once(clnr):
