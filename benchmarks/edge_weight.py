@@ -19,6 +19,8 @@ import statistics
 import numpy as np
 import scipy.sparse as sp
 import torch
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import normalize
 
 from benchmarks import _study_graphs as graphs
 from benchmarks import command, positive
@@ -42,7 +44,8 @@ COLUMNS, STEPS = 64, 4
 
 
 @torch.no_grad()
-def _matrices(model: Model, parameters: Parameters, engine: Engine, view: View) -> list[tuple[bool, float, torch.Tensor]]:
+def matrices(model: Model, parameters: Parameters, engine: Engine, view: View) -> list[tuple[bool, float, torch.Tensor]]:
+    """What a read-out is made from: whether each matrix comes from edges, its size, and its rows."""
     encoded = model.encoder.outputs(sub_dict(parameters, "encoder"), [engine.operators(view)])
     context, own = ReadoutContext(engine, view, encoded), sub_dict(parameters, "readout")
     found = []
@@ -57,10 +60,10 @@ def _matrices(model: Model, parameters: Parameters, engine: Engine, view: View) 
 
 
 def blocks(graph: Graph, recipe: Recipe, engine: Engine) -> list[tuple[bool, float, torch.Tensor]]:
-    """The matrices that CLNR-mix reads out: whether each comes from edges, its size, and its rows."""
+    """The matrices that CLNR-mix reads out after training."""
     learned = learn(methods.CLNR_MIX, graph.without_labels(), 0, recipe, engine)
     with engine.use_threads():
-        return _matrices(methods.CLNR_MIX.build(recipe), learned.fitted.parameters, engine, View(learned.device_graph))
+        return matrices(methods.CLNR_MIX.build(recipe), learned.fitted.parameters, engine, View(learned.device_graph))
 
 
 def accuracy(graph: Graph, recipe: Recipe, made: list[tuple[bool, float, torch.Tensor]], weight: float, splits: int) -> float:
@@ -77,40 +80,29 @@ def accuracy(graph: Graph, recipe: Recipe, made: list[tuple[bool, float, torch.T
 
 def measures(graph: Graph, own: Array) -> tuple[float, float]:
     """What edges tell by features and by structure."""
-    draw, count = np.random.default_rng(0), graph.num_nodes
-    source, target, _ = graph.edges()
-    adjacency = _adjacency(source[source != target], target[source != target], count)
-    upper = sp.triu(adjacency, 1).tocoo()
-    half = draw.random(upper.nnz) < 0.5
-    first, second = (_adjacency(upper.row[part], upper.col[part], count) for part in (half, ~half))
-    walked = draw.standard_normal((count, COLUMNS))
+    draw, adjacency = np.random.default_rng(0), graph.to_scipy()
+    pairs = sp.triu(adjacency.maximum(adjacency.T), 1).tocoo()
+    half = draw.random(pairs.nnz) < 0.5
+    both, first, second = (_neighbours(pairs, part) for part in (np.ones_like(half), half, ~half))
+    walked = draw.standard_normal((graph.num_nodes, COLUMNS))
     for _ in range(STEPS):
-        walked = _unit(_means(first) @ walked)
-    return _alike(own, adjacency, draw), _alike(walked, second, draw)
+        walked = normalize(first @ walked)
+    return _alike(own, both, draw), _alike(walked, second, draw)
 
 
-def _alike(rows: Array, adjacency: sp.csr_array, draw: np.random.Generator) -> float:
-    """How often a node's row is more like the mean of its neighbours' than like another node's neighbours' is."""
-    rows = _unit(rows - rows.mean(0))
-    around = _unit(_means(adjacency) @ rows)
-    some = np.flatnonzero(np.linalg.norm(around, axis=1) * np.linalg.norm(rows, axis=1))
-    others = draw.permutation(some)
-    true, chance = ((rows[some] * around[which]).sum(1) for which in (some, others))
-    ranks = np.argsort(np.argsort(np.concatenate([true, chance]))) + 1
-    return float((ranks[: len(some)].mean() - (len(some) + 1) / 2) / len(some)) if len(some) else 0.5
+def _neighbours(pairs: sp.coo_array, some: Array) -> sp.csr_array:
+    """Its product with rows is the mean over each node's neighbours, by some of the pairs."""
+    one_way = sp.csr_array((np.ones(some.sum()), (pairs.row[some], pairs.col[some])), shape=pairs.shape)
+    return normalize(one_way + one_way.T, "l1")
 
 
-def _adjacency(source: Array, target: Array, count: int) -> sp.csr_array:
-    found = sp.coo_array((np.ones(len(source)), (target, source)), shape=(count, count)).tocsr()
-    return sp.csr_array(found.maximum(found.T))
-
-
-def _means(adjacency: sp.csr_array) -> sp.csr_array:
-    return sp.csr_array(sp.diags_array(1 / np.maximum(adjacency.sum(1), 1)) @ adjacency)
-
-
-def _unit(rows: Array) -> Array:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+def _alike(rows: Array, neighbours: sp.csr_array, draw: np.random.Generator) -> float:
+    """How often a node's row is more like the mean of its neighbours' than like that of some other node's neighbours."""
+    unit = normalize(rows - rows.mean(0))
+    around = normalize(neighbours @ unit)
+    some = np.flatnonzero(around.any(1) & unit.any(1))
+    cosines = [(unit[some] * around[which]).sum(1) for which in (some, draw.permutation(some))]
+    return float(roc_auc_score(np.repeat([1, 0], len(some)), np.concatenate(cosines)))
 
 
 def main() -> None:
