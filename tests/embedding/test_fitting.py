@@ -18,7 +18,7 @@ from clnr.engine import cpu, unit_rows
 from clnr.errors import TrainingError
 from clnr.evaluation import accuracy_error, auc_error, link_cosines, link_scores, logistic_probe, predictions
 from clnr.graph.csr import median_weight
-from clnr.methods import CLNR, RAW, SUPERVISED_GCN, UNTRAINED
+from clnr.methods import CLNR, CLNR_MIX, RAW, SUPERVISED_GCN, UNTRAINED
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, epochs=3)
@@ -156,3 +156,12 @@ def test_a_node_itself_weighs_as_much_as_the_median_edge():
     weight, bias = (fitted.parameters[f"encoder.0.{name}"].numpy() for name in ("weight", "bias"))
     expected = scale[:, None] * with_loops * scale @ np.asarray(graph.features) @ weight + bias
     np.testing.assert_allclose(fitted.embed(graph, cpu()), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_edges_weigh_is_told_where_they_tell_little():
+    def lines(**changes):
+        result = fit_graph(as_table_graph(GRAPH), CLNR_MIX, SMALL.but(**changes), 0, cpu())
+        return [line for line in result.warnings if line.startswith("nodes are hardly more like their neighbours ")]
+
+    assert len(lines(edge_weight="measured")) == 1
+    assert lines() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -19,10 +20,12 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.stored_links import hold_out_links
 from clnr.embedding.stored_readout import passes_over
-from clnr.engine import choose
-from clnr.engine.mapped import without_pairs
+from clnr.engine import choose, mapped
+from clnr.engine.mapped import draw_stored_neighbours, without_pairs
+from clnr.errors import DataError
 from clnr.experiments.run import learn
-from clnr.graph import Graph
+from clnr.graph import Graph, csr
+from clnr.graph.csr import draw_neighbours
 from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import inputs, readout, structure
@@ -107,7 +110,8 @@ def test_from_files_as_in_memory(folders, tmp_path, name, method, changes):
     assert (planned.passes > 0) == (method != "SVD")
 
 
-def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path):
+def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr(csr, "_LOOKED_AT", NODES)
     folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})
     found = embed_folder(folder, tmp_path / "out", chosen, MEMORY)
     whole, links = folder.graph(), hold_out_links(folder, 0.1, 0)
@@ -123,6 +127,39 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path):
     np.testing.assert_allclose(vectors(tmp_path / "out"), found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
     scored = evaluation.link_scores(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
     assert found.scored.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["numbers", "bag"])
+def test_neighbours_are_drawn_from_files_as_in_memory(folders, monkeypatch, name):
+    monkeypatch.setattr(csr, "_LOOKED_AT", NODES)
+    monkeypatch.setattr(mapped, "_DRAWN", 50)
+    folder, nodes = folders[name], np.random.default_rng(0).permutation(NODES)
+    pairs = np.array([[0, 7, 8], [7, 9, 20]])
+    seen = without_pairs(choose("cpu").to_device(folder), pairs)
+    source, target, _ = folder.graph().edges()
+    left_out = np.concatenate([pairs[0] * NODES + pairs[1], pairs[1] * NODES + pairs[0]])
+    kept = ~np.isin(source * NODES + target, left_out)
+    graph = Graph.from_edges(source[kept], target[kept], np.zeros((NODES, 0)))
+    ways = [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)]
+    for most in (4, NODES):
+        for found, right in zip(draw_stored_neighbours(seen, nodes, most), draw_neighbours(ways, nodes, most), strict=True):
+            np.testing.assert_array_equal(found, right)
+
+
+def test_damaged_edges_are_named_when_neighbours_are_drawn(folders, tmp_path):
+    path = shutil.copytree(folders["numbers"].path, tmp_path / "graph")
+    columns = np.fromfile(path / "outgoing.indices.bin", folders["numbers"].arrays["outgoing.indices"].dtype)
+    columns[columns == 7] = NODES
+    columns.tofile(path / "outgoing.indices.bin")
+    device_graph = choose("cpu").to_device(GraphFolder.open(path))
+    with pytest.raises(DataError, match=r"outgoing\.indices\.bin: it is damaged"):
+        draw_stored_neighbours(device_graph, np.arange(NODES), 5)
+
+
+def test_what_edges_weigh_is_told(folders, tmp_path):
+    found = embed_folder(folders["bag"], tmp_path / "out", settings("SVD-mix", hold_out=0.1), MEMORY)
+    (line,) = (line for line in found.scored.warnings if line.startswith("nodes are hardly more like their neighbours "))
+    assert f"weighs {found.model.parameters['readout.block.3.weight']:.2f} in the vectors" in line
 
 
 @pytest.mark.parametrize("count", [3, 9, 14, 22])

@@ -283,6 +283,7 @@ hops = 1
 hop_rows = "unit"
 reduced = 4
 walk_columns = 5
+edge_weight = "measured"
 feature_weights = "none"
 components = 4
 half_hop = 0.8
@@ -374,7 +375,7 @@ def test_the_whole_documentation_of_a_key_is_with_its_part():
 def test_places_that_a_row_does_not_name_are_its_parents():
     mix = METHODS["CLNR-mix"]
     assert mix.parts()["inputs"] == ["WeightFeatures", "AddStructure"]
-    assert mix.parts()["readout"] == ["Hops", "OwnFeatures", "PropagatedFeatures", "Walks"]
+    assert mix.parts()["readout"] == ["Hops", "OwnFeatures", "PropagatedFeatures", "Walks", "EdgeWeight"]
     plain = mix.but("plain", "its encoders alone", readout=())
     assert plain.inputs == mix.inputs
     assert plain.build(SMALL).readout is None

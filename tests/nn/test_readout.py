@@ -10,6 +10,7 @@ from clnr.errors import RecipeError
 from clnr.graph import Graph
 from clnr.nn.readout import (
     Block,
+    EdgeWeight,
     FeatureHops,
     Hops,
     OwnFeatures,
@@ -27,9 +28,9 @@ REFERENCE = Reference(torch.device("cpu"))
 ENGINES = pytest.mark.parametrize("engine", [REFERENCE, cpu()], ids=["reference", "cpu"])
 
 
-def context(graph, *encoded, engine=REFERENCE):
+def context(graph, *encoded, engine=REFERENCE, own=()):
     rows = [torch.tensor(each, dtype=torch.float32) for each in encoded]
-    return ReadoutContext(engine, View(engine.to_device(graph)), rows)
+    return ReadoutContext(engine, View(engine.to_device(graph)), rows, own)
 
 
 def blocks(part, graph, *encoded, engine=REFERENCE, other=None):
@@ -227,7 +228,7 @@ def test_a_block_without_differences_is_left_out(value):
 def test_any_graph_has_a_read_out(name, engine):
     graph = GRAPHS[name]
     z = np.random.default_rng(5).standard_normal((graph.num_nodes, 4))
-    readout = Readout((Hops(1), OwnFeatures(5), PropagatedFeatures(5), FeatureHops(2), Walks(3)), 7)
+    readout = Readout((Hops(1), OwnFeatures(5), PropagatedFeatures(5), FeatureHops(2), Walks(3), EdgeWeight("measured")), 7)
     parameters, found = embedded(readout, graph, z, engine=engine)
     assert found.shape == (graph.num_nodes, 7)
     assert np.isfinite(found).all()
@@ -264,3 +265,72 @@ def test_blocks_of_no_columns_are_left_out():
 def test_a_block_must_make_something():
     with pytest.raises(TypeError, match="abstract"):
         Block()
+
+
+# -- what edges weigh -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def weighed(monkeypatch):
+    """Edges weigh 0.3; which rows that was measured by."""
+    asked = []
+
+    def measured(draw, own, count):
+        asked.append([read(np.arange(count)).numpy() for read in own])
+        return 0.3
+
+    monkeypatch.setattr("clnr.nn.readout.edge_weight", measured)
+    return asked
+
+
+def test_matrices_from_edges_have_the_weight_that_is_measured(weighed):
+    graph = tiny()
+    z, y = np.random.default_rng(8).standard_normal((2, 40, 3))
+    readout = Readout((Hops(1), OwnFeatures(99), PropagatedFeatures(99), Walks(4), EdgeWeight("measured")), 99)
+    seen = context(graph, z, y, own=(1,))
+    parameters = readout.fit(seen)
+    found = readout(parameters, seen).numpy()
+    a, x, (paths,) = oracles.propagation(graph), oracles.dense(graph.features), blocks(Walks(4), graph)
+    from_edges = [(0.3, z), (0.3, a @ z), (0.3, a @ y), (0.3, a @ a @ x), (0.21, paths)]
+    whole = standing((1.0, y), (1.0, x), *from_edges)
+    np.testing.assert_allclose(gram(found), gram(resized(whole, 99)), atol=1e-2)
+    ((rows, features),) = weighed
+    np.testing.assert_allclose(rows, y, atol=1e-6)
+    np.testing.assert_allclose(gram(features), gram(x), atol=1e-4)
+    assert parameters["block.4.weight"] == pytest.approx(0.3)
+
+
+def test_equal_blocks_are_not_measured(weighed):
+    graph = tiny()
+    plain, without = embedded(Readout((OwnFeatures(8), Walks(3), EdgeWeight()), 9), graph)
+    assert (without == embedded(Readout((OwnFeatures(8), Walks(3)), 9), graph)[1]).all()
+    assert not weighed
+    assert "block.2.weight" not in plain
+
+
+class Unknown(Hops):
+    """A block that does not tell what it is made from."""
+
+    def products(self, parameters, outputs):
+        return None
+
+
+@pytest.mark.parametrize("others", [(), (Walks(3), Hops(1)), (OwnFeatures(4),), (OwnFeatures(4), Unknown(0))], ids=str)
+def test_where_nothing_can_be_weighed_all_keep_their_sizes(others, weighed):
+    graph = tiny()
+    z = np.random.default_rng(8).standard_normal((40, 3))
+    given = () if others == (OwnFeatures(4),) else (z,)
+    some = others or (Hops(0),)
+    parameters, found = embedded(Readout((*some, EdgeWeight("measured")), 9), graph, *given)
+    assert not weighed
+    assert parameters[f"block.{len(some)}.weight"] == 1
+    assert (found == embedded(Readout(some, 9), graph, *given)[1]).all()
+
+
+def test_a_weight_below_1_is_told(weighed):
+    readout = Readout((OwnFeatures(8), Walks(3), EdgeWeight("measured")), 9)
+    parameters, _ = embedded(readout, tiny())
+    (line,) = readout.remarks(parameters)
+    assert line.startswith("nodes are hardly more like their neighbours than like others: what comes from edges weighs 0.30 ")
+    assert readout.remarks({**parameters, "block.2.weight": torch.tensor(1.0)}) == []
+    assert Readout((OwnFeatures(8), EdgeWeight()), 9).remarks({}) == []

@@ -23,7 +23,7 @@ from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
-from clnr.nn.layers import Parameters
+from clnr.nn.layers import Parameters, sub_dict
 from clnr.support.memory import enough_memory
 from clnr.support.workers import ALONE, Workers
 from clnr.tables import TableGraph
@@ -66,6 +66,11 @@ class FittedModel:
     def parameters_on(self, engine: Engine) -> Parameters:
         """What it learned, where an engine computes."""
         return {name: value.to(engine.device) for name, value in self.parameters.items()}
+
+    def remarks(self) -> list[str]:
+        """What a user should know of what its read-out learned, a line each."""
+        readout = self.method.build(self.recipe).readout
+        return [] if readout is None else readout.remarks(sub_dict(self.parameters, "readout"))
 
     def embed(self, graph: Graph, engine: Engine) -> Array:
         """One row for each node of a graph, which need not be the one it was trained on."""
@@ -166,7 +171,7 @@ def fit_graph(
     scores = own.scores | scorer.reference() | _geometry_scores(method, engine, trained)
     if split is not None:
         scores["links_held_out"] = float(split.positives.shape[1])
-    warnings += collapse_warnings(scores, z.shape[1])
+    warnings += [*model.remarks(), *collapse_warnings(scores, z.shape[1])]
     beside, skipped = _score_baselines(graph, seen, baselines, model, recipe, engine, scorer, own)
     warnings += [*own.warnings, *score_warnings(graph, method, scores, beside), *skipped]
     return EmbeddingResult(model, table_graph, z, tuple(trained.fitted.losses.tolist()), scores, tuple(warnings), beside)

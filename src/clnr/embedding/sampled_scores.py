@@ -98,6 +98,7 @@ def score_files(
         scores["links_held_out"] = float(links.positives.shape[1])
     baselines, skipped = _score_raw(folder, seen, scorer, own, ends, labelled) if settings.baselines else ({}, [])
     warnings += [
+        *model.remarks(),
         *collapse_warnings(scores, read_vectors(np.arange(1)).shape[1]),
         *own.warnings,
         *score_warnings(cast(Any, folder), model.method, scores, baselines),

@@ -19,10 +19,11 @@ from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.engine import DeviceGraph, unit_rows
 from clnr.engine.layer_pass import ReadRows
-from clnr.engine.mapped import MappedFeatures, keep_degrees, with_features
+from clnr.engine.mapped import MappedFeatures, draw_stored_neighbours, keep_degrees, with_features
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.model import Model
+from clnr.nn.edge_information import edge_weight
 from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.readout import Product, Readout, ReducedFeatures, Source
 from clnr.nn.structure import STEPS
@@ -184,7 +185,11 @@ class StoredReadout:
             for place, block in self._readout.places():
                 if isinstance(block, ReducedFeatures) and block.reduced:
                     parameters |= add_prefix(place, block.fit_inner_products(inner[block.steps]))
-            made = [(size, self._matrix(product, found)) for size, product in self._readout.products(parameters, self._outputs)]
+            sized = self._readout.products(parameters, self._outputs)
+            of_node = self._readout.of_node(self._outputs, self._built.encoder.own_outputs)
+            sized, learned = self._readout.weigh(sized, of_node, self._edge_weight)
+            parameters |= learned
+            made = [(size, self._matrix(product, found)) for size, product in sized]
             places = torch.from_numpy(np.searchsorted(wanted, sample))
             of_sample = [(size, matrix.index_select(0, places)) for size, matrix in made]
             parameters |= self._readout.fit_components(of_sample, torch.device("cpu"))
@@ -219,6 +224,16 @@ class StoredReadout:
         # Nobody reads it any more.
         self._passes.workers.least(0)
         self._passes.remove(_hop(rows, hops))
+
+    def _edge_weight(self, own: list[Product]) -> float:
+        """What matrices from edges weigh, by these, which come from nodes' own features."""
+        draw = functools.partial(draw_stored_neighbours, self._graph)
+        return edge_weight(draw, [functools.partial(self._read, product) for product in own], self._count)
+
+    def _read(self, product: Product, nodes: Array) -> Tensor:
+        """Rows of a matrix that is not propagated."""
+        rows = self._rows[product.source]
+        return self._matrix(product, {(rows.name, 0): rows.read(nodes)})
 
     def _matrix(self, product: Product, found: dict[tuple[str, int], Tensor]) -> Tensor:
         rows = self._rows[product.source]

@@ -16,7 +16,7 @@ from clnr.engine.cpu import CSRArrays, allocated, drop_rule, numba_kernels
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import DeviceGraph, View
 from clnr.errors import DataError, MethodError
-from clnr.graph.csr import Array
+from clnr.graph.csr import Array, draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import MappedArray, array_file, to_float32
 
@@ -25,6 +25,7 @@ from clnr.graph.stored_arrays import MappedArray, array_file, to_float32
 _ROWS = 1 << 15
 _PAGE = 4096
 _MEASURED = 1 << 14
+_DRAWN = 1 << 11
 
 ChangeRows = Callable[[Any, "Array"], Any]
 """A map of the features of some nodes, as an array or a sparse one, and of the nodes themselves, to other features."""
@@ -196,6 +197,24 @@ def _row_range(edges: MappedEdges, way: str, start: int, stop: int) -> sp.csr_ar
     kept = (rows != columns) & ~np.isin(rows * count + columns, edges.held_out)
     counts = np.bincount(rows[kept] - start, minlength=stop - start)
     return sp.csr_array((values[kept], columns[kept], np.append(0, np.cumsum(counts))), shape=(stop - start, count))
+
+
+def draw_stored_neighbours(device_graph: DeviceGraph, nodes: Array, most: int) -> tuple[Array, Array]:
+    """``draw_neighbours`` of a graph in files, in either direction; those along edges that are held out are left out."""
+    edges = cast(MappedEdges, device_graph.edges)
+    names = ("incoming", "outgoing")[: 1 + edges.folder.directed]
+    ways = [[edges.folder.map(f"{way}.{part}") for part in ("indptr", "indices")] for way in names]
+    found = [np.empty((2, 0), np.int64)]
+    for first in range(0, len(nodes), _DRAWN):
+        arrays = [(indptr.values, columns.values) for indptr, columns in ways]
+        try:
+            place, neighbour = draw_neighbours(arrays, nodes[first : first + _DRAWN], most, edges.held_out)
+        except IndexError:
+            raise _damaged(edges.folder, f"{names[-1]}.indices") from None
+        found.append(np.stack([first + place, neighbour]))
+        _bound(*(array for way in ways for array in way))
+    place, neighbour = np.concatenate(found, axis=1)
+    return place, neighbour
 
 
 def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from clnr import rng
+
 Array = np.ndarray[Any, np.dtype[Any]]
 _PARTS, _PART = 64, 1 << 16
+_LOOKED_AT = 64
 
 
 class CSR(NamedTuple):
@@ -46,6 +50,51 @@ def median_weight(weights: Array | None) -> float:
         weights = np.concatenate([weights[start : start + _PART] for start in starts])
     middle = (len(weights) - 1) // 2
     return float(np.partition(weights, middle)[middle])
+
+
+def draw_neighbours(
+    edges: Sequence[tuple[Array, Array]], nodes: Array, most: int, left_out: Array | None = None
+) -> tuple[Array, Array]:
+    """At most so many neighbours of some nodes, drawn by a hash of the pair: none depends on what others there are.
+
+    Of a node with many edges, only so many spread evenly over them are looked at.
+
+    Args:
+        edges: ``indptr`` and ``indices`` of edges by one end, or by each.
+        nodes: The nodes.
+        most: How many neighbours of each.
+        left_out: Pairs that do not count: a node times the number of all plus a neighbour, sorted.
+
+    Returns:
+        For each neighbour the place of its node, in order, and the neighbour itself; no node is its own.
+    """
+    found = []
+    for indptr, indices in edges:
+        start, end = indptr[nodes], indptr[nodes + 1]
+        if not ((start >= 0) & (start <= end) & (end <= len(indices))).all():
+            raise IndexError("edges are not where they should be")
+        count = end - start
+        place = np.repeat(np.arange(len(nodes)), np.minimum(count, _LOOKED_AT))
+        number, size = _number(place), count[place]
+        found.append((place, indices[start[place] + number * size // np.minimum(size, _LOOKED_AT)]))
+    place, neighbour = (np.concatenate(parts).astype(np.int64) for parts in zip(*found, strict=True))
+    total = len(edges[0][0]) - 1
+    if len(neighbour) and not 0 <= neighbour.min() <= neighbour.max() < total:
+        raise IndexError("an edge points outside of the graph")
+    counted = neighbour != nodes[place]
+    if left_out is not None and len(left_out):
+        counted &= ~np.isin(nodes[place] * total + neighbour, left_out)
+    place, neighbour = place[counted], neighbour[counted]
+    if len(edges) > 1:  # By both ends, it is one neighbour.
+        place, neighbour = np.divmod(np.unique(place * total + neighbour), max(1, total))
+    order = np.lexsort((rng.draw(rng.key(0, "neighbours"), nodes[place], neighbour), place))
+    order = order[_number(place) < most]
+    return place[order], neighbour[order]
+
+
+def _number(place: Array) -> Array:
+    """Of places in order, which of its equals each is: 0, 1, 2 ..."""
+    return np.arange(len(place)) - np.searchsorted(place, place)
 
 
 def _from_matrix(matrix: sp.csr_array, weighted: bool) -> CSR:

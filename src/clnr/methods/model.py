@@ -245,7 +245,7 @@ class Model:
     def _context(self, parameters: Parameters, engine: Engine, view: View) -> ReadoutContext:
         eval_views = [engine.operators(each) for each in self.eval_views(view)]
         outputs = self.encoder.outputs(sub_dict(parameters, "encoder"), eval_views)
-        return ReadoutContext(engine, view, [at_least_float32(each) for each in outputs])
+        return ReadoutContext(engine, view, [at_least_float32(each) for each in outputs], self.encoder.own_outputs)
 
     def _stages(self) -> list[tuple[str, Postprocess]]:
         return [(f"postprocess.{i}", part) for i, part in enumerate(self.postprocess)]

@@ -39,7 +39,7 @@ from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
 from clnr.nn.inputs import SIGN, AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
-from clnr.nn.readout import Block, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Readout, Walks
+from clnr.nn.readout import Block, EdgeWeight, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Readout, Walks
 from clnr.support.arguments import check_choice, check_type
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ SVD_MIX = SVD_BOTH.but(
     "SVD-mix",
     "CLNR-mix without its encoders: SVDs of the features, propagated, and the structure",
     inputs=(WeightFeatures, AddStructure),
-    readout=(FeatureHops, PropagatedFeatures, Walks),
+    readout=(FeatureHops, PropagatedFeatures, Walks, EdgeWeight),
 )
 SPECTRAL = RAW.but("Spectral", "an SVD of the normalised adjacency matrix", inputs=(Spectral,))
 FASTRP = SPECTRAL.but("FastRP", "random projections of powers of the transition matrix", inputs=(FastRP,))
@@ -362,7 +362,7 @@ CLNR_MIX = CLNR_HOPS.but(
     "a GCN and an MLP, contrasted apart, read out beside features and structure: for any graph",
     encoder=GCNAndMLP,
     inputs=(WeightFeatures, AddStructure),
-    readout=(Hops, OwnFeatures, PropagatedFeatures, Walks),
+    readout=(Hops, OwnFeatures, PropagatedFeatures, Walks, EdgeWeight),
 )
 CLNR_TUNED = CLNR_HOPS.but(
     "CLNR-tuned",

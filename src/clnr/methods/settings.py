@@ -44,7 +44,7 @@ _ORDER = (
     *("edge_drop_mode", "feature_mask", "feature_mask_2", "feature_mask_mode", "centrality", "head_width", "decorrelation"),
     *("momentum", "ppr_alpha", "diffusion_error", "diffusion_scale", "heads", "output_heads", "dropout"),
     *("probe_steps", "probe_learning_rate", "probe_weight_decay"),
-    *("structure", "walk_steps", "power", "degree_power", "hops", "hop_rows", "reduced", "walk_columns"),
+    *("structure", "walk_steps", "power", "degree_power", "hops", "hop_rows", "reduced", "walk_columns", "edge_weight"),
     *("feature_weights", "components", "half_hop", "half_hop_2", "half_hop_alpha", "moments", "max_neighbors"),
 )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from clnr import rng
 from clnr.errors import RecipeError
@@ -22,10 +23,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import DeviceGraph, Engine, Operators, View, unit_rows
+    from clnr.graph.csr import Array, draw_neighbours
+    from clnr.nn.edge_information import edge_weight
 else:
     torch = lazy("torch")
     unit_rows = lazy("clnr.engine", "unit_rows")
+    draw_neighbours = lazy("clnr.graph.csr", "draw_neighbours")
+    edge_weight = lazy("clnr.nn.edge_information", "edge_weight")
 
+Made = TypeVar("Made")
 _ROWS = 1 << 13
 _REDUCED = HyperParameter(
     256, 0, 65536, "directions kept of features in the read-out, never below dimension; 0 for no features"
@@ -39,11 +45,13 @@ class ReadoutContext(NamedTuple):
         engine: Where to compute, in float32.
         view: The graph, or a view of it.
         encoded: The output of each encoder.
+        own: Which of these come from nodes' own features alone, without edges.
     """
 
     engine: Engine
     view: View
     encoded: Sequence[Tensor]
+    own: Collection[int] = ()
 
     @property
     def operators(self) -> Operators:
@@ -76,6 +84,10 @@ class Product(NamedTuple):
     hops: int = 0
     weight: Tensor | None = None
 
+    def of_node(self, own: Collection[int]) -> bool:
+        """Whether it comes from nodes' own features alone, given which encoders' outputs do."""
+        return not self.hops and not self.source.walk_columns and (self.source.encoder is None or self.source.encoder in own)
+
 
 class Block(ABC):
     """Columns of the embedding before it is reduced.
@@ -93,6 +105,16 @@ class Block(ABC):
     def fit(self, context: ReadoutContext) -> Parameters:
         """What is learned from the training graph; by default nothing."""
         return {}
+
+    def weigh(
+        self, made: list[tuple[float, Made]], of_node: list[bool], measure: Callable[[list[Made]], float]
+    ) -> tuple[list[tuple[float, Made]], Parameters]:
+        """As ``Readout.weigh``; by default all keep their sizes."""
+        return made, {}
+
+    def remarks(self, parameters: Parameters) -> list[str]:
+        """What a user should know of what was learned, a line each."""
+        return []
 
     @abstractmethod
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
@@ -214,6 +236,44 @@ class Walks(Block):
 
 
 @dataclass(frozen=True)
+class EdgeWeight(Block):
+    """No columns: what matrices that come from edges weigh beside those that come from nodes' own features."""
+
+    edge_weight: str = hyper_parameter(
+        "equal",
+        choices=("equal", "measured"),
+        meaning="what columns that come from edges weigh in the read-out: as much as others, or as much as edges tell",
+        source="ours",
+    )
+
+    def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
+        return []
+
+    def products(self, parameters: Parameters, outputs: int) -> list[Product]:
+        return []
+
+    def weigh(
+        self, made: list[tuple[float, Made]], of_node: list[bool], measure: Callable[[list[Made]], float]
+    ) -> tuple[list[tuple[float, Made]], Parameters]:
+        if self.edge_weight == "equal":
+            return made, {}
+        weight = 1.0
+        if any(of_node) and not all(of_node):
+            weight = measure([each for (_, each), own in zip(made, of_node, strict=True) if own])
+            made = [(size if own else weight * size, each) for (size, each), own in zip(made, of_node, strict=True)]
+        return made, {"weight": torch.tensor(weight)}
+
+    def remarks(self, parameters: Parameters) -> list[str]:
+        weight = float(parameters.get("weight", 1.0))
+        if weight == 1:
+            return []
+        return [
+            "nodes are hardly more like their neighbours than like others: what comes from edges weighs "
+            f"{weight:.2f} in the vectors, beside 1 for a node's own features"
+        ]
+
+
+@dataclass(frozen=True)
 class Readout:
     """The embedding: blocks side by side, each centred and scaled, reduced to ``dimension`` principal components.
 
@@ -230,8 +290,42 @@ class Readout:
         parameters: Parameters = {}
         for place, block in self.places():
             parameters |= add_prefix(place, block.fit(context))
+        graph = context.device_graph.graph
+
+        def measure(own: list[Tensor]) -> float:
+            ways = [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)[: 1 + graph.directed]]
+            draw = functools.partial(draw_neighbours, ways)
+            return edge_weight(draw, [functools.partial(_rows_of, matrix) for matrix in own], graph.num_nodes)
+
         made = list(self._made(parameters, context))
-        return parameters | self.fit_components(made, context.engine.device, context.engine.workers)
+        made, learned = self.weigh(made, self.of_node(len(context.encoded), context.own), measure)
+        return parameters | learned | self.fit_components(made, context.engine.device, context.engine.workers)
+
+    def of_node(self, outputs: int, own: Collection[int]) -> list[bool]:
+        """For each of the blocks' matrices, whether it comes from nodes' own features alone; [] where a block does not tell.
+
+        Args:
+            outputs: How many encoders' outputs there are.
+            own: Which of these come from nodes' own features alone.
+        """
+        products = [block.products({}, outputs) for block in self.blocks]
+        return [] if None in products else [each.of_node(own) for some in products for each in some or []]
+
+    def weigh(
+        self, made: list[tuple[float, Made]], of_node: list[bool], measure: Callable[[list[Made]], float]
+    ) -> tuple[list[tuple[float, Made]], Parameters]:
+        """The blocks' matrices with the sizes that blocks give to them all, and what these learned of that.
+
+        Args:
+            made: The size of each one's block, and the matrix or what stands for it.
+            of_node: As ``of_node`` returns it.
+            measure: What matrices that come from edges should weigh, by those that come from nodes' own features.
+        """
+        parameters: Parameters = {}
+        for place, block in self.places():
+            made, learned = block.weigh(made, of_node, measure)
+            parameters |= add_prefix(place, learned)
+        return made, parameters
 
     def fit_components(self, made: list[tuple[float, Tensor]], device: torch.device, workers: Workers = ALONE) -> Parameters:
         """The map of the blocks' matrices to the embedding, learned from rows of these; each has the size of its block.
@@ -276,9 +370,17 @@ class Readout:
         made = [(block.size, block.products(sub_dict(parameters, place), outputs)) for place, block in self.places()]
         return [(size, product) for size, products in made for product in products or []]
 
+    def remarks(self, parameters: Parameters) -> list[str]:
+        """What a user should know of what was learned, a line each."""
+        return [line for place, block in self.places() for line in block.remarks(sub_dict(parameters, place))]
+
     def places(self) -> list[tuple[str, Block]]:
         """The blocks, and where each has its parameters."""
         return [(f"block.{index}", block) for index, block in enumerate(self.blocks)]
+
+
+def _rows_of(matrix: Tensor, nodes: Array) -> Tensor:
+    return matrix[torch.from_numpy(nodes).to(matrix.device)]
 
 
 def _length(matrix: Tensor, mean: Tensor) -> Tensor:

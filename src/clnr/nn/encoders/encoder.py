@@ -73,6 +73,11 @@ class Encoder(ABC):
         """The widths of the rows that it batch-normalises in a view: of each layer that it does this after."""
         return ()
 
+    @property
+    def own_outputs(self) -> tuple[int, ...]:
+        """Which of its ``outputs`` come from nodes' own features alone, without edges."""
+        return ()
+
     def learns(self, name: str) -> bool:
         """Whether gradients change one of its parameters."""
         return True
@@ -141,6 +146,10 @@ class Features(PlainEncoder):
 
     def width(self, inputs: int) -> int:
         return inputs
+
+    @property
+    def own_outputs(self) -> tuple[int, ...]:
+        return (0,)
 
 
 @dataclass(frozen=True)

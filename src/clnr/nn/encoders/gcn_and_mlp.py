@@ -54,6 +54,10 @@ class GCNAndMLP(Encoder):
     def shifts(self) -> tuple[str, ...]:
         return (*(f"gcn.{name}" for name in self._gcn.shifts), *(f"mlp.{name}" for name in self._mlp.shifts))
 
+    @property
+    def own_outputs(self) -> tuple[int, ...]:
+        return (1,)
+
     def rows(self, parameters: Parameters, operators: Operators, index: int) -> list[LazyLinear]:
         gcn, mlp = sub_dict(parameters, "gcn"), sub_dict(parameters, "mlp")
         return [self._gcn.lazy(gcn, operators), self._mlp.lazy(mlp, operators)]

@@ -42,6 +42,10 @@ class MLP(BatchNormEncoder):
     def shifts(self) -> tuple[str, ...]:
         return (f"{self.layers - 1}.bias",)
 
+    @property
+    def own_outputs(self) -> tuple[int, ...]:
+        return (0,)
+
     def forward(self, parameters: Parameters, operators: Operators, statistics: Parameters | None) -> Tensor:
         return self._lazy(parameters, operators, statistics).materialize()
 
@@ -100,6 +104,10 @@ class Backbone(PlainEncoder):
     @property
     def batch_norms(self) -> tuple[int, ...]:
         return self._chosen.batch_norms
+
+    @property
+    def own_outputs(self) -> tuple[int, ...]:
+        return self._chosen.own_outputs
 
     def finalize(self, parameters: Parameters, eval_views: list[Operators]) -> Parameters:
         return self._chosen.finalize(parameters, eval_views)

@@ -1,0 +1,187 @@
+"""What edges tell: against a definition node by node, and on graphs of which it is known."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.engine import View, choose, cpu
+from clnr.graph import Graph
+from clnr.graph.csr import draw_neighbours
+from clnr.methods import SVD_MIX
+from clnr.methods.recipe import Recipe
+from clnr.nn import edge_information as module
+from clnr.nn.edge_information import LEAST, edge_information, edge_weight
+from tests.conftest import tiny
+
+NODES, CLASSES = 600, 4
+
+
+def ways(graph):
+    return [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)]
+
+
+def drawing(graph):
+    return functools.partial(draw_neighbours, ways(graph))
+
+
+def reading(rows):
+    matrix = torch.tensor(np.asarray(rows), dtype=torch.float32)
+    return lambda nodes: matrix[torch.from_numpy(nodes)]
+
+
+def told(graph, *rows):
+    return edge_information(drawing(graph), [reading(each) for each in rows], graph.num_nodes)
+
+
+def made(alike, informative, nodes=NODES, degree=8, seed=0):
+    """A share of the edges is within circles of ten nodes, the others anywhere; features may know the class of the circle."""
+    random = np.random.default_rng(seed)
+    source = random.integers(0, nodes, nodes * degree // 2)
+    near = source // 10 * 10 + random.integers(0, 10, len(source))
+    target = np.where(random.random(len(source)) < alike, near, random.integers(0, nodes, len(source)))
+    labels = np.arange(nodes) // 10 % CLASSES
+    x = random.standard_normal((nodes, 6)) + 2 * informative * np.eye(CLASSES, 6)[labels]
+    return Graph.from_edges(source, target, x, undirected=True)
+
+
+# -- by definition ----------------------------------------------------------------------------------------------------------
+
+
+def neighbour_sets(graph):
+    found = [set() for _ in range(graph.num_nodes)]
+    for i, j in zip(*graph.edges()[:2], strict=True):
+        if i != j:
+            found[i].add(int(j))
+            found[j].add(int(i))
+    return found
+
+
+def area(pairs):
+    """How often the first of a pair exceeds the second of any pair; equal ones count half."""
+    return np.mean([(own > other) + (own == other) / 2 for own, _ in pairs for _, other in pairs])
+
+
+def cosine(a, b):
+    length = np.linalg.norm(a) * np.linalg.norm(b)
+    return float(a @ b / length) if length else 0.0
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_by_rows_as_defined(undirected, monkeypatch):
+    monkeypatch.setattr(module, "_PART", 7)
+    graph = tiny(50, 120, undirected=undirected)
+    rows = np.random.default_rng(1).standard_normal((50, 5)) + 3
+    order = np.random.default_rng(2).permutation(50)
+    near, middle = neighbour_sets(graph), rows.mean(0)
+    unit = [row / np.linalg.norm(row) for row in rows - middle]
+    linked = [i for i in order if near[i]]
+    means = {i: np.mean([unit[j] for j in near[i]], axis=0) for i in linked}
+    centre = np.mean(list(means.values()), axis=0)
+    assert 0 < len(linked) < 50
+    pairs = [
+        (cosine(rows[i] - middle, means[i] - centre), cosine(rows[i] - middle, means[linked[k - 1]] - centre))
+        for k, i in enumerate(linked)
+    ]
+    assert module._by_rows(drawing(graph), reading(rows), order) == pytest.approx(area(pairs), abs=2e-3)
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_by_edges_as_defined(undirected, monkeypatch):
+    monkeypatch.setattr(module, "_NEAR", 60)
+    graph = tiny(50, 100, undirected=undirected)
+    order, draw, near = np.random.default_rng(2).permutation(50), drawing(graph), neighbour_sets(graph)
+    sides = []
+    for i in order:
+        _, listed = draw(np.array([i]), 60)
+        assert sorted(listed) == sorted(near[i])
+        halves = [np.zeros(50), np.zeros(50)]
+        for number, j in enumerate(listed):
+            for k in (j, *near[j]):
+                halves[number % 2][k] += k != i
+        if halves[0].any() and halves[1].any():
+            sides.append(halves)
+    assert 10 < len(sides) < 50
+    pairs = [(cosine(first, second), cosine(first, sides[k - 1][1])) for k, (first, second) in enumerate(sides)]
+    assert module._by_edges(draw, order) == pytest.approx(area(pairs), abs=1e-6)
+
+
+# -- on graphs of which it is known -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_edges_tell_nothing(seed):
+    graph = made(0.0, 1.0, nodes=3000, seed=seed)
+    assert told(graph, graph.features) == pytest.approx(0.5, abs=0.03)
+    weight = edge_weight(drawing(graph), [reading(graph.features)], graph.num_nodes)
+    assert LEAST <= weight < LEAST + 0.15
+
+
+def test_edges_tell_by_features_or_by_themselves():
+    alike, clustered, both = made(1.0, 1.0), made(1.0, 0.0), made(0.3, 1.0)
+    order = np.random.default_rng(5).permutation(NODES)
+    assert module._by_rows(drawing(alike), reading(alike.features), order) > 0.75
+    assert module._by_rows(drawing(clustered), reading(clustered.features), order) == pytest.approx(0.5, abs=0.05)
+    assert module._by_edges(drawing(clustered), order) > 0.9
+    for graph in (alike, clustered):
+        assert edge_weight(drawing(graph), [reading(graph.features)], NODES) == 1
+    assert 0.55 < told(both, both.features) < 0.95
+
+
+def test_the_larger_measure_counts():
+    graph = made(0.0, 1.0)
+    hubs = np.random.default_rng(0).standard_normal((NODES, 3))
+    one, other = told(graph, graph.features), told(graph, hubs)
+    assert told(graph, graph.features, hubs) == max(one, other)
+
+
+@pytest.mark.parametrize(
+    ("told", "weight"), [(None, 1), (0.3, 0.2), (0.51, 0.2), (0.54, 0.4), (0.57, 0.6), (0.63, 1), (1.0, 1)]
+)
+def test_the_weight_rises_with_what_edges_tell(told, weight, monkeypatch):
+    monkeypatch.setattr(module, "edge_information", lambda *given: told)
+    assert edge_weight(None, [], 5) == pytest.approx(weight)
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 5])
+def test_without_edges_nothing_is_measured(nodes):
+    graph = Graph.from_edges([], [], np.ones((nodes, 2)))
+
+    def read(nodes):
+        raise AssertionError
+
+    assert edge_information(drawing(graph), [read], nodes) is None
+    assert edge_weight(drawing(graph), [read], nodes) == 1
+
+
+def test_some_nodes_stand_for_all(monkeypatch):
+    graph = made(0.3, 0.3, nodes=3000)
+    whole = told(graph, graph.features)
+    monkeypatch.setattr(module, "_NODES", 1500)
+    asked = []
+    rows = reading(graph.features)
+
+    def read(nodes):
+        asked.append(len(nodes))
+        return rows(nodes)
+
+    assert edge_information(drawing(graph), [read], 3000) == pytest.approx(whole, abs=0.03)
+    assert asked[0] == 1500
+    assert max(asked[1:]) <= module._PART * module._AROUND
+
+
+@pytest.mark.gpu
+def test_a_gpu_measures_what_a_cpu_measures(cuda):
+    graph, recipe = made(0.05, 0.5, nodes=2000), Recipe(dimension=16, edge_weight="measured")
+    model = SVD_MIX.build(recipe)
+    found = []
+    for engine in (cpu(), choose(cuda.type, "float32")):
+        device_graph = engine.to_device(graph)
+        parameters = model.finalize({}, engine, device_graph)
+        found.append(float(parameters["readout.block.3.weight"]))
+        assert model.embed(parameters, engine, View(device_graph)).isfinite().all()
+    assert LEAST < found[0] < 1
+    assert found[1] == pytest.approx(found[0], abs=1e-3)
