@@ -86,7 +86,7 @@ def test_by_rows_as_defined(undirected, monkeypatch):
         (cosine(rows[i] - middle, means[i] - centre), cosine(rows[i] - middle, means[linked[k - 1]] - centre))
         for k, i in enumerate(linked)
     ]
-    assert module._by_rows(drawing(graph), reading(rows), order) == pytest.approx(area(pairs), abs=2e-3)
+    assert module.by_rows(drawing(graph), reading(rows), order) == pytest.approx(area(pairs), abs=2e-3)
 
 
 @pytest.mark.parametrize("undirected", [True, False])
@@ -106,7 +106,7 @@ def test_by_edges_as_defined(undirected, monkeypatch):
             sides.append(halves)
     assert 10 < len(sides) < 50
     pairs = [(cosine(first, second), cosine(first, sides[k - 1][1])) for k, (first, second) in enumerate(sides)]
-    assert module._by_edges(draw, order) == pytest.approx(area(pairs), abs=1e-6)
+    assert module.by_edges(draw, order) == pytest.approx(area(pairs), abs=1e-6)
 
 
 # -- on graphs of which it is known -----------------------------------------------------------------------------------------
@@ -123,9 +123,9 @@ def test_random_edges_tell_nothing(seed):
 def test_edges_tell_by_features_or_by_themselves():
     alike, clustered, both = made(1.0, 1.0), made(1.0, 0.0), made(0.3, 1.0)
     order = np.random.default_rng(5).permutation(NODES)
-    assert module._by_rows(drawing(alike), reading(alike.features), order) > 0.75
-    assert module._by_rows(drawing(clustered), reading(clustered.features), order) == pytest.approx(0.5, abs=0.05)
-    assert module._by_edges(drawing(clustered), order) > 0.9
+    assert module.by_rows(drawing(alike), reading(alike.features), order) > 0.75
+    assert module.by_rows(drawing(clustered), reading(clustered.features), order) == pytest.approx(0.5, abs=0.05)
+    assert module.by_edges(drawing(clustered), order) > 0.9
     for graph in (alike, clustered):
         assert edge_weight(drawing(graph), [reading(graph.features)], NODES) == 1
     assert 0.55 < told(both, both.features) < 0.95

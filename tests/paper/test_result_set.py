@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 from clnr.errors import DataError
 from clnr.experiments.results import Summary
 from clnr.methods import CLNR, GRACE
@@ -47,6 +49,19 @@ def test_provenance_names_command_seeds_machine_versions_and_duration():
         f"clnr 0.1.0 (code {code}), torch {torch}, Python 3.11.0; {day}; the runs took 42 s of that machine's time."
     )
     assert results().provenance("clnr table 9", []) == "Made by `clnr table 9`."
+
+
+def test_codes_with_the_same_versions_are_listed_together():
+    batch = Scope(seeds=3).batch(CLNR, "cora")
+    runs = [made(batch, seed) for seed in range(3)]
+    runs[1] = dataclasses.replace(runs[1], versions={**runs[1].versions, "code": "0000"})
+    runs[2] = dataclasses.replace(runs[2], versions={**runs[2].versions, "torch": "9.9"})
+    code, torch = (runs[0].versions[each] for each in ("code", "torch"))
+    shelf = ResultSet(RunIndex(cache_of(*runs), RunFilter(any_version=True)))
+    said = shelf.provenance("clnr table 9", [batch])
+    listed = [f"clnr 0.1.0 (code 0000, {code}), torch {torch}, Python 3.11.0", f"clnr 0.1.0 (code {code}), torch 9.9, Python"]
+    assert all(each in said for each in listed)
+    assert said.count("(code ") == 2
 
 
 def test_accuracies_as_text():

@@ -47,8 +47,8 @@ def edge_information(draw: DrawNeighbours, own: Sequence[ReadRows], count: int) 
 
     Like by rows of its own, or by where edges lead: the largest counts, or the first that is enough. None without neighbours.
     """
-    nodes = rng.permute(rng.key(0, "edge information"), torch.arange(min(count, _NODES), device="cpu"), count).numpy()
-    measures = [*(functools.partial(_by_rows, draw, read) for read in own), functools.partial(_by_edges, draw)]
+    nodes = some_nodes(count)
+    measures = [*(functools.partial(by_rows, draw, read) for read in own), functools.partial(by_edges, draw)]
     largest: float | None = None
     for measure in measures:
         found = measure(nodes)
@@ -59,8 +59,13 @@ def edge_information(draw: DrawNeighbours, own: Sequence[ReadRows], count: int) 
     return largest
 
 
-def _by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
-    """By how like a node's row is to the mean of its neighbours' rows."""
+def some_nodes(count: int) -> Array:
+    """The nodes that stand for all, in random order: the same at every call."""
+    return rng.permute(rng.key(0, "edge information"), torch.arange(min(count, _NODES), device="cpu"), count).numpy()
+
+
+def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
+    """How often a node's row is more like the mean of its neighbours' rows than like that of another's; in random order."""
     place, neighbour = draw(nodes, _AROUND)
     if not len(place):
         return None
@@ -79,8 +84,8 @@ def _by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None
     return _auc(rows[linked] - middle, around - around.mean(0))
 
 
-def _by_edges(draw: DrawNeighbours, nodes: Array) -> float | None:
-    """By how many nodes one half of a node's neighbours and the other half both lead to."""
+def by_edges(draw: DrawNeighbours, nodes: Array) -> float | None:
+    """The same by where edges lead: from one half of a node's neighbours to where the other half leads, or that of another."""
     place, near = draw(nodes, _NEAR)
     half = (np.arange(len(place)) - np.searchsorted(place, place)) % 2
     step, far = draw(near, _NEAR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,9 @@ def _squared(apply: Callable[[Tensor], Tensor], directions: Tensor) -> Tensor:
     with torch.enable_grad():
         given = directions.clone().requires_grad_()
         images = apply(given)
-        (back,) = torch.autograd.grad(images, given, _scaled(images.detach()))
+        with warnings.catch_warnings():  # Where it is the first gradient on a GPU, torch says that it sets up cuBLAS for it.
+            warnings.filterwarnings("ignore", "Attempting to run cuBLAS", UserWarning)
+            (back,) = torch.autograd.grad(images, given, _scaled(images.detach()))
     return back.to(torch.float32)
 
 

@@ -77,7 +77,13 @@ class ResultSet:
         first, last = min(run.seed for run in runs), max(run.seed for run in runs)
         seeds = f"seed {first}" if first == last else f"seeds {first} to {last}"
         platforms = sorted({str(platform_of(run)) for run in runs})
-        versions = sorted({_versions(run) for run in runs})
+        codes: dict[tuple[str, ...], set[str]] = {}
+        for run in runs:
+            codes.setdefault(_versions(run), set()).add(run.versions["code"])
+        versions = [
+            f"clnr {clnr} (code {', '.join(sorted(found))}), torch {torch}, Python {python}"
+            for (clnr, torch, python), found in sorted(codes.items())
+        ]
         days = sorted({self.run_index.day(run) for run in runs})
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         seconds = sum(run.seconds for run in runs)
@@ -87,9 +93,8 @@ class ResultSet:
         )
 
 
-def _versions(run: Run) -> str:
-    clnr, torch, python = (run.versions.get(name, "unknown") for name in ("clnr", "torch", "python"))
-    return f"clnr {clnr} (code {run.versions['code']}), torch {torch}, Python {python}"
+def _versions(run: Run) -> tuple[str, ...]:
+    return tuple(run.versions.get(name, "unknown") for name in ("clnr", "torch", "python"))
 
 
 def title_of(dataset: str) -> str:
