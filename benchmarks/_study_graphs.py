@@ -133,12 +133,24 @@ def shuffled(graph: Graph) -> Graph:
     return dataclasses.replace(graph, features=graph.features[np.random.default_rng(9).permutation(graph.num_nodes)])
 
 
+def unlike(graph: Graph) -> Graph:
+    """Edges drawn anew: every one leads from a class to the next, so that neighbours are unlike but tell all."""
+    assert graph.labels is not None
+    generator = np.random.default_rng(0)
+    source = generator.permutation(np.concatenate(pairs(graph)))[: len(pairs(graph)[0])]
+    following = (graph.labels[source] + 1) % graph.num_classes
+    members = [np.flatnonzero(graph.labels == each) for each in range(graph.num_classes)]
+    target = np.array([generator.choice(members[each]) for each in following])
+    return with_edges(graph, source, target, undirected=True)
+
+
 CHANGES: dict[str, Callable[[Graph], Graph]] = {
     "few": few,
     "directed": directed,
     "weighted": weighted,
     "bipartite": bipartite,
     "shuffled": shuffled,
+    "unlike": unlike,
 }
 
 

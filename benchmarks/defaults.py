@@ -14,6 +14,7 @@ NAME:directed   every edge keeps one of its directions
 NAME:weighted   edges of random weight, and as many random edges of a fifth of that weight among them
 NAME:bipartite  nodes in two random halves, edges only between them
 NAME:shuffled   every node with the features of another
+NAME:unlike     edges drawn anew, each from a class to the next
 
 Changes can be combined, as in cora:bipartite:structure. Each method has its recipe for an unknown graph. A seed draws a split
 of 10 % training, 10 % validation and 80 % test nodes, and decides training. One logistic regression evaluates all; test nodes

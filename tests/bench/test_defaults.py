@@ -39,7 +39,9 @@ def homophily(graph):
 # -- Graphs ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change", ["", ":few", ":h=0.5", ":structure", ":directed", ":weighted", ":bipartite", ":shuffled"])
+@pytest.mark.parametrize(
+    "change", ["", ":few", ":h=0.5", ":structure", ":directed", ":weighted", ":bipartite", ":shuffled", ":unlike"]
+)
 def test_graphs_have_no_recipe_and_no_split_and_are_the_same_each_time(change):
     graph = graphs.load(f"toy{change}").graph
     toy = datasets.load("toy")
@@ -63,6 +65,15 @@ def test_rewired_edges_are_within_a_class_as_often_as_asked_and_keep_degrees(sha
     source, target, _ = graph.edges()
     assert (source != target).all()
     assert (graph.features != toy.features).nnz == 0
+
+
+def test_unlike_neighbours_are_of_the_next_class():
+    graph = graphs.load("toy:unlike").graph
+    source, target, _ = graph.edges()
+    steps = (graph.labels[target] - graph.labels[source]) % graph.num_classes
+    assert set(steps.tolist()) == {1, graph.num_classes - 1}
+    assert homophily(graph) == 0
+    assert graph.num_edges > 0.9 * datasets.load("toy").num_edges
 
 
 def test_without_features_is_what_a_table_of_edges_gives():

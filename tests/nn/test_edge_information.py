@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import Ridge
 
 from clnr.engine import View, choose, cpu
 from clnr.graph import Graph
@@ -70,22 +71,27 @@ def cosine(a, b):
     return float(a @ b / length) if length else 0.0
 
 
+@pytest.mark.parametrize("axes", [3, 32])
 @pytest.mark.parametrize("undirected", [True, False])
-def test_by_rows_as_defined(undirected, monkeypatch):
+def test_by_rows_as_defined(undirected, axes, monkeypatch):
     monkeypatch.setattr(module, "_PART", 7)
-    graph = tiny(50, 120, undirected=undirected)
-    rows = np.random.default_rng(1).standard_normal((50, 5)) + 3
-    order = np.random.default_rng(2).permutation(50)
+    monkeypatch.setattr(module, "_AXES", axes)
+    graph = tiny(60, 150, undirected=undirected)
+    rows = np.random.default_rng(1).standard_normal((60, 5)) * [3, 2, 1, 0.5, 0.2] + 3
+    order = np.random.default_rng(2).permutation(60)
     near, middle = neighbour_sets(graph), rows.mean(0)
-    unit = [row / np.linalg.norm(row) for row in rows - middle]
+    unit = np.array([row / np.linalg.norm(row) for row in rows - middle])
     linked = [i for i in order if near[i]]
-    means = {i: np.mean([unit[j] for j in near[i]], axis=0) for i in linked}
-    centre = np.mean(list(means.values()), axis=0)
-    assert 0 < len(linked) < 50
-    pairs = [
-        (cosine(rows[i] - middle, means[i] - centre), cosine(rows[i] - middle, means[linked[k - 1]] - centre))
-        for k, i in enumerate(linked)
-    ]
+    assert 0 < len(linked) < 60
+    means = np.array([np.mean([unit[j] for j in near[i]], axis=0) for i in linked])
+    _, _, directions = np.linalg.svd(unit[linked], full_matrices=False)
+    x, y = ((each @ directions.T)[:, :axes] for each in (means - means.mean(0), unit[linked]))
+    guesses = []
+    for k in range(len(linked)):
+        other = np.arange(len(linked)) % 2 != k % 2
+        model = Ridge(alpha=(x[other] ** 2).sum() / x.shape[1], fit_intercept=False).fit(x[other], y[other])
+        guesses.append(model.predict(x[k : k + 1])[0])
+    pairs = [(cosine(y[k], guesses[k]), cosine(y[k], guesses[k - 1])) for k in range(len(linked))]
     assert module.by_rows(drawing(graph), reading(rows), order) == pytest.approx(area(pairs), abs=2e-3)
 
 
@@ -129,6 +135,25 @@ def test_edges_tell_by_features_or_by_themselves():
     for graph in (alike, clustered):
         assert edge_weight(drawing(graph), [reading(graph.features)], NODES) == 1
     assert 0.55 < told(both, both.features) < 0.95
+
+
+def test_neighbours_may_tell_by_being_unlike():
+    """Every node has neighbours of the next class alone."""
+    random, nodes = np.random.default_rng(0), 1000
+    labels = random.integers(0, CLASSES, nodes)
+    of_class = [np.flatnonzero(labels == each) for each in range(CLASSES)]
+    source = np.repeat(np.arange(nodes), 4)
+    target = [random.choice(of_class[(labels[i] + 1) % CLASSES]) for i in source]
+    x = random.standard_normal((nodes, 6)) + 3 * np.eye(CLASSES, 6)[labels]
+    graph = Graph.from_edges(source, target, x, undirected=True)
+    assert module.by_rows(drawing(graph), reading(x), random.permutation(nodes)) > 0.65
+    assert edge_weight(drawing(graph), [reading(x)], nodes) == 1
+
+
+def test_rows_without_differences_tell_nothing():
+    graph = made(1.0, 1.0)
+    assert module.by_rows(drawing(graph), reading(np.ones((NODES, 3))), np.arange(NODES)) == 0.5
+    assert module.by_rows(drawing(graph), reading(np.empty((NODES, 0))), np.arange(NODES)) is None
 
 
 def test_the_larger_measure_counts():

@@ -20,6 +20,7 @@ LEAST = 0.2
 _NOTHING, _ENOUGH = 0.51, 0.63
 _NODES, _PART = 4096, 128
 _AROUND, _NEAR = 32, 8
+_AXES = 32
 
 DrawNeighbours = Callable[[Array, int], tuple[Array, Array]]
 """At most so many neighbours of some nodes: for each the place of its node, in order, and the neighbour itself."""
@@ -43,20 +44,20 @@ def edge_weight(draw: DrawNeighbours, own: Sequence[ReadRows], count: int) -> fl
 
 
 def edge_information(draw: DrawNeighbours, own: Sequence[ReadRows], count: int) -> float | None:
-    """How often a node is more like its own neighbours than like another's: 0.5 where edges are random, at most 1.
+    """How often a node is told from another by its neighbours: 0.5 where edges are random, at most 1.
 
-    Like by rows of its own, or by where edges lead: the largest counts, or the first that is enough. None without neighbours.
+    Told by rows of its own, or by where edges lead: the largest counts, or the first that is enough. None without neighbours.
     """
     nodes = some_nodes(count)
     measures = [*(functools.partial(by_rows, draw, read) for read in own), functools.partial(by_edges, draw)]
-    largest: float | None = None
+    found: list[float] = []
     for measure in measures:
-        found = measure(nodes)
-        if found is not None and (largest is None or found > largest):
-            largest = found
-        if largest is not None and largest >= _ENOUGH:
+        told = measure(nodes)
+        if told is not None:
+            found.append(told)
+        if found and found[-1] >= _ENOUGH:
             break
-    return largest
+    return max(found, default=None)
 
 
 def some_nodes(count: int) -> Array:
@@ -65,11 +66,16 @@ def some_nodes(count: int) -> Array:
 
 
 def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
-    """How often a node's row is more like the mean of its neighbours' rows than like that of another's; in random order."""
+    """How often what its neighbours predict is more like a node's row than what those of another node predict.
+
+    A linear map predicts the row from the mean of the neighbours' rows: a ridge regression on the first principal directions of
+    these, fitted to one half of the nodes for the other. So neighbours may tell by being unlike the node, as long as they are
+    so alike everywhere. Nodes are in random order.
+    """
     place, neighbour = draw(nodes, _AROUND)
-    if not len(place):
+    rows = read(nodes).double().numpy(force=True) if len(place) else np.empty((0, 0))
+    if not rows.size:
         return None
-    rows = read(nodes).numpy(force=True)
     middle, around = rows.mean(0), np.zeros_like(rows)
     sizes = np.bincount(place, minlength=len(nodes))
     for start in range(0, len(nodes), _PART):
@@ -77,15 +83,27 @@ def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
         known, column = np.unique(neighbour[some], return_inverse=True)
         if len(known):
             share = sp.csr_array((1 / sizes[place[some]], (place[some] - start, column)), shape=(_PART, len(known)))
-            unit = normalize(read(known).numpy(force=True) - middle)
+            unit = normalize(read(known).double().numpy(force=True) - middle)
             around[start : start + _PART] = (share @ unit)[: len(nodes) - start]
     linked = sizes > 0
-    around = around[linked]
-    return _auc(rows[linked] - middle, around - around.mean(0))
+    own, around = normalize(rows[linked] - middle), around[linked] - around[linked].mean(0)
+    axes = np.linalg.eigh(own.T @ own)[1][:, ::-1][:, :_AXES]
+    own, around = own @ axes, around @ axes
+    predicted = np.empty_like(own)
+    half = np.arange(len(own)) % 2
+    for side in (0, 1):
+        x, y = around[half != side], own[half != side]
+        inner = x.T @ x
+        ridge = np.trace(inner) / len(inner) + np.finfo(float).tiny
+        predicted[half == side] = around[half == side] @ np.linalg.solve(inner + ridge * np.eye(len(inner)), x.T @ y)
+    return _auc(own, predicted)
 
 
 def by_edges(draw: DrawNeighbours, nodes: Array) -> float | None:
-    """The same by where edges lead: from one half of a node's neighbours to where the other half leads, or that of another."""
+    """How often one half of a node's neighbours lead more to where the other half lead than to where those of another do.
+
+    Nodes are in random order.
+    """
     place, near = draw(nodes, _NEAR)
     half = (np.arange(len(place)) - np.searchsorted(place, place)) % 2
     step, far = draw(near, _NEAR)
