@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import math
 import statistics
 
 import torch
@@ -24,7 +25,7 @@ from clnr.engine import Engine, View, choose
 from clnr.evaluation import logistic_probe
 from clnr.experiments.run import learn
 from clnr.graph import Graph
-from clnr.graph.csr import Array, draw_neighbours
+from clnr.graph.csr import Array
 from clnr.methods.recipe import Recipe
 from clnr.nn.edge_information import by_edges, by_rows, edge_weight, some_nodes
 from clnr.nn.layers import sub_dict
@@ -63,15 +64,16 @@ def accuracy(graph: Graph, recipe: Recipe, made: Made, weight: float, splits: in
 
 def measures(graph: Graph, made: Made) -> tuple[float, float, float]:
     """What edges tell by rows and by themselves, and what they weigh for it."""
-    ways = [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)[: 1 + graph.directed]]
-    draw, nodes = functools.partial(draw_neighbours, ways), some_nodes(graph.num_nodes)
+    nodes = some_nodes(graph.num_nodes)
 
     def rows_of(rows: torch.Tensor, nodes: Array) -> torch.Tensor:
         return rows[torch.from_numpy(nodes)]
 
     own = [functools.partial(rows_of, rows) for of_node, _, rows in made if of_node]
-    found = max(by_rows(draw, read, nodes) or 0.0 for read in own), by_edges(draw, nodes) or 0.0
-    return *found, edge_weight(draw, own, graph.num_nodes)
+    told = [by_rows(graph.draw_neighbours, read, nodes) for read in own]
+    edges = by_edges(graph.draw_neighbours, nodes, graph.num_nodes)
+    weight = edge_weight(graph.draw_neighbours, own, graph.num_nodes)
+    return max((each for each in told if each is not None), default=math.nan), math.nan if edges is None else edges, weight
 
 
 def main() -> None:

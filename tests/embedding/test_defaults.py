@@ -9,6 +9,7 @@ from clnr.embedding.defaults import choices, default_recipe
 from clnr.graph import Graph
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
+from clnr.methods.recipe import recipe_keys
 from tests.conftest import tiny
 
 
@@ -18,7 +19,7 @@ def graph_of(nodes, degree, features=100):
 
 
 def chosen(graph):
-    return {choice.key: choice.value for choice in choices(graph)}
+    return {choice.key: choice.value for choice in choices(graph, recipe_keys())}
 
 
 def test_more_nodes_train_longer_and_wider():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,6 @@ from sklearn.linear_model import Ridge
 
 from clnr.engine import View, choose, cpu
 from clnr.graph import Graph
-from clnr.graph.csr import draw_neighbours
 from clnr.methods import SVD_MIX
 from clnr.methods.recipe import Recipe
 from clnr.nn import edge_information as module
@@ -21,12 +18,8 @@ from tests.conftest import tiny
 NODES, CLASSES = 600, 4
 
 
-def ways(graph):
-    return [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)]
-
-
 def drawing(graph):
-    return functools.partial(draw_neighbours, ways(graph))
+    return graph.draw_neighbours
 
 
 def reading(rows):
@@ -61,9 +54,11 @@ def neighbour_sets(graph):
     return found
 
 
-def area(pairs):
-    """How often the first of a pair exceeds the second of any pair; equal ones count half."""
-    return np.mean([(own > other) + (own == other) / 2 for own, _ in pairs for _, other in pairs])
+def area(rows, partners):
+    """How often the cosine of a row and its partner exceeds that of a row and one of four partners before; equal ones half."""
+    own = [cosine(row, partner) for row, partner in zip(rows, partners, strict=True)]
+    others = [cosine(row, partners[k - back]) for k, row in enumerate(rows) for back in (1, 2, 3, 4)]
+    return np.mean([(one > other) + (one == other) / 2 for one in own for other in others])
 
 
 def cosine(a, b):
@@ -91,28 +86,29 @@ def test_by_rows_as_defined(undirected, axes, monkeypatch):
         other = np.arange(len(linked)) % 2 != k % 2
         model = Ridge(alpha=(x[other] ** 2).sum() / x.shape[1], fit_intercept=False).fit(x[other], y[other])
         guesses.append(model.predict(x[k : k + 1])[0])
-    pairs = [(cosine(y[k], guesses[k]), cosine(y[k], guesses[k - 1])) for k in range(len(linked))]
-    assert module.by_rows(drawing(graph), reading(rows), order) == pytest.approx(area(pairs), abs=2e-3)
+    assert module.by_rows(drawing(graph), reading(rows), order) == pytest.approx(area(y, guesses), abs=2e-3)
 
 
 @pytest.mark.parametrize("undirected", [True, False])
 def test_by_edges_as_defined(undirected, monkeypatch):
     monkeypatch.setattr(module, "_NEAR", 60)
-    graph = tiny(50, 100, undirected=undirected)
-    order, draw, near = np.random.default_rng(2).permutation(50), drawing(graph), neighbour_sets(graph)
+    graph = tiny(60, 90, undirected=undirected)
+    order, near = np.random.default_rng(2).permutation(60), neighbour_sets(graph)
     sides = []
     for i in order:
-        _, listed = draw(np.array([i]), 60)
+        _, listed = graph.draw_neighbours(np.array([i]), 60)
         assert sorted(listed) == sorted(near[i])
-        halves = [np.zeros(50), np.zeros(50)]
-        for number, j in enumerate(listed):
-            for k in (j, *near[j]):
-                halves[number % 2][k] += k != i
+        halves = [np.zeros(60), np.zeros(60)]
+        for number, first in enumerate(listed):
+            found = [first]
+            for second in near[first] - {i}:
+                found += [second, *(near[second] - {i})]
+            np.add.at(halves[number % 2], found, 1)
         if halves[0].any() and halves[1].any():
             sides.append(halves)
-    assert 10 < len(sides) < 50
-    pairs = [(cosine(first, second), cosine(first, sides[k - 1][1])) for k, (first, second) in enumerate(sides)]
-    assert module.by_edges(draw, order) == pytest.approx(area(pairs), abs=1e-6)
+    assert 30 < len(sides) < 60
+    right = area([first for first, _ in sides], [second for _, second in sides])
+    assert module.by_edges(graph.draw_neighbours, order, 60) == pytest.approx(right, abs=1e-6)
 
 
 # -- on graphs of which it is known -----------------------------------------------------------------------------------------
@@ -131,7 +127,7 @@ def test_edges_tell_by_features_or_by_themselves():
     order = np.random.default_rng(5).permutation(NODES)
     assert module.by_rows(drawing(alike), reading(alike.features), order) > 0.75
     assert module.by_rows(drawing(clustered), reading(clustered.features), order) == pytest.approx(0.5, abs=0.05)
-    assert module.by_edges(drawing(clustered), order) > 0.9
+    assert module.by_edges(drawing(clustered), order, NODES) > 0.9
     for graph in (alike, clustered):
         assert edge_weight(drawing(graph), [reading(graph.features)], NODES) == 1
     assert 0.55 < told(both, both.features) < 0.95
@@ -150,10 +146,39 @@ def test_neighbours_may_tell_by_being_unlike():
     assert edge_weight(drawing(graph), [reading(x)], nodes) == 1
 
 
-def test_rows_without_differences_tell_nothing():
-    graph = made(1.0, 1.0)
-    assert module.by_rows(drawing(graph), reading(np.ones((NODES, 3))), np.arange(NODES)) == 0.5
-    assert module.by_rows(drawing(graph), reading(np.empty((NODES, 0))), np.arange(NODES)) is None
+@pytest.mark.parametrize(
+    "rows", [np.ones((NODES, 3)), np.empty((NODES, 0)), np.full((NODES, 2), np.nan)], ids=["equal", "no", "nan"]
+)
+def test_rows_that_say_nothing_are_not_judged_by(rows):
+    graph = made(0.0, 1.0)
+    assert module.by_rows(drawing(graph), reading(rows), np.arange(NODES)) is None
+    assert edge_weight(drawing(graph), [reading(rows)], NODES) == 1
+
+
+def path(nodes):
+    return np.arange(nodes - 1), np.arange(1, nodes)
+
+
+def tree(nodes):
+    return np.arange(1, nodes), (np.arange(1, nodes) - 1) // 3
+
+
+@pytest.mark.parametrize("edges", [path(400), tree(400), (np.zeros(399, int), np.arange(1, 400))], ids=["path", "tree", "star"])
+def test_edges_that_lead_nowhere_together_are_not_judged(edges):
+    noise = np.random.default_rng(0).standard_normal((400, 5))
+    graph = Graph.from_edges(*edges, noise, undirected=True)
+    assert module.by_edges(drawing(graph), np.random.default_rng(1).permutation(400), 400) is None
+    assert edge_weight(drawing(graph), [reading(noise)], 400) == 1
+
+
+@pytest.mark.parametrize(("nodes", "communities"), [(2000, 4), (20_000, 10)])
+def test_large_communities_are_seen(nodes, communities):
+    random = np.random.default_rng(0)
+    source = random.integers(0, nodes, 5 * nodes)
+    within = random.integers(0, nodes // communities, len(source)) * communities + source % communities
+    target = np.where(random.random(len(source)) < 0.9, within, random.integers(0, nodes, len(source)))
+    graph = Graph.from_edges(source, target, np.zeros((nodes, 1)), undirected=True)
+    assert module.by_edges(drawing(graph), random.permutation(nodes), nodes) > 0.75
 
 
 def test_the_larger_measure_counts():
@@ -169,6 +194,11 @@ def test_the_larger_measure_counts():
 def test_the_weight_rises_with_what_edges_tell(told, weight, monkeypatch):
     monkeypatch.setattr(module, "edge_information", lambda *given: told)
     assert edge_weight(None, [], 5) == pytest.approx(weight)
+
+
+def test_few_nodes_are_not_judged():
+    graph = tiny(25, 100)
+    assert edge_information(drawing(graph), [reading(graph.features)], 25) is None
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 5])

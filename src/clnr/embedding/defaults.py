@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from clnr.errors import RecipeError
 from clnr.experiments.run import method_of
 from clnr.graph import Graph
+from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import CLNR_MIX, SVD_MIX, Method
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.support.arguments import check_choice
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+    import torch
+    from torch import Tensor
+
+    from clnr.engine.mapped import draw_stored_neighbours, map_folder
+    from clnr.graph.csr import Array
+    from clnr.nn.edge_information import edge_weight, some_nodes
+else:
+    sp, torch = lazy("scipy.sparse"), lazy("torch")
+    draw_stored_neighbours, map_folder = (lazy("clnr.engine.mapped", name) for name in ("draw_stored_neighbours", "map_folder"))
+    edge_weight, some_nodes = (lazy("clnr.nn.edge_information", name) for name in ("edge_weight", "some_nodes"))
 
 _SMALL = 1_000
 _MIDDLE = 50_000
@@ -18,6 +35,7 @@ _HUGE = 5_000_000
 _NARROW = 32
 _SAMPLED = 1_024
 _STRUCTURE = 256
+_TELLING = 0.5
 
 
 class Effort(NamedTuple):
@@ -63,8 +81,14 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choices(graph: Graph) -> list[Choice]:
-    """Hyper-parameters that follow from a graph's size, density and features; all others are the paper's usual ones."""
+def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> list[Choice]:
+    """Hyper-parameters that follow from a graph's size, density and features; all others are the paper's usual ones.
+
+    Args:
+        graph: In memory or in a folder.
+        keys: Those that matter; others are not all looked for.
+        featureless: Whether nodes have no features but such as follow from edges.
+    """
     nodes, degree = graph.num_nodes, graph.num_edges / max(1, graph.num_nodes)
     if nodes < _SMALL:
         width, why = 128, f"small graph ({nodes:,} nodes)"
@@ -98,22 +122,55 @@ def choices(graph: Graph) -> list[Choice]:
             if sampled
             else []
         ),
-        *([Choice("structure", _STRUCTURE, f"few features ({graph.num_features}): edges say more")] if narrow else []),
+        *([_structure(graph, featureless)] if narrow and "structure" in keys else []),
     ]
 
 
-def default_recipe(method: Method, graph: Graph) -> tuple[Recipe, list[Choice]]:
+def _structure(graph: Graph, featureless: bool) -> Choice:
+    """Columns from edges beside few features, unless edges tell little."""
+    few = f"few features ({graph.num_features})"
+    if not featureless and _edge_weight(graph) < _TELLING:
+        return Choice("structure", 0, f"{few}, but edges tell little about the nodes")
+    return Choice("structure", _STRUCTURE, f"{few}: edges say more")
+
+
+def _edge_weight(graph: Graph) -> float:
+    """What edges should weigh beside the features, each of these scaled by its deviation."""
+    count = graph.num_nodes
+    if isinstance(graph, GraphFolder):
+        mapped = map_folder(graph)
+        draw, stored = functools.partial(draw_stored_neighbours, mapped), cast(Any, mapped.features).rows
+    else:
+        draw, stored = graph.draw_neighbours, graph.features.__getitem__
+
+    def rows(nodes: Array) -> Tensor:
+        found = stored(nodes)
+        return torch.as_tensor(found.toarray() if sp.issparse(found) else found).float()
+
+    spread = rows(some_nodes(count)).std(0, correction=0)
+    return edge_weight(draw, [lambda nodes: rows(nodes) / torch.where(spread > 0, spread, 1)], count)
+
+
+def default_recipe(
+    method: Method, graph: Graph, featureless: bool = False, known: Collection[str] = ()
+) -> tuple[Recipe, list[Choice]]:
     """A method's recipe for a graph, and the choices in it that follow from the graph.
 
     A data set of the catalogue has its shipped recipe, unchanged. For any other graph, hyper-parameters that a method's
     authors fixed for all graphs stay fixed, and those that the method does not use are not chosen.
+
+    Args:
+        method: The method.
+        graph: In memory or in a folder.
+        featureless: Whether nodes have no features but such as follow from edges.
+        known: Keys that need not be chosen.
     """
     recipe, _, sources, _ = preset(method, graph.dataset)
     if graph.dataset is not None:
         return recipe, []
     free = [
         choice
-        for choice in choices(graph)
+        for choice in choices(graph, set(method.keys).difference(known), featureless)
         if choice.key in method.keys and sources[choice.key] == recipe_keys()[choice.key].source
     ]
     # A loss that takes all nodes keeps them.

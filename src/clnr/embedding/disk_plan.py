@@ -25,6 +25,7 @@ from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support import memory
 from clnr.support.humanize import duration, gigabytes
+from clnr.tables.folder_ingest import read_table_info
 from clnr.training.step_work import step_work
 
 _NUMBER = 4
@@ -65,7 +66,7 @@ def fits_memory(folder: GraphFolder, settings: Settings, bound: int | None, work
         bound: Bytes of main memory that may be used; None for what is free.
         workers: How many processes would each load it, if not as the settings say.
     """
-    recipe, _ = settings.recipe_for(cast(Any, folder))
+    recipe, _ = settings.recipe_for(cast(Any, folder), read_table_info(folder).feature_encoder)
     beside, most, device = workers or settings.workers.local_size, _usable(bound, float("inf")), settings.engine.device
     needed = _cost(folder, settings, recipe).memory
     if device.type == "cpu":
@@ -171,7 +172,7 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
         workers: How many processes would share it, if not as the settings say; all on this machine.
     """
     check_used(settings.method, settings.fixed)
-    recipe, choices = settings.recipe_for(cast(Any, folder))
+    recipe, choices = settings.recipe_for(cast(Any, folder), read_table_info(folder).feature_encoder)
     settings.method.check(recipe)
     model = settings.method.build(recipe)
     _check_from_files(folder, settings, recipe, model)

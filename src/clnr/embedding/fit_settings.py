@@ -23,6 +23,7 @@ from clnr.support import environment
 from clnr.support.arguments import check_int, check_type
 from clnr.support.humanize import plural
 from clnr.support.workers import ALONE, Workers
+from clnr.tables import FeatureEncoder
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
 
 
@@ -98,11 +99,17 @@ class Settings:
         """Whether the state of training is to be saved or resumed from."""
         return self.checkpoint is not None and bool(self.checkpoint_every or self.resume)
 
-    def recipe_for(self, graph: Graph) -> tuple[Recipe, list[Choice]]:
-        """The recipe for a graph before tuning, and the choices in it that follow from the graph."""
+    def recipe_for(self, graph: Graph, encoder: FeatureEncoder | None = None) -> tuple[Recipe, list[Choice]]:
+        """The recipe for a graph before tuning, and the choices in it that follow from the graph.
+
+        Args:
+            graph: In memory or in a folder.
+            encoder: How its features were made, if from tables.
+        """
         if isinstance(self.recipe, Recipe):
             return self.recipe.but(**self._set_by_name), []
-        recipe, choices = default_recipe(self.method, graph)
+        featureless = encoder is not None and encoder.structure is not None
+        recipe, choices = default_recipe(self.method, graph, featureless, self.fixed)
         return recipe.but(**{**(self.effort or {}), **self._set_by_name}), choices
 
     @property

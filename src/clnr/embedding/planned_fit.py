@@ -33,7 +33,7 @@ def plan(
     """
     settings.check_labels(table_graph.graph.labels is not None)
     check_used(settings.method, settings.fixed)
-    recipe, choices = settings.recipe_for(table_graph.graph)
+    recipe, choices = settings.recipe_for(table_graph.graph, table_graph.feature_encoder)
     settings.method.check(recipe)
     size = workers or settings.workers.size
     settings.check_workers(size, recipe, table_graph.graph.num_nodes)

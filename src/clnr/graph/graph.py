@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from clnr.errors import DataError
 from clnr.graph import interop
 from clnr.graph.arrays import as_float32
-from clnr.graph.csr import CSR, Array, median_weight, to_csr, transpose
+from clnr.graph.csr import CSR, Array, draw_neighbours, median_weight, to_csr, transpose
 from clnr.graph.sparse_formats import as_adjacency
 from clnr.graph.validation import (
     Matrix,
@@ -242,6 +242,11 @@ class Graph:
         """Source, target and weight of each edge, ordered by target, then source."""
         target = np.repeat(np.arange(self.num_nodes), np.diff(self.incoming.indptr))
         return self.incoming.indices, target, self.incoming.weight
+
+    def draw_neighbours(self, nodes: Array, most: int) -> tuple[Array, Array]:
+        """At most so many neighbours of some nodes, in either direction: see ``csr.draw_neighbours``."""
+        ways = (self.incoming, self.outgoing)[: 1 + self.directed]
+        return draw_neighbours([(way.indptr, way.indices) for way in ways], nodes, most)
 
     # -- SciPy, PyG, networkx ------------------------------------------------------------------------------------------
 

@@ -19,8 +19,9 @@ LEAST = 0.2
 """What columns that come from edges weigh where these tell nothing."""
 _NOTHING, _ENOUGH = 0.51, 0.63
 _NODES, _PART = 4096, 128
-_AROUND, _NEAR = 32, 8
-_AXES = 32
+_AROUND, _AXES = 32, 32
+_STARTS, _NEAR = 1024, 8
+_OTHERS, _FEWEST = 4, 30
 
 DrawNeighbours = Callable[[Array, int], tuple[Array, Array]]
 """At most so many neighbours of some nodes: for each the place of its node, in order, and the neighbour itself."""
@@ -44,20 +45,25 @@ def edge_weight(draw: DrawNeighbours, own: Sequence[ReadRows], count: int) -> fl
 
 
 def edge_information(draw: DrawNeighbours, own: Sequence[ReadRows], count: int) -> float | None:
-    """How often a node is told from another by its neighbours: 0.5 where edges are random, at most 1.
+    """How often a node is told from others by its neighbours: 0.5 where edges are random, at most 1.
 
-    Told by rows of its own, or by where edges lead: the largest counts, or the first that is enough. None without neighbours.
+    Told by rows of its own, or by where edges lead: the largest counts, or the first that is enough. None if one of these
+    cannot be said, as with few nodes or in a tree.
     """
     nodes = some_nodes(count)
-    measures = [*(functools.partial(by_rows, draw, read) for read in own), functools.partial(by_edges, draw)]
     found: list[float] = []
+    measures = [
+        *(functools.partial(by_rows, draw, read, nodes) for read in own),
+        functools.partial(by_edges, draw, nodes, count),
+    ]
     for measure in measures:
-        told = measure(nodes)
-        if told is not None:
-            found.append(told)
-        if found and found[-1] >= _ENOUGH:
+        told = measure()
+        if told is None:
+            return None
+        found.append(told)
+        if told >= _ENOUGH:
             break
-    return max(found, default=None)
+    return max(found)
 
 
 def some_nodes(count: int) -> Array:
@@ -74,7 +80,7 @@ def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
     """
     place, neighbour = draw(nodes, _AROUND)
     rows = read(nodes).double().numpy(force=True) if len(place) else np.empty((0, 0))
-    if not rows.size:
+    if not (rows.size and np.isfinite(rows).all()):
         return None
     middle, around = rows.mean(0), np.zeros_like(rows)
     sizes = np.bincount(place, minlength=len(nodes))
@@ -99,29 +105,43 @@ def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
     return _auc(own, predicted)
 
 
-def by_edges(draw: DrawNeighbours, nodes: Array) -> float | None:
+def by_edges(draw: DrawNeighbours, nodes: Array, count: int) -> float | None:
     """How often one half of a node's neighbours lead more to where the other half lead than to where those of another do.
 
-    Nodes are in random order.
+    Where they lead: these neighbours and the nodes within two more steps that do not pass the node itself. None where too few
+    lead to the same place to tell, as in a tree. Nodes are in random order, and the first of them are enough.
     """
+    nodes = nodes[:_STARTS]
     place, near = draw(nodes, _NEAR)
     half = (np.arange(len(place)) - np.searchsorted(place, place)) % 2
-    step, far = draw(near, _NEAR)
-    reached = np.concatenate([near, far])
-    place, half = (np.concatenate([each, each[step]]) for each in (place, half))
-    known, column = np.unique(reached, return_inverse=True)
-    shape = len(nodes), len(known)
-    sides = [
-        sp.csr_array((np.ones(len(some)), (place[some], column[some])), shape=shape)
-        for some in (np.flatnonzero((half == side) & (reached != nodes[place])) for side in (0, 1))
-    ]
+    sides = [_led_to(draw, nodes, place[half == side], near[half == side], count) for side in (0, 1)]
     both = np.flatnonzero(np.diff(sides[0].indptr) * np.diff(sides[1].indptr))
-    return _auc(*(side[both] for side in sides)) if len(both) else None
+    return _auc(*(side[both] for side in sides))
 
 
-def _auc(rows: Array | sp.csr_array, partners: Array | sp.csr_array) -> float:
-    """How often a row is more like its partner, by their cosine, than like the partner of another."""
+def _led_to(draw: DrawNeighbours, nodes: Array, place: Array, near: Array, count: int) -> sp.csr_array:
+    """How often some neighbours of nodes, at most two steps on, lead to each of all nodes but the node itself."""
+    reached = total = sp.csr_array((np.ones(len(near)), (place, near)), shape=(len(nodes), count))
+    for _ in range(2):
+        known, column = np.unique(reached.indices, return_inverse=True)
+        start, following = draw(known, _NEAR)
+        steps = sp.csr_array((np.ones(len(start)), (start, following)), shape=(len(known), count))
+        reached = sp.csr_array((reached.data, column, reached.indptr), shape=(len(nodes), len(known))) @ steps
+        own = np.repeat(nodes, np.diff(reached.indptr)) == reached.indices
+        reached.data[own] = 0
+        reached.eliminate_zeros()
+        total = total + reached
+    return total
+
+
+def _auc(rows: Array | sp.csr_array, partners: Array | sp.csr_array) -> float | None:
+    """How often a row is more like its partner, by their cosine, than like those of others; None if too few are alike."""
+    count = rows.shape[0]
+    if count < _FEWEST:
+        return None
     rows, partners = (normalize(sp.csr_array(each)) for each in (rows, partners))
-    others = partners[np.roll(np.arange(rows.shape[0]), 1)]
-    cosines = [np.asarray(rows.multiply(each).sum(1)).ravel() for each in (partners, others)]
-    return float(roc_auc_score(np.repeat([1, 0], rows.shape[0]), np.concatenate(cosines)))
+    shifted = [partners[np.roll(np.arange(count), shift)] for shift in range(_OTHERS + 1)]
+    cosines = np.stack([np.asarray(rows.multiply(each).sum(1)).ravel() for each in shifted])
+    if np.count_nonzero(cosines[0]) < _FEWEST:
+        return None
+    return float(roc_auc_score(np.arange(cosines.size) < count, cosines.ravel()))

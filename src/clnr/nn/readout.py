@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import DeviceGraph, Engine, Operators, View, unit_rows
-    from clnr.graph.csr import Array, draw_neighbours
+    from clnr.graph.csr import Array
     from clnr.nn.edge_information import edge_weight
 else:
     torch = lazy("torch")
     unit_rows = lazy("clnr.engine", "unit_rows")
-    draw_neighbours = lazy("clnr.graph.csr", "draw_neighbours")
     edge_weight = lazy("clnr.nn.edge_information", "edge_weight")
 
 Made = TypeVar("Made")
 _ROWS = 1 << 13
+_NEARLY_EQUAL = 0.95
 _REDUCED = HyperParameter(
     256, 0, 65536, "directions kept of features in the read-out, never below dimension; 0 for no features"
 )
@@ -265,11 +265,11 @@ class EdgeWeight(Block):
 
     def remarks(self, parameters: Parameters) -> list[str]:
         weight = float(parameters.get("weight", 1.0))
-        if weight == 1:
+        if weight > _NEARLY_EQUAL:
             return []
         return [
-            "nodes are hardly more like their neighbours than like others: what comes from edges weighs "
-            f"{weight:.2f} in the vectors, beside 1 for a node's own features"
+            f"edges tell little about the nodes here, so they weigh {weight:.2f} in the vectors, and a node's own features 1; "
+            "--set edge_weight=equal weighs both alike"
         ]
 
 
@@ -293,9 +293,8 @@ class Readout:
         graph = context.device_graph.graph
 
         def measure(own: list[Tensor]) -> float:
-            ways = [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)[: 1 + graph.directed]]
-            draw = functools.partial(draw_neighbours, ways)
-            return edge_weight(draw, [functools.partial(_rows_of, matrix) for matrix in own], graph.num_nodes)
+            reads = [functools.partial(_rows_of, matrix) for matrix in own]
+            return edge_weight(graph.draw_neighbours, reads, graph.num_nodes)
 
         made = list(self._made(parameters, context))
         made, learned = self.weigh(made, self.of_node(len(context.encoded), context.own), measure)
