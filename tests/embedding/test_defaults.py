@@ -7,7 +7,8 @@ import pytest
 
 from clnr.embedding.defaults import choices, default_recipe
 from clnr.graph import Graph
-from clnr.methods import METHODS
+from clnr.graph.folder_writer import write_graph
+from clnr.methods import CLNR_MIX, METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import recipe_keys
 from tests.conftest import tiny
@@ -31,6 +32,31 @@ def test_more_nodes_train_longer_and_wider():
 def test_few_edges_are_spared_and_few_features():
     assert chosen(graph_of(500, 1))["edge_drop"] < chosen(graph_of(500, 10))["edge_drop"]
     assert chosen(graph_of(500, 6, features=8))["feature_mask"] < chosen(graph_of(500, 6, features=80))["feature_mask"]
+
+
+def few_columns(alike, scale=1.0, nodes=1000):
+    """Four columns that know a node's class; edges within small circles of one class, or anywhere."""
+    random = np.random.default_rng(0)
+    labels = np.arange(nodes) // 20 % 4
+    source = random.integers(0, nodes, 4 * nodes)
+    target = source // 20 * 20 + random.integers(0, 20, len(source)) if alike else random.integers(0, nodes, len(source))
+    x = random.standard_normal((nodes, 4)) + 2 * np.eye(4)[labels]
+    return Graph.from_edges(source, target, x * [1, 1, 1, scale], undirected=True)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_few_columns_get_structure_beside_them_unless_edges_tell_little(scale, tmp_path):
+    for alike, columns in ((True, 256), (False, 0)):
+        graph = few_columns(alike, scale)
+        assert chosen(graph)["structure"] == columns
+        folder = write_graph(graph, tmp_path / str(alike))
+        assert chosen(folder)["structure"] == columns
+        assert default_recipe(CLNR_MIX, graph)[0].structure == columns
+    # From edges alone, and where the user has said.
+    assert default_recipe(CLNR_MIX, few_columns(False), featureless=True)[0].structure == 256
+    assert not [
+        each for each in default_recipe(CLNR_MIX, few_columns(False), known=["structure"])[1] if each.key == "structure"
+    ]
 
 
 @pytest.mark.parametrize("name", METHODS)
