@@ -139,16 +139,16 @@ def _edge_weight(graph: Graph) -> float:
     count = graph.num_nodes
     if isinstance(graph, GraphFolder):
         mapped = map_folder(graph)
-        draw, stored = functools.partial(draw_stored_neighbours, mapped), cast(Any, mapped.features).rows
+        draw, rows = functools.partial(draw_stored_neighbours, mapped), cast(Any, mapped.features).dense
     else:
-        draw, stored = graph.draw_neighbours, graph.features.__getitem__
-
-    def rows(nodes: Array) -> Tensor:
-        found = stored(nodes)
-        return torch.as_tensor(found.toarray() if sp.issparse(found) else found).float()
-
+        draw, rows = graph.draw_neighbours, functools.partial(_dense, graph)
     spread = rows(some_nodes(count)).std(0, correction=0)
     return edge_weight(draw, [lambda nodes: rows(nodes) / torch.where(spread > 0, spread, 1)], count)
+
+
+def _dense(graph: Graph, nodes: Array) -> Tensor:
+    found = graph.features[nodes]
+    return torch.from_numpy(found.toarray() if sp.issparse(found) else found)
 
 
 def default_recipe(

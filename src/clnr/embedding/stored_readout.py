@@ -153,13 +153,10 @@ class StoredReadout:
             name = f"walks-{source.walk_columns}"
             return _Rows(name, self._passes.walks(source.walk_columns), slice(0, len(STEPS) * source.walk_columns))
         if source.encoder is None:
-            return _Rows("features", self._features, slice(0, self._graph.features.shape[1]))
+            features = cast(MappedFeatures, cast(Any, self._graph.features))
+            return _Rows("features", features.dense, slice(0, features.shape[1]))
         columns = slice(source.encoder * self._width, (source.encoder + 1) * self._width)
         return _Rows("unit-encoded", self._unit, columns) if source.unit else _Rows("encoded", self._encoded.rows, columns)
-
-    def _features(self, nodes: Array) -> Tensor:
-        rows = cast(MappedFeatures, cast(Any, self._graph.features)).rows(nodes)
-        return rows.float() if isinstance(rows, Tensor) else torch.from_numpy(rows.toarray())
 
     def _unit(self, nodes: Array) -> Tensor:
         rows = self._encoded.rows(nodes)

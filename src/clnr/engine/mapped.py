@@ -89,6 +89,11 @@ class MappedFeatures:
         changed = self.change(stored.float().numpy() if isinstance(stored, torch.Tensor) else stored, nodes)
         return changed if sp.issparse(changed) else torch.from_numpy(changed)
 
+    def dense(self, nodes: Array) -> torch.Tensor:
+        """The features of some nodes, as dense float32."""
+        rows = self.rows(nodes)
+        return rows.float() if isinstance(rows, torch.Tensor) else torch.from_numpy(rows.toarray())
+
     def _stored(self, nodes: Array) -> torch.Tensor | sp.csr_array:
         if self.indptr is None or self.columns is None:
             return read_rows(self.values, nodes)
