@@ -13,6 +13,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Those of NumPy's and SciPy's products never sleep: of small matrices they make seven times the work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# In float32 on any CPU, and so are processes that tests start; CLNR_PRECISION=bfloat16 is as on a CPU that prefers that.
+os.environ.setdefault("CLNR_PRECISION", "float32")
+
 import numpy as np
 import pytest
 import torch
@@ -67,12 +70,6 @@ def home(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("CLNR_HOME", str(folder))
     monkeypatch.delenv("CLNR_DATA", raising=False)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _float32(monkeypatch) -> None:
-    """The precision of a CPU is float32 unless asked for, also where bfloat16 would be faster."""
-    monkeypatch.setattr("clnr.engine.bfloat16_pays", lambda: False)
 
 
 _DATA = os.environ.get("CLNR_DATA")

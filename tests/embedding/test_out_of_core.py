@@ -54,7 +54,8 @@ def settings(method="CLNR", **more):
     changes = {**CHANGES, **more.pop("changes", {})}
     chosen = methods.find(method)
     recipe = {key: value for key, value in changes.items() if key in chosen.keys}
-    return Settings(chosen, choose("cpu"), recipe=recipe, **{"hold_out": 0.0, "evaluate": False, "baselines": False, **more})
+    defaults = {"engine": choose("cpu"), "hold_out": 0.0, "evaluate": False, "baselines": False}
+    return Settings(chosen, recipe=recipe, **defaults | more)
 
 
 def vectors(folder):
@@ -224,4 +225,4 @@ def test_a_stopped_embedding_says_that_it_goes_on(folder, tmp_path, monkeypatch)
     assert "training is complete: embedding goes on" in said[0]
     assert said[1] == f"clnr: {tmp_path / 'out'} is finished: there is nothing to resume\n"
     other = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--resume", "--seed", "1"])
-    assert "is finished, but of another graph, method, seed or recipe" in str(other.exception)
+    assert "is finished, but not what is asked for: its seed is 0; overwrite it with --force" in str(other.exception)

@@ -15,7 +15,7 @@ from clnr.embedding.export import EXPORT_FORMATS
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import HOLD_OUT
 from clnr.embedding.pipeline import embed_tables
-from clnr.engine import cpu
+from clnr.engine import choose, cpu
 from clnr.errors import DataError
 from clnr.methods import METHODS, SVD_MIX
 from clnr.tables import read_tables
@@ -41,7 +41,28 @@ def test_a_finished_folder_is_left_alone_and_another_refused(tables, tmp_path):
         embed_tables(tables, out, settings(**asked, seed=1), layout=None)
     with pytest.raises(DataError, match=r"its epochs is 3; .*force=True"):
         embed_tables(tables, out, settings(**asked, changes={"epochs": 4}), layout=None)
+    for changes, said in (
+        ({"hold_out": 0.2}, "its hold_out is 0.05"),
+        ({"engine": choose("cpu", "float32", 3)}, "its threads is 1"),
+    ):
+        with pytest.raises(DataError, match=f"not what is asked for: {said}; "):
+            embed_tables(tables, out, settings(**asked, **changes), layout=None)
+    # What nobody asks for may be what another machine chose.
+    recipe = out / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('device = "cpu"', 'device = "cuda"').replace("threads = 1\n", ""))
+    (out / "digests.json").unlink()
+    assert embed_tables(tables, out, settings(**asked, engine=choose("auto")), layout=None) is None
+    with pytest.raises(DataError, match="its device is cuda; "):
+        embed_tables(tables, out, settings(**asked, engine=choose("cpu")), layout=None)
     assert embed_tables(tables, out, settings(**asked, seed=1), layout=None, force=True) is not None
+
+
+def test_equal_runs_write_equal_bytes(tables, tmp_path):
+    for name in ("one", "other"):
+        embed_tables(tables, tmp_path / name / "out", settings(), formats=["npy"])
+    one, other = ({path.name: path.read_bytes() for path in (tmp_path / name / "out").iterdir()} for name in ("one", "other"))
+    assert one == other
+    assert "model.safetensors" in one
 
 
 def test_a_supervised_method_needs_labels_from_a_file_or_a_query(tables, tmp_path):

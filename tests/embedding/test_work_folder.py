@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from clnr.embedding import block_passes, disk_plan, out_of_core
 from clnr.embedding.block_embedding import BlockEmbedding
@@ -16,10 +17,13 @@ from clnr.embedding.block_passes import LayerFiles, ShardFiles
 from clnr.embedding.disk_plan import plan
 from clnr.embedding.file_stages import FileStages
 from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.work_folder import as_begun
+from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.folder_writer import write_graph
 from clnr.support.progress import Bar
+from clnr.training.checkpoint import Checkpoint
 from tests.embedding.test_out_of_core import MEMORY, NODES, settings, vectors
 
 pytest.importorskip("numba")
@@ -109,6 +113,34 @@ def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path, mon
     embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), MEMORY)
     embed_folder(other, tmp_path / "whole", settings(), MEMORY)
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_stopped_run_keeps_its_precision_and_threads(folders, tmp_path, monkeypatch):
+    out, checkpoint = tmp_path / "out", tmp_path / "out.checkpoint"
+    chosen = settings(resume=True, checkpoint=checkpoint)
+    stopped(folders[0], out, chosen, monkeypatch, ShardFiles)
+    begun = chosen.engine.choices
+    # Another machine prefers another precision, and has more threads.
+    monkeypatch.setenv("CLNR_PRECISION", {"float32": "bfloat16", "bfloat16": "float32"}[begun["precision"]])
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    asked = dataclasses.replace(chosen, engine=choose("cpu"))
+    assert asked.engine.precision != begun["precision"]
+    with pytest.raises(DataError, match="stopped with another precision"):
+        embed_folder(folders[0], out, asked, MEMORY)
+    assert as_begun(asked).engine is asked.engine
+    again = as_begun(asked, out)
+    assert again.engine.choices == begun
+    embed_folder(folders[0], out, again, MEMORY)
+    embed_folder(folders[0], tmp_path / "whole", settings(engine=again.engine), MEMORY)
+    np.testing.assert_array_equal(vectors(out)[1], vectors(tmp_path / "whole")[1])
+
+
+@pytest.mark.parametrize("choices", [{}, [], "x", {"device": "cpu", "precision": "x", "threads": None}])
+def test_choices_that_nobody_wrote_are_refused_in_one_line(tmp_path, choices):
+    Checkpoint(tmp_path / "state", 1, {}, False, None, choices).save(1, {"written": torch.ones(2, 3)})
+    with pytest.raises(DataError, match=f"^{tmp_path / 'state'}: .*$"):
+        as_begun(settings(resume=True, checkpoint=tmp_path / "state"))
 
 
 @pytest.mark.usefixtures("small_blocks")

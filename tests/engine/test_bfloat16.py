@@ -29,83 +29,60 @@ NARROW = CompiledEngine(torch.bfloat16)
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul")
 
 
+AMX = "flags\t\t: fpu avx512f avx512_bf16 amx_tile amx_bf16\n"
+OTHERS = ("flags\t\t: fpu avx512f avx512_bf16 amx_tile\n", "Features\t: fp asimd bf16 i8mm\n", "flags\t\t: fpu\n", "")
+
+
 @pytest.fixture
-def machine(monkeypatch):
-    """A machine with bfloat16; ``machine(ratio)`` says how much faster it is, and how often that was measured."""
-    calls = []
+def cpuinfo(tmp_path, monkeypatch):
+    """Which flags Linux tells of the processor, with a torch that uses AMX, and nothing forced."""
+    monkeypatch.delenv(module.FORCED, raising=False)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
 
-    def faster(ratio):
-        def measure():
-            calls.append(ratio)
-            return {"float32": ratio, "bfloat16": 1.0, "pays": ratio > module._TIMES_FASTER}
+    def write(text):
+        (tmp_path / "cpuinfo").write_text(text)
+        return tmp_path / "cpuinfo"
 
-        monkeypatch.setattr(module, "measure", measure)
-        module.bfloat16_pays.cache_clear()
-        return calls
-
-    monkeypatch.setattr(module, "has_bfloat16", lambda: True)
-    yield faster
-    module.bfloat16_pays.cache_clear()
+    return write
 
 
-def test_it_is_taken_only_where_it_is_clearly_faster(machine, home, monkeypatch):
-    for ratio, pays in ((0.2, False), (1.0, False), (1.5, False), (1.6, True), (4.0, True)):
-        monkeypatch.setenv("CLNR_HOME", str(home / str(ratio)))
-        machine(ratio)
-        assert module.bfloat16_pays() is pays
+def test_auto_is_bfloat16_on_a_cpu_with_amx_alone(cpuinfo, tmp_path):
+    assert module.preferred_dtype(cpuinfo(AMX)) == torch.bfloat16
+    for text in OTHERS:
+        assert module.preferred_dtype(cpuinfo(text)) == torch.float32
+    assert module.preferred_dtype(tmp_path / "nothing") == torch.float32
 
 
-def test_auto_asks_that(monkeypatch):
-    if torch.cuda.is_available():
-        pytest.skip("auto is the GPU")
-    for pays, precision in ((True, "bfloat16"), (False, "float32")):
-        monkeypatch.setattr("clnr.engine.bfloat16_pays", lambda pays=pays: pays)
-        assert choose("cpu").precision == choose("auto", "auto").precision == precision
-        assert choose("cpu", "float32").precision == "float32"
+def test_neither_the_clock_nor_a_cache_decides(cpuinfo, home, monkeypatch):
+    monkeypatch.setattr("time.perf_counter", None)
+    monkeypatch.setattr(torch, "mm", None)
+    assert module.preferred_dtype(cpuinfo(AMX)) == torch.bfloat16
+    assert not home.exists()
 
 
-def test_the_answer_stays_whatever_is_measured_later(machine, home):
-    machine(4.0)
-    assert module.bfloat16_pays()
-    (file,) = (home / "cache" / "bfloat16").iterdir()
-    calls = machine(0.5)
-    assert module.bfloat16_pays()
-    assert calls == [4.0]
-    for damaged in ("", "{", "[]", '{"pays": 3}'):
-        file.write_text(damaged)
-        machine(0.5)
-        assert not module.bfloat16_pays()
-    assert calls == [4.0, 0.5, 0.5, 0.5, 0.5]
+@pytest.mark.parametrize("missing", ["oneDNN", "numba"])
+def test_amx_is_not_enough_without_what_uses_it(cpuinfo, missing, monkeypatch):
+    where, name = (torch.backends.mkldnn, "is_available") if missing == "oneDNN" else (module, "numba_kernels")
+    monkeypatch.setattr(where, name, lambda: None)
+    assert module.preferred_dtype(cpuinfo(AMX)) == torch.float32
 
 
-def test_another_torch_or_processor_is_measured_again(machine, monkeypatch):
-    calls = machine(4.0)
-    module.bfloat16_pays()
-    monkeypatch.setattr(torch, "__version__", "99.0")
-    machine(4.0)
-    module.bfloat16_pays()
-    monkeypatch.setattr(module, "_flags", lambda: {"another"})
-    machine(4.0)
-    module.bfloat16_pays()
-    assert len(calls) == 3
-
-
-def test_without_a_place_for_the_answer_there_is_one(machine, home, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("CLNR_HOME", str(tmp_path / "file"))
-    machine(4.0)
-    assert module.bfloat16_pays()
-
-
-@pytest.mark.parametrize("missing", ["hardware", "numba"])
-def test_it_is_not_measured_where_it_cannot_pay(machine, missing, monkeypatch):
-    monkeypatch.setattr(module, "has_bfloat16" if missing == "hardware" else "numba_kernels", lambda: None)
-    calls = machine(4.0)
-    assert not module.bfloat16_pays()
-    assert not calls
+def test_it_can_be_forced_on_any_cpu(cpuinfo, monkeypatch):
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    for forced in ("bfloat16", "float32"):
+        monkeypatch.setenv(module.FORCED, forced)
+        assert {module.preferred_dtype(cpuinfo(text)) for text in (AMX, *OTHERS)} == {getattr(torch, forced)}
+        engine = choose("cpu")
+        # As if it had been asked for by name.
+        assert engine.precision == engine.choices["precision"] == forced
+        assert choose("cpu", forced).precision == forced
+    monkeypatch.setenv(module.FORCED, "float16")
+    with pytest.raises(DeviceError, match="CLNR_PRECISION must be float32 or bfloat16, not 'float16'"):
+        choose("cpu")
 
 
 def test_it_is_refused_where_it_is_not(monkeypatch):
+    monkeypatch.setenv(module.FORCED, "float32")
     monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
     with pytest.raises(DeviceError, match="this CPU cannot multiply bfloat16"):
         choose("cpu", "bfloat16")
@@ -143,31 +120,6 @@ def test_what_torch_says_about_the_processor(name, tmp_path, monkeypatch):
     assert module.has_bfloat16(tmp_path / "nothing")
     monkeypatch.delattr(torch.cpu, name)
     assert not module.has_bfloat16(tmp_path / "nothing")
-
-
-def test_both_products_are_measured_on_one_thread(monkeypatch):
-    monkeypatch.setattr(module, "_SMALL", (8, 8, 8))
-    monkeypatch.setattr(module, "_SHAPE", (9, 9, 9))
-    seen, multiply = [], torch.mm
-    monkeypatch.setattr(torch, "mm", lambda a, b: seen.append((len(a), a.dtype, torch.get_num_threads())) or multiply(a, b))
-    torch.set_num_threads(2)
-    found = module.measure()
-    assert torch.get_num_threads() == 2
-    torch.set_num_threads(1)
-    assert found.keys() == {"float32", "bfloat16", "pays"}
-    assert found["pays"] == (found["float32"] > 1.5 * found["bfloat16"])
-    turns = [[(size, torch.float32, 1), (size, torch.bfloat16, 1)] * module._TURNS for size in (8, 9)]
-    assert seen in (turns[0], turns[0] + turns[1])
-
-
-@pytest.mark.parametrize(("slower", "sizes"), [(5, [1]), (3, [1, 2]), (0.5, [1, 2])])
-def test_a_larger_product_is_not_tried_where_a_small_one_is_slow(slower, sizes, monkeypatch):
-    tried = []
-    monkeypatch.setattr(module, "_SMALL", 1)
-    monkeypatch.setattr(module, "_SHAPE", 2)
-    monkeypatch.setattr(module, "_best", lambda size: tried.append(size) or {"float32": 1.0, "bfloat16": slower})
-    assert module.measure()["pays"] is (slower < 1)
-    assert tried == sizes
 
 
 # -- results ---------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from clnr import rng
-from clnr.engine import Drop, Dropout, Mask, View, choose, cpu, to_sparse_matrix
+from clnr.engine import Asked, Drop, Dropout, Mask, View, choose, choose_again, cpu, to_sparse_matrix
 from clnr.engine.cuda import KernelEngine
 from clnr.errors import DeviceError, UnknownName
 from clnr.methods import CLNR
@@ -270,6 +270,49 @@ def test_choosing_a_precision(monkeypatch):
         choose("cpu", "half")
     monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
     assert (choose("cpu", "bfloat16").precision, choose("cpu", "bfloat16").float32.precision) == ("bfloat16", "float32")
+
+
+FLOAT32 = {"device": "cpu", "precision": "float32", "threads": None, "most_threads": 1}
+
+
+def test_a_run_is_resumed_as_it_was_begun(monkeypatch):
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    began = choose("cpu", "bfloat16", 3)
+    for asked in (Asked(), Asked("cpu"), Asked("cpu", "bfloat16", 3)):
+        again = choose_again(asked, began.choices)
+        assert (again.choices, again.asked) == (began.choices, asked)
+    assert choose_again(Asked(threads=2), began.choices).threads == 2
+    # What is asked for counts: the checkpoint then says what differs.
+    assert choose_again(Asked(precision="float32"), began.choices).precision == "float32"
+
+
+def test_so_are_the_threads_that_it_may_take(monkeypatch):
+    monkeypatch.setattr("clnr.engine.base.usable_threads", lambda: 8)
+    monkeypatch.setattr("clnr.engine.usable_threads", lambda: 8)
+    began = choose("cpu", "float32").choices
+    assert began == FLOAT32 | {"most_threads": 8}
+    for most in (2, 8):
+        again = choose_again(Asked(), began | {"most_threads": most})
+        assert again.thread_rule == again.float32.thread_rule == f"up to {most}"
+        with again.use_threads():
+            assert torch.get_num_threads() == most
+    with pytest.raises(DeviceError, match=r"begun with up to 9 threads, and there are 8 here: add --threads 8 \(threads=8\)"):
+        choose_again(Asked(), began | {"most_threads": 9})
+    assert choose_again(Asked(threads=8), began | {"most_threads": 9}).thread_rule == "8"
+    assert choose_again(Asked(), began | {"most_threads": 9}, alone=False).thread_rule == "up to 8"
+
+
+def test_what_this_machine_has_not_is_refused_with_what_would_work(monkeypatch):
+    monkeypatch.setenv("CLNR_PRECISION", "float32")
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    gpu = {"device": "cuda", "precision": "bfloat16", "threads": None, "most_threads": None}
+    for begun, why in ((gpu, "device 'cuda' is not here"), (FLOAT32 | {"precision": "bfloat16"}, "cannot multiply bfloat16")):
+        with pytest.raises(DeviceError) as caught:
+            choose_again(Asked(), begun)
+        assert str(caught.value).startswith(f"it was begun on {begun['device']} in bfloat16, and goes on there alone: ")
+        assert why in str(caught.value)
+        assert str(caught.value).endswith("to start anew here, leave out --resume (resume=False)")
 
 
 def test_an_engine_in_bfloat16_has_an_exact_one():

@@ -76,7 +76,7 @@ DatasetName = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda.")]
 Precision = Annotated[
-    str, typer.Option(help="Training precision: auto (bfloat16 where it is faster, else float32), float32 or bfloat16.")
+    str, typer.Option(help="Training precision: auto (bfloat16 on a GPU or a CPU with AMX), float32 or bfloat16.")
 ]
 Threads = Annotated[
     int | None, typer.Option(metavar="N", help="CPU threads; by default as many as the work is worth. Last bits depend on it.")

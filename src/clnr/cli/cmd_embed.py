@@ -103,6 +103,7 @@ def embed(
     from clnr.embedding.fit_settings import Settings
     from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
     from clnr.embedding.planned_fit import plan
+    from clnr.embedding.work_folder import as_begun
     from clnr.engine import choose
     from clnr.engine.worker_group import current_workers
     from clnr.errors import ClnrError
@@ -152,6 +153,7 @@ def embed(
         ignore_memory_check=ignore_memory_check,
         workers=group,
     )
+    settings = as_begun(settings, folder)
     chosen = parse_formats(formats or [])
     planned = workers if group.alone else None
     if from_files and graph is None:

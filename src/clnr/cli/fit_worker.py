@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import typer
@@ -37,5 +36,4 @@ def _work(folder: Path) -> None:
     assert place is not None
     job = read_job(folder)
     with session(place, job.options["device"], TIMEOUT):
-        settings = dataclasses.replace(NodeEmbedder(**job.options)._settings(), workers=current_workers())
-        do_job(job, settings, folder)
+        do_job(job, NodeEmbedder(**job.options)._settings(current_workers()), folder)

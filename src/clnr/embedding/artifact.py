@@ -31,8 +31,9 @@ from clnr.embedding.artifact_files import (
 )
 from clnr.embedding.artifact_graph import load_table_graph, save_table_graph, tables_json
 from clnr.embedding.export import id_column, read_vectors, vector_table
-from clnr.embedding.fitting import EmbeddingResult, FittedModel
-from clnr.engine import Reference
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitting import EmbeddingResult, FittedModel, Provenance
+from clnr.engine import DEVICES, PRECISIONS, Reference
 from clnr.errors import DataError, MethodError
 from clnr.experiments.results import without_nan
 from clnr.experiments.run import check_seed
@@ -43,12 +44,12 @@ from clnr.nn.layers import Parameters, misfit
 from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
 from clnr.support.checked_files import check_count, check_positive, parse_json
 from clnr.support.environment import versions
-from clnr.tables import TableGraph
 from clnr.tables.columns import find_column
 from clnr.tables.node_names import can_name
 from clnr.tables.source import Column, Table
 from clnr.tables.table_info import NODES, TABLES
 
+_MARK = "clnr"
 _REFERENCE = Reference(torch.device("cpu"))
 _META = Reference(torch.device("meta"))
 
@@ -75,7 +76,8 @@ def save_model(model: FittedModel, folder: Path) -> None:
         )
     (folder / RECIPE).write_bytes(_recipe_toml(model).encode())
     parameters = {name: value.contiguous() for name, value in model.parameters.items()}
-    metadata = {"form": str(FORMAT_VERSION), "method": model.method.name}
+    # One key: safetensors writes several in any order.
+    metadata = {_MARK: json.dumps({"form": FORMAT_VERSION, "method": model.method.name})}
     (folder / MODEL).write_bytes(safetensors.torch.save(parameters, metadata))
 
 
@@ -105,21 +107,25 @@ def load_folder(folder: Path) -> EmbeddingResult:
     return EmbeddingResult(model, table_graph, z, *load_metrics(files))
 
 
-def differences(
-    earlier: EmbeddingResult, table_graph: TableGraph, method: Method, recipe: Recipe | None, seed: int
-) -> list[str]:
+def differences(model: FittedModel, settings: Settings, recipe: Recipe | None) -> list[str]:
     """How an earlier training differs from the one asked for, a phrase each; a recipe of None is not compared."""
-    model = earlier.model
-    differs = [] if earlier.table_graph.graph.digest == table_graph.graph.digest else ["it was made from other tables"]
-    if model.method != method:
-        differs.append(f"its method is {model.method.name}")
-    if model.seed != seed:
-        differs.append(f"its seed is {model.seed}")
+    method, made, asked = settings.method, model.provenance, settings.engine.asked
+    differs = [] if model.method == method else [f"its method is {model.method.name}"]
+    wanted = {"seed": (model.seed, int(settings.seed)), "hold_out": (made.hold_out, float(settings.hold_out))}
     if recipe is not None:
         # The dimension of a supervised method is its number of classes, whatever the recipe says.
         keys = [key for key in method.keys if not (method.supervised and key == "dimension")]
-        differs += [f"its {key} is {was}" for key in keys if (was := getattr(model.recipe, key)) != getattr(recipe, key)]
-    return differs
+        wanted |= {key: (getattr(model.recipe, key), getattr(recipe, key)) for key in keys}
+    # What was chosen for the machine may be otherwise on another one.
+    wanted |= {name: (getattr(made, name), value) for name, value in asked._asdict().items() if value not in ("auto", None)}
+    return differs + [f"its {name} is {was}" for name, (was, now) in wanted.items() if was is not None and was != now]
+
+
+def not_asked_for(folder: Path, differs: Sequence[str]) -> DataError:
+    """What to say of a finished folder that is to be resumed, and differs."""
+    return DataError(
+        f"{folder} is finished, but not what is asked for: {'; '.join(differs)}; overwrite it with --force (force=True)"
+    )
 
 
 # -- names of nodes ---------------------------------------------------------------------------------------------------------
@@ -157,10 +163,10 @@ def save_names(result: EmbeddingResult, folder: Path) -> None:
 
 def _recipe_toml(model: FittedModel) -> str:
     made_with = "\n".join(f"{name} = {json.dumps(value)}" for name, value in versions().items())
-    threads = "" if model.threads is None else f"threads = {model.threads}\n"
+    how = "".join(f"{name} = {json.dumps(value)}\n" for name, value in model.provenance._asdict().items() if value is not None)
     return (
         f"form = {FORMAT_VERSION}\nmethod = {json.dumps(model.method.name)}\n"
-        f"seed = {model.seed}\nfeatures = {model.features}\n{threads}loop_weight = {model.loop_weight!r}\n\n"
+        f"seed = {model.seed}\nfeatures = {model.features}\n{how}loop_weight = {model.loop_weight!r}\n\n"
         f"[recipe]\n{model.recipe.to_toml()}\n[versions]\n{made_with}\n"
     )
 
@@ -172,21 +178,36 @@ def load_model(files: ArtifactFiles) -> FittedModel:
         check_version(content["form"])
         method, recipe = methods.find(str(content["method"])), Recipe.of(with_current_keys(content["recipe"]))
         seed, features = check_seed(content["seed"]), check_count(content["features"])
-        # Earlier versions did not record it.
-        threads = check_count(content["threads"]) if "threads" in content else None
+        provenance = _load_provenance(content)
         loop_weight = check_positive(content.get("loop_weight", 1.0))
     with files.reading(MODEL) as path:
         import safetensors
 
         with safetensors.safe_open(str(path), "pt") as file:
-            trained_by = (file.metadata() or {}).get("method", method.name)
+            metadata = file.metadata() or {}
+            # Earlier versions had the method as a key of its own.
+            trained_by = parse_json(metadata[_MARK])["method"] if _MARK in metadata else metadata.get("method", method.name)
             # Copied: the file may be written to while they are in use.
             parameters = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         if trained_by != method.name:
             raise DataError(f"it does not fit {RECIPE}: it was learned by {trained_by!r:.40}, not by {method.name}")
-        model = FittedModel(method, seed, recipe, parameters, features, threads, loop_weight)
+        model = FittedModel(method, seed, recipe, parameters, features, provenance, loop_weight)
         _check_parameters(model)
         return model
+
+
+def _load_provenance(content: Mapping[str, Any]) -> Provenance:
+    """Of what is recorded; earlier versions recorded less."""
+    found = {name: content[name] for name in Provenance._fields if name in content}
+    for name, known in (("device", DEVICES), ("precision", PRECISIONS)):
+        if name in found and found[name] not in known:
+            raise DataError(f"{name} is {found[name]!r:.40}, which is none of {', '.join(known)}")
+    if "threads" in found:
+        check_count(found["threads"])
+    hold_out = found.get("hold_out", 0.0)
+    if not (isinstance(hold_out, float) and 0 <= hold_out < 1):
+        raise DataError(f"hold_out is {hold_out!r:.40}, and not from 0 to less than 1")
+    return Provenance(**found)
 
 
 def _check_parameters(fitted: FittedModel) -> None:

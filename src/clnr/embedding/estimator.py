@@ -32,6 +32,7 @@ from clnr.embedding.shards import Shards
 from clnr.embedding.shared_fit import check_shared, fit_shared
 from clnr.embedding.stored_embedding import StoredEmbedding, StoredIds, StoredResult, embed_files
 from clnr.embedding.unknown_arguments import explains_unknown
+from clnr.embedding.work_folder import as_begun
 from clnr.engine import choose
 from clnr.errors import ClnrError
 from clnr.graph.csr import Array
@@ -42,6 +43,7 @@ from clnr.support.arguments import check_int, check_list, check_path, check_type
 from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.support.deprecation import renamed
 from clnr.support.progress import Bar, log_progress
+from clnr.support.workers import ALONE, Workers
 from clnr.tables import IngestReport
 from clnr.tables.lost_edges import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
@@ -89,8 +91,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             chosen by the graph's size, density and features.
         hold_out: The share of edges that training does not see, to score by; 0 for none.
         device: ``auto``, ``cpu`` or ``cuda``.
-        precision: Training precision: ``auto`` (bfloat16 on a GPU, and on a CPU that is faster in it), ``float32`` or
-            ``bfloat16``.
+        precision: Training precision: ``auto`` (bfloat16 on a GPU, and on a CPU with AMX), ``float32`` or ``bfloat16``.
         graph: The graph. If given, ``fit`` and ``transform`` take ids of its nodes, so that a pipeline can be cross-validated
             over nodes; every fold then sees all nodes and edges.
         tune: How many recipes to try by validation before training (Optuna); 0 for none. Hyper-parameters set by name, by
@@ -207,7 +208,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _progress(self) -> AbstractContextManager[Bar | None]:
         return log_progress(bool(check_type("verbose", self.verbose, int | np.bool_, "True or False")))
 
-    def _settings(self) -> Settings:
+    def _settings(self, workers: Workers = ALONE) -> Settings:
         shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
         made = Settings(
             **choose_method(self.method, self.effort),
@@ -223,9 +224,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             evaluate=self.evaluate,
             baselines=self.evaluate,
             ignore_memory_check=self.ignore_memory_check,
+            workers=workers,
         )
         check_shared(check_int("workers", self.workers), made)
-        return made
+        return as_begun(made) if self.workers == 1 else made
 
     def transform(self, X: Any) -> Array | StoredEmbedding:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
@@ -388,7 +390,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         stored = ArtifactFiles.open(path).has(SOURCE)
         result: EmbeddingResult | StoredResult = StoredResult.load(path) if stored else load_folder(path)
         model = result.model
-        embedder = cls(model.method.name, seed=model.seed, recipe=model.recipe, device=device, precision=precision)
+        # Vectors depend on these; on which machine it was trained, they do not.
+        hold_out = HOLD_OUT if model.provenance.hold_out is None else model.provenance.hold_out
+        learned: dict[str, Any] = {"seed": model.seed, "recipe": model.recipe, "hold_out": hold_out}
+        embedder = cls(model.method.name, device=device, precision=precision, **learned)
         embedder._set_result(result)
         return embedder
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.block_passes import ShardFiles, node_blocks
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import FittedModel
+from clnr.embedding.fitting import FittedModel, Provenance
 from clnr.embedding.sampled_scores import link_ends, training_files
 from clnr.embedding.stored_readout import StoredReadout, fit_inputs, passes_over, prepared
 from clnr.engine import DeviceGraph
@@ -60,8 +60,9 @@ class FileStages:
             given = (engine, graph, self._recipe, settings.seed, progress)
             fitted = fit(model, *given, checkpoint=checkpoint, workers=settings.workers)
         parameters = {name: value.detach().cpu() for name, value in (inputs | fitted.parameters).items()}
-        sizes = self.folder.num_features, fitted.threads, self.folder.loop_weight
-        learned = FittedModel(settings.method, settings.seed, self._recipe, parameters, *sizes)
+        made = Provenance.of(settings.hold_out, engine, fitted.threads)
+        of_graph = self.folder.num_features, made, self.folder.loop_weight
+        learned = FittedModel(settings.method, settings.seed, self._recipe, parameters, *of_graph)
         return learned, tuple(fitted.losses.tolist())
 
     def train_along(self) -> None:

@@ -147,7 +147,8 @@ class Settings:
             return None
         about = self.about(graph, recipe) | {"versions": environment.versions()}
         say = log if self.engine.device.type == "cpu" else None
-        return Checkpoint(self.checkpoint, self.checkpoint_every or recipe.epochs + 1, about, self.resume, say)
+        every = self.checkpoint_every or recipe.epochs + 1
+        return Checkpoint(self.checkpoint, every, about, self.resume, say, self.engine.choices)
 
     def about(self, graph: str, recipe: Recipe) -> dict[str, object]:
         """What a training depends on besides versions: another one cannot resume its checkpoint, nor share its steps."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -41,6 +42,29 @@ _MEASURED_NODES = 2048
 _COLLAPSED_RANK = 1.5
 
 
+class Provenance(NamedTuple):
+    """What decided a training besides its graph, method, seed and recipe; None for what earlier versions did not record.
+
+    Attributes:
+        hold_out: The share of edges that training did not see.
+        device: ``cpu`` or ``cuda``.
+        precision: ``float32`` or ``bfloat16``.
+        threads: How many threads of the CPU it took; None on a GPU, too.
+    """
+
+    hold_out: float | None = None
+    device: str | None = None
+    precision: str | None = None
+    threads: int | None = None
+
+    @classmethod
+    def of(cls, hold_out: float, engine: Engine, threads: int | None) -> Provenance:
+        return cls(float(hold_out), engine.device.type, engine.precision, threads)
+
+
+UNKNOWN = Provenance()
+
+
 @dataclass(frozen=True, eq=False)
 class FittedModel:
     """A trained method: everything needed to embed a graph.
@@ -51,7 +75,7 @@ class FittedModel:
         recipe: Its hyper-parameters.
         parameters: What it learned, on the CPU.
         features: How many features a node must have.
-        threads: How many threads of the CPU its training took; None on a GPU, and where it was not recorded.
+        provenance: How it was trained.
         loop_weight: What a node itself weighs beside its edges: the median weight of the edges that it was trained on.
     """
 
@@ -60,7 +84,7 @@ class FittedModel:
     recipe: Recipe
     parameters: Parameters
     features: int
-    threads: int | None = None
+    provenance: Provenance = UNKNOWN
     loop_weight: float = 1.0
 
     def parameters_on(self, engine: Engine) -> Parameters:
@@ -160,7 +184,7 @@ def fit_graph(
         warnings.append(NO_LINKS)
     embedders = _embedders(workers, recipe, seen)
     trained = learn(method, seen, seed, recipe, engine, progress, checkpoint, workers, embedders)
-    model = _fitted(method, trained, seen)
+    model = _fitted(method, trained, seen, Provenance.of(hold_out, engine, trained.fitted.threads))
     z = trained.z.cpu().numpy() if split is None else model.embed(graph, engine.among(embedders))
     try:
         scorer = Scorer.of(graph, split, seed, evaluate)
@@ -218,14 +242,14 @@ def _held_out(table_graph: TableGraph, share: float, seed: int) -> tuple[evaluat
     return split, graph if split is None else training_graph(table_graph, split.graph)
 
 
-def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph) -> FittedModel:
+def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph, provenance: Provenance = UNKNOWN) -> FittedModel:
     return FittedModel(
         method=method,
         seed=trained.seed,
         recipe=trained.recipe,
         parameters={name: value.detach().cpu() for name, value in trained.fitted.parameters.items()},
         features=graph.num_features,
-        threads=trained.fitted.threads,
+        provenance=provenance,
         loop_weight=graph.loop_weight,
     )
 

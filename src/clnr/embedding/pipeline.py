@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clnr.embedding.artifact import differences, load_folder
+from clnr.embedding.artifact import differences, load_folder, not_asked_for
 from clnr.embedding.artifact_files import OWNED_FILES, RECIPE
 from clnr.embedding.export import check_formats
 from clnr.embedding.extension import extend
@@ -16,7 +17,6 @@ from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.output_folder import write_reserved
 from clnr.embedding.planned_fit import fit_planned, fit_share, plan
 from clnr.embedding.preflight import drawing_note
-from clnr.errors import DataError
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support.atomic_io import check_folder, reserve_folder
 from clnr.support.progress import Bar
@@ -105,11 +105,10 @@ def _is_finished(
     known = recipe if not (settings.tune or settings.auto) else None
     one_of = (settings.method, *settings.compared) if settings.auto else (settings.method,)
     method = earlier.model.method if earlier.model.method in one_of else settings.method
-    differs = differences(earlier, table_graph, method, known, settings.seed)
+    differs = [] if earlier.table_graph.graph.digest == table_graph.graph.digest else ["it was made from other tables"]
+    differs += differences(earlier.model, replace(settings, method=method), known)
     if names is not None and table_graph.ingest_report.names != earlier.table_graph.ingest_report.names:
         differs.append(f"its names are those of another column, which clnr report {folder} --name {names} changes")
     if differs and not force:
-        raise DataError(
-            f"{folder} is finished, but not what is asked for: {'; '.join(differs)}; overwrite it with --force (force=True)"
-        )
+        raise not_asked_for(folder, differs)
     return not differs

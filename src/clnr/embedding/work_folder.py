@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import secrets
 import shutil
@@ -11,7 +12,15 @@ from typing import Any
 
 import torch
 
-from clnr.embedding.artifact import load_metrics, load_model, metrics_jsonl, save_model, with_zeros
+from clnr.embedding.artifact import (
+    differences,
+    load_metrics,
+    load_model,
+    metrics_jsonl,
+    not_asked_for,
+    save_model,
+    with_zeros,
+)
 from clnr.embedding.artifact_files import DIGESTS, METRICS, OWNED_FILES, SHARDS, SOURCE, ArtifactFiles, digests_json
 from clnr.embedding.block_passes import ShardFiles
 from clnr.embedding.fit_settings import Settings
@@ -19,6 +28,7 @@ from clnr.embedding.fitting import FittedModel
 from clnr.embedding.report_file import write_report_file
 from clnr.embedding.sampled_scores import SampledScores
 from clnr.embedding.shards import Shards, shard_columns, source_json
+from clnr.engine import choose_again
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
@@ -29,6 +39,7 @@ from clnr.support.checked_files import errors_name, parse_json
 from clnr.support.humanize import plural
 from clnr.tables.folder_ingest import read_table_info
 from clnr.tables.table_info import TABLES
+from clnr.training.checkpoint import begun_with
 
 _ABOUT, _SEEN, _READ_OUT = "about.json", "seen-by-all", "read-out.safetensors"
 _ROWS = "rows"
@@ -44,16 +55,38 @@ def _work_path(out: Path) -> Path:
     return out.with_name(temporary_name(out.name, "work"))
 
 
+def as_begun(settings: Settings, out: Path | None = None) -> Settings:
+    """Settings with the engine that a run which is resumed was begun with, except for what is asked for.
+
+    Args:
+        settings: As they are asked for.
+        out: The output folder, if there is one.
+    """
+    if not settings.resume:
+        return settings
+    found, what = None, settings.checkpoint
+    if out is not None and (about := _work_path(resolve_path(out)) / _ABOUT).is_file():
+        with errors_name(about):
+            found, what = parse_json(about.read_text(encoding="utf-8")).get("choices"), about.parent
+    elif settings.checkpoint is not None:
+        found = begun_with(settings.checkpoint)
+    found = settings.workers.from_first(found)
+    if found is None or what is None:
+        return settings
+    with errors_name(what):
+        engine = choose_again(settings.engine.asked, found, settings.workers.alone)
+    return dataclasses.replace(settings, engine=engine)
+
+
 class WorkFolder:
     """The folder beside the output in which it is made; what a stopped process left of it can be resumed."""
 
     def __init__(self, out: Path, folder: GraphFolder, settings: Settings, recipe: Recipe):
         self.path = _work_path(out)
-        self._out, self._folder, self._resume, self._workers = out, folder, settings.resume, settings.workers
-        about = {"graph": folder.digest, "method": settings.method.name, "seed": int(settings.seed), "recipe": recipe.to_dict()}
-        about["hold_out"] = float(settings.hold_out)
+        self._out, self._folder, self._settings, self._recipe = out, folder, settings, recipe
+        about = settings.about(folder.digest, recipe)
         # As it will be read back.
-        self._about = json.loads(json.dumps(about))
+        self._about = json.loads(json.dumps({"graph": about.pop("tables"), **about}))
 
     @property
     def bytes_there(self) -> int:
@@ -65,7 +98,7 @@ class WorkFolder:
 
         What is not to be resumed is removed.
         """
-        if self._resume and (self.path / _ABOUT).is_file():
+        if self._settings.resume and (self.path / _ABOUT).is_file():
             with errors_name(self.path / _ABOUT):
                 earlier = dict(self._saved()["about"])
             if differs := [name for name, value in self._about.items() if earlier.get(name) != value]:
@@ -87,17 +120,15 @@ class WorkFolder:
         """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
         files = ArtifactFiles.open(self._out)
         earlier, (_, graph) = load_model(files), Shards.open(files).graph
-        found = {"graph": graph, "method": earlier.method.name, "seed": earlier.seed, "recipe": earlier.recipe.to_dict()}
-        same = found.items() <= self._about.items()
-        if not (same or force):
-            raise DataError(
-                f"{self._out} is finished, but of another graph, method, seed or recipe; overwrite it with --force (force=True)"
-            )
-        return same
+        differs = [] if graph == self._folder.digest else ["it was made from another graph"]
+        differs += differences(earlier, self._settings, self._recipe)
+        if differs and not force:
+            raise not_asked_for(self._out, differs)
+        return not differs
 
     def check_seen(self) -> None:
         """Fail on a worker that does not see what the first one writes to this folder."""
-        workers, path = self._workers, self.path / _SEEN
+        workers, path = self._settings.workers, self.path / _SEEN
         if workers.alone:
             return
         mark = workers.from_first(secrets.randbelow(1 << 60))
@@ -120,7 +151,7 @@ class WorkFolder:
     def begin(self, block_rows: int) -> int:
         """How many rows a block may gather: as given, or as before, if an earlier process has begun with blocks."""
         if not (self.path / _ABOUT).is_file():
-            content = {"about": self._about, "block_rows": block_rows}
+            content = {"about": self._about, "block_rows": block_rows, "choices": self._settings.engine.choices}
             write_atomic(self.path / _ABOUT, json.dumps(content).encode())
         return int(self._saved()["block_rows"])
 

@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,14 @@ from clnr.graph import Graph
 from clnr.support.workers import ALONE, Workers
 
 Result = TypeVar("Result")
+
+
+class Asked(NamedTuple):
+    """What a user asks for: device, precision and threads."""
+
+    device: str = "auto"
+    precision: str = "auto"
+    threads: int | None = None
 
 
 class Operators(ABC):
@@ -151,15 +159,20 @@ class Engine(ABC):
 
     name: str
     device: torch.device
-    precision: str = "float32"
+    dtype: torch.dtype = torch.float32
+    """The type of rows inside an encoder, and of what dense products multiply; parameters and sums are float32."""
     parallel_seeds: int = 1
     """How many trainings side by side keep the device busy."""
     dense: Dense = PLAIN
     """Its dense operations."""
     compiles: bool = False
     """Whether its first use on a machine is slower, because kernels are compiled and cached then."""
+    asked: Asked = Asked()
+    """What was asked for when it was chosen."""
     threads: int | None = None
     """How many threads of the CPU to take; None for as many as are worth it."""
+    most_threads: int | None = None
+    """How many it takes at most where none are asked for; None for as many as are usable."""
 
     workers: Workers = ALONE
     """Who share the rows of ``operators`` of a whole graph, each with an engine of its own."""
@@ -173,16 +186,35 @@ class Engine(ABC):
         return shared
 
     @property
+    def precision(self) -> str:
+        """The name of ``dtype``."""
+        return str(self.dtype).removeprefix("torch.")
+
+    @property
     def float32(self) -> Engine:
         """The same engine in float32."""
-        return self
+        if self.dtype == torch.float32:
+            return self
+        same = copy.copy(self)
+        same.dtype = torch.float32
+        return same
+
+    @property
+    def choices(self) -> dict[str, str | int | None]:
+        """What was asked for and what was chosen: what a run that is resumed takes again, so that its bits stay the same."""
+        most = self._usable_threads if self.device.type == "cpu" and self.threads is None else None
+        return {"device": self.device.type, "precision": self.precision, "threads": self.threads, "most_threads": most}
 
     @property
     def thread_rule(self) -> str | None:
         """How many threads of the CPU a training takes, or at most; None on a GPU, whose results do not depend on it."""
         if self.device.type != "cpu":
             return None
-        return f"up to {usable_threads()}" if self.threads is None else str(self.threads)
+        return f"up to {self._usable_threads}" if self.threads is None else str(self.threads)
+
+    @property
+    def _usable_threads(self) -> int:
+        return min(usable_threads(), self.most_threads or usable_threads())
 
     reads_files = False
     """Whether it trains on and embeds graphs that stay in files."""
@@ -197,7 +229,8 @@ class Engine(ABC):
             return use_threads(self.threads)
         if self.device.type != "cpu":
             return nullcontext()
-        return use_threads(usable_threads() if seconds is None else threads_for(seconds))
+        most = self._usable_threads
+        return use_threads(most if seconds is None else threads_for(seconds, most))
 
     @abstractmethod
     def to_device(self, graph: Graph) -> DeviceGraph:

@@ -171,15 +171,6 @@ class CompiledEngine(BlockEngine):
 
     def __init__(self, dtype: torch.dtype = torch.float32):
         self.dtype = dtype
-        self.precision = str(dtype).removeprefix("torch.")
-
-    @property
-    def float32(self) -> Engine:
-        if self.dtype == torch.float32:
-            return self
-        engine = CompiledEngine()
-        engine.threads, engine.workers = self.threads, self.workers
-        return engine
 
     def propagation(self, view: View) -> Matrix:
         rule = DropRule(view)

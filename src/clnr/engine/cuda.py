@@ -119,15 +119,6 @@ class KernelEngine(BlockEngine):
         assert kernels is not None
         self.device, self.dtype, self.kernels = device, dtype, kernels
         self.dense = KernelDense(kernels)
-        self.precision = str(dtype).removeprefix("torch.")
-
-    @property
-    def float32(self) -> Engine:
-        if self.dtype == torch.float32:
-            return self
-        engine = KernelEngine(self.device)
-        engine.threads, engine.workers = self.threads, self.workers
-        return engine
 
     @contextmanager
     def own_stream(self) -> Iterator[None]:

@@ -23,12 +23,12 @@ def usable_threads() -> int:
     return min(torch.get_num_threads(), usable_processors())
 
 
-def threads_for(seconds: float) -> int:
-    r"""How many threads are fastest for a step that takes one thread so many seconds.
+def threads_for(seconds: float, most: int) -> int:
+    r"""How many threads, of ``most``, are fastest for a step that takes one thread so many seconds.
 
     With T threads it takes :math:`s / T + w T` seconds. One more than T - 1 pays while :math:`s > w T (T - 1)`.
     """
-    return min(usable_threads(), max(1, math.ceil((1 + math.sqrt(1 + 4 * seconds / _WAIT)) / 2) - 1))
+    return min(most, max(1, math.ceil((1 + math.sqrt(1 + 4 * seconds / _WAIT)) / 2) - 1))
 
 
 @contextmanager

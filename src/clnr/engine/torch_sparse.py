@@ -276,9 +276,6 @@ class SparseEngine(Engine):
     dense_above: float
     """Share of non-zero features above which a dense first layer is faster."""
 
-    dtype: torch.dtype = torch.float32
-    """The type of rows inside an encoder; parameters and sums are float32."""
-
     @abstractmethod
     def propagation(self, view: View) -> Matrix:
         """The matrix that the view propagates by."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from clnr import rng
 from clnr.errors import DataError, DeviceError, LostWorker
 from clnr.support.launch import Place, rendezvous_url
-from clnr.support.workers import ALONE, Value, Workers
+from clnr.support.workers import ALONE, Plain, Value, Workers
 from clnr.version import __version__
 
 _POLL = 0.2
@@ -135,11 +135,15 @@ class WorkerGroup(Workers):
                     "on the same data"
                 )
 
-    def from_first(self, number: int) -> int:
-        value = torch.tensor([number])
+    def from_first(self, value: Plain) -> Plain:
+        text = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
+        length = torch.tensor([len(text)])
         with self._together():
-            dist.broadcast(value, 0)
-        return int(value)
+            dist.broadcast(length, 0)
+            if not self.first:
+                text = torch.empty(int(length), dtype=torch.uint8)
+            dist.broadcast(text, 0)
+        return json.loads(bytes(text.tolist()))
 
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
         with self._together():

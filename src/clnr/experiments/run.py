@@ -65,7 +65,7 @@ def run(
         seed: Decides everything random: split, initial weights, views, sampled nodes.
         recipe: All hyper-parameters; if not given, the preset for this method and data set, or for this method on any graph.
         device: ``auto``, ``cpu`` or ``cuda``.
-        precision: Of training: ``auto`` (bfloat16 on a GPU, and on a CPU that is faster in it), ``float32`` or ``bfloat16``.
+        precision: Of training: ``auto`` (bfloat16 on a GPU, and on a CPU with AMX), ``float32`` or ``bfloat16``.
         data_root: Folder with raw data, looked into first.
         progress: Called now and then with the number of epochs done and the latest known loss.
         extra_metrics: Metrics to compute besides the usual ones, for ``Run.extra_metrics``: ``clusters``, ``points``, ``time``.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Value = TypeVar("Value", float, "Tensor")
+Plain = TypeVar("Plain")
 
 
 class Workers(ABC):
@@ -104,8 +105,8 @@ class Workers(ABC):
         """Fail where the workers' descriptions of the training differ; one alone is not asked for its own."""
 
     @abstractmethod
-    def from_first(self, number: int) -> int:
-        """The number that the first worker gives."""
+    def from_first(self, value: Plain) -> Plain:
+        """The value that the first worker gives: a number, or anything else that JSON has."""
 
     @abstractmethod
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
@@ -186,8 +187,8 @@ class Alone(Workers):
     def agree(self, about: Callable[[], Mapping[str, object]]) -> None:
         pass
 
-    def from_first(self, number: int) -> int:
-        return number
+    def from_first(self, value: Plain) -> Plain:
+        return value
 
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
         pass

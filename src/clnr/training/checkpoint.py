@@ -30,6 +30,7 @@ class Checkpoint:
         about: Identifies the training: a checkpoint of any other is refused.
         resume: Whether to continue from the file; if not, it is overwritten.
         say: Called with a line if the file is of a training with another number of threads, whose last bits differ.
+        choices: Of the engine that trains, for ``begun_with``.
     """
 
     def __init__(
@@ -39,8 +40,9 @@ class Checkpoint:
         about: Mapping[str, object],
         resume: bool,
         say: Callable[[str], None] | None = None,
+        choices: Mapping[str, object] | None = None,
     ):
-        self.path, self.every, self._resume, self._say = path, every, resume, say
+        self.path, self.every, self._resume, self._say, self._choices = path, every, resume, say, choices
         # As it will be read back.
         self._about = json.loads(json.dumps(about))
 
@@ -92,6 +94,7 @@ class Checkpoint:
         digest = _digest(done, self._about, host)
         threads = torch.get_num_threads()
         metadata = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": digest, "threads": threads}
+        metadata["choices"] = self._choices
         check_checkpoint(self.path)
         write_atomic(self.path, safetensors.torch.save(host, {_MARK: json.dumps(metadata)}))
 
@@ -100,6 +103,16 @@ def checkpoint_path(folder: Path) -> Path:
     """The checkpoint file of a training whose result goes to a folder: beside it."""
     path = resolve_path(folder)
     return path.with_name(f"{path.name}.checkpoint")
+
+
+def begun_with(path: Path) -> Any:
+    """The choices of the engine that saved a checkpoint, not checked yet; None if that is not known."""
+    import safetensors
+
+    damaged = contextlib.suppress(safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError)
+    with damaged, safetensors.safe_open(str(path), "pt") as file:
+        return json.loads(file.metadata()[_MARK])["choices"]
+    return None
 
 
 def check_checkpoint(path: Path) -> None:
