@@ -17,6 +17,7 @@ import torch
 
 from clnr.embedding import fitting
 from clnr.engine import View, cpu
+from clnr.engine.cpu import CompiledEngine
 from clnr.engine.dense import PLAIN
 from clnr.engine.shared_ntxent import shared_nt_xent
 from clnr.engine.worker_group import join
@@ -72,7 +73,19 @@ def trained(name: str, workers) -> dict[str, torch.Tensor]:
     z = model.embed(inputs | completed, shared, View(device_graph))
     views = model.augment(device_graph, 3, "measure", 0)
     rows = torch.cat(model.project(fitted.parameters, engine, views))
-    return {"losses": fitted.losses, "z": z, "rows": rows, "sent": torch.tensor(sent / len(fitted.losses))}
+    found = {"losses": fitted.losses, "z": z, "rows": rows, "sent": torch.tensor(sent / len(fitted.losses))}
+    return found | first_step(model, recipe, workers)
+
+
+def first_step(model, recipe: Recipe, workers) -> dict[str, torch.Tensor]:
+    """Loss and gradients of the first step in float64, where sums in another order differ by next to nothing."""
+    engine = CompiledEngine(torch.float64)
+    given = model.prepare(model.fit_inputs(graph(), cpu()), graph(), cpu())
+    parameters = {name: value.double().requires_grad_() for name, value in model.init(given.num_features, 3).items()}
+    loss = model.loss(parameters, StepContext(engine, engine.to_device(given), 3, 0, recipe.epochs, None, workers))
+    gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
+    total, *gradients = workers.total(loss.detach(), *gradients)
+    return {"first loss": total, "gradient": torch.cat([each.flatten() for each in gradients])}
 
 
 def numbers(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -27,9 +27,11 @@ from clnr.embedding.block_passes import Passes
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.out_of_core import embed_folder
 from clnr.engine import cpu
+from clnr.engine.cpu import CompiledEngine
 from clnr.engine.worker_group import join
 from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import inputs, readout
+from clnr.nn.objectives import StepContext
 from clnr.support.workers import ALONE
 from clnr.tables import ingest
 from clnr.training.checkpoint import Checkpoint
@@ -100,6 +102,18 @@ def kill_at_pass(count: int) -> None:
     Passes.make = counted
 
 
+def first_step(graph: GraphFolder, chosen: Settings) -> dict[str, torch.Tensor]:
+    """Loss and gradients of the first step in float64, where sums in another order differ by next to nothing."""
+    engine, workers, recipe = CompiledEngine(torch.float64), chosen.workers, chosen.recipe_for(graph)[0]
+    model = chosen.method.build(recipe)
+    given = engine.to_device(graph)
+    parameters = {name: value.double().requires_grad_() for name, value in model.init(graph.num_features, 0).items()}
+    loss = model.loss(parameters, StepContext(engine, given, 0, 0, recipe.epochs, None, workers))
+    gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
+    total, *gradients = workers.total(loss.detach(), *gradients)
+    return {"loss": total, "gradient": torch.cat([each.flatten() for each in gradients])}
+
+
 class Cases:
     def __init__(self, folder: Path):
         self.folder, self.told = folder, {}
@@ -108,7 +122,9 @@ class Cases:
     def one(self, name: str, method: str = "CLNR", **more) -> None:
         """One worker alone, in this process."""
         out = self.folder / name
-        embed_folder(self.graph, out, settings(method, ALONE, out, **more), MEMORY)
+        chosen = settings(method, ALONE, out, **more)
+        embed_folder(self.graph, out, chosen, MEMORY)
+        torch.save(first_step(self.graph, chosen), self.folder / f"{name}.pt")
 
     def several(
         self,
@@ -134,7 +150,9 @@ class Cases:
                 out = self.folder / (outs[rank] if outs else name)
                 workers = join("cpu", 60)
                 graph = graphs[rank] if graphs else self.graph
-                embed_folder(graph, out, settings(method, workers, out, **more), MEMORY)
+                chosen = settings(method, workers, out, **more)
+                embed_folder(graph, out, chosen, MEMORY)
+                torch.save(first_step(graph, chosen), self.folder / f"{name}.pt")
                 workers.leave()
                 said = ""
             except BaseException as error:

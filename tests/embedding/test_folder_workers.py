@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
+import torch
 
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
@@ -58,15 +59,25 @@ def assert_same_files(one: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_two_workers_take_the_step_that_one_takes(made, method):
+    one, two = (torch.load(made / f"{method}-{size}.pt") for size in (1, 2))
+    assert one["gradient"].dtype == torch.float64
+    assert one["gradient"].abs().max() > 1e-2
+    torch.testing.assert_close(two["loss"], one["loss"], rtol=1e-7, atol=0)
+    torch.testing.assert_close(two["gradient"], one["gradient"], rtol=0, atol=1e-6 * float(one["gradient"].abs().max()))
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_after_20_epochs_two_workers_have_what_one_has(made, told, method):
+    """But for rounding of float32, which each of 20 epochs enlarges, and more on one processor than on another."""
     assert told[f"{method}-2"][0] == ["", ""]
     one, two = made / f"{method}-1", made / f"{method}-2"
     assert len(losses(one)) == EPOCHS
-    np.testing.assert_allclose(losses(two), losses(one), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(losses(two), losses(one), rtol=0, atol=2e-3)
     (ids, a), (others, b) = vectors(one), vectors(two)
     assert ids == others
     assert a.shape == (NODES, 8)
-    np.testing.assert_allclose(b, a, rtol=0, atol=1e-5 * max(1.0, float(np.abs(a).max())))
+    np.testing.assert_allclose(b, a, rtol=0, atol=1e-2 * max(1.0, float(np.abs(a).max())))
 
 
 def test_an_embedding_that_is_killed_goes_on_with_other_workers_bit_for_bit(made, told):

@@ -96,14 +96,27 @@ def test_a_node_of_which_several_workers_have_the_row_counts_once_in_batch_norm(
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
-def test_after_20_epochs_workers_have_what_one_has(found, name):
+def test_workers_take_the_step_that_one_takes(found, name):
     one = found[1, 0]["trained"][name]
     for place in places(found, name):
         got = found[place]["trained"][name]
-        torch.testing.assert_close(got["losses"], one["losses"], rtol=0, atol=1e-5)
+        assert got["gradient"].dtype == torch.float64
+        assert got["gradient"].abs().max() > 1e-4
+        # Features that are propagated before anything is learned are so in float32.
+        torch.testing.assert_close(got["first loss"], one["first loss"], rtol=1e-7, atol=0)
+        torch.testing.assert_close(got["gradient"], one["gradient"], rtol=0, atol=1e-6 * float(one["gradient"].abs().max()))
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_after_20_epochs_workers_have_what_one_has(found, name):
+    """But for rounding of float32, which each of 20 epochs enlarges, and more on one processor than on another."""
+    one = found[1, 0]["trained"][name]
+    for place in places(found, name):
+        got = found[place]["trained"][name]
+        torch.testing.assert_close(got["losses"], one["losses"], rtol=0, atol=2e-3)
         # CLNR-BN's loss has no say in the scale of a column: not in the embedding, only in what is standardised.
         what = "rows" if name == "CLNR-BN" else "z"
-        torch.testing.assert_close(got[what], one[what], rtol=0, atol=1e-5 * max(1.0, float(one[what].abs().max())))
+        torch.testing.assert_close(got[what], one[what], rtol=0, atol=1e-2 * max(1.0, float(one[what].abs().max())))
 
 
 def test_workers_of_a_group_agree_bit_for_bit(found):

@@ -203,7 +203,7 @@ SPLIT = Split(np.arange(5), np.arange(5, 10), np.arange(10, 40))
         {"seed": 1},
         {"seed": 2**32},
         {"engine": engine_with(name="other")},
-        {"engine": engine_with(precision="bfloat16")},
+        {"engine": engine_with(dtype=torch.bfloat16)},
     ],
     ids=lambda changed: next(iter(changed)),
 )
