@@ -23,6 +23,7 @@ import torch
 from clnr import __version__, cli, run
 from clnr.bench import BenchmarkResult
 from clnr.datasets import DATASETS, download
+from clnr.engine import choose
 from clnr.errors import RunCacheError, TrainingError
 from clnr.experiments import runner
 from clnr.experiments.run_cache import RunCache
@@ -536,7 +537,7 @@ def test_bench_shows_both_contenders_and_their_ratio(clnr, one_graph):
 def test_bench_as_json(clnr, one_graph):
     told = only_json(clnr("bench", "--device", "cpu", "--json", "--quiet"))
     assert [row["ratio"] for row in told["graphs"]] == [4.5, None]
-    assert (told["precision"], told["versions"]["clnr"]) == ("float32", __version__)
+    assert (told["precision"], told["versions"]["clnr"]) == (choose("cpu").precision, __version__)
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
@@ -547,6 +548,7 @@ def test_bench_needs_some_time(clnr, seconds):
 def test_a_precision_and_threads_that_there_are(clnr, monkeypatch):
     told = only_json(clnr(*RUN, "--precision", "float32", "--threads", "2", "--json"))
     assert (told["precision"], told["threads"]) == ("float32", 2)
+    monkeypatch.setenv("CLNR_PRECISION", "float32")
     monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
     assert "this CPU cannot multiply bfloat16" in assert_refused(clnr(*RUN, "--precision", "bfloat16"))
     assert "threads must be at least 1, not 0" in assert_refused(clnr(*RUN, "--threads", "0"))

@@ -274,7 +274,7 @@ def test_tomorrows_nodes_join_todays_and_nothing_is_trained(clnr, files):
 
 def test_alone_the_tables_are_a_graph_of_their_own(clnr, files):
     clnr(*EMBED, "--out", "mine", *SMALL)
-    ended = clnr("embed", "--model", "mine", "--standalone", *EMBED[1:], "--out", "same", "--no-report")
+    ended = clnr("embed", "--model", "mine", "--standalone", *EMBED[1:], "--out", "same", "--no-report", "--device", "cpu")
     assert ended.code == 0, ended.err
     np.testing.assert_allclose(load_folder(files / "same").z, load_folder(files / "mine").z, atol=1e-6)
 

@@ -22,7 +22,7 @@ if not Path("/proc/self/task").exists():
 LATEST = 900
 EPOCHS = 60
 TRAIN = [
-    *("--method", "CLNR", "--hold-out", "0", "--no-baselines", "--no-report", "--device", "cpu"),
+    *("--method", "CLNR", "--hold-out", "0", "--no-baselines", "--no-report", "--device", "cpu", "--precision", "float32"),
     *("--set", "hidden=16", "--set", "dimension=16", "--set", f"epochs={EPOCHS}"),
     *("--set", "sampled_nodes=51", "--set", "moments=sampled", "--set", "structure=8"),
 ]

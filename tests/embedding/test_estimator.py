@@ -20,6 +20,7 @@ import clnr
 from clnr import Graph, NodeEmbedder, Recipe, read_tables
 from clnr.embedding import preflight
 from clnr.embedding.convert import as_table_graph
+from clnr.engine import choose
 from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName
 from clnr.methods import BASELINES
 from clnr.methods.model import Model
@@ -306,7 +307,43 @@ def test_save_and_load(tmp_path):
     assert back.similar("n3", 4) == made.similar("n3", 4)
     assert (back.scores_, back.losses_, back.ids_.tolist()) == (made.scores_, made.losses_, made.ids_.tolist())
     assert (back.seed, back.method, back.recipe) == (3, "CLNR", made.recipe_)
-    assert back._result.model.threads == made._result.model.threads >= 1
+    provenance = back._result.model.provenance
+    assert provenance == made._result.model.provenance
+    assert provenance[:3] == (made.hold_out, "cpu", choose("cpu").precision)
+    assert provenance.threads >= 1
+
+
+def test_a_reopened_model_keeps_what_decides_its_vectors_and_no_machine(tmp_path):
+    made = embedder(hold_out=0.25, threads=2).fit(named(tiny()))
+    made.save(tmp_path / "model")
+    recipe = tmp_path / "model" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('device = "cpu"', 'device = "cuda"').replace("threads = 2", "threads = 999"))
+    (tmp_path / "model" / "digests.json").unlink()
+    back = NodeEmbedder.load(tmp_path / "model")
+    assert (back.hold_out, back.device, back.precision, back.threads) == (0.25, "auto", "auto", None)
+    back = NodeEmbedder.load(tmp_path / "model", device="cpu")
+    np.testing.assert_allclose(back.transform(tiny(seed=9)), made.transform(tiny(seed=9)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('device = "tpu"', "device is 'tpu', which is none of auto, cpu, cuda"),
+        ('precision = "int8"', "precision is 'int8'"),
+        ("hold_out = 1.5", "hold_out is 1.5, and not from 0 to less than 1"),
+        ('threads = "many"', "'many' is not a whole number"),
+    ],
+)
+def test_what_no_training_had_is_refused(tmp_path, line, said):
+    embedder().fit(tiny()).save(tmp_path / "model")
+    recipe = tmp_path / "model" / "recipe.toml"
+    key = line.split(" = ")[0]
+    lines = [line if each.startswith(f"{key} = ") else each for each in recipe.read_text().splitlines()]
+    assert line in lines
+    recipe.write_text("\n".join(lines))
+    (tmp_path / "model" / "digests.json").unlink()
+    with pytest.raises(DataError, match=said):
+        NodeEmbedder.load(tmp_path / "model")
 
 
 def test_a_folder_is_not_overwritten_unasked(tmp_path):

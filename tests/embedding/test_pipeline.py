@@ -25,7 +25,9 @@ from tests.embedding.test_fit_settings import SMALL, settings
 
 def test_tables_become_a_folder_that_is_what_the_estimator_gives(tables, tmp_path):
     result = embed_tables(tables, tmp_path / "out", settings(seed=4), formats=["npy"])
-    made = NodeEmbedder("CLNR", recipe=SMALL, seed=4, device="cpu", evaluate=True).fit(read_tables(**tables))
+    made = NodeEmbedder("CLNR", recipe=SMALL, seed=4, device="cpu", precision="float32", evaluate=True).fit(
+        read_tables(**tables)
+    )
     assert (result.z == made.embedding_).all()
     assert result.scores == made.scores_
     assert (load_folder(tmp_path / "out").z == made.embedding_).all()

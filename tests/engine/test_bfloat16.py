@@ -25,9 +25,6 @@ module = importlib.import_module("clnr.engine.bfloat16")
 ASKED = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
 NARROW = CompiledEngine(torch.bfloat16)
 
-# torch says so where the processor has no bfloat16; what it does instead is very slow, so sizes are small here.
-pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul")
-
 
 AMX = "flags\t\t: fpu avx512f avx512_bf16 amx_tile amx_bf16\n"
 OTHERS = ("flags\t\t: fpu avx512f avx512_bf16 amx_tile\n", "Features\t: fp asimd bf16 i8mm\n", "flags\t\t: fpu\n", "")

@@ -342,7 +342,6 @@ def test_a_step_is_that_of_the_reference(engine, name, encoder):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_in_bfloat16_a_step_is_that_with_all_rows(engine, monkeypatch):
     engine = KernelEngine(engine.device, torch.bfloat16)

@@ -322,7 +322,6 @@ def test_an_engine_in_bfloat16_has_an_exact_one():
     assert cpu().float32.precision == "float32"
 
 
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
 @pytest.mark.parametrize("name", ["usual", "sparse features", "weighted"])
 def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
     """The whole loss of CLNR and its gradients, by the kernels, against float32."""

@@ -172,7 +172,7 @@ def learned(method, graph, recipe, seed):
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_geometry_is_that_of_fresh_views_of_the_validation_nodes(method):
     graph, recipe = tiny(80, 200), QUICK.but(dimension=3)
-    result = run(method, graph, 2, recipe=recipe, device="cpu")
+    result = run(method, graph, 2, recipe=recipe, device="cpu", precision="float32")
     engine, _, device_graph, parameters = learned(method, graph, recipe, 2)
     nodes = torch.tensor(split_of(graph, 2).validation)
     u, v = (unit_rows(rows) for rows in fresh_views(method, recipe, parameters, engine, device_graph, 2, nodes))
@@ -339,7 +339,7 @@ def test_noise_is_trained_with_and_not_embedded(monkeypatch):
     monkeypatch.setattr(type(cpu()), "parallel_seeds", 2)
     graph = tiny()
     quick = recipe_for(CLNR, "toy").but(epochs=2, hidden=8, dimension=4, edge_noise=0.5)
-    z = embed(CLNR, graph, 1, recipe=quick, device="cpu")
+    z = embed(CLNR, graph, 1, recipe=quick, device="cpu", precision="float32")
     (ground,) = training_graphs.values()
     expected = with_noise(graph, 0.5, 1)
     assert ground.num_edges == expected.num_edges > graph.num_edges
@@ -347,19 +347,19 @@ def test_noise_is_trained_with_and_not_embedded(monkeypatch):
     fitted = fit(CLNR.build(quick), engine, engine.to_device(expected), quick, 1)
     again = CLNR.build(quick).embed(fitted.parameters, engine, View(engine.to_device(graph)))
     assert np.array_equal(z, again.numpy())
-    list(runs(CLNR, graph.named("tiny"), [0, 1], recipe=quick.but(probe_steps=2), device="cpu"))
+    list(runs(CLNR, graph.named("tiny"), [0, 1], recipe=quick.but(probe_steps=2), device="cpu", precision="float32"))
     assert not np.array_equal(training_graphs[0].incoming.indices, training_graphs[1].incoming.indices)
 
 
 def test_sampled_steps_repeat_learn_from_noise_and_are_measured_as_others_are():
     """The moments of all nodes are those of what is measured, and all edges those of what is embedded."""
     graph, sampled = tiny(60, 150), QUICK.but(sampled_nodes=20, moments="sampled", max_neighbors=2, edge_noise=0.5)
-    result = run(CLNR, graph, 2, recipe=sampled, device="cpu")
-    assert measures(result) == measures(run(CLNR, graph, 2, recipe=sampled, device="cpu"))
+    result = run(CLNR, graph, 2, recipe=sampled, device="cpu", precision="float32")
+    assert measures(result) == measures(run(CLNR, graph, 2, recipe=sampled, device="cpu", precision="float32"))
     engine = cpu()
     fitted = fit(CLNR.build(sampled), engine, engine.to_device(with_noise(graph, 0.5, 2)), sampled, 2)
     again = CLNR.build(sampled).embed(fitted.parameters, engine, View(engine.to_device(graph)))
-    np.testing.assert_array_equal(embed(CLNR, graph, 2, recipe=sampled, device="cpu"), again.numpy())
+    np.testing.assert_array_equal(embed(CLNR, graph, 2, recipe=sampled, device="cpu", precision="float32"), again.numpy())
     nodes, plain = torch.tensor(split_of(graph, 2).validation), sampled.but(moments="all", max_neighbors=0)
     views = fresh_views(CLNR, plain, fitted.parameters, engine, engine.to_device(graph), 2, nodes)
     assert result.alignment == geometry.alignment(*(unit_rows(rows) for rows in views))

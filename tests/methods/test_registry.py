@@ -672,7 +672,6 @@ def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
 QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT", "Spectral", "CLNR-HalfHop")
 
 
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
 @pytest.mark.parametrize(
     "method",
     [pytest.param(each, marks=[pytest.mark.slow] * (name not in QUICK)) for name, each in METHODS.items()],

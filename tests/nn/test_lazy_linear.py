@@ -108,7 +108,6 @@ def test_gradients_are_those_of_differences_and_of_all_rows(part):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.filterwarnings("ignore:mkldnn_matmul")
 @pytest.mark.parametrize("shape", [(12, 4, 6), (300, 33, 40), (40, 16, 1100)])
 def test_kernels_give_what_all_rows_give_in_float64(shape, dtype):
     kernels = pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clnr.engine import cpu
+from clnr.engine import choose, cpu
 from clnr.errors import TrainingError
 from clnr.experiments.run_cache import RunCache, run_key
 from clnr.methods import CLNR, NCLNR
@@ -39,7 +39,7 @@ def test_a_job_is_made_and_cached_under_its_key():
     assert told[-1] == 2
     graph = config().load("toy")
     for seed in (0, 1):
-        assert RunCache().find(run_key(graph, CLNR, batch().recipe, seed, cpu())).seed == seed
+        assert RunCache().find(run_key(graph, CLNR, batch().recipe, seed, choose("cpu"))).seed == seed
 
 
 def test_what_another_process_has_made_by_now_is_not_made_again(monkeypatch):

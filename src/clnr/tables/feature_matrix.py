@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import zipfile
@@ -131,7 +132,9 @@ def _load(path: Path) -> Any:
     if name.endswith(_MARKET):
         import scipy.io
 
-        return scipy.io.mmread(path)
+        # Newer versions ask which of SciPy's two kinds of sparse matrices is wanted, and older ones have but one.
+        which = {"spmatrix": False} if "spmatrix" in inspect.signature(scipy.io.mmread).parameters else {}
+        return scipy.io.mmread(path, **which)
     raise DataError(f"{one_line(str(path))}: its format is unknown; a matrix of features ends in .npy, .npz or .mtx")
 
 
