@@ -313,6 +313,23 @@ def test_save_and_load(tmp_path):
     assert provenance.threads >= 1
 
 
+@pytest.mark.parametrize("begun", ["float32", "bfloat16"])
+def test_a_training_is_resumed_in_the_precision_that_it_began_in(tmp_path, monkeypatch, begun):
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    how = {"epochs": 5, "checkpoint": tmp_path / "state", "checkpoint_every": 2, "resume": True}
+    monkeypatch.setenv("CLNR_PRECISION", begun)
+    whole = embedder(**how).fit(tiny())
+    # As on a machine that prefers the other one.
+    monkeypatch.setenv("CLNR_PRECISION", {"float32": "bfloat16", "bfloat16": "float32"}[begun])
+    again = embedder(**how).fit(tiny())
+    assert again._result.model.provenance == whole._result.model.provenance
+    assert again._result.model.provenance.precision == begun
+    assert again.losses_ == whole.losses_
+    assert (again.embedding_ == whole.embedding_).all()
+    with pytest.raises(DataError, match=f"precision was {begun} and is .*; undo that, or start anew without --resume"):
+        embedder(**how, precision={"float32": "bfloat16", "bfloat16": "float32"}[begun]).fit(tiny())
+
+
 def test_a_reopened_model_keeps_what_decides_its_vectors_and_no_machine(tmp_path):
     made = embedder(hold_out=0.25, threads=2).fit(named(tiny()))
     made.save(tmp_path / "model")
