@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -13,6 +18,7 @@ from clnr.training.loop import fit
 from clnr.training.step_work import Size, step_work
 from tests.conftest import tiny
 
+ROOT = Path(__file__).parents[2]
 SMALL = Recipe(hidden=16, dimension=8, sampled_nodes=10, epochs=2, probe_steps=2)
 
 
@@ -145,3 +151,48 @@ def test_results_of_our_own_loops_do_not_depend_on_threads():
             outcomes.append([*found, *torch.autograd.grad(found, given, [each.detach() for each in found])])
     for other in outcomes[1:]:
         assert all(torch.equal(one, two) for one, two in zip(outcomes[0], other, strict=True))
+
+
+FORKED = """
+import os, signal
+import torch
+from clnr.engine import View, choose, numba_kernels
+from tests.conftest import tiny
+
+numba_kernels._SHARE = 1
+torch.set_num_threads(2)
+engine, h = choose("cpu", "float32", threads=2), torch.linspace(-1, 1, 2400).reshape(300, 8)
+operators = engine.operators(View(engine.to_device(tiny(300, 3000))))
+
+
+def loops():
+    return operators.propagate(h, relu=True)
+
+
+def both():
+    with engine.use_threads():
+        torch.ones(1 << 20).exp()  # Torch's own loop, by two threads before the fork.
+        return loops()
+
+
+def more():
+    torch.set_num_threads(2)
+    return loops()
+
+
+before = both()
+for work in (both, more):
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        os._exit(0 if torch.equal(work(), before) else 3)
+    status = os.waitpid(child, 0)[1]
+    print(work.__name__, "hung" if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status))
+assert torch.get_num_threads() == 2
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_computes_the_same():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.stdout.split(), done.stderr) == (["both", "0", "more", "0"], "")

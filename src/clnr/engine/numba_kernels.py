@@ -323,3 +323,8 @@ def shared(load: Array, function: Callable[..., None], *arguments: Any, width: i
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="clnr")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of these threads, and makes its own.
+    os.register_at_fork(after_in_child=_pool.cache_clear)

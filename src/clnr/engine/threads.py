@@ -2,11 +2,15 @@
 
 torch and our own loops both take as many threads as torch is set to. Threads wait for each other many times in a step: more of
 them make a large step faster, and a small one slower.
+
+A forked process has none of the threads that the one before it had, and where that had computed with several, torch's OpenMP
+would wait for them for ever. So a forked process computes with one thread, unless it sets torch to more itself.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +20,17 @@ from clnr.support.processors import usable_processors
 
 # What one more thread costs a step of training, in seconds: a few microseconds for each of its few hundred operations.
 _WAIT = 1e-3
+_forked = False
+
+
+def _begin_fork() -> None:
+    global _forked
+    _forked = True
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_fork)
 
 
 def usable_threads() -> int:
@@ -33,8 +48,12 @@ def threads_for(seconds: float, most: int) -> int:
 
 @contextmanager
 def use_threads(count: int) -> Iterator[int]:
-    """Compute a block with so many threads; afterwards torch is set as before."""
+    """Compute a block with so many threads; afterwards torch is set as before.
+
+    In a forked process they are no more than torch is set to.
+    """
     before = torch.get_num_threads()
+    count = min(count, before) if _forked else count
     torch.set_num_threads(count)
     try:
         yield count
