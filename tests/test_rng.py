@@ -143,8 +143,8 @@ def test_all_permutations_of_four_are_equally_likely():
 
 
 def test_sampled_nodes_are_distinct_and_every_node_is_as_likely():
-    total, count, epochs = 101, 20, 3000
-    drawn = torch.stack([rng.sample(0, epoch, epochs, total, count, torch.device("cpu")) for epoch in range(epochs)])
+    total, count, epochs, kept = 101, 20, 3000, {}
+    drawn = torch.stack([rng.sample(0, epoch, epochs, total, count, torch.device("cpu"), kept) for epoch in range(epochs)])
     assert all(len(set(row)) == count for row in drawn.tolist())
     hits = np.bincount(drawn.numpy().ravel(), minlength=total)
     expected = epochs * count / total
@@ -152,13 +152,26 @@ def test_sampled_nodes_are_distinct_and_every_node_is_as_likely():
 
 
 def test_samples_do_not_depend_on_what_was_asked_before():
-    one = rng.sample(5, 77, 100, 1000, 50, torch.device("cpu"))
-    rng._samples.cache_clear()
-    rng.sample(5, 3, 100, 1000, 50, torch.device("cpu"))
-    assert torch.equal(one, rng.sample(5, 77, 100, 1000, 50, torch.device("cpu")))
+    one, kept = rng.sample(5, 77, 100, 1000, 50, torch.device("cpu")), {}
+    for epoch in (3, 76, 77, 99, 77):
+        found = rng.sample(5, epoch, 100, 1000, 50, torch.device("cpu"), kept)
+        assert torch.equal(one, found) == (epoch == 77)
     assert torch.equal(one, rng.permute(rng.key(5, "nodes", 77), torch.arange(50), 1000))
     assert not torch.equal(one, rng.sample(5, 78, 100, 1000, 50, torch.device("cpu")))
     assert not torch.equal(one, rng.sample(6, 77, 100, 1000, 50, torch.device("cpu")))
+
+
+def test_of_the_samples_of_many_epochs_few_are_kept(monkeypatch):
+    here, kept = torch.device("cpu"), {}
+    for epoch in range(200):
+        rng.sample(5, epoch, 200, 1000, 50, here, kept)
+        rng.sample(5, epoch + 1, 201, 1000, 50, here, kept)
+    assert sum(len(table) for table in kept.values()) == 64
+    monkeypatch.setattr(rng, "_TABLE", 100)
+    assert rng.samples(5, 3, 1000, 50, here, kept) is None
+    kept.clear()
+    rng.sample(5, 0, 200, 1000, 50, here, kept)
+    assert [table.shape for table in kept.values()] == [(2, 50)]
 
 
 @pytest.mark.parametrize("epoch", [0, 31, 32, 1000])
@@ -167,8 +180,11 @@ def test_an_epoch_may_be_a_counter(epoch, monkeypatch):
     here = torch.device("cpu")
     expected = rng.sample(5, epoch, 2000, 1000, 50, here)
     assert torch.equal(rng.sample(5, counter, 2000, 1000, 50, here), expected)
+    kept = {}
+    assert torch.equal(rng.sample(5, counter, 2000, 1000, 50, here, kept), expected)
+    assert rng.samples(5, 2000, 1000, 50, here, kept) is rng.samples(5, 2000, 1000, 50, here, kept)
     monkeypatch.setattr(rng, "_TABLE", 0)
-    assert torch.equal(rng.sample(5, counter, 2000, 1000, 50, here), expected)
+    assert torch.equal(rng.sample(5, counter, 2000, 1000, 50, here, {}), expected)
     one, other = (rng.branch(rng.key(5, "x", count), "y") for count in (counter, epoch))
     assert torch.equal(rng.keep(one, 0.3, torch.arange(100), 7), rng.keep(other, 0.3, torch.arange(100), 7))
     assert torch.equal(rng.normal(one, 100), rng.normal(other, 100))

@@ -10,7 +10,6 @@ generalised Feistel cipher of Black and Rogaway, "Ciphers with arbitrary finite 
 
 from __future__ import annotations
 
-import functools
 import math
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -142,26 +141,37 @@ def _feistel(key: Key, x: Tensor, a: int, b: int) -> Tensor:
     return left * b + right
 
 
-def sample(seed: int, epoch: int | Tensor, epochs: int, total: int, count: int, device: torch.device) -> Tensor:
+Kept = dict[tuple[Any, ...], "Tensor"]
+"""The draws of many epochs that a training keeps, and that go with it."""
+
+
+def sample(
+    seed: int, epoch: int | Tensor, epochs: int, total: int, count: int, device: torch.device, kept: Kept | None = None
+) -> Tensor:
     """``count`` distinct indices below ``total`` for one of so many epochs, in hashed order; the epoch may be a counter."""
-    if isinstance(epoch, int):
-        return _samples(seed, epoch // _BLOCK, _BLOCK, total, count, device)[epoch % _BLOCK]
-    table = samples(seed, epochs, total, count, device)
+    if kept is not None and isinstance(epoch, int):
+        size = max(1, min(_BLOCK, _TABLE // count))
+        block = epoch // size
+        # The one before may still be asked for, by a step that comes before one that was read ahead.
+        kept.pop((seed, block - 2, size, total, count, device), None)
+        return _samples(seed, block, size, total, count, device, kept)[epoch % size]
+    table = None if kept is None else samples(seed, epochs, total, count, device, kept)
     if table is None:
         return permute(key(seed, "nodes", epoch), torch.arange(count, device=device), total)
+    assert isinstance(epoch, torch.Tensor)
     return table.index_select(0, epoch.reshape(1))[0]
 
 
-def samples(seed: int, epochs: int, total: int, count: int, device: torch.device) -> Tensor | None:
+def samples(seed: int, epochs: int, total: int, count: int, device: torch.device, kept: Kept) -> Tensor | None:
     """``sample`` of all epochs, [epochs, count]; None where these are too many to keep. The same tensor at each call."""
-    return None if epochs * count > _TABLE else _samples(seed, 0, epochs, total, count, device)
+    return None if epochs * count > _TABLE else _samples(seed, 0, epochs, total, count, device, kept)
 
 
-@functools.lru_cache(maxsize=64)
-def _samples(seed: int, block: int, size: int, total: int, count: int, device: torch.device) -> Tensor:
+def _samples(seed: int, block: int, size: int, total: int, count: int, device: torch.device, kept: Kept) -> Tensor:
     # Many epochs at a time: hundreds of tiny operations an epoch would cost more than the training step on a GPU.
-    epochs = torch.arange(block * size, (block + 1) * size, device=device)[:, None]
-    parts = [
-        permute(key(seed, "nodes", part), torch.arange(count, device=device)[None, :], total) for part in epochs.split(1024)
-    ]
-    return torch.cat(parts)
+    name = (seed, block, size, total, count, device)
+    if name not in kept:
+        epochs = torch.arange(block * size, (block + 1) * size, device=device)[:, None]
+        nodes = torch.arange(count, device=device)[None, :]
+        kept[name] = torch.cat([permute(key(seed, "nodes", part), nodes, total) for part in epochs.split(1024)])
+    return kept[name]

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from clnr import NodeEmbedder
 from clnr.cli import app
 from clnr.embedding import block_passes, disk_plan
+from clnr.embedding.shards import Shards
+from clnr.embedding.stored_embedding import StoredEmbedding, StoredIds
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import ingest
@@ -77,9 +79,13 @@ def test_rows_are_read_as_those_of_an_array(fitted):
     for index in (
         5,
         -1,
+        np.int32(-7),
         slice(58, 63),
         slice(None, None, -50),
-        [3, 299, 3],
+        [3, 299, -3],
+        np.array([[5, -1], [0, 2]], np.int16),
+        [],
+        ...,
         mask,
         np.array([], int),
         (slice(2, 5), 1),
@@ -88,10 +94,21 @@ def test_rows_are_read_as_those_of_an_array(fitted):
         np.testing.assert_array_equal(z[index], all_rows[index])
     np.testing.assert_array_equal(np.concatenate(list(z.blocks())), all_rows)
     np.testing.assert_array_equal(np.stack(list(z)), all_rows)
-    with pytest.raises(IndexError):
-        z[NODES]
+    for outside in (NODES, -NODES - 1, [0, NODES], mask[1:]):
+        with pytest.raises(IndexError):
+            z[outside]
     ids = fitted["numbers"].ids_
     assert (ids[2], ids[[1, 0]].tolist(), len(ids)) == (6, [3, 0], NODES)
+
+
+def test_to_read_a_few_rows_needs_no_array_of_all(tmp_path, monkeypatch):
+    shards = Shards(tmp_path, 10**15, 1, 1, (tmp_path, ""))
+    monkeypatch.setattr(Shards, "rows", lambda self, nodes: nodes[:, None].astype(np.float32))
+    monkeypatch.setattr(Shards, "ids", lambda self, nodes: nodes * 2)
+    z = StoredEmbedding(shards)
+    ids = StoredIds(z, shards)
+    assert (z[5].tolist(), z[7:9].tolist(), z[[3, 1]].tolist()) == ([5], [[7], [8]], [[3], [1]])
+    assert (ids[-1], ids[7:9].tolist(), ids[[3, 1]].tolist()) == (2 * (10**15 - 1), [14, 16], [6, 2])
 
 
 def test_ids_of_any_type_are_found(fitted):

@@ -100,6 +100,22 @@ def test_without_such_files_there_is_an_answer_as_well(tmp_path):
     assert memory.free_memory(torch.device("cpu"), tmp_path) == memory.total_memory()
 
 
+def test_what_torch_holds_on_a_gpu_and_nobody_uses_is_free(monkeypatch):
+    for name, value in (("mem_get_info", (7 * MIB, 100 * MIB)), ("memory_reserved", 60 * MIB), ("memory_allocated", 20 * MIB)):
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    assert memory.free_memory(torch.device("cuda")) == 47 * MIB
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_memory_is_free_again_when_it_is_given_back(cuda):
+    torch.cuda.empty_cache()
+    before = memory.free_memory(cuda)
+    held = torch.empty(256 * MIB, dtype=torch.uint8, device=cuda)
+    assert before - memory.free_memory(cuda) >= 256 * MIB
+    del held
+    assert before - memory.free_memory(cuda) < 16 * MIB
+
+
 def test_a_plan_beyond_the_bound_of_a_group_is_refused(tmp_path):
     free = system(tmp_path, {"job": two(500 * MIB, 100 * MIB)}, "/job")
     with pytest.raises(OutOfMemory, match=r"about 2\.5 GiB, and 0\.4 GiB are free"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -593,3 +594,9 @@ class TestOnTheGPU:
         for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe, gpu(torch.float32)), strict=True):
             alone = training(recipe, method, engine=gpu(torch.float32), seed=seed)
             torch.testing.assert_close(fitted.losses, alone.losses, rtol=1e-3, atol=1e-3)
+
+
+def test_nothing_that_was_drawn_stays_after_a_training():
+    training(SMALL.but(sampled_nodes=17), METHODS["GRACE"])
+    gc.collect()
+    assert not [each.shape for each in gc.get_objects() if type(each) is torch.Tensor and each.shape[1:] == (17,)]

@@ -72,7 +72,7 @@ class StoredEmbedding:
 
     def __getitem__(self, index: Any) -> Array:
         rows, columns = (index[0], index[1:]) if isinstance(index, tuple) else (index, ())
-        nodes = np.arange(len(self))[rows]
+        nodes = _chosen(rows, len(self))
         found = self._shards.rows(nodes.reshape(-1)).reshape(*nodes.shape, self.shape[1])
         return found[(..., *columns)] if columns else found
 
@@ -99,6 +99,20 @@ class StoredEmbedding:
         return type(self), (self._shards,)
 
 
+def _chosen(index: Any, count: int) -> Array:
+    """``numpy.arange(count)[index]``; for a number, a slice or numbers without an array of all."""
+    if isinstance(index, slice):
+        return np.arange(*index.indices(count))
+    numbers = np.asarray(index)
+    if numbers.dtype.kind not in "iu":
+        return np.flatnonzero(numbers) if numbers.dtype == bool and numbers.shape == (count,) else np.arange(count)[index]
+    numbers = numbers.astype(np.int64, copy=False)
+    outside = (numbers < -count) | (numbers >= count)
+    if outside.any():
+        raise IndexError(f"index {numbers[outside][0]} is out of bounds for {count} rows")
+    return np.where(numbers < 0, numbers + count, numbers)
+
+
 class StoredIds:
     """The ids of all nodes, beside their vectors in shards: an array whose elements are read when they are asked for.
 
@@ -116,7 +130,7 @@ class StoredIds:
         return len(self._z)
 
     def __getitem__(self, index: Any) -> Any:
-        nodes = np.arange(len(self))[index]
+        nodes = _chosen(index, len(self))
         return self._shards.ids(nodes) if np.ndim(nodes) else self._shards.ids(np.array([nodes]))[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:

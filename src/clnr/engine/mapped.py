@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,6 @@ from clnr.graph.stored_arrays import MappedArray, array_file, to_float32
 # So many rows are read at a time; then pages of files beyond the bound are given back. Where the system does not tell how many
 # there are, all of them.
 _ROWS = 1 << 15
-_PAGE = 4096
 _MEASURED = 1 << 14
 _DRAWN = 1 << 11
 
@@ -289,7 +289,7 @@ def _bound(*arrays: MappedArray) -> None:
     """Give the pages of files back if those of the process exceed their bound."""
     most = arrays[0].resident
     try:
-        shared = int(Path("/proc/self/statm").read_text().split()[2]) * _PAGE
+        shared = int(Path("/proc/self/statm").read_text().split()[2]) * mmap.PAGESIZE
     except (OSError, ValueError, IndexError):
         shared = most + 1
     if shared > most:

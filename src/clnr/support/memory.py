@@ -39,7 +39,9 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
         root: Where ``proc`` and ``sys`` are.
     """
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        # What torch holds and nobody uses counts as used where the driver is asked.
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + held
     found = [*_free_in_groups(root)]
     with contextlib.suppress(OSError, KeyError, ValueError):
         found.append(_kilobytes(root / "proc/meminfo")["MemAvailable"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from clnr import rng
@@ -35,7 +35,7 @@ class StepContext:
     """One step of one training run: its engine, graph, seed and epoch, and the labels where the objective is supervised.
 
     The epoch is an int, or a counter on the device, below ``epochs``. Where ``workers`` share the step, an objective is given
-    the rows of this one's share of the nodes.
+    the rows of this one's share of the nodes. What is drawn for many epochs at once is ``kept`` for all steps of the training.
     """
 
     engine: Engine
@@ -45,6 +45,7 @@ class StepContext:
     epochs: int
     supervision: Supervision | None = None
     workers: Workers = ALONE
+    kept: rng.Kept = field(default_factory=dict, repr=False)
 
 
 class Objective(ABC):
@@ -153,7 +154,8 @@ class SampledObjective(Objective):
     def nodes(self, count: int, step: StepContext) -> Tensor | None:
         if not (self.sampled_loss or self.sampled_moments) or not 0 < self.sampled_nodes < count:
             return None
-        return rng.sample(step.seed, step.epoch, step.epochs, count, self.sampled_nodes, step.device_graph.device)
+        device = step.device_graph.device
+        return rng.sample(step.seed, step.epoch, step.epochs, count, self.sampled_nodes, device, step.kept)
 
     def all_nodes(self, count: int, step: StepContext) -> Tensor | None:
-        return rng.samples(step.seed, step.epochs, count, self.sampled_nodes, step.device_graph.device)
+        return rng.samples(step.seed, step.epochs, count, self.sampled_nodes, step.device_graph.device, step.kept)
