@@ -77,3 +77,30 @@ def test_what_only_shows_something_is_quick(words):
         subprocess.run([sys.executable, "-m", "clnr", *words.split()], capture_output=True, check=True, timeout=600)
         times.append(time.perf_counter() - began)
     assert min(times) < 1.5
+
+
+WATCH = """
+import os, sys, threading
+
+def start(thread):
+    print("torch" in sys.modules, flush=True)
+    os._exit(0)
+
+threading.Thread.start = start
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "from clnr.__main__ import main; sys.argv = 'clnr embed --edges e.csv --out o'.split(); main()",
+        "from clnr.cli.fit_worker import main; main('.')",
+    ],
+)
+def test_a_worker_watches_for_the_end_of_its_launcher_before_it_imports_torch(tmp_path, begin):
+    told = {"RANK": "0", "WORLD_SIZE": "2", "CLNR_RENDEZVOUS": (tmp_path / "meeting").as_uri()}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | told
+    words = [sys.executable, "-c", WATCH.format(begin)]
+    ended = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
+    assert (ended.stdout, ended.stderr) == ("False\n", "")

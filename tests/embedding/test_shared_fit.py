@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from clnr import NodeEmbedder
+from clnr.cli import fit_worker
 from clnr.embedding import disk_plan, shared_fit
 from clnr.embedding.shared_fit import do_job, read_job, tell_error
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.folder_writer import write_graph
-from clnr.support.launch import LOST, STOPPED, USER_ERROR
+from clnr.support.launch import FAILED, STOPPED, USER_ERROR
 
 OPTIONS = {
     "method": "CLNR",
@@ -63,8 +64,8 @@ def in_this_process(monkeypatch):
     """Jobs are done here, by one worker; how often one was lost before."""
     told = []
 
-    def launch(command, workers, restarts, say):
-        folder = Path(command[-1].rsplit("main(", 1)[1].rstrip(")").strip("'"))
+    def launch(command, workers, restarts, say, folder):
+        assert repr(str(folder)) in command[-1]
         told.append((workers, json.dumps(sorted(path.name for path in folder.iterdir()))))
         job = read_job(folder)
         try:
@@ -108,10 +109,21 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
         monkeypatch.setattr("clnr.embedding.planned_fit.fit_along_others", lambda *_, error=error: (_ for _ in ()).throw(error))
         with pytest.raises(kind, match=str(error)[:9]):
             embedder.fit(a_graph())
-    for code, kind in ((STOPPED, KeyboardInterrupt), (LOST, LostWorker)):
+    for code, kind in ((STOPPED, KeyboardInterrupt), (FAILED, LostWorker)):
         monkeypatch.setattr(shared_fit, "launch", lambda *_, code=code: code)
         with pytest.raises(kind):
             embedder.fit(a_graph())
+
+
+def test_a_worker_that_fails_before_it_joins_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(shared_fit, "read_job", lambda folder: 1 // 0)
+    monkeypatch.setattr(fit_worker, "end_process", sys.exit)
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        fit_worker.main(str(tmp_path))
+    assert ended.value.code == USER_ERROR
+    assert (tmp_path / "error").read_text().startswith("ClnrError\na worker failed: ZeroDivisionError: integer division")
 
 
 def test_what_cannot_be_shared_is_refused_before_a_process_is_started(in_this_process, monkeypatch):

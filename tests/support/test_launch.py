@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 
 import pytest
 
-from clnr.support.launch import Place, launch, launched_here, rendezvous_url, restarted
+from clnr.support.launch import FAILED, LOST, Place, launch, launched_here, rendezvous_url, restarted
 
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR")
 
@@ -71,9 +74,45 @@ def test_an_error_that_was_told_ends_all_at_once(tmp_path, code):
 
 
 def test_after_the_last_restart_it_gives_up(tmp_path):
-    code, said, ran = started(tmp_path, "sys.exit(1)", workers=2, max_restarts=1)
-    assert (code, ran) == (1, "0.0 0.1 1.0 1.1")
-    assert said[1] == "a worker failed; given up; --resume continues from the last checkpoint"
+    code, said, ran = started(tmp_path, f"sys.exit({LOST})", workers=2, max_restarts=1)
+    assert (code, ran) == (FAILED, "0.0 0.1 1.0 1.1")
+    assert said[1] == "a worker was lost; given up; --resume continues from the last checkpoint"
+
+
+def test_an_exception_would_come_again_so_nothing_is_started_again(tmp_path):
+    # The others lose that worker.
+    assert started(tmp_path, f"if rank == 1: 1 / 0\ntime.sleep(0.3); sys.exit({LOST})") == (
+        FAILED,
+        ["worker 1 of 3 failed; what was printed says why"],
+        "0.0 1.0 2.0",
+    )
+
+
+LAUNCHER = """
+import sys
+from clnr.support.launch import launch
+launch([sys.executable, "-c", sys.argv[1]], 1, 3, print)
+"""
+WORKER = """
+import time
+from clnr.support.launch import end_with_parent
+end_with_parent()
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_and_their_folder_go_with_a_launcher_that_is_killed(tmp_path, number):
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    words = [sys.executable, "-c", LAUNCHER, WORKER]
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as launcher:
+        assert launcher.stdout.readline() == "up\n"
+        assert len(list(tmp_path.iterdir())) == 1
+        launcher.send_signal(number)
+        # The worker has the other end of this, too.
+        assert launcher.communicate(timeout=300) == ("", None)
+    assert not list(tmp_path.iterdir())
 
 
 def test_workers_have_their_share_of_the_cores(tmp_path, monkeypatch):

@@ -13,13 +13,14 @@ from clnr.cli.app import app, say
 from clnr.cli.recipe_options import command_name, unknown_option
 from clnr.errors import ClnrError
 from clnr.support.deprecation import RenamedWarning
-from clnr.support.launch import end_process
+from clnr.support.launch import end_process, end_with_parent
 
 __all__ = ["app", "cmd_bench", "cmd_embed", "cmd_experiments", "cmd_explore", "cmd_info", "cmd_ingest", "cmd_paper", "main"]
 
 
 def main() -> None:
     """Entry point: a user's mistake becomes one line on standard error and exit code 2."""
+    end_with_parent()
     with warnings.catch_warnings():
         warnings.simplefilter("always", RenamedWarning)
         warnings.showwarning = _show_once(set())

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import typer
 
-from clnr.cli.worker_session import session
+from clnr.cli.worker_session import describe, session
 from clnr.errors import ClnrError
-from clnr.support.launch import STOPPED, USER_ERROR, Place, end_process
+from clnr.support.launch import STOPPED, USER_ERROR, Place, end_process, end_with_parent
 
 
 def main(folder: str) -> None:
     """Do a worker's share of the job in a folder, and end the process."""
+    end_with_parent()
     from clnr.embedding.shared_fit import tell_error
 
     try:
@@ -21,10 +22,15 @@ def main(folder: str) -> None:
         end_process(end.exit_code)
     except KeyboardInterrupt:
         end_process(STOPPED)
-    except (ClnrError, OSError, MemoryError) as error:
-        message = str(error) or "out of memory; a smaller graph, hidden or dimension needs less"
-        tell_error(error if isinstance(error, ClnrError) else ClnrError(message), Path(folder))
-        end_process(USER_ERROR)
+    except ClnrError as error:
+        tell_error(error, Path(folder))
+    except (OSError, MemoryError) as error:
+        tell_error(ClnrError(str(error) or "out of memory; a smaller graph, hidden or dimension needs less"), Path(folder))
+    except Exception as error:
+        tell_error(ClnrError(f"a worker failed: {describe(error)}"), Path(folder))
+    else:
+        return
+    end_process(USER_ERROR)
 
 
 def _work(folder: Path) -> None:

@@ -18,7 +18,7 @@ import typer
 from clnr.cli.app import say
 from clnr.cli.worker_session import session
 from clnr.errors import ClnrError
-from clnr.support.launch import LOST, RESTARTS, STOPPED, Place
+from clnr.support.launch import FAILED, LOST, RESTARTS, STOPPED, Place
 from clnr.support.optional import import_optional
 
 _LATEST = 20.0
@@ -114,7 +114,7 @@ def _run(ray: Any, options: Mapping[str, Any]) -> int:
         raise ClnrError(failed)
     if lost:
         say(f"given up: {lost}; --resume continues from the last checkpoint")
-        return LOST
+        return FAILED
     sys.stdout.write(printed)
     return 0
 

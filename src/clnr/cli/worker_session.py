@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from clnr.cli.app import say
-from clnr.errors import ClnrError, LostWorker
-from clnr.support.launch import LOST, USER_ERROR, Place, end_with_parent, launch, launched_here
+from clnr.errors import ClnrError
+from clnr.support.launch import LOST, USER_ERROR, Place, launch, launched_here
 
 NumWorkers = Annotated[
     int, typer.Option(min=1, help="Processes on this machine that share sampled steps and, from files, the embedding.")
@@ -59,25 +61,37 @@ def by_workers(command: Callable[..., None]) -> Callable[..., None]:
 @contextmanager
 def session(place: Place, device: str, timeout: float) -> Iterator[None]:
     """Be one of the workers."""
-    from clnr.engine.worker_group import join
+    from clnr.engine.worker_group import is_loss, join
 
-    if launched_here():
-        end_with_parent()
     if place.rank:
         warnings.simplefilter("ignore")
     group = None
+
+    def tells() -> bool:
+        return place.rank == 0 if group is None else group.claim()
+
     try:
         group = join(device, timeout)
         yield
         group.leave()
-    except LostWorker as error:
-        # To a process that launched this one, the exit code tells all.
-        if not launched_here() and (place.rank == 0 if group is None else group.claim()):
-            say(str(error))
-        raise typer.Exit(LOST) from None
-    except (ClnrError, OSError, MemoryError) as error:
-        if not (place.rank == 0 if group is None else group.claim()):
+    except typer.Exit:
+        raise
+    except Exception as error:
+        if is_loss(error):
+            # To a process that launched this one, the exit code tells all.
+            if not launched_here() and tells():
+                say(str(error))
+            raise typer.Exit(LOST) from None
+        if not tells():
             raise typer.Exit(USER_ERROR) from None
+        if not isinstance(error, (ClnrError, OSError, MemoryError)):
+            raise ClnrError(f"worker {place.rank} of {place.size} failed: {describe(error)}") from error
         if place.rank and isinstance(error, ClnrError):
             raise ClnrError(f"worker {place.rank} of {place.size}: {error}") from None
         raise
+
+
+def describe(error: Exception) -> str:
+    """An error that is nobody's mistake but ours: what it is, and where it came up."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"

@@ -101,14 +101,16 @@ def embed_shared(graph: GraphFolder, out: Path, options: Mapping[str, Any], work
 def _run(job: Job, folder: Path, workers: int) -> None:
     _dump(job, folder / _JOB)
     command = [sys.executable, "-c", _START.format(path=sys.path, folder=str(folder))]
-    code = launch(command, workers, _RESTARTS, logger.warning)
+    code = launch(command, workers, _RESTARTS, logger.warning, folder)
     if code == STOPPED:
         raise KeyboardInterrupt
     if (folder / _ERROR).is_file():
         kind, message = (folder / _ERROR).read_text(encoding="utf-8").split("\n", 1)
         raise getattr(errors, kind)(message)
     if code:
-        raise LostWorker(f"a worker was lost again and again, {_RESTARTS + 1} times; what the workers have printed says more")
+        raise LostWorker(
+            f"a worker failed, or was lost again and again, {_RESTARTS + 1} times; what the workers have printed says more"
+        )
 
 
 def _dump(content: Any, path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.errors import DataError, DeviceError, LostWorker
-from clnr.support.launch import Place, rendezvous_url
+from clnr.support.launch import Place, launched_here, rendezvous_url
 from clnr.support.workers import ALONE, Plain, Value, Workers
 from clnr.version import __version__
 
@@ -242,6 +244,8 @@ def join(device: str, timeout: float) -> Workers:
         else:
             store, _, _ = next(rendezvous(rendezvous_url(), place.rank, place.size, timeout=limit))
             store.set_timeout(limit)
+            if launched_here() or os.environ.get("LOCAL_WORLD_SIZE") == str(place.size):
+                _stay_on_this_host()
             backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
             group: dict[str, Any] = {"store": PrefixStore("group", store), "rank": place.rank, "world_size": place.size}
             dist.init_process_group(backend, timeout=limit, **group)
@@ -249,6 +253,19 @@ def join(device: str, timeout: float) -> Workers:
         raise LostWorker(f"worker {place.rank} of {place.size} did not find the others: {error}") from None
     _joined.append(WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store), timeout))
     return _joined[-1]
+
+
+def is_loss(error: Exception) -> bool:
+    """Whether an error only says that another worker is gone, or does not answer."""
+    return isinstance(error, (LostWorker, dist.DistError) if dist.is_available() else LostWorker)
+
+
+def _stay_on_this_host() -> None:
+    """Let gloo and NCCL listen on the loopback interface alone, whatever the host's name resolves to."""
+    there = {name for _, name in socket.if_nameindex()}
+    for name in ("lo", "lo0"):
+        if name in there:
+            os.environ |= {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"}
 
 
 def current_workers() -> Workers:

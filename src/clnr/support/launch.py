@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,8 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+# Exit codes. Python itself ends with 1 where an exception was not caught, which would come again. A worker that has lost
+# another one says so: all start again.
+FAILED = 1
 USER_ERROR = 2
-LOST = 1
+LOST = 75
 STOPPED = 130
 _MEETING = "CLNR_RENDEZVOUS"
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
@@ -87,46 +91,61 @@ def end_process(code: int) -> NoReturn:
 
 
 def end_with_parent() -> None:
-    """End this worker at once when the process that launched it is gone, however that ended: its standard input closes."""
+    """End this process, if ``launch`` started it, when the one that did is gone, however that ended.
+
+    Then its standard input closes. What came there before is the temporary folder of the job, which goes with the workers.
+    """
 
     def watch() -> None:
+        folder = b""
         with contextlib.suppress(OSError, ValueError):
-            while os.read(0, 1024):
-                pass
+            while part := os.read(0, 1024):
+                folder += part
+        if folder:
+            shutil.rmtree(os.fsdecode(folder), ignore_errors=True)
         os._exit(LOST)
 
-    threading.Thread(target=watch, daemon=True).start()
+    if launched_here():
+        threading.Thread(target=watch, daemon=True).start()
 
 
-def launch(command: Sequence[str], workers: int, max_restarts: int, say: Callable[[str], None]) -> int:
+def launch(
+    command: Sequence[str], workers: int, max_restarts: int, say: Callable[[str], None], folder: Path | None = None
+) -> int:
     """Run a command in several processes that find each other, until the first of them is done; returns the exit code.
 
-    If one is lost (killed, or it does not answer), all are ended and started again; not after an error that was told.
+    If one is lost (killed, or it does not answer), all are ended and started again; not after an error.
 
     Args:
         command: The program and its arguments, the same for all.
         workers: How many processes.
         max_restarts: How often to start again.
         say: Tells of a lost worker.
+        folder: The job's temporary folder, which workers remove if this process is killed; by default one is made.
     """
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as made:
+            return launch(command, workers, max_restarts, say, Path(made))
     for restarts in range(max_restarts + 1):
-        with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
-            attempt = _Attempt(command, workers, restarts, Path(folder) / "meeting")
-            code = attempt.run()
+        attempt = _Attempt(command, workers, restarts, folder)
+        code = attempt.run()
         if attempt.stopped_silently:
             say("stopped; the same command with --resume continues from the last checkpoint, if there is one")
+        if code == FAILED:
+            say(f"{attempt.trouble}; what was printed says why")
         if code != LOST:
             return code
         again = f"all start again from the last checkpoint, if there is one ({restarts + 1} of {max_restarts})"
-        say(f"{attempt.lost}; {again if restarts < max_restarts else 'given up; --resume continues from the last checkpoint'}")
-    return LOST
+        again = again if restarts < max_restarts else "given up; --resume continues from the last checkpoint"
+        say(f"{attempt.trouble}; {again}")
+    return FAILED
 
 
 class _Attempt:
     """The processes of one attempt."""
 
-    def __init__(self, command: Sequence[str], workers: int, restarts: int, meeting: Path):
-        self.lost = ""
+    def __init__(self, command: Sequence[str], workers: int, restarts: int, folder: Path):
+        self.trouble = ""
         self.stopped_silently = False
         self._processes: list[subprocess.Popen[bytes]] = []
         threads = str(max(1, (os.cpu_count() or 1) // workers))
@@ -137,21 +156,28 @@ class _Attempt:
                 "WORLD_SIZE": str(workers),
                 "LOCAL_WORLD_SIZE": str(workers),
                 RESTARTS: str(restarts),
-                _MEETING: meeting.as_uri(),
+                _MEETING: (folder / f"meeting-{restarts}").as_uri(),
             }
             environment.setdefault("OMP_NUM_THREADS", threads)
             environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-            self._processes.append(self._start(command, environment, quiet=rank > 0))
+            self._processes.append(self._start(command, environment, folder, quiet=rank > 0))
 
-    def _start(self, command: Sequence[str], environment: Mapping[str, str], quiet: bool) -> subprocess.Popen[bytes]:
+    def _start(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: Path, quiet: bool
+    ) -> subprocess.Popen[bytes]:
         # In a session of its own, a worker is interrupted by this process alone, and not by the terminal as well.
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL if quiet else None,
             start_new_session=True,
+            bufsize=0,
         )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(os.fsencode(folder))
+        return process
 
     def run(self) -> int:
         """Wait for the end; the exit code of all together."""
@@ -193,7 +219,11 @@ class _Attempt:
         told = [code for code in codes if code in (USER_ERROR, STOPPED)]
         if told:
             return told[0]
-        self.lost = ", ".join(self._killed) or ", ".join(self._silent) or "a worker failed"
+        failed = [f"{self._name(rank)} failed" for rank, code in enumerate(codes) if code not in (None, 0, LOST)]
+        if failed and not self._killed:
+            self.trouble = ", ".join(failed)
+            return FAILED
+        self.trouble = ", ".join(self._killed) or ", ".join(self._silent) or "a worker was lost"
         return LOST
 
     @property

@@ -1,0 +1,49 @@
+"""What becomes of an error in a worker: one line, told once, and an exit code that says whether to start again."""
+
+from __future__ import annotations
+
+import pytest
+import torch.distributed as dist
+import typer
+
+from clnr.cli.worker_session import session
+from clnr.engine import worker_group
+from clnr.errors import ClnrError, DataError, LostWorker
+from clnr.support.launch import LOST, USER_ERROR, Place
+from clnr.support.workers import Alone
+
+
+def ended(error: Exception, monkeypatch, tells: bool = True) -> Exception:
+    """How the second of two workers ends after an error."""
+
+    class Group(Alone):
+        def claim(self) -> bool:
+            return tells
+
+    monkeypatch.setattr(worker_group, "join", lambda device, timeout: Group())
+    with pytest.raises((ClnrError, OSError, typer.Exit)) as caught, session(Place(1, 2, 1, 2, 0), "cpu", 1):
+        raise error
+    return caught.value
+
+
+def test_an_exception_is_one_line_and_no_loss(monkeypatch):
+    found = ended(ZeroDivisionError("by zero\nor so"), monkeypatch)
+    assert type(found) is ClnrError
+    assert str(found).startswith("worker 1 of 2 failed: ZeroDivisionError: by zero or so (test_worker_session.py, line ")
+    assert ended(ZeroDivisionError(), monkeypatch, tells=False).exit_code == USER_ERROR
+
+
+def test_an_error_of_the_user_keeps_its_words(monkeypatch):
+    assert str(ended(DataError("no such file"), monkeypatch)) == "worker 1 of 2: no such file"
+    assert str(ended(OSError("no space"), monkeypatch)) == "no space"
+    assert ended(OSError("no space"), monkeypatch, tells=False).exit_code == USER_ERROR
+
+
+@pytest.mark.parametrize("error", [LostWorker("worker 1 of 2 lost another one"), dist.DistNetworkError("reset by peer")])
+def test_a_loss_starts_all_again(error, monkeypatch, capsys):
+    assert ended(error, monkeypatch).exit_code == LOST
+    assert str(error) in capsys.readouterr().err
+
+
+def test_an_exit_stays_what_it_is(monkeypatch):
+    assert ended(typer.Exit(5), monkeypatch).exit_code == 5
