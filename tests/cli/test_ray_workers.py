@@ -22,11 +22,18 @@ TRAIN = [
     *("--set", "hidden=16", "--set", "dimension=16", "--set", "epochs=10"),
     *("--set", "sampled_nodes=51", "--set", "moments=sampled"),
 ]
+# Each node has as many CPUs as workers that it is to take.
 CLUSTER = """
-import ray, sys
-started = ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=10**8)
-print(started.address_info["address"], flush=True)
+import sys
+from ray.cluster_utils import Cluster
+nodes = [dict(num_cpus=int(count), object_store_memory=10**8) for count in sys.argv[1:]]
+cluster = Cluster(initialize_head=True, head_node_args=nodes[0] | {"include_dashboard": False})
+for each in nodes[1:]:
+    cluster.add_node(**each)
+cluster.wait_for_nodes()
+print(cluster.address, flush=True)
 sys.stdin.read()
+cluster.shutdown()
 """
 
 
@@ -56,12 +63,12 @@ def test_the_board_counts_starts_and_keeps_the_first_error():
     assert board.result() == ("one", "printed")
 
 
-@pytest.fixture(scope="module")
-def cluster():
+@pytest.fixture(scope="module", params=[["2"], ["1", "1"]], ids=["one node", "two nodes"])
+def cluster(request):
     pytest.importorskip("ray.train", reason="Ray is not installed: pip install 'clnr[ray]'")
     # A token of its own: nobody else can run anything on this cluster, and Ray writes none to the home folder.
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
-    words = [sys.executable, "-c", CLUSTER]
+    words = [sys.executable, "-c", CLUSTER, *request.param]
     process = subprocess.Popen(words, env=os.environ | token, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

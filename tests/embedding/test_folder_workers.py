@@ -29,9 +29,9 @@ def made(tmp_path_factory):
     """The folders of all cases, and what workers were told."""
     folder = tmp_path_factory.mktemp("workers")
     words = [sys.executable, "-m", "tests.embedding.folder_worker_checks", str(folder)]
-    done = subprocess.run(
-        words, cwd=ROOT, capture_output=True, text=True, timeout=900, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
+    # Where torch sees a GPU, a process that has computed gradients cannot be forked.
+    env = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=900, env=env)
     assert done.returncode == 0, done.stderr
     return folder
 
