@@ -68,6 +68,8 @@ def cluster(request):
     pytest.importorskip("ray.train", reason="Ray is not installed: pip install 'clnr[ray]'")
     # A token of its own: nobody else can run anything on this cluster, and Ray writes none to the home folder.
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    # What others take of this machine's memory is no reason to end workers.
+    token["RAY_memory_monitor_refresh_ms"] = "0"
     words = [sys.executable, "-c", CLUSTER, *request.param]
     process = subprocess.Popen(words, env=os.environ | token, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
