@@ -42,7 +42,7 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import Parameters, misfit
 from clnr.support.atomic_io import file_lock, resolve_path, write_atomic
-from clnr.support.checked_files import check_count, check_positive, parse_json
+from clnr.support.checked_files import check_count, check_positive, parse_json, read_stable
 from clnr.support.environment import versions
 from clnr.tables.columns import find_column
 from clnr.tables.node_names import can_name
@@ -90,7 +90,11 @@ def with_zeros(model: FittedModel) -> FittedModel:
 
 def load_folder(folder: Path) -> EmbeddingResult:
     """Load a folder; a file that is damaged or inconsistent is refused, and nothing in it is ever executed."""
-    files = ArtifactFiles.open(folder)
+    return read_stable(folder, DIGESTS, lambda: _load(ArtifactFiles.open(folder)))
+
+
+def _load(files: ArtifactFiles) -> EmbeddingResult:
+    folder = files.folder
     if files.has(SOURCE):
         raise DataError(f"{folder}: its embedding is in shards, {SHARDS}/part-*.parquet, which are not loaded as a whole")
     model = load_model(files)

@@ -89,7 +89,7 @@ class ArtifactFiles:
         path = self.folder / name
         with errors_name(path):
             if self.digests is not None and self.digests.get(name) != sha256(path):
-                raise DataError(f"it is damaged, or was edited; restore it, or remove {DIGESTS} to load it anyway")
+                raise DataError("it is damaged, or was edited; restore it, or write the folder again (clnr embed)")
             yield path
 
 

@@ -45,6 +45,7 @@ class FileStages:
         self.folder, self._settings, self._recipe, self._work = folder, settings, recipe, work
         self._block_rows, self._bar = block_rows, bar
         self._model = settings.method.build(recipe)
+        folder.check_places()
         self._seen, self._links = training_files(folder, settings)
 
     # -- training -----------------------------------------------------------------------------------------------------

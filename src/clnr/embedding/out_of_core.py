@@ -23,6 +23,7 @@ from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.support import memory
 from clnr.support.atomic_io import check_folder, reserve_folder, resolve_path
+from clnr.support.folder_locks import shared_folder
 from clnr.support.humanize import gigabytes
 from clnr.support.progress import Bar
 
@@ -75,10 +76,11 @@ def embed_folder(
         check_layout(layout)
     workers = settings.workers
     if not workers.first:
-        _work_along(folder, out, settings, bound)
+        with shared_folder(folder.path):
+            _work_along(folder, out, settings, bound)
         return None
     log = (bar or Bar(None, quiet=True)).note
-    with reserve_folder(out, OWNED_FILES):
+    with reserve_folder(out, OWNED_FILES), shared_folder(folder.path):
         finished = settings.resume and (out / SOURCE).is_file()
         if force or not finished:
             check_folder(out, force, OWNED_FILES)

@@ -81,10 +81,10 @@ def write_sample_report(files: ArtifactFiles, layout: str = DEFAULT_LAYOUT) -> P
 
 def _sample_graph(folder: GraphFolder, shards: Shards, nodes: Array) -> TableGraph:
     """Some nodes, which are sorted, and the edges between them; without features."""
-    indptr, indices = (folder.map(f"incoming.{part}").values for part in ("indptr", "indices"))
+    stored = folder.rows("incoming")
     sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for place, node in enumerate(nodes.tolist()):
-        row = indices[indptr[node] : indptr[node + 1]]
+        _, row, _ = stored.span(node, node + 1)
         at = np.minimum(np.searchsorted(nodes, row), len(nodes) - 1)
         linked = at[nodes[at] == row]
         sources.append(linked)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clnr.embedding.artifact_files import GRAPH, SOURCE, VECTORS, ArtifactFiles
+from clnr.embedding.artifact_files import DIGESTS, GRAPH, SOURCE, VECTORS, ArtifactFiles
 from clnr.embedding.artifact_graph import (
     check_name_column,
     check_node_table,
@@ -26,7 +26,7 @@ from clnr.errors import ClnrError
 from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_csr
 from clnr.graph.validation import as_labels
-from clnr.support.checked_files import errors_name, sha256
+from clnr.support.checked_files import errors_name, read_stable, sha256
 from clnr.tables.node_names import name_texts, names_at
 from clnr.tables.table_info import NODES, TableInfo
 
@@ -76,7 +76,10 @@ def similar_nodes(
     """
     if k < 1:
         raise ClnrError(f"k (-k) must be at least 1, not {k}")
-    files = ArtifactFiles.open(folder)
+    return read_stable(folder, DIGESTS, lambda: _similar(ArtifactFiles.open(folder), node, k, approximate, kind, unlinked))
+
+
+def _similar(files: ArtifactFiles, node: str, k: int, approximate: bool, kind: str | None, unlinked: bool) -> SimilarNodes:
     if files.has(SOURCE):
         return _similar_in_shards(files, node, k, approximate, kind, unlinked)
     with files.reading(VECTORS) as path:
@@ -90,7 +93,7 @@ def similar_nodes(
         row = texts.index(node)
     else:
         names_too = None if column is None else lambda: [name_texts(_name_column(files, column, len(ids))[column])]
-        with errors_name(folder):
+        with errors_name(files.folder):
             row = NodeTexts(lambda: [arrow_texts(texts)], names_too).find_named(node)
     linked, labels = _links_and_labels(files, info, ids, row)
     near = most_similar(

@@ -34,6 +34,8 @@ from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
+from clnr.support.checked_files import read_stable
+from clnr.support.folder_locks import shared_folder
 from clnr.support.progress import Bar
 from clnr.tables.table_info import TableInfo
 
@@ -187,7 +189,10 @@ class StoredResult:
     @classmethod
     def load(cls, path: Path, temporary: TemporaryFolder | None = None) -> StoredResult:
         """What ``clnr embed --graph`` or ``save`` wrote."""
-        files = ArtifactFiles.open(path)
+        return read_stable(path, DIGESTS, lambda: cls._load(ArtifactFiles.open(path), temporary))
+
+    @classmethod
+    def _load(cls, files: ArtifactFiles, temporary: TemporaryFolder | None) -> StoredResult:
         shards = Shards.open(files)
         losses, *scored = load_metrics(files)
         z = StoredEmbedding(shards, temporary)
@@ -239,9 +244,10 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
     (made.path / SHARDS).mkdir()
     # Nothing is trained, so that no edge is held out.
     alone = replace(settings, hold_out=0.0)
-    stages = FileStages(folder, alone, model.recipe, made.path, planned.block_rows)
-    dimension, shards = stages.embed(model)
-    stages.remove()
+    with shared_folder(folder.path):
+        stages = FileStages(folder, alone, model.recipe, made.path, planned.block_rows)
+        dimension, shards = stages.embed(model)
+        stages.remove()
     where = folder.path, folder.digest
     return StoredEmbedding(Shards(made.path, folder.num_nodes, dimension, shards, where), made)
 

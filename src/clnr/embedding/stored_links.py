@@ -113,12 +113,10 @@ def _ends(keys: Array, count: int) -> Array:
 
 def _edges(folder: GraphFolder, wanted: int, key: rng.Key) -> Array:
     """Distinct connected pairs, as ``pair_keys``: fewer where edges repeat each other."""
-    indptr, indices = (folder.map(f"incoming.{part}") for part in ("indptr", "indices"))
-    total = len(indices.values)
-    drawn = min(total, 2 * wanted + 64)
-    places = np.sort(rng.permute(key, torch.arange(drawn), total).numpy())
-    target = np.searchsorted(indptr.values, places, "right") - 1
-    found = np.unique(pair_keys(indices.values[places].astype(np.int64), target, folder.num_nodes))
+    drawn = min(folder.num_edges, 2 * wanted + 64)
+    places = np.sort(rng.permute(key, torch.arange(drawn), folder.num_edges).numpy())
+    target, source = folder.rows("incoming").entries(places)
+    found = np.unique(pair_keys(source.astype(np.int64), target, folder.num_nodes))
     chosen = rng.permute(rng.branch(key, "pairs"), torch.arange(min(wanted, len(found))), max(1, len(found)))
     return found[chosen.numpy()]
 

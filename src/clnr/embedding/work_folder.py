@@ -48,7 +48,8 @@ _LATEST, _POLL = 10.0, 0.2
 
 def is_trained(out: Path) -> bool:
     """Whether a process that was stopped has left a model, so that only the embedding of ``embed_folder`` is left to do."""
-    return (_work_path(resolve_path(out)) / DIGESTS).is_file()
+    work = _work_path(resolve_path(out))
+    return (work / _ABOUT).is_file() and (work / DIGESTS).is_file()
 
 
 def _work_path(out: Path) -> Path:

@@ -16,16 +16,19 @@ from clnr import rng
 from clnr.engine.cpu import CSRArrays, allocated, drop_rule, numba_kernels
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import DeviceGraph, View
-from clnr.errors import DataError, MethodError
+from clnr.errors import MethodError
 from clnr.graph.csr import Array, draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
-from clnr.graph.stored_arrays import MappedArray, array_file, to_float32
+from clnr.graph.stored_arrays import MappedArray
+from clnr.graph.stored_rows import StoredRows
 
 # So many rows are read at a time; then pages of files beyond the bound are given back. Where the system does not tell how many
 # there are, all of them.
 _ROWS = 1 << 15
 _MEASURED = 1 << 14
 _DRAWN = 1 << 11
+# The bits of a float that are all set where it is not finite.
+_EXPONENT = {"float32": 0x7F80_0000, "float16": 0x7C00, "bfloat16": 0x7F80}
 
 ChangeRows = Callable[[Any, "Array"], Any]
 """A map of the features of some nodes, as an array or a sparse one, and of the nodes themselves, to other features."""
@@ -40,9 +43,7 @@ class MappedEdges:
     """
 
     folder: GraphFolder
-    indptr: MappedArray
-    columns: MappedArray
-    values: MappedArray | None
+    stored: StoredRows
     made: dict[str, Any] = field(default_factory=dict, repr=False)
     held_out: Array = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
 
@@ -56,11 +57,11 @@ class MappedEdges:
 
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
-        values = np.empty(0, np.float32) if self.values is None else self.values.values
-        return self.indptr.values, self.columns.values, values
+        indptr, columns, values = (*(each.values for each in self.stored.arrays), np.empty(0, np.float32))[:3]
+        return indptr, columns, values
 
     def bound_memory(self) -> None:
-        _bound(self.indptr, self.columns, *([] if self.values is None else [self.values]))
+        _bound(*self.stored.arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +72,7 @@ class MappedFeatures:
     """
 
     folder: GraphFolder
-    values: MappedArray
-    indptr: MappedArray | None
-    columns: MappedArray | None
+    stored: MappedArray | StoredRows
     change: ChangeRows | None = None
     width: int = 0
 
@@ -95,29 +94,26 @@ class MappedFeatures:
         return rows.float() if isinstance(rows, torch.Tensor) else torch.from_numpy(rows.toarray())
 
     def _stored(self, nodes: Array) -> torch.Tensor | sp.csr_array:
-        if self.indptr is None or self.columns is None:
-            return read_rows(self.values, nodes)
+        if isinstance(self.stored, MappedArray):
+            return read_rows(self.stored, nodes)
         order = np.argsort(nodes, kind="stable")
         read = []
         for part in (order[part] for part in _parts(len(order))):
-            starts, ends = self.indptr.values[nodes[part]], self.indptr.values[nodes[part] + 1]
-            indptr = np.concatenate([[0], np.cumsum(ends - starts)])
-            entries = np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1])
-            columns, values = self.columns.values[entries], to_float32(self.values.values[entries], self.values.dtype)
-            if len(columns) and not 0 <= columns.min() <= columns.max() < self.folder.num_features:
-                raise _damaged(self.folder, "features.indices")
+            indptr, columns, values = self.stored.gather(nodes[part])
             read.append(sp.csr_array((values, columns, indptr), shape=(len(part), self.folder.num_features)))
-            _bound(self.indptr, self.columns, self.values)
+            _bound(*self.stored.arrays)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return sp.vstack(read, format="csr")[back] if read else sp.csr_array((0, self.folder.num_features), dtype=np.float32)
 
 
 def read_rows(array: MappedArray, nodes: Array) -> torch.Tensor:
-    """Some rows of an array in a file; read in the order of the file."""
+    """Some rows of an array in a file, all of whose numbers must be finite; read in the order of the file."""
     nodes, places = in_order(nodes)
     out = np.empty((len(nodes), array.values.shape[1]), array.values.dtype)
-    copy_rows(array, nodes, places, out)
+    wrong = copy_rows(array, nodes, places, out, _EXPONENT[array.dtype])
+    if wrong.any():
+        raise array.damaged(f"row {nodes[np.argmax(wrong)]} has a number that is not finite")
     return torch.from_numpy(out.view(np.dtype(f"i{out.dtype.itemsize}"))).view(getattr(torch, array.dtype))
 
 
@@ -129,27 +125,25 @@ def in_order(nodes: Array) -> tuple[Array, Array]:
     return packed >> 32, packed & 0xFFFFFFFF
 
 
-def copy_rows(array: MappedArray, rows: Array, places: Array, out: Array) -> None:
-    """Copy some rows of an array in a file, given in their order, to places of another array of the same type."""
+def copy_rows(array: MappedArray, rows: Array, places: Array, out: Array, exponent: int = 0) -> Array:
+    """Copy some rows of an array in a file, given in their order, to places of another array of the same type.
+
+    Returns which of them have a number all of whose bits of the ``exponent`` are set: one that is not finite.
+    """
     kernels, bits = numba_kernels(), np.dtype(f"u{out.dtype.itemsize}")
-    source, target = array.values.view(bits), out.view(bits)
+    target, wrong = out.view(bits), np.zeros(len(rows), np.bool_)
     for part in _parts(len(rows)):
         load = np.arange(part.stop - part.start + 1)
-        kernels.shared(load, kernels.copy_rows, source, rows[part], places[part], target, width=out.shape[1])
+        given = array.values.view(bits), rows[part], places[part], target, bits.type(exponent), wrong[part]
+        kernels.shared(load, kernels.copy_rows, *given, width=out.shape[1])
         _bound(array)
+    return wrong
 
 
 def map_folder(folder: GraphFolder) -> DeviceGraph:
     """A graph folder as a graph on the CPU, of which nothing is read yet."""
-    weighted = "incoming.weight" in folder.arrays
-    edges = MappedEdges(
-        folder,
-        folder.map("incoming.indptr"),
-        folder.map("incoming.indices"),
-        folder.map("incoming.weight") if weighted else None,
-    )
-    indptr, columns = (folder.map(f"features.{part}") if folder.sparse else None for part in ("indptr", "indices"))
-    features = MappedFeatures(folder, folder.map("features.values"), indptr, columns)
+    edges = MappedEdges(folder, folder.rows("incoming"))
+    features = MappedFeatures(folder, folder.rows("features") if folder.sparse else folder.map("features.values"))
     # A model that is trained on it asks for its sizes, and through the engine for rows: see ``Model.whole_graph_part``.
     return DeviceGraph(cast(Any, folder), cast(SparseMatrix, edges), cast(Any, features))
 
@@ -186,18 +180,11 @@ def neighbour_rows(device_graph: DeviceGraph, start: int, stop: int) -> sp.csr_a
 
 
 def _row_range(edges: MappedEdges, way: str, start: int, stop: int) -> sp.csr_array:
-    folder, count = edges.folder, edges.shape[0]
-    indptr = folder.map(f"{way}.indptr").values[start : stop + 1]
-    first, last = int(indptr[0]), int(indptr[-1])
-    stored = folder.map(f"{way}.indices").values
-    if not (0 <= first <= last <= len(stored) and (np.diff(indptr) >= 0).all()):
-        raise _damaged(folder, f"{way}.indptr")
-    columns = stored[first:last].astype(np.int64)
-    if len(columns) and not 0 <= columns.min() <= columns.max() < count:
-        raise _damaged(folder, f"{way}.indices")
+    count = edges.shape[0]
+    indptr, columns, values = edges.folder.rows(way).span(start, stop)
+    columns = columns.astype(np.int64)
     rows = np.repeat(np.arange(start, stop), np.diff(indptr))
-    weights = edges.values is not None
-    values = folder.map(f"{way}.weight").values[first:last] if weights else np.ones(len(columns), np.float32)
+    values = np.ones(len(columns), np.float32) if values is None else values
     # Both directions of a pair are held out.
     kept = (rows != columns) & ~np.isin(rows * count + columns, edges.held_out)
     counts = np.bincount(rows[kept] - start, minlength=stop - start)
@@ -208,16 +195,19 @@ def draw_stored_neighbours(device_graph: DeviceGraph, nodes: Array, most: int) -
     """``draw_neighbours`` of a graph in files, in either direction; those along edges that are held out are left out."""
     edges = cast(MappedEdges, device_graph.edges)
     names = ("incoming", "outgoing")[: 1 + edges.folder.directed]
-    ways = [[edges.folder.map(f"{way}.{part}") for part in ("indptr", "indices")] for way in names]
+    ways = [edges.folder.rows(name) for name in names]
     found = [np.empty((2, 0), np.int64)]
     for first in range(0, len(nodes), _DRAWN):
-        arrays = [(indptr.values, columns.values) for indptr, columns in ways]
+        arrays = [(way.indptr.values, way.indices.values) for way in ways]
+        some = nodes[first : first + _DRAWN]
         try:
-            place, neighbour = draw_neighbours(arrays, nodes[first : first + _DRAWN], most, edges.held_out)
-        except IndexError:
-            raise _damaged(edges.folder, f"{names[-1]}.indices") from None
+            place, neighbour = draw_neighbours(arrays, some, most, edges.held_out)
+        except IndexError as error:
+            for way in ways:
+                way.gather(some)  # Names the row.
+            raise ways[-1].indices.damaged(str(error)) from None
         found.append(np.stack([first + place, neighbour]))
-        _bound(*(array for way in ways for array in way))
+        _bound(*(array for way in ways for array in way.arrays))
     place, neighbour = np.concatenate(found, axis=1)
     return place, neighbour
 
@@ -251,7 +241,9 @@ class StoredRule:
         for part in _parts(len(rows)):
             self._call("count_stored", rows[part], counts[part], sums[part], wrong[part])
         if wrong.any():
-            raise _damaged(self._edges.folder, "incoming.indices")
+            self._edges.stored.gather(rows[wrong][:1])  # Names the row.
+            row = rows[np.argmax(wrong)]
+            raise self._edges.stored.arrays[-1].damaged(f"the weights of row {row} add up to more than float32 holds")
         return counts, sums
 
     def sums(self, rows: Array) -> Array:
@@ -267,22 +259,14 @@ class StoredRule:
         return kept
 
     def _call(self, kernel: str, rows: Array, *more: Array) -> None:
-        kernels, indptr = numba_kernels(), self._edges.indptr.values
-        starts, ends = indptr[rows], indptr[rows + 1]
-        load = ends - starts
-        if not (starts.min() >= 0 and load.min() >= 0 and ends.max() <= len(self._edges.columns.values)):
-            raise _damaged(self._edges.folder, "incoming.indptr")
-        arguments = (*self._edges.arrays, self._rule, rows, *more)
-        kernels.shared(np.concatenate([[0], np.cumsum(load)]), getattr(kernels, kernel), *arguments)
+        starts, ends = self._edges.stored.bounds(rows)
+        kernels, arguments = numba_kernels(), (*self._edges.arrays, self._rule, rows, *more)
+        kernels.shared(np.concatenate([[0], np.cumsum(ends - starts)]), getattr(kernels, kernel), *arguments)
         self._edges.bound_memory()
 
 
 def _parts(count: int) -> list[slice]:
     return [slice(first, min(first + _ROWS, count)) for first in range(0, count, _ROWS)]
-
-
-def _damaged(folder: GraphFolder, name: str) -> DataError:
-    return DataError(f"{folder.path / array_file(name)}: it is damaged, or was changed: it points outside of the graph")
 
 
 def _bound(*arrays: MappedArray) -> None:

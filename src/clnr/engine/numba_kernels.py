@@ -93,26 +93,35 @@ def _is_held_out(key, held_out, first, last):
 
 @_compiled()
 def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, high):
-    """``count_kept`` of stored edges, to which self-loops are added; without values edges weigh 1. Columns may be ``wrong``."""
+    """``count_kept`` of stored edges, to which self-loops are added; without values edges weigh 1.
+
+    Rows are ``wrong`` whose columns are not in order or not those of nodes, or that keep a value below 0 or not finite.
+    """
     a, b, thresholds, _, pairs, transposed, held_out, own = rule
     nodes, one = len(indptr) - 1, np.float32(1)
     for k in range(low, high):
         i, count, total, loop = rows[k], 0, np.float32(0), False
+        before, least = -1, np.float32(0)
         first, last = np.searchsorted(held_out, i * nodes), np.searchsorted(held_out, (i + 1) * nodes)
         for e in range(indptr[i], indptr[i + 1]):
             c = columns[e]
-            if c < 0 or c >= nodes:
-                wrong[k] = True
+            if c <= before:
+                before = nodes
                 break
+            before = c
             if c > i and not loop:
                 count += 1
                 total += own
             loop = loop or c >= i
             if _kept(i, c, a, b, thresholds[0], pairs, transposed) and not _is_held_out(i * nodes + c, held_out, first, last):
                 count += 1
-                total += values[e] if len(values) else one
+                weight = values[e] if len(values) else one
+                total += weight
+                least = min(least, weight)
         counts[k] = count + (not loop)
         sums[k] = total if loop else total + own
+        # As columns are in order, the last one is the largest. A sum has what is not finite.
+        wrong[k] = before >= nodes or least < 0 or not total < np.inf
 
 
 @_compiled()
@@ -175,10 +184,14 @@ def number_columns(columns, place, nodes, count):
 
 
 @_compiled()
-def copy_rows(source, rows, places, out, low, high):
-    """Copy rows of a matrix to places of another."""
+def copy_rows(source, rows, places, out, exponent, wrong, low, high):
+    """Copy rows of a matrix to places of another; those are ``wrong`` that have a number with all bits of the exponent."""
     for i in range(low, high):
-        out[places[i]] = source[rows[i]]
+        row, to, found = source[rows[i]], out[places[i]], False
+        for j in range(len(row)):
+            to[j] = row[j]
+            found |= (row[j] & exponent) == exponent
+        wrong[i] = found and exponent != 0
 
 
 @_compiled()

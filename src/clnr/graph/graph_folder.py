@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,8 +34,19 @@ from clnr.graph.stored_arrays import (
     FileInfo,
     MappedArray,
     array_file,
+    to_float32,
 )
-from clnr.support.checked_files import check_count, check_positive, check_version, errors_name, parse_json, sha256
+from clnr.graph.stored_rows import StoredRows
+from clnr.graph.validation import check_class_count
+from clnr.support.checked_files import (
+    check_count,
+    check_positive,
+    check_version,
+    errors_name,
+    parse_json,
+    read_stable,
+    sha256,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -51,6 +62,8 @@ ARRAYS = (
     *("ids.values", "ids.offsets", "ids.text", "labels.values"),
 )
 """The names of all arrays that a folder may have."""
+# So many numbers are checked at a time.
+_CHECKED = 1 << 20
 
 
 def check_nodes(count: int) -> None:
@@ -94,7 +107,15 @@ class GraphFolder:
 
     @classmethod
     def open(cls, path: Path) -> GraphFolder:
-        """Open a folder; the size of every file is checked, but not its content, which ``verify`` does."""
+        """Open a folder.
+
+        Checked are the manifest, the size of every file, and that rows end with the last entry; all else is checked as it is
+        read: places, columns, signs, and that numbers are finite. Only ``verify`` compares digests.
+        """
+        return read_stable(path, MANIFEST, lambda: cls._open(path))
+
+    @classmethod
+    def _open(cls, path: Path) -> GraphFolder:
         if not path.is_dir():
             raise DataError(f"{path}: there is no such folder")
         manifest = path / MANIFEST
@@ -106,6 +127,10 @@ class GraphFolder:
             with errors_name(path / name):
                 if (there := (path / name).stat().st_size) != size:
                     raise DataError(f"it has {there:,} bytes where {size:,} are right: it is damaged, or was changed")
+        for name, count in folder._places:
+            array = folder.map(name)
+            if array.values[[0, -1]].tolist() != [0, count]:
+                raise array.damaged(f"it goes from {array.values[0]} to {array.values[-1]} where 0 to {count} is right")
         return folder
 
     @classmethod
@@ -123,7 +148,10 @@ class GraphFolder:
         for each in files:
             if Path(each).name != each:
                 raise DataError(f"'{each}' is not the name of a file in this folder")
-        directed, name = bool(content["directed"]), str(content["name"])
+        check_class_count(classes, nodes)
+        directed, name = content["directed"], content["name"]
+        if not isinstance(directed, bool) or not isinstance(name, str):
+            raise DataError(f"directed is true or false and name is text, not {directed!r:.40} and {name!r:.40}")
         folder = cls(path, nodes, edges, features, classes, directed, name, arrays, files)
         folder._check_shapes()
         return folder
@@ -163,6 +191,33 @@ class GraphFolder:
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return self.arrays[name].shape[:1] if name in self.arrays else (-1,)
+
+    @property
+    def _places(self) -> list[tuple[str, int]]:
+        """The arrays that say where rows begin and end, and where the last one ends."""
+        counted = {f"{way}.indptr": f"{way}.indices" for way in (*self._ways, "features")} | {"ids.offsets": "ids.text"}
+        return [(name, self.arrays[of].shape[0]) for name, of in counted.items() if name in self.arrays]
+
+    def check_places(self) -> None:
+        """Read where all rows begin and end, and all labels; raise if one cannot be right."""
+        for name, _ in self._places:
+            for start, part, array in self._parts(name, 1):
+                if not (part[1:] >= part[:-1]).all():
+                    row = start + int(np.flatnonzero(part[1:] < part[:-1])[0])
+                    raise array.damaged(f"row {row} ends before it begins")
+        if "labels.values" in self.arrays:
+            for start, part, array in self._parts("labels.values"):
+                if not (part.min() >= -1 and part.max() < self.num_classes):
+                    at = int(np.flatnonzero((part < -1) | (part >= self.num_classes))[0])
+                    right = f"{self.num_classes:,} classes, and -1 for none"
+                    raise array.damaged(f"row {start + at} has label {part[at]}, and there are {right}")
+
+    def _parts(self, name: str, more: int = 0) -> Iterator[tuple[int, Array, MappedArray]]:
+        """An array in parts, each with so many numbers of the next: where it begins, the numbers, and the array."""
+        array = self.map(name)
+        for start in range(0, len(array.values) - more, _CHECKED):
+            yield start, array.values[start : start + _CHECKED + more], array
+            array.release()
 
     def verify(self, progress: Callable[[str], None] | None = None) -> None:
         """Read every file, and raise if one is not as it was written.
@@ -220,6 +275,14 @@ class GraphFolder:
         with errors_name(path):
             return MappedArray.open(path, self.arrays[name], self.resident)
 
+    def rows(self, name: str) -> StoredRows:
+        """The rows of ``incoming``, ``outgoing`` or sparse ``features``; each call maps them anew."""
+        of_features = name == "features"
+        values = f"{name}.{'values' if of_features else 'weight'}"
+        indptr, indices = (self.map(f"{name}.{part}") for part in _CSR)
+        mapped = self.map(values) if values in self.arrays else None
+        return StoredRows(indptr, indices, mapped, self.num_features if of_features else self.num_nodes, not of_features)
+
     def ids(self, start: int, stop: int) -> pyarrow.Array:
         """The ids of a range of nodes: numbers or text."""
         with errors_name(self.path / array_file("ids.offsets" if "ids.offsets" in self.arrays else "ids.values")):
@@ -229,22 +292,32 @@ class GraphFolder:
         """The nodes with an edge to or from a node."""
         found: set[int] = set()
         for way in self._ways:
-            start, stop = self.map(f"{way}.indptr").values[node : node + 2]
-            found.update(self.map(f"{way}.indices").values[start:stop].tolist())
+            found.update(self.rows(way).span(node, node + 1)[1].tolist())
         return found
 
     def degrees(self, nodes: Array) -> Array:
         """The number of edges of some nodes, in either direction."""
-        indptr = [self.map(f"{way}.indptr").values for way in self._ways]
-        return sum(each[nodes + 1] - each[nodes] for each in indptr)
+        bounds = [self.rows(way).bounds(nodes) for way in self._ways]
+        return np.sum([ends - starts for starts, ends in bounds], axis=0)
 
     def graph(self) -> Graph:
         """All of it in memory, checked as any graph."""
+        self.check_places()
+        features = self._features()
+        try:
+            return self._graph(features)
+        except DataError:
+            # An error that names the file and the row is better.
+            for name in (*self._ways, *(["features"] if self.sparse else [])):
+                self.rows(name).span(0, self.num_nodes)
+            raise
+
+    def _graph(self, features: Any) -> Graph:
         with errors_name(self.path):
             incoming = self._edges("incoming")
             labels = self.labels
             return Graph(
-                features=self._features(),
+                features=features,
                 incoming=incoming,
                 outgoing=self._edges("outgoing") if self.directed else incoming,
                 labels=None if labels is None else labels.astype(np.int64),
@@ -258,12 +331,19 @@ class GraphFolder:
         return CSR(indptr, indices, weight)
 
     def _features(self) -> Any:
-        values = self.map("features.values").float32(slice(None))
-        if not self.sparse:
-            return values
-        indptr, indices = (self.map(f"features.{part}").values for part in _CSR)
-        shape = self.num_nodes, self.num_features
-        return sp.csr_array((values.copy(), indices.astype(np.int32), indptr.astype(np.int64)), shape=shape)
+        if self.sparse:
+            indptr, indices, values = self.rows("features").span(0, self.num_nodes)
+            parts = np.array(values), indices.astype(np.int32), indptr
+            return sp.csr_array(parts, shape=(self.num_nodes, self.num_features))
+        array = self.map("features.values")
+        features, step = np.empty(array.mapped.shape, np.float32), max(1, _CHECKED // max(1, self.num_features))
+        for start in range(0, self.num_nodes, step):
+            part = features[start : start + step]
+            part[:] = to_float32(array.values[start : start + step], array.dtype)
+            if not (right := np.isfinite(part)).all():
+                row, column = divmod(int(np.argmin(right)), self.num_features)
+                raise array.damaged(f"row {start + row} has {part[row, column]}, and numbers must be finite")
+        return features
 
 
 def id_range(map_array: Callable[[str], MappedArray], arrays: Mapping[str, ArrayInfo], start: int, stop: int) -> pyarrow.Array:

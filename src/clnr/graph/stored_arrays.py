@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import mmap
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from clnr.errors import DataError
 from clnr.graph.csr import Array
 
 RESIDENT = 1 << 30
@@ -46,7 +47,8 @@ class MappedArray(NamedTuple):
     That should happen when all of its pages of files exceed ``resident`` bytes.
     """
 
-    values: Array
+    path: Path
+    mapped: Array
     dtype: str
     pages: mmap.mmap | None
     resident: int = RESIDENT
@@ -54,14 +56,22 @@ class MappedArray(NamedTuple):
     @classmethod
     def open(cls, path: Path, info: ArrayInfo, resident: int = RESIDENT) -> MappedArray:
         if not info.bytes:
-            return cls(np.empty(info.shape, _STORED[info.dtype]), info.dtype, None)
+            return cls(path, np.empty(info.shape, _STORED[info.dtype]), info.dtype, None)
         with path.open("rb") as file:
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return cls(np.frombuffer(pages, _STORED[info.dtype]).reshape(info.shape), info.dtype, pages, resident)
+        return cls(path, np.frombuffer(pages, _STORED[info.dtype]).reshape(info.shape), info.dtype, pages, resident)
 
-    def float32(self, index: Any) -> Array:
-        """Some of its rows as float32."""
-        return to_float32(self.values[index], self.dtype)
+    @property
+    def values(self) -> Array:
+        """All of it; ask for it anew for each part that is read: a file that has shrunk meanwhile is an error."""
+        # To touch a page that a file no longer has would end the process.
+        if self.pages is not None and (there := self.pages.size()) < len(self.pages):
+            raise self.damaged(f"it has {there:,} bytes, and had {len(self.pages):,} when it was opened")
+        return self.mapped
+
+    def damaged(self, what: str) -> DataError:
+        """The error of a file whose content cannot be right."""
+        return DataError(f"{self.path}: it is damaged, or was changed: {what}")
 
     def release(self) -> None:
         """Give pages that were read back to the system, where it can; they are read again when touched."""

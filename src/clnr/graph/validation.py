@@ -66,7 +66,7 @@ def check_per_node(array: Array, count: int, what: str) -> Array:
 def as_labels(labels: Any, count: int) -> Array:
     """Class indices, -1 where unknown. A number far above all others is refused: it would allocate classes up to it."""
     array = check_per_node(as_int64(labels, "labels"), count, "labels")
-    most = max(count, _CLASSES)
+    most = _most_classes(count)
     odd = np.flatnonzero((array < -1) | (array >= most))
     if odd.size:
         raise DataError(
@@ -74,6 +74,16 @@ def as_labels(labels: Any, count: int) -> Array:
             f"and there are {count} nodes"
         )
     return array
+
+
+def _most_classes(count: int) -> int:
+    return max(count, _CLASSES)
+
+
+def check_class_count(classes: int, count: int) -> None:
+    """Refuse more classes than so many nodes can have."""
+    if classes > _most_classes(count):
+        raise DataError(f"{classes:,} classes are too many for {count:,} nodes")
 
 
 def as_ids(ids: Any, count: int) -> Array:

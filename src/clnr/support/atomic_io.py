@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clnr.errors import ClnrError
+from clnr.support.folder_locks import is_shared
 
 _WORKING_FOLDER = -100
 _EXCHANGE = 2
@@ -262,6 +263,8 @@ def _obstacle(path: Path, force: bool, owned: OwnedFiles) -> str | None:
         return f"holds '{name}', which this command did not write and would be lost; choose another folder"
     if not force and any(path.iterdir()):
         return "exists already; choose another folder, or overwrite it with --force (force=True)"
+    if is_shared(path):
+        return "is being read by another process, which trains on it; let it finish, or choose another folder"
     return None
 
 
@@ -307,20 +310,27 @@ def move_folder(part: Path, path: Path, force: bool, owned: OwnedFiles) -> None:
 
 
 def _move_into_place(part: Path, path: Path, force: bool, owned: OwnedFiles) -> None:
+    old: Path | None = None
     try:
         obstacle = _obstacle(path, force, owned)
         if obstacle is None:
-            _replace(part, path, owned)
-            return
+            old = _replace(part, path)
     except OSError as error:
         obstacle = f"cannot be written: {error.strerror or error}"
-    raise ClnrError(f"{path} {obstacle}; the new folder is kept as {_keep_aside(part, path)}")
+    if obstacle is not None:
+        raise ClnrError(f"{path} {obstacle}; the new folder is kept as {_keep_aside(part, path)}")
+    if old is not None:
+        owned.remove(old)
 
 
-def _replace(part: Path, path: Path, owned: OwnedFiles) -> None:
+def _replace(part: Path, path: Path) -> Path | None:
+    """Put a folder in the place of another; returns where that one is now, if there was one."""
+    old: Path | None = None
     if not path.exists() or not any(path.iterdir()):
         _rename(part, path)
-    elif not _exchange(part, path):
+    elif _exchange(part, path):
+        old = part
+    else:
         old = _temporary_path(path, "old")
         path.rename(old)
         try:
@@ -328,8 +338,8 @@ def _replace(part: Path, path: Path, owned: OwnedFiles) -> None:
         except OSError:
             old.rename(path)
             raise
-        owned.remove(old)
     _sync(path.parent)
+    return old
 
 
 def _rename(part: Path, path: Path) -> None:

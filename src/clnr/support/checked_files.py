@@ -5,12 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from clnr.errors import ClnrError, DataError
+from clnr.support.atomic_io import resolve_path, temporary_name
+
+_TRIES, _PAUSE = 20, 0.05
+
+Read = TypeVar("Read")
 
 
 @contextmanager
@@ -24,6 +30,41 @@ def errors_name(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {_one_line(error)}") from None
     except Exception as error:
         raise DataError(f"{path}: it cannot be read, {type(error).__name__}: {_one_line(error)}") from None
+
+
+def read_stable(folder: Path, name: str, read: Callable[[], Read]) -> Read:
+    """Read from a folder that another process may replace meanwhile: all is of the old folder, or all of the new one.
+
+    Args:
+        folder: The folder.
+        name: A file in it that is written anew whenever the folder is.
+        read: Reads; called again if the folder was replaced meanwhile, whether it has failed or not.
+    """
+    for _ in range(_TRIES):
+        before = _identity(folder, name)
+        try:
+            made = read()
+        except ClnrError:
+            # Where a system cannot exchange two folders, there is none for a moment.
+            real = resolve_path(folder)
+            if not real.exists() and real.with_name(temporary_name(real.name, "old")).is_dir():
+                time.sleep(_PAUSE)
+            elif _identity(folder, name) == before:
+                raise
+        else:
+            if _identity(folder, name) == before:
+                return made
+    raise DataError(f"{folder}: another process writes it again and again; try again later")
+
+
+def _identity(folder: Path, name: str) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        here = folder.stat()
+        found += [here.st_dev, here.st_ino]
+        file = (folder / name).stat()
+        found += [file.st_ino, file.st_mtime_ns]
+    return found
 
 
 def parse_json(text: str) -> Any:

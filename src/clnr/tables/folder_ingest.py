@@ -19,7 +19,7 @@ from clnr.graph.graph_folder import ARRAYS, MANIFEST, GraphFolder, check_nodes, 
 from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import check_choice, check_type
 from clnr.support.atomic_io import OwnedFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
-from clnr.support.checked_files import errors_name
+from clnr.support.checked_files import errors_name, read_stable
 from clnr.support.humanize import gigabytes, parse_bytes, plural
 from clnr.support.progress import Tenths
 from clnr.tables.chunks import fetch_chunks
@@ -366,6 +366,10 @@ def load_graph_folder(path: Path) -> TableGraph:
 
 def in_memory(folder: GraphFolder) -> TableGraph:
     """All of a graph folder, as ``read_tables`` has it."""
+    return read_stable(folder.path, MANIFEST, lambda: _in_memory(GraphFolder.open(folder.path)))
+
+
+def _in_memory(folder: GraphFolder) -> TableGraph:
     info = read_table_info(folder)
     columns = None
     if NODES in folder.files:

@@ -1,0 +1,86 @@
+"""Rows of sparse arrays in files, edges or features, checked as they are read: an error names the file and the row."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from clnr.graph.csr import Array
+from clnr.graph.stored_arrays import MappedArray, to_float32
+
+
+class StoredRows(NamedTuple):
+    """The entries of row ``i`` are those from ``indptr[i]`` to ``indptr[i + 1]``.
+
+    Attributes:
+        indptr: Where rows begin.
+        indices: The column of each entry.
+        values: The value of each entry; None where all are 1.
+        columns: How many columns there are.
+        are_edges: Whether columns of a row are sorted, none twice, and no value is negative.
+    """
+
+    indptr: MappedArray
+    indices: MappedArray
+    values: MappedArray | None
+    columns: int
+    are_edges: bool
+
+    @property
+    def arrays(self) -> list[MappedArray]:
+        return [self.indptr, self.indices, *([] if self.values is None else [self.values])]
+
+    def bounds(self, rows: Array) -> tuple[Array, Array]:
+        """Where the entries of some rows begin, and where they end."""
+        indptr, count = self.indptr.values, len(self.indices.mapped)
+        starts, ends = indptr[rows], indptr[rows + 1]
+        if len(rows) and not (starts.min() >= 0 and (ends - starts).min() >= 0 and ends.max() <= count):
+            at = int(np.flatnonzero((starts < 0) | (ends < starts) | (ends > count))[0])
+            raise self.indptr.damaged(f"row {rows[at]} is from entry {starts[at]} to {ends[at]} of {count:,}")
+        return starts, ends
+
+    def span(self, start: int, stop: int) -> tuple[Array, Array, Array | None]:
+        """``indptr``, columns and values of a range of rows."""
+        starts, ends = self.bounds(np.arange(start, stop))
+        indptr = np.append(starts, ends[-1:]) if len(starts) else np.zeros(1, np.int64)
+        entries = slice(int(indptr[0]), int(indptr[-1]))
+        return self._checked(np.arange(start, stop), indptr - indptr[0], entries)
+
+    def gather(self, rows: Array) -> tuple[Array, Array, Array | None]:
+        """``indptr``, columns and values of some rows, in their order."""
+        starts, ends = self.bounds(rows)
+        indptr = np.concatenate([[0], np.cumsum(ends - starts)])
+        return self._checked(rows, indptr, np.repeat(starts - indptr[:-1], ends - starts) + np.arange(indptr[-1]))
+
+    def entries(self, places: Array) -> tuple[Array, Array]:
+        """The rows and columns of some entries."""
+        rows = np.searchsorted(self.indptr.values, places, "right") - 1
+        return rows, self._checked(rows, np.arange(len(places) + 1), places)[1]
+
+    def _checked(self, rows: Array, indptr: Array, entries: Array | slice) -> tuple[Array, Array, Array | None]:
+        columns = self.indices.values[entries]
+        if len(columns) and not 0 <= columns.min() <= columns.max() < self.columns:
+            at = np.flatnonzero((columns < 0) | (columns >= self.columns))[0]
+            raise self.indices.damaged(f"row {_row(rows, indptr, at)} has column {columns[at]} of {self.columns:,}")
+        if self.are_edges:
+            follows = np.ones(len(columns) + 1, np.bool_)
+            follows[1:-1] = columns[1:] > columns[:-1]
+            follows[indptr] = True
+            if not follows.all():
+                raise self.indices.damaged(f"row {_row(rows, indptr, np.argmin(follows))} is not sorted, or has a column twice")
+        if self.values is None:
+            return indptr, columns, None
+        values = to_float32(self.values.values[entries], self.values.dtype)
+        right = np.isfinite(values)
+        if self.are_edges:
+            right &= values >= 0
+        if not right.all():
+            at = np.argmin(right)
+            rule = "finite and not negative" if self.are_edges else "finite"
+            raise self.values.damaged(f"row {_row(rows, indptr, at)} has {values[at]}, and numbers must be {rule}")
+        return indptr, columns, values
+
+
+def _row(rows: Array, indptr: Array, entry: int | np.integer) -> int:
+    return int(rows[np.searchsorted(indptr, entry, "right") - 1])
