@@ -43,11 +43,12 @@ class Apart:
 
 
 @contextmanager
-def process_apart() -> Iterator[Apart]:
+def process_apart(*first: str) -> Iterator[Apart]:
+    """A process apart; what it calls ``first``, each ``module:function``, the calls to come need not do again."""
     if not Path("/proc/self/statm").exists():
         pytest.skip("needs Linux: fork and /proc")
     quiet = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    words = [sys.executable, "-m", "tests.apart"]
+    words = [sys.executable, "-m", "tests.apart", *first]
     root = Path(__file__).parent.parent
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root, env=os.environ | quiet
@@ -109,6 +110,9 @@ def _serve() -> None:
 
     pyarrow.set_cpu_count(1)
     pyarrow.chunked_array([[1]]).to_numpy()  # Which imports pandas: once, and not in every case.
+    for call in sys.argv[1:]:
+        module, _, name = call.partition(":")
+        getattr(importlib.import_module(module), name)()
     gc.freeze()
     for line in sys.stdin:
         call, arguments = json.loads(line)

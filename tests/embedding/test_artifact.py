@@ -13,7 +13,18 @@ import pytest
 import torch
 
 from clnr.embedding.artifact import load_folder, name_nodes, save_folder, save_names
-from clnr.embedding.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, OWNED_FILES, RECIPE, TABLES, VECTORS
+from clnr.embedding.artifact_files import (
+    DIGESTS,
+    GRAPH,
+    METRICS,
+    MODEL,
+    NODES,
+    OWNED_FILES,
+    RECIPE,
+    TABLES,
+    VECTORS,
+    ArtifactFiles,
+)
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.extension import extend
 from clnr.embedding.fitting import fit_graph
@@ -344,10 +355,34 @@ def test_a_flipped_bit_is_noticed_in_any_file(name, tmp_path):
 def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
     folder = saved(fitted(), tmp_path)
     replaced(folder / RECIPE, "temperature = 0.5", "temperature = 0.6")
-    with pytest.raises(DataError, match=r"recipe\.toml: it is damaged, or was edited; .* remove digests\.json"):
+    with pytest.raises(DataError, match=r"recipe\.toml: it is damaged, or was edited; .* write the folder again") as caught:
         load_folder(folder)
+    assert DIGESTS not in str(caught.value)
     (folder / DIGESTS).unlink()
     assert load_folder(folder).model.recipe.temperature == 0.6
+
+
+@pytest.mark.parametrize("use", ["load", "similar"])
+def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, monkeypatch, use):
+    results = [fitted(table_graph=as_table_graph(tiny(seed=seed))) for seed in (0, 1)]
+    for name, result in zip(("folder", "new"), results, strict=True):
+        (tmp_path / name).mkdir()
+        save_folder(result, tmp_path / name)
+    wanted = similar_nodes(tmp_path / "new", "3", 2)
+    opened = ArtifactFiles.open
+
+    def replaced(folder):
+        files = opened(folder)
+        if (tmp_path / "new").is_dir():
+            shutil.rmtree(tmp_path / "folder")
+            (tmp_path / "new").rename(tmp_path / "folder")
+        return files
+
+    monkeypatch.setattr(ArtifactFiles, "open", replaced)
+    if use == "load":
+        np.testing.assert_array_equal(load_folder(tmp_path / "folder").z, results[1].z)
+    else:
+        assert similar_nodes(tmp_path / "folder", "3", 2) == wanted
 
 
 def test_files_of_two_folders_do_not_mix(tmp_path):

@@ -17,7 +17,7 @@ from clnr.embedding.block_passes import LayerFiles, ShardFiles
 from clnr.embedding.disk_plan import plan
 from clnr.embedding.file_stages import FileStages
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.work_folder import as_begun
+from clnr.embedding.work_folder import as_begun, is_trained
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -113,6 +113,15 @@ def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path, mon
     embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), MEMORY)
     embed_folder(other, tmp_path / "whole", settings(), MEMORY)
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
+
+
+def test_an_output_that_was_written_over_leaves_nothing(folders, tmp_path):
+    for folder in folders:
+        embed_folder(folder, tmp_path / "out", settings(), MEMORY, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    # As a process that was killed at that moment would leave it.
+    (tmp_path / "out").rename(tmp_path / ".out.clnr.work")
+    assert not is_trained(tmp_path / "out")
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ from clnr.graph.stored_arrays import FEATURE_TYPES
 from clnr.methods.presets import preset
 from clnr.tables import ingest
 from clnr.training.loop import fit
+from tests.apart import process_apart
 
 pytest.importorskip("duckdb")
 pytest.importorskip("numba")
@@ -130,6 +134,99 @@ def test_damaged_files_are_noticed_before_they_do_harm(tmp_path):
         with pytest.raises(DataError, match=f"{name}.bin: it is damaged, or was changed"):
             trained(engine.to_device(GraphFolder.open(folder.path)), engine)
         path.write_bytes(content)
+
+
+DAMAGE = {
+    "a row before the file": ("incoming.indptr", 7, -1, {}, "row 6 is from entry"),
+    "a row beyond the file": ("incoming.indptr", 7, 10**12, {}, "row 6 is from entry"),
+    "a row that ends before it begins": ("incoming.indptr", 7, 0, {}, "row 6 is from entry"),
+    "an edge from nowhere": ("incoming.indices", 3, NODES, {}, r"row \d+ has column 400 of 400"),
+    "an edge twice": ("incoming.indices", "last", "before", {}, r"row \d+ is not sorted, or has a column twice"),
+    "a negative weight": (
+        "incoming.weight",
+        5,
+        -1.0,
+        {"weighted": True},
+        r"row \d+ has -1.0, and numbers must be finite and not",
+    ),
+    "an infinite weight": ("incoming.weight", 5, np.inf, {"weighted": True}, r"row \d+ has inf, and numbers must be"),
+    "a weight that is no number": ("incoming.weight", 5, np.nan, {"weighted": True}, r"row \d+ has nan, and numbers must be"),
+    "weights beyond float32": (
+        "incoming.weight",
+        "all",
+        3e38,
+        {"weighted": True},
+        r"weights of row \d+ add up to more than float32",
+    ),
+    "a feature that is no number": ("features.values", 12 * 9, np.nan, {}, "row 9 has a number that is not finite"),
+    "an infinite half": (
+        "features.values",
+        12 * 9 + 11,
+        -np.inf,
+        {"dtype": "float16"},
+        "row 9 has a number that is not finite",
+    ),
+    "sparse: a row before the file": ("features.indptr", 7, -1, {"sparse": True}, "row 6 is from entry"),
+    "sparse: a column beyond": ("features.indices", 0, 999, {"sparse": True}, r"row 0 has column 999 of \d+"),
+    "sparse: a number that is infinite": ("features.values", 0, np.inf, {"sparse": True}, "row 0 has inf"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_what_cannot_be_is_noticed_where_it_is_read(tmp_path, case):
+    name, place, value, options, said = DAMAGE[case]
+    folder = written(tmp_path, **options)
+    path = folder.path / f"{name}.bin"
+    values = np.fromfile(path, folder.arrays[name].dtype)
+    if place == "last":
+        place = np.flatnonzero(np.diff(np.fromfile(folder.path / "incoming.indptr.bin", "<i8")) > 1)[-1]
+        place = np.fromfile(folder.path / "incoming.indptr.bin", "<i8")[place + 1] - 1
+        value = values[place - 1]
+    values[slice(None) if place == "all" else place] = value
+    values.tofile(path)
+    graph, nodes = map_folder(GraphFolder.open(folder.path)), np.arange(NODES)
+    read = graph.features.rows if name.startswith("features") else module.StoredRule(View(graph)).count
+    with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}") as caught:
+        read(nodes)
+    assert "\n" not in str(caught.value)
+    if name.startswith("incoming") and place != "all":
+        with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}"):
+            module.neighbour_rows(graph, 0, NODES)
+
+
+@pytest.mark.parametrize("dtype", FEATURE_TYPES)
+def test_numbers_at_the_ends_of_their_range_are_read(tmp_path, dtype):
+    folder = written(tmp_path, dtype=dtype)
+    largest = torch.finfo(getattr(torch, dtype))
+    ends = torch.tensor([largest.max, largest.min, largest.tiny, 0.0, -0.0], dtype=getattr(torch, dtype))
+    path = folder.path / "features.values.bin"
+    content = bytearray(path.read_bytes())
+    stored = ends.view(torch.int16 if ends.element_size() == 2 else torch.int32).numpy().tobytes()
+    content[: len(stored)] = stored
+    path.write_bytes(content)
+    assert torch.equal(map_folder(GraphFolder.open(folder.path)).features.rows(np.arange(3))[0, :5], ends)
+
+
+def read_after_cut(path, name):
+    """In a process apart: a file loses its half after it was mapped, and rows are read."""
+    graph, nodes = map_folder(GraphFolder.open(Path(path))), np.arange(NODES)
+    file = Path(path) / name
+    os.truncate(file, file.stat().st_size // 2 // 8192 * 8192)
+    rule = module.StoredRule(View(graph))
+    rule.fill(nodes, rule.count(nodes)[0])
+    graph.features.rows(nodes)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is mapped cannot be cut")
+def test_a_file_that_shrinks_is_told_in_one_line(tmp_path):
+    folder = written(tmp_path, weighted=True)
+    with process_apart() as apart:
+        for path in (folder.path / f"{name}.bin" for name in ("incoming.indices", "incoming.weight", "features.values")):
+            content = path.read_bytes()
+            said = apart("tests.engine.test_mapped:read_after_cut", str(folder.path), path.name)
+            assert said.startswith(f"DataError: {path}: it is damaged, or was changed: it has "), said
+            assert said.endswith("when it was opened")
+            path.write_bytes(content)
 
 
 def test_rates_of_single_edges_are_refused(tmp_path):

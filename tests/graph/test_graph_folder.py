@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -17,6 +18,7 @@ from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder, is_graph_folder
 from clnr.graph.stored_arrays import FEATURE_TYPES, to_float32, to_stored
 from clnr.tables import ingest
+from clnr.tables.folder_ingest import in_memory
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -86,6 +88,8 @@ def test_every_file_that_is_cut_longer_missing_or_changed_is_named(folder):
             lambda content: content["arrays"].update({"x": {"dtype": "int64", "shape": [0]}}),
             "the array x is not one",
         ),
+        (lambda content: content.update(classes=2**40), "1,099,511,627,776 classes are too many for 4 nodes"),
+        (lambda content: content.update(directed="no"), "directed is true or false and name is text, not 'no' and"),
         (lambda content: content.pop("nodes"), "KeyError"),
         (lambda content: content.update(arrays=[]), "AttributeError"),
     ],
@@ -115,6 +119,67 @@ def test_indices_that_point_nowhere_are_refused_when_the_graph_is_loaded(folder)
     path.write_bytes(np.array([0, 9, 1], "<i4").tobytes())
     with pytest.raises(DataError, match=r"incoming\.indices\.bin: it is damaged, or was changed: row 2 has column 9 of 4"):
         GraphFolder.open(folder).graph()
+
+
+@pytest.mark.parametrize("name", ["incoming.indptr", "outgoing.indptr", "features.indptr", "ids.offsets"])
+def test_rows_that_do_not_end_with_the_last_entry_are_refused_at_opening(folder, name):
+    values = np.fromfile(folder / f"{name}.bin", "<i8")
+    said = rf"{name}\.bin: it is damaged, or was changed: it goes from {{}} to {{}} where 0 to {values[-1]} is right"
+    for damaged in (values * 0, values + 1, np.append(values[:-1], -1)):
+        damaged.tofile(folder / f"{name}.bin")
+        with pytest.raises(DataError, match=said.format(damaged[0], damaged[-1])):
+            GraphFolder.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "said"),
+    [
+        ("incoming.indptr", 1, 3, "row 1 ends before it begins"),
+        ("features.indptr", 2, -1, "row 1 ends before it begins"),
+        ("ids.offsets", 1, 10**9, "row 1 ends before it begins"),
+        ("labels.values", 2, 2**40, "row 2 has label 1099511627776, and there are 2 classes, and -1 for none"),
+        ("labels.values", 3, -2, "row 3 has label -2, and there are 2 classes, and -1 for none"),
+        ("features.values", 0, np.nan, "row 0 has nan, and numbers must be finite"),
+        ("incoming.weight", 1, -1.0, "row 2 has -1.0, and numbers must be finite and not negative"),
+    ],
+)
+def test_a_number_that_cannot_be_is_named_when_the_graph_is_loaded(folder, name, place, value, said):
+    opened = GraphFolder.open(folder)
+    values = np.fromfile(folder / f"{name}.bin", opened.arrays[name].dtype)
+    values[place] = value
+    values.tofile(folder / f"{name}.bin")
+    with pytest.raises(DataError, match=rf"^{folder / name}\.bin: it is damaged, or was changed: {said}$"):
+        GraphFolder.open(folder).graph()
+
+
+def test_dense_features_are_checked_and_do_not_stay_in_the_file(tmp_path):
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    folder = write_graph(Graph.from_edges([0, 1, 2], [1, 2, 2], x), tmp_path / "graph")
+    loaded, path = folder.graph(), folder.path / "features.values.bin"
+    damaged = x.copy()
+    damaged[2, 1] = np.inf
+    damaged.tofile(path)
+    with pytest.raises(DataError, match=r"features\.values\.bin: it is damaged, or was changed: row 2 has inf"):
+        GraphFolder.open(folder.path).graph()
+    np.testing.assert_array_equal(loaded.features, x)
+
+
+@pytest.mark.parametrize("moment", ["opened", "loaded"])
+def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, monkeypatch, moment):
+    old, new = (Graph.from_edges([0, 1], [1, 2], np.full((size, 2), size, np.float32)) for size in (3, 4))
+    folder, call = write_graph(old, tmp_path / "graph"), "_check_shapes" if moment == "opened" else "check_places"
+    write_graph(new, tmp_path / "new")
+    real = getattr(GraphFolder, call)
+
+    def replaced(self):
+        real(self)
+        if (tmp_path / "new").is_dir():
+            shutil.rmtree(tmp_path / "graph")
+            (tmp_path / "new").rename(tmp_path / "graph")
+
+    monkeypatch.setattr(GraphFolder, call, replaced, raising=False)
+    loaded = GraphFolder.open(folder.path).graph() if moment == "opened" else in_memory(folder).graph
+    assert loaded.digest == new.digest
 
 
 @pytest.mark.parametrize("ids", [None, ["ü", "", "b c", "d"]])

@@ -16,6 +16,7 @@ from clnr.support.atomic_io import (
     atomic_folder,
     check_folder,
     file_lock,
+    move_folder,
     remove_leftovers,
     reserve_folder,
     write_atomic,
@@ -95,6 +96,19 @@ def test_a_folder_takes_the_place_of_another(exchange, tmp_path, monkeypatch):
         monkeypatch.setattr(atomic_io, "_exchange", exchange)
     write(tmp_path / "new", a="1")
     write(tmp_path / "new", force=True, b="2")
+    assert content(tmp_path / "new") == {"b": "2"}
+    assert there(tmp_path) == ["new"]
+
+
+@EXCHANGES
+def test_nothing_is_left_of_the_folder_that_another_took_the_place_of(exchange, tmp_path, monkeypatch):
+    if exchange is not None:
+        monkeypatch.setattr(atomic_io, "_exchange", exchange)
+    write(tmp_path / "new", a="1")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "b").write_text("2")
+    with reserve_folder(tmp_path / "new", OWNED_FILES):
+        move_folder(tmp_path / "made", tmp_path / "new", True, OWNED_FILES)
     assert content(tmp_path / "new") == {"b": "2"}
     assert there(tmp_path) == ["new"]
 

@@ -18,7 +18,13 @@ def ingest(
     tables: dict[str, Any],
     folder: Annotated[Path | None, typer.Option("--out", help="The graph folder to write.")] = None,
     verify: Annotated[
-        Path | None, typer.Option("--verify", metavar="FOLDER", help="Instead: read a graph folder, and check every file.")
+        Path | None,
+        typer.Option(
+            "--verify",
+            metavar="FOLDER",
+            help="Instead: compare every file of a graph folder with its checksum. Opening one checks sizes alone; bounds, "
+            "signs and finite numbers are checked as they are read.",
+        ),
     ] = None,
     dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = "float32",
     memory: Annotated[str, typer.Option(help="How much memory may be used; the rest is done on disk.")] = "4 GB",

@@ -1,0 +1,228 @@
+"""Damaged graph folders: whatever is in their files, they are refused in one line, or what is read of them can be right.
+
+Each is opened, loaded and trained on from its files in a process apart. What opening and reading promise is checked here by
+other means: plain arrays, all of them at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from clnr.embedding.out_of_core import embed_folder
+from clnr.errors import DataError
+from clnr.graph import Graph
+from clnr.graph.folder_writer import write_graph
+from clnr.graph.graph_folder import MANIFEST, GraphFolder
+from clnr.tables import ingest
+from clnr.tables.folder_ingest import in_memory
+from tests.apart import process_apart
+from tests.embedding import test_out_of_core
+from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited
+from tests.fuzz import examples
+
+pytest.importorskip("numba")
+pa = pytest.importorskip("pyarrow")
+
+NODES = 30
+NUMBERS = {"int64": "<i8", "int32": "<i4", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "uint8": "u1"}
+EXTREME = (-1, 0, 1, -2, NODES - 1, NODES, 1000, 2**31 - 1, 2**31, 2**40, 2**62, -(2**31), -(2**63))
+ODD = (np.nan, np.inf, -np.inf, -1.0, -0.0, 1e-40, 3e38, -3e38)
+
+fuzzed = settings(
+    derandomize=True,
+    max_examples=examples(10),
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+# -- what is tried ----------------------------------------------------------------------------------------------------------
+
+
+def load(path: str, out: str) -> None:
+    in_memory(GraphFolder.open(Path(path)))
+
+
+def train(path: str, out: str, method: str = "CLNR") -> None:
+    changes = {"epochs": 2, "sampled_nodes": 16}
+    chosen = test_out_of_core.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(out)
+    embed_folder(GraphFolder.open(Path(path)), Path(out), chosen, test_out_of_core.MEMORY)
+
+
+def train_mix(path: str, out: str) -> None:
+    train(path, out, "CLNR-mix")
+
+
+def warm_up() -> None:
+    """Import and compile what each attempt would."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in written(Path(folder)):
+            train_mix(str(path), f"{folder}/out")
+
+
+@pytest.fixture(scope="module")
+def apart():
+    module = "tests.embedding.test_folder_fuzz"
+    with process_apart(f"{module}:warm_up") as call:
+        yield lambda name, *arguments: call(f"{module}:{name}", *map(str, arguments))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("sound"))
+
+
+def written(path: Path) -> list[Path]:
+    """Graphs of all forms: weighted or not, directed or not, sparse or dense, with text or numbers as ids."""
+    random = np.random.default_rng(1)
+    source, target = random.integers(0, NODES - 2, (2, 4 * NODES))
+    names = np.array([f"ü{i}" for i in range(NODES)])
+    edges = {"source": names[source], "target": names[target], "weight": random.integers(1, 4, len(source)).astype(float)}
+    nodes = {"id": names, "x": random.normal(size=(NODES, 5)).tolist(), "label": random.integers(0, 3, NODES)}
+    ingest(pa.table(edges), pa.table(nodes), out=path / "tables", directed=True)
+    x = random.normal(size=(NODES, 6)).astype(np.float32)
+    write_graph(Graph.from_edges(source, target, sp.csr_array(np.where(x > 0, x, 0)), undirected=True), path / "sparse")
+    labels = random.integers(-1, 4, NODES)
+    write_graph(Graph.from_edges(source, target, x, labels=labels, undirected=True), path / "half", "bfloat16")
+    return [path / name for name in ("tables", "sparse", "half")]
+
+
+# -- damage -----------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def extreme(draw, content: bytes, dtype: str) -> bytes:
+    """An array with some of its numbers replaced, or a range of them."""
+    values = np.frombuffer(content, NUMBERS[dtype]).copy()
+    if not len(values):
+        return content
+    first = draw(st.integers(0, len(values) - 1))
+    last = draw(st.sampled_from([first + 1, first + 1, first + 3, len(values)]))
+    if dtype in ("float32", "float16"):
+        with np.errstate(over="ignore"):
+            values[first:last] = draw(st.sampled_from(ODD))
+    elif dtype == "bfloat16":
+        values[first:last] = draw(st.sampled_from([0x7F80, 0xFF80, 0x7FC0, 0x7F7F, 0]))
+    else:
+        bits = np.iinfo(values.dtype).bits
+        values[first:last] = np.array(draw(st.sampled_from(EXTREME)) % 2**bits, f"u{bits // 8}").view(values.dtype)
+    return values.tobytes()
+
+
+def _fitted(size: int, content: bytes) -> bytes:
+    return content[:size].ljust(size, b"\0")
+
+
+@st.composite
+def changes(draw, folder: Path) -> dict[str, bytes]:
+    """Some files of a folder, changed."""
+    manifest, made = json.loads((folder / MANIFEST).read_bytes()), {}
+    names = sorted(path.name for path in folder.iterdir())
+    for name in draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)):
+        content = (folder / name).read_bytes()
+        array = manifest["arrays"].get(name.removesuffix(".bin"))
+        first = draw(st.integers(0, len(content)))
+        zeros = content[:first] + bytes(len(content) - first)
+        other = (folder / draw(st.sampled_from(names))).read_bytes()
+        ways = [damaged(content), NOTHING, st.sampled_from([zeros, other, content[::-1]])]
+        # As long as it was, so that no size gives it away.
+        ways += [damaged(content).map(functools.partial(_fitted, len(content)))]
+        if array is not None:
+            ways += [extreme(content, array["dtype"])] * 6
+        elif name == MANIFEST:
+            ways += [edited(manifest).map(as_json)] * 8
+        made[name] = draw(st.one_of(ways))
+    return made
+
+
+# -- what is promised -------------------------------------------------------------------------------------------------------
+
+
+def broken(folder: Path, ways: tuple[str, ...]) -> str | None:
+    """The array of a folder that cannot be that of a graph; None if all can."""
+    content = json.loads((folder / MANIFEST).read_bytes())
+    arrays = {}
+    for name, info in content["arrays"].items():
+        values = np.fromfile(folder / f"{name}.bin", NUMBERS[info["dtype"]])
+        if info["dtype"] == "bfloat16":
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        arrays[name] = values.reshape(info["shape"])
+    nodes = content["nodes"]
+    for name in (*ways, *(["features"] if "features.indptr" in arrays else [])):
+        indptr, indices = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]
+        if not (len(indptr) == nodes + 1 and indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all()):
+            return f"{name}.indptr"
+        for start, stop in itertools.pairwise(indptr):
+            row = indices[start:stop]
+            if ((row < 0) | (row >= (content["features"] if name == "features" else nodes))).any():
+                return f"{name}.indices"
+            if name != "features" and (np.diff(row.astype(np.int64)) <= 0).any():
+                return f"{name}.indices"
+    for name, values in arrays.items():
+        if name in [f"{way}.weight" for way in ways] and not (np.isfinite(values).all() and (values >= 0).all()):
+            return name
+        if name == "features.values" and not np.isfinite(values.astype(np.float32)).all():
+            return name
+    labels = arrays.get("labels.values", np.zeros(0))
+    return "labels.values" if ((labels < -1) | (labels >= content["classes"])).any() else None
+
+
+def tried(apart, call, path, tmp_path):
+    """Whether a folder is taken; if it is not, one line says why."""
+    said = apart(call, path, tmp_path / "out")
+    event(f"{call}: {'taken' if said == 'done' else 'refused'}")
+    if said == "done":
+        return True
+    # A plan, or a training, may be refused for other reasons.
+    kinds = ("DataError: ", "clnr.errors.TrainingError: ", "clnr.errors.MethodError: ", "clnr.errors.OutOfMemory: ")
+    assert said.startswith(kinds), said
+    assert "\n" not in said
+    assert len(said) < 1000
+    # Numbers may be too large for a training; then they are finite.
+    assert "learning_rate" not in said or broken(path, ("incoming",)) is None
+    return False
+
+
+@fuzzed
+@given(data=st.data())
+def test_a_folder_is_read_as_it_can_be_or_not_at_all(data, apart, folders, tmp_path):
+    sound, path = data.draw(st.sampled_from(folders)), tmp_path / "graph"
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(sound, path)
+    changed = data.draw(changes(sound))
+    for name, content in changed.items():
+        (path / name).write_bytes(content)
+    if tried(apart, "load", path, tmp_path):
+        assert broken(path, ways(path)) is None
+    call = data.draw(st.sampled_from(["train", "train", "train", "train_mix"]))
+    if tried(apart, call, path, tmp_path):
+        assert broken(path, ways(path) if call == "train_mix" else ("incoming",)) is None
+    if MANIFEST not in changed and any(content != (sound / name).read_bytes() for name, content in changed.items()):
+        with pytest.raises(DataError, match="damaged, or was changed"):
+            GraphFolder.open(path).verify()
+
+
+def ways(path):
+    return ("incoming", "outgoing") if (path / "outgoing.indptr.bin").exists() else ("incoming",)
+
+
+def test_sound_folders_are_taken(apart, folders, tmp_path):
+    for path in folders:
+        assert broken(path, ways(path)) is None
+        for call in ("load", "train", "train_mix"):
+            assert apart(call, path, tmp_path / "out") == "done"
