@@ -21,6 +21,8 @@ from clnr.errors import DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.stored_arrays import FEATURE_TYPES
 from clnr.methods.presets import preset
+from clnr.support import folder_locks
+from clnr.support.folder_locks import shared_folder
 from clnr.tables import ingest
 from clnr.training.loop import fit
 from tests.apart import process_apart
@@ -215,6 +217,19 @@ def read_after_cut(path, name):
     rule = module.StoredRule(View(graph))
     rule.fill(nodes, rule.count(nodes)[0])
     graph.features.rows(nodes)
+
+
+def test_rows_are_not_read_while_another_program_waits_to_write(tmp_path):
+    folder = written(tmp_path)
+    graph, path = map_folder(folder), folder.path / "features.values.bin"
+    with shared_folder(folder.path):
+        if path not in folder_locks._leases:
+            pytest.skip("a system, or a file system, without leases")
+        graph.features.rows(np.arange(3))
+        with pytest.raises(BlockingIOError):
+            os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        with pytest.raises(DataError, match=r"features\.values\.bin: another program is about to write to it"):
+            graph.features.rows(np.arange(3))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a file that is mapped cannot be cut")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
 from clnr.errors import ClnrError
 from clnr.support import folder_locks
-from clnr.support.folder_locks import is_shared, shared_folder
+from clnr.support.folder_locks import is_shared, is_wanted, shared_folder
 from tests.support.test_atomic_io import content, there, write
 
 fcntl = pytest.importorskip("fcntl")
@@ -44,3 +45,19 @@ def test_without_locks_or_rights_it_is_read_and_replaced_all_the_same(call, tmp_
             assert not is_shared(tmp_path / "read")
     write(tmp_path / "read", force=True, a="2")
     assert content(tmp_path / "read") == {"a": "2"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no leases")
+def test_a_program_that_writes_to_a_file_that_is_read_waits(tmp_path):
+    write(tmp_path / "read", a="1")
+    file = tmp_path / "read" / "a"
+    with shared_folder(tmp_path / "read"):
+        if not folder_locks._leases:
+            pytest.skip("a file system without leases")
+        assert not is_wanted(file)
+        with pytest.raises(BlockingIOError):
+            os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+        assert is_wanted(file)
+        assert not is_wanted(tmp_path / "read" / "b")
+    assert not is_wanted(file)
+    file.write_text("2")

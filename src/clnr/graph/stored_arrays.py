@@ -10,6 +10,7 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.graph.csr import Array
+from clnr.support.folder_locks import is_wanted
 
 RESIDENT = 1 << 30
 """Bytes of files that may be mapped into memory, if nothing else is said."""
@@ -63,10 +64,12 @@ class MappedArray(NamedTuple):
 
     @property
     def values(self) -> Array:
-        """All of it; ask for it anew for each part that is read: a file that has shrunk meanwhile is an error."""
+        """All of it; ask for it anew for each part that is read: a file that shrinks or is written to is an error."""
         # To touch a page that a file no longer has would end the process.
         if self.pages is not None and (there := self.pages.size()) < len(self.pages):
             raise self.damaged(f"it has {there:,} bytes, and had {len(self.pages):,} when it was opened")
+        if is_wanted(self.path):
+            raise DataError(f"{self.path}: another program is about to write to it; start anew when it is as it should be")
         return self.mapped
 
     def damaged(self, what: str) -> DataError:
