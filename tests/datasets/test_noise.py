@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clnr.datasets import with_noise
+from clnr import rng
+from clnr.datasets import noise, pair_keys, sample_non_edges, with_noise
 from clnr.errors import DataError
 from clnr.graph import Graph
 from tests.conftest import tiny
@@ -58,3 +59,55 @@ def test_a_graph_without_room_is_refused():
         with_noise(complete, 0.5, 0)
     almost = Graph.from_edges([0, 0, 0, 1, 1], [1, 2, 3, 2, 3], np.zeros((4, 1)), undirected=True)
     assert pairs(with_noise(almost, 0.2, 0)) - pairs(almost) == {frozenset({2, 3})}
+
+
+def dense(nodes, share=0.97):
+    """A graph with that share of all pairs."""
+    one, other = np.triu_indices(nodes, 1)
+    there = np.random.default_rng(0).random(len(one)) < share
+    return np.sort(pair_keys(one[there], other[there], nodes))
+
+
+def non_edges(edges, nodes, first, second):
+    return {min(a, b) * nodes + max(a, b) for a in first for b in second if a != b} - set(edges.tolist())
+
+
+KINDS = {"all": None, "one": (np.arange(50, 150),) * 2, "two": (np.arange(100), np.arange(100, 200))}
+
+
+@pytest.mark.parametrize("ends", KINDS.values(), ids=KINDS)
+def test_all_non_edges_of_a_dense_graph_are_found_with_few_draws(ends, monkeypatch):
+    draws, draw = [], rng.draw
+    monkeypatch.setattr(rng, "draw", lambda key, i, j=0: (draws.append(len(i)), draw(key, i, j))[1])
+    edges, nodes = dense(200), 200
+    expected = non_edges(edges, nodes, *(range(nodes),) * 2 if ends is None else [each.tolist() for each in ends])
+    assert 100 < len(expected) < 700
+    found = sample_non_edges(edges, nodes, len(expected), rng.key(0), ends)
+    assert sorted(found.tolist()) == sorted(expected)
+    assert sum(draws) < 200 * len(expected)
+
+
+def test_listed_non_edges_are_drawn_evenly(monkeypatch):
+    monkeypatch.setattr(noise, "_ROUNDS", 0)
+    edges = np.array([1, 2, 9])
+    counts = dict.fromkeys(non_edges(edges, 6, range(6), range(6)), 0)
+    for seed in range(600):
+        drawn = sample_non_edges(edges, 6, 2, rng.key(seed)).tolist()
+        assert len(set(drawn)) == 2
+        for pair in drawn:
+            counts[pair] += 1
+    # 12 cells of 100 on average: chi-square with 11 degrees of freedom is above 31.3 once in a thousand times.
+    assert sum((count - 100) ** 2 / 100 for count in counts.values()) < 31.3
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5])
+def test_other_graphs_keep_their_draws(share):
+    edges, nodes, wanted, key = dense(60, share), 60, 300, rng.key(3)
+    found, at = [], 0
+    while len(found) < wanted:
+        one, other = (int(rng.draw(key, 2 * at + end)) * nodes >> 32 for end in (0, 1))
+        pair = min(one, other) * nodes + max(one, other)
+        if one != other and pair not in found and pair not in edges:
+            found.append(pair)
+        at += 1
+    assert sample_non_edges(edges, nodes, wanted, key).tolist() == found

@@ -12,6 +12,9 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array, to_csr, transpose
 
+# Rounds of drawing until the rest is listed: enough where at least a fifth of all pairs are left to draw.
+_ROUNDS = 16
+
 
 def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
     """The graph with random edges added: ``rate`` times as many as it has node pairs with an edge.
@@ -35,6 +38,8 @@ def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
 def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: tuple[Array, Array] | None = None) -> Array:
     """Distinct node pairs without an edge, drawn uniformly, as ``pair_keys``.
 
+    Where few pairs are without an edge, or few of them are not wanted, the last ones are drawn from a list of them all.
+
     Args:
         edges: The ``pair_keys`` of all pairs with an edge, sorted.
         count: Number of nodes.
@@ -45,7 +50,9 @@ def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: 
     first, second = ends or (np.arange(count), np.arange(count))
     drawn = np.empty(0, np.int64)
     begin = 0
-    while len(drawn) < wanted:
+    for _ in range(_ROUNDS):
+        if len(drawn) >= wanted:
+            return drawn[:wanted]
         more = 2 * (wanted - len(drawn)) + 64
         draws = rng.draw(key, torch.arange(2 * begin, 2 * (begin + more))).numpy()
         one, other = first[draws[::2] * len(first) >> 32], second[draws[1::2] * len(second) >> 32]
@@ -53,7 +60,20 @@ def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: 
         drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
         drawn = drawn[~np.isin(drawn, edges)]
         begin += more
-    return drawn[:wanted]
+    rest = np.setdiff1d(_non_edges(edges, count, first, second), drawn)
+    last = torch.arange(max(0, wanted - len(drawn)))
+    return np.concatenate([drawn[:wanted], rest[rng.permute(rng.branch(key, "rest"), last, len(rest)).numpy()]])
+
+
+def _non_edges(edges: Array, count: int, first: Array, second: Array) -> Array:
+    """All pairs without an edge between two sets of nodes, maybe twice; found node by node, without a list of all pairs."""
+    found = [np.empty(0, np.int64)]
+    for lower, upper in ((first, second), (second, first)):
+        for node in lower.tolist():
+            start, stop = np.searchsorted(edges, [node * count, (node + 1) * count])
+            others = np.setdiff1d(upper[upper > node], edges[start:stop] - node * count, assume_unique=True)
+            found.append(node * count + others)
+    return np.concatenate(found)
 
 
 def pair_keys(a: Array, b: Array, count: int) -> Array:
