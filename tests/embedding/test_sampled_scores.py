@@ -101,6 +101,13 @@ def test_at_most_so_many_pairs_are_held_out(folder, monkeypatch):
     assert hold_out_links(folder, 0.5, 0)[0].shape == (2, 17)
 
 
+def test_few_non_edges_are_drawn_from_all_nodes(folder, monkeypatch):
+    monkeypatch.setattr(stored_links, "MOST_PAIRS", 5)
+    low = np.concatenate([hold_out_links(folder, 0.5, seed)[1].min(0) for seed in range(40)])
+    # The smaller of two uniform draws is 1/3 on average, with a standard deviation of 0.24.
+    assert low.mean() / folder.num_nodes == pytest.approx(1 / 3, abs=4 * 0.24 / len(low) ** 0.5)
+
+
 def test_training_and_rows_are_those_of_the_graph_without_the_held_out_edges(folder, made):
     result, _ = made
     seen, links = training_files(folder, settings())

@@ -134,7 +134,10 @@ def _non_edges(folder: GraphFolder, wanted: int, key: rng.Key, one: tuple[int, i
     for step in range(_ROUNDS):
         draws = rng.draw(rng.branch(key, step), torch.arange(2 * wanted + 64)).numpy()
         first, second = (low + (each * (high - low) >> 32) for each, (low, high) in ((draws[::2], one), (draws[1::2], other)))
-        drawn = np.setdiff1d(pair_keys(first, second, count), found)
+        drawn = pair_keys(first, second, count)
+        # In the order of drawing: the first of them in any other would not be a fair sample.
+        drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        drawn = drawn[~np.isin(drawn, found)]
         low, high = drawn // count, drawn % count
         apart = [not (linked(a, b) or linked(b, a)) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
         found = np.concatenate([found, drawn[np.array(apart, np.bool_)]])
