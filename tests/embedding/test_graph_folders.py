@@ -87,6 +87,20 @@ def test_ingest_and_verify_on_the_command_line(tables, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--edges", "e.csv"), "--edges"),
+        (("--edges", "e.csv", "--no-header", "--as", "x=text"), "--edges, --as, --header"),
+        (("--nodes-query", "SELECT 1", "--directed"), "--nodes-query, --directed"),
+        (("--out", "o", "--force", "--dtype", "float16", "--memory", "1 GB"), "--out, --force, --dtype, --memory"),
+    ],
+)
+def test_verify_refuses_what_it_would_not_read(tables, words, named):
+    with pytest.raises(ClnrError, match=f"nothing else: leave out {named}$"):
+        cli("ingest", "--verify", tables / "graph", *words)
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--graph", "g", "--edges", "e.csv"), "leave out --edges"),

@@ -50,6 +50,11 @@ def test_ids_that_are_written_in_another_way_are_counted(tmp_path):
         packages(tmp_path, "torch,NumPy")
 
 
+def test_a_blank_that_cannot_be_seen_is_shown(tmp_path):
+    (line,) = lines(packages(tmp_path, "torch,numpy", "torch\u00a0,numpy"))
+    assert r"1 of them would be kept if case, blanks and - _ . in ids did not count, as 'torch\xa0' for 'torch'" in line
+
+
 def test_kinds_of_nodes_that_look_swapped_are_named(tmp_path):
     edges = {("user", "bought", "item"): saved(tmp_path, "e.csv", ORDERS)}
     users = saved(tmp_path, "users.csv", "id,age\n" + "".join(f"{i},{20 + i}\n" for i in range(1, 7)))

@@ -363,3 +363,21 @@ def test_any_bytes_are_a_graph_or_one_line(tmp_path_factory, content):
     except DataError as error:
         said = str(error)
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("edges", "ids"),
+    [
+        ("a,b\na\u00a0,b\n a , c\n", ["a", "a\u00a0", "b", "c"]),
+        ("a,b\n\u2003a,b\n\ta,c\n", ["\ta", "a", "b", "c", "\u2003a"]),
+        ("7,8\n7\u00a0,8\n 7 , 9\n", ["7", "7\u00a0", "8", "9"]),
+    ],
+)
+def test_only_spaces_around_ids_do_not_count(tmp_path, edges, ids):
+    read = read_tables(saved(tmp_path, "e.csv", f"source,target\n{edges}"))
+    assert read.graph.ids.tolist() == ids
+
+
+def test_an_id_of_blanks_alone_is_empty(tmp_path):
+    with pytest.raises(DataError, match="'source' is empty in row 2"):
+        read_tables(saved(tmp_path, "e.csv", "source,target\na,b\n\u00a0 ,b\n"))

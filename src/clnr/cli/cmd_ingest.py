@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from clnr.cli.app import Json, Quiet, app, out, say
-from clnr.cli.table_options import reads_tables
+from clnr.cli.table_options import option_of, reads_tables
+
+_DTYPE, _MEMORY = "float32", "4 GB"
 
 
 @app.command()
@@ -26,8 +28,8 @@ def ingest(
             "signs and finite numbers are checked as they are read.",
         ),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = "float32",
-    memory: Annotated[str, typer.Option(help="How much memory may be used; the rest is done on disk.")] = "4 GB",
+    dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = _DTYPE,
+    memory: Annotated[str, typer.Option(help="How much memory may be used; the rest is done on disk.")] = _MEMORY,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out, if clnr ingest wrote it.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -42,6 +44,10 @@ def ingest(
 
     with progress_bar(quiet) as bar:
         if verify is not None:
+            more = {"out": folder, "force": force, "dtype": dtype != _DTYPE, "memory": memory != _MEMORY}
+            given = [name for name, value in tables.items() if value is not None] + [name for name in more if more[name]]
+            if given:
+                raise ClnrError(f"--verify reads {verify} and nothing else: leave out {', '.join(map(option_of, given))}")
             graph = GraphFolder.open(verify)
             graph.verify(lambda file: bar.note(f"reading {file}"))
         else:

@@ -14,6 +14,7 @@ from clnr.support.humanize import describe_error
 _COLUMNS = ("source", "target", "weight")
 # Sizes of arrays whose rows and whose columns may be edges.
 _AMBIGUOUS = ((2, 2), (2, 3), (3, 3))
+_EXACT = 2.0**53
 
 
 def is_array(given: Any) -> bool:
@@ -58,7 +59,10 @@ def _is_row(row: Any, first: Any) -> bool:
 
 
 def _whole(column: Any) -> Any:
-    """Whole numbers as such, also where weights beside them have made floats of them."""
-    if isinstance(column, np.ndarray) and column.dtype.kind == "f" and (column == np.floor(column)).all():
-        return column.astype(np.int64)
+    """Whole numbers as such, also where weights beside them have made floats of them; other ids are read as in a table."""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+        wide = column.astype(np.float64)
+        # Beyond 2^53 a float no longer tells one integer from the next.
+        if ((wide == np.floor(wide)) & (np.abs(wide) <= _EXACT)).all():
+            return column.astype(np.int64)
     return column

@@ -160,7 +160,7 @@ def all_integers(db: DuckDBPyConnection, table: Table, *columns: str) -> bool:
 def _is_integer_sql(table: Table, column: str) -> str:
     c, kind = table.columns[column]
     if table.is_text:
-        return f"regexp_full_match(trim({c}), {quoted(_INTEGER)})"
+        return f"regexp_full_match(trim({c}, ' '), {quoted(_INTEGER)})"
     if kind in _WIDE:
         return f"{c} BETWEEN -999999999999999999 AND 999999999999999999"
     if kind.startswith(NUMBERS) and not kind.endswith("]"):
@@ -171,7 +171,11 @@ def _is_integer_sql(table: Table, column: str) -> str:
 
 
 def id_sql(table: Table, column: str, whole: bool) -> str:
-    """An id in SQL, as BIGINT or VARCHAR; empty text and NaN are NULL."""
+    """An id in SQL, as BIGINT or VARCHAR; empty text and NaN are NULL.
+
+    Spaces around ids are no part of them in a text file, where they align columns; any other character is, such as a no-break
+    space. Text of nothing but blanks of any sort is empty.
+    """
     c, kind = table.columns[column]
     floating = kind.startswith(FLOATS) and not kind.endswith("]")
     if whole:
@@ -180,7 +184,7 @@ def id_sql(table: Table, column: str, whole: bool) -> str:
     if floating:
         short = f"CAST(CAST({c} AS BIGINT) AS VARCHAR)"
         return f"CASE WHEN {_is_integer_sql(table, column)} THEN CASE WHEN NOT isnan({c}) THEN {short} END ELSE {text} END"
-    return f"nullif(trim({text}), '')" if table.is_text else f"nullif({text}, '')"
+    return f"CASE WHEN trim({text}) <> '' THEN trim({text}, ' ') END" if table.is_text else f"nullif({text}, '')"
 
 
 def load_nodes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from clnr.support.humanize import one_line, plural
+from clnr.support.humanize import one_line, plural, shorten
 from clnr.tables.sql import quoted, run
 from clnr.tables.table_kinds import Ends, node_id
 
@@ -66,13 +66,14 @@ def dangling_hint(db: DuckDBPyConnection, title: str, rows: int, lost: int, whol
     run(db, "DROP TABLE spelled", title)
     if not near:
         return ""
-    example = f"as '{one_line(given, 40)}' for '{one_line(right, 40)}'"
+    # Other blanks than spaces are shown by their codes.
+    example = f"as {shorten(given, 40)!r} for {shorten(right, 40)!r}"
     return f"{near:,} of them would be kept if case, blanks and - _ . in ids did not count, {example}; write ids alike"
 
 
 def _plain(text: str) -> str:
     """An id without what people write in two ways, in SQL."""
-    return f"regexp_replace(lower({text}), '[-_. ]', '', 'g')"
+    return f"regexp_replace(lower({text}), '[-_.\\s\\p{{Z}}]', '', 'g')"
 
 
 def _kept_if_swapped(db: DuckDBPyConnection, title: str, a: str, b: str) -> int:

@@ -1,0 +1,21 @@
+"""Edges in lists and arrays have the ids that the same edges in a data frame have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from clnr.embedding.convert import as_table_graph
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, 1e19, -1e19, 2.0**54, 2.0**53, -7.0, 0.5])
+@pytest.mark.parametrize("weights", [[], [[1.0, 2.0, 3.0, 4.0]]])
+def test_ids_of_a_float_array_are_those_of_a_frame(odd, weights):
+    columns = [[0.0, 1.0, 2.0, 1.0], [1.0, odd, 1.0, 3.0], *weights]
+    names = ("source", "target", "weight")
+    frame = pd.DataFrame(dict(zip(names, columns, strict=False)))
+    found, expected = (as_table_graph(given).graph.ids.tolist() for given in (np.array(columns).T, frame))
+    assert found == expected
+    assert len(found) == 5
