@@ -552,6 +552,7 @@ def test_a_precision_and_threads_that_there_are(clnr, monkeypatch):
     monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
     assert "this CPU cannot multiply bfloat16" in assert_refused(clnr(*RUN, "--precision", "bfloat16"))
     assert "threads must be at least 1, not 0" in assert_refused(clnr(*RUN, "--threads", "0"))
+    assert "not 100,000 (--threads); this process may use " in assert_refused(clnr(*RUN, "--threads", "100000"))
     assert "did you mean 'float32'" in assert_refused(clnr(*RUN, "--precision", "float"))
 
 

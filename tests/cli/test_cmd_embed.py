@@ -449,6 +449,22 @@ def test_a_loss_that_is_not_finite_is_said_and_what_was_kept_stays_good(clnr, fi
     assert load_folder(files / "mine").losses == load_folder(files / "whole").losses
 
 
+def test_the_longest_name_is_written_and_a_longer_one_refused_before_the_work(clnr, files):
+    most = os.pathconf(files, "PC_NAME_MAX") - len("..checkpoint.clnr.part")
+    quiet = [*SMALL, "--quiet", "--no-report", "--no-baselines", "--checkpoint-every", "1"]
+    for name in ("x" * (most + 1), "ä" * (most // 2 + 1)):
+        said = assert_refused(clnr("embed", "--edges", "none.csv", *quiet, "--out", name))
+        assert f"bytes is too long; choose one of at most {most}" in said
+    assert left(files) == set()
+    name = "x" * most
+    assert clnr(*EMBED, *quiet, "--out", name).code == 0
+    assert left(files) == {name}
+
+
+def test_the_root_is_no_folder_to_write_to(clnr, files):
+    assert "/ is the root of a file system, which cannot be replaced" in assert_refused(clnr(*EMBED, "--out", "/"))
+
+
 def test_a_loop_of_links_is_refused(clnr, files):
     (files / "loop").symlink_to("loop")
     for out in ("loop", "loop/below"):

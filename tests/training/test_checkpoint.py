@@ -9,7 +9,7 @@ import torch
 
 from clnr.engine import cpu, gpu
 from clnr.engine.threads import use_threads
-from clnr.errors import DataError
+from clnr.errors import ClnrError, DataError
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
 from clnr.nn.objectives import Supervision
@@ -233,6 +233,12 @@ def test_a_file_of_somebody_elses_is_neither_overwritten_nor_removed(tmp_path):
     remove_checkpoint(path)
     assert not any(tmp_path.glob("*thesis*"))
     remove_checkpoint(path)
+
+
+def test_a_name_that_is_too_long_is_refused(tmp_path):
+    check_checkpoint(tmp_path / "none" / ("x" * 244))
+    with pytest.raises(ClnrError, match="a name of 245 bytes is too long; choose one of at most 244"):
+        check_checkpoint(tmp_path / "none" / ("x" * 245))
 
 
 def test_a_newer_form_is_refused(tmp_path):

@@ -19,9 +19,13 @@ from clnr.engine.threads import usable_threads
 from clnr.engine.view import DeviceGraph, Drop, Dropout, Mask, Neighbors, SlowNodes, View
 from clnr.errors import DeviceError
 from clnr.support.arguments import check_choice, check_int
+from clnr.support.humanize import plural
+from clnr.support.processors import usable_processors
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
+# As many as processors would do, but a run on a larger machine is repeated with its number of threads. Thousands crash.
+_MOST_THREADS = 256
 
 __all__ = [
     "DEVICES",
@@ -61,6 +65,11 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
     device, precision = check_choice("device", device, DEVICES), check_choice("precision", precision, PRECISIONS)
     if threads is not None and check_int("threads", threads) < 1:
         raise DeviceError(f"threads must be at least 1, not {threads}")
+    if threads is not None and threads > (most := max(_MOST_THREADS, usable_processors())):
+        raise DeviceError(
+            f"threads must be at most {most}, not {threads:,} (--threads); this process may use "
+            f"{plural(usable_processors(), 'processor')}, and further threads only wait for those"
+        )
     asked = Asked(device, precision, threads)
     has_cuda = torch.cuda.is_available()
     if device == "cuda" and not has_cuda:

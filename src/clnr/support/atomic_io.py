@@ -17,9 +17,13 @@ from pathlib import Path
 
 from clnr.errors import ClnrError
 from clnr.support.folder_locks import is_shared
+from clnr.support.humanize import shorten
 
 _WORKING_FOLDER = -100
 _EXCHANGE = 2
+# Of the names beside a folder, that of its checkpoint is the longest.
+_BESIDE = ".checkpoint"
+_ROOT = "{} is the root of a file system, which cannot be replaced; choose a folder in it"
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,24 @@ def resolve_path(path: Path) -> Path:
         pass
     except (OSError, ValueError) as error:
         raise ClnrError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from None
-    return Path(os.path.realpath(path))
+    real = Path(os.path.realpath(path))
+    if not real.name:
+        raise ClnrError(_ROOT.format(path))
+    return real
+
+
+def check_name(path: Path, beside: str = "") -> None:
+    """Fail before the work, not after it, where the names of temporary files would be too long.
+
+    Args:
+        path: A file or folder.
+        beside: What the name of a file beside it has more than its own.
+    """
+    near = next(parent for parent in path.absolute().parents if parent.is_dir())
+    longest = os.pathconf(near, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
+    most = longest - len(temporary_name(beside, "part"))
+    if (length := len(os.fsencode(path.name))) > most:
+        raise ClnrError(f"{shorten(path.name, 80)}: a name of {length} bytes is too long; choose one of at most {most}")
 
 
 # -- locks -----------------------------------------------------------------------------------------------------------------
@@ -150,7 +171,8 @@ def reserve_folder(path: Path, owned: OwnedFiles) -> Iterator[None]:
     """
     path = resolve_path(path)
     if os.path.ismount(path):
-        raise ClnrError(f"{path} is the root of a file system, which cannot be replaced; choose a folder in it")
+        raise ClnrError(_ROOT.format(path))
+    check_name(path, _BESIDE)
     with contextlib.ExitStack() as stack:
         try:
             for parent in reversed([path.parent, *path.parent.parents]):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clnr.errors import DataError
-from clnr.support.atomic_io import remove_leftovers, resolve_path, write_atomic
+from clnr.support.atomic_io import check_name, remove_leftovers, resolve_path, write_atomic
 from clnr.support.humanize import plural
 
 FORMAT_VERSION = 1
@@ -116,7 +116,8 @@ def begun_with(path: Path) -> Any:
 
 
 def check_checkpoint(path: Path) -> None:
-    """Fail if a file that is not a checkpoint of clnr would be overwritten."""
+    """Fail if a file that is not a checkpoint of clnr would be overwritten, or its name is too long."""
+    check_name(path)
     if path.exists() and not _is_checkpoint(path):
         raise DataError(f"{path} is not a checkpoint of clnr, and would be overwritten; move it, or choose another place")
 
