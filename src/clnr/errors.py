@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from clnr.support.humanize import one_line, shorten
+from clnr.support.humanize import one_line, shorten, show
 
 _LONGEST = 1000
 _NAME = 80
@@ -32,7 +32,7 @@ class UnknownName(ClnrError):
 
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         self.choices = tuple(choices)
-        shown = shorten(str(name), _NAME)
+        shown = shorten(name if isinstance(name, str) else show(name), _NAME)
         super().__init__(f"unknown {kind} '{shown}'; {did_you_mean(shown, self.choices)}known: {', '.join(self.choices)}")
 
 

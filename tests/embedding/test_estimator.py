@@ -210,6 +210,13 @@ def test_what_is_not_used_of_a_networkx_graph_is_said():
         embedder().fit(graph)
 
 
+@pytest.mark.parametrize("method", [None, "CLNR", "GAE", "DGI", "SVD", "Raw"])
+def test_a_graph_without_nodes_is_refused(method):
+    for given in (*(Graph.from_edges([], [], np.zeros((0, n))) for n in (0, 3)), (np.zeros((0, 2), int), np.zeros((0, 3)))):
+        with pytest.raises(DataError, match=r"^the graph has no nodes$"):
+            NodeEmbedder(method=method, device="cpu").fit(given)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

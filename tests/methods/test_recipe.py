@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import tomllib
 from importlib import resources
 
 import pytest
 
 from clnr.datasets import DATASETS
-from clnr.errors import RecipeError, UnknownName
+from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.methods import CLNR, METHODS, UNTRAINED, presets
 from clnr.methods.presets import ANY, Published, preset
 from clnr.methods.recipe import OLD_KEYS, Recipe, parse, recipe_keys, with_current_keys
@@ -224,6 +225,23 @@ def test_toml_there_and_back():
     assert "edge_drop_2" not in recipe.to_toml()
     with pytest.raises(RecipeError, match="not a recipe in TOML"):
         Recipe.from_toml("epochs = ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("epochs = " + "9" * 5000, "not a recipe in TOML: a number in it has thousands of digits"),
+        ("epochs = 0x" + "f" * 5000, "epochs must be from 0 to 1e+07, not a value of type int that is too long"),
+        ("learning_rate = 0x" + "f" * 5000, "learning_rate must be from 1e-12 to 10, not a value of type int"),
+        ("encoder = 0x" + "f" * 5000, "unknown value of encoder 'a value of type int"),
+        ("epochs = " + "[" * 2000 + "]" * 2000, "not a recipe in TOML: it is nested too deeply"),
+        ("epochs = " + "{a = " * 2000 + "1" + "}" * 2000, "not a recipe in TOML: it is nested too deeply"),
+        ("epochs" + ".a" * 2000 + " = 1", "epochs must be a whole number, not a value of type dict that is too long"),
+    ],
+)
+def test_toml_that_python_cannot_read_or_show_is_one_line(text, said):
+    with pytest.raises(ClnrError, match=re.escape(said)):
+        Recipe.from_toml(text)
 
 
 @pytest.mark.parametrize(

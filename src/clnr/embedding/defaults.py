@@ -129,7 +129,7 @@ def choices(graph: Graph, keys: Collection[str], featureless: bool = False) -> l
 def _structure(graph: Graph, featureless: bool) -> Choice:
     """Columns from edges beside few features, unless edges tell little."""
     few = f"few features ({graph.num_features})"
-    if not featureless and _edge_weight(graph) < _TELLING:
+    if not featureless and graph.num_nodes and _edge_weight(graph) < _TELLING:
         return Choice("structure", 0, f"{few}, but edges tell little about the nodes")
     return Choice("structure", _STRUCTURE, f"{few}: edges say more")
 

@@ -135,9 +135,14 @@ class Recipe:
     def from_toml(cls, text: str, method: Method | None = None) -> Recipe:
         """A recipe from TOML, with the keys of a method of your own if given."""
         try:
-            return cls.of(tomllib.loads(check_type("a recipe in TOML", text, str, "text")), method)
+            values = tomllib.loads(check_type("a recipe in TOML", text, str, "text"))
         except tomllib.TOMLDecodeError as error:
             raise RecipeError(f"not a recipe in TOML: {error}") from None
+        except ValueError:  # Python reads no number of more digits.
+            raise RecipeError("not a recipe in TOML: a number in it has thousands of digits") from None
+        except RecursionError:
+            raise RecipeError("not a recipe in TOML: it is nested too deeply") from None
+        return cls.of(values, method)
 
 
 def _made(keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:

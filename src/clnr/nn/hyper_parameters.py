@@ -11,6 +11,7 @@ from typing import Any
 
 from clnr.errors import MethodError, RecipeError
 from clnr.support.arguments import check_choice
+from clnr.support.humanize import show
 
 _LARGEST = sys.float_info.max
 _DECLARATION = "hyper_parameter"
@@ -58,9 +59,9 @@ class HyperParameter:
         if type(value) is not int and (whole or type(value) is not float):
             right = isinstance(value, numbers.Integral if whole else numbers.Real)
             if not right or isinstance(value, bool):
-                raise self._no_number(name, repr(value))
+                raise self._no_number(name, show(value))
         if not self.low <= value <= self.high:
-            raise RecipeError(f"{name} must be from {self.low:g} to {self.high:g}, not {value!r}")
+            raise RecipeError(f"{name} must be from {self.low:g} to {self.high:g}, not {show(value)}")
         return int(value) if whole else float(value)
 
     def parse(self, name: str, text: str) -> Any:

@@ -61,6 +61,14 @@ def shorten(text: str, most: int) -> str:
     return f"{text[: left - left // 2]}{_GAP}{text[len(text) - left // 2 :]}"
 
 
+def show(value: object) -> str:
+    """A value as Python writes it; its type, where it cannot be written: a number of many digits, or what is nested deeply."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):
+        return f"a value of type {type(value).__name__} that is too long to be shown"
+
+
 def describe_error(error: Exception) -> str:
     """An error's message as one line of at most 200 characters; the name of its type where it has no message."""
     return " ".join(str(error).split())[:200] or type(error).__name__
