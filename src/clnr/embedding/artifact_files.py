@@ -8,7 +8,7 @@ graph.safetensors, nodes.parquet    the graph, and its node table
 source.json                         with shards, in place of these two: the graph folder, and its digest
 tables.json                         how tables were turned into the graph, and the names of its classes
 digests.json                        SHA-256 of each file above
-neighbors.usearch, neighbors.json   the index of approximate search, once it was asked for, and what it was made of
+neighbors.usearch, neighbors.json   an index that earlier versions of clnr kept here; never read
 """
 
 from __future__ import annotations

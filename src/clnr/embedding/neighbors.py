@@ -27,8 +27,19 @@ def new_index(width: int, dtype: str = "f32") -> Any:
     return _usearch().Index(ndim=width, metric="cos", dtype=dtype)
 
 
+def usearch_version() -> str:
+    """The version of usearch: another one may write other files."""
+    _usearch()
+    import usearch
+
+    return str(usearch.__version__)
+
+
 def load_index(path: Path, shape: tuple[int, int]) -> Any:
-    """An index in a file, which is mapped and not read as a whole; None if it is none of so many rows and numbers."""
+    """An index in a file, which is mapped and not read as a whole; None if it is none of so many rows and numbers.
+
+    usearch does not check what it maps: the file must be one that was written by ``save`` and has not changed since.
+    """
     try:
         index = _usearch().Index.restore(str(path), view=True)
     except (RuntimeError, ValueError):

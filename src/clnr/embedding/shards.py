@@ -222,7 +222,7 @@ class Shards:
             queries: The nodes; each costs a pass over all shards, unless ``approximate``.
             k: How many; fewer if there are not so many.
             approximate: Search an index (usearch). It is built by the first search, from one shard after the other, which
-                takes ``index_bytes`` of memory, and is kept beside the shards.
+                takes ``index_bytes`` of memory, and is kept in the user's cache.
         """
         k, found = max(0, min(k, self.nodes - 1)), []
         for row, query in zip(queries, unit(self.rows(np.asarray(queries, np.int64))), strict=True):
@@ -244,7 +244,7 @@ class Shards:
 
     @cached_property
     def _index(self) -> Any:
-        return StoredIndex(self.folder, (self.nodes, self.dimension), digest_of(self.paths())).open(self.parts)
+        return StoredIndex((self.nodes, self.dimension), digest_of(self.paths())).open(self.parts)
 
     def _by_index(self, query: Array, k: int) -> tuple[Array, Array]:
         nodes = np.asarray(self._index.search(query, k).keys).astype(np.int64)

@@ -70,7 +70,7 @@ def similar_nodes(
         node: The id of a node, as text; or its name.
         k: How many.
         approximate: Search an index (usearch): faster for millions of nodes, but it may miss one. The first search builds it,
-            and it is kept in the folder for the next.
+            and it is kept in the user's cache for the next.
         kind: The kind of the nodes that are wanted; None for all.
         unlinked: Whether to leave out nodes that an edge joins with it.
     """
@@ -121,7 +121,7 @@ def _similar(files: ArtifactFiles, node: str, k: int, approximate: bool, kind: s
 def _index(files: ArtifactFiles, z: Array) -> Any:
     """The index of the vectors in a folder, which have been read."""
     digest = sha256(files.folder / VECTORS) if files.digests is None else files.digests[VECTORS]
-    return StoredIndex(files.folder, z.shape, digest).open(lambda: iter([(0, z)]))
+    return StoredIndex(z.shape, digest).open(lambda: iter([(0, z)]))
 
 
 def _similar_in_shards(
