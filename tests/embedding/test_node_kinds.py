@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -100,8 +102,12 @@ def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp
     asked = similar_nodes(tmp_path / "shards", "user:4", 10, kind="item").nodes
     assert np.mean([each == taste[4] for each in tastes_of([node.id for node in asked])]) > 0.8
     away = folder.path.rename(tmp_path / "elsewhere")
-    with pytest.raises(ClnrError, match="which is not there"):
-        similar_nodes(tmp_path / "shards", "user:4", 9, kind="item", unlinked=True)
+    for ask in (partial(similar_nodes, tmp_path / "shards"), NodeEmbedder.load(tmp_path / "shards").similar):
+        for kind in ("item", None):
+            with pytest.raises(ClnrError, match="which is not there"):
+                ask("user:4", 9, kind=kind, unlinked=True)
+        # Without its neighbours, by its own row.
+        assert ask("user:4", 9, kind="item")
     away.rename(folder.path)
 
 

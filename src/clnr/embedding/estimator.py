@@ -311,7 +311,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             check_kind(kind, self.ingest_report_.node_kinds, approximate)
         asked, result = (row, str(self.ids_[row])), self._result
         near = most_similar(
-            *(self._neighbors, self._lookup.texts, asked, k, lambda: result.linked(row)),
+            *(self._neighbors, self._lookup.texts, asked, k),
+            lambda: result.shards.linked(row, needed=unlinked) if isinstance(result, StoredResult) else result.linked(row),
             kind=kind,
             unlinked=unlinked,
             approximate=approximate,

@@ -17,7 +17,7 @@ from clnr.embedding.neighbors import NeighborList
 from clnr.embedding.node_ids import text_of
 from clnr.embedding.node_search import NodeTexts
 from clnr.embedding.stored_index import StoredIndex, digest_of
-from clnr.errors import DataError
+from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.kind_rows import unit
@@ -112,6 +112,16 @@ class Shards:
         except DataError:
             return None
         return found if found.digest == digest else None
+
+    def linked(self, node: int, needed: bool) -> set[int]:
+        """The neighbours of a node in the graph, in either direction; without its folder none, or an error if ``needed``."""
+        folder = self.graph_folder()
+        if folder is None and needed:
+            raise ClnrError(
+                f"which nodes are linked is told by the graph folder, {self.graph[0]}, which is not there, or was changed "
+                "(unlinked=True, --unlinked)"
+            )
+        return set() if folder is None else folder.neighbours(node)
 
     @cached_property
     def _starts(self) -> Array:

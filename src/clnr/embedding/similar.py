@@ -138,11 +138,7 @@ def _similar_in_shards(
         with errors_name(files.folder):
             row = NodeTexts(shards.id_texts, named).find_named(node)
     asked = str(shards.ids(np.array([row]))[0])
-    linked = set() if graph is None else graph.neighbours(row)
-    if unlinked and graph is None:
-        raise ClnrError(
-            f"which nodes are linked is told by the graph folder, {shards.graph[0]}, which is not there (--unlinked)"
-        )
+    linked = shards.linked(row, needed=unlinked)
     near = most_similar(
         *(shards, shards.id_texts, (row, asked), k, lambda: linked), kind=kind, unlinked=unlinked, approximate=approximate
     )

@@ -203,11 +203,6 @@ class StoredResult:
         folder, ids = self.shards.graph_folder(), [str(each) for each in self.shards.ids(nodes).tolist()]
         return [] if folder is None else stored_names(folder, self.info.ingest_report.names, nodes, ids)
 
-    def linked(self, node: int) -> set[int]:
-        """The neighbours of a node in the graph, in either direction; empty if the graph folder is not there."""
-        folder = self.shards.graph_folder()
-        return set() if folder is None else folder.neighbours(node)
-
     def name_texts(self) -> Texts | None:
         """The names of all nodes; None if no column holds names, or the graph folder is not there."""
         folder, column = self.shards.graph_folder(), self.info.ingest_report.names
