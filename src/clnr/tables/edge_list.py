@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from clnr.support.humanize import one_line, plural
 from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import check_filled, check_rows, id_sql
 from clnr.tables.edge_weighting import EdgeTimes, multiply_kinds, normalise_kinds
+from clnr.tables.exact_sums import SumRange
 from clnr.tables.infer import case_twins
 from clnr.tables.lost_edges import dangling_hint
 from clnr.tables.notations import rewrite_hint, usual_sql
@@ -244,8 +246,10 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
     first = _dangling(db, title) if complete < rows else None
     run(db, "DROP TABLE edges", title)
     pair = "a, b" if directed else "least(a, b) AS a, greatest(a, b) AS b"
-    total = ", " + _of_either("sum(w)" if form.adds else "max(w)", directed) + " AS w" if weighted else ""
-    measures = f"{_of_either('count(*)', directed)} AS n, count(*) AS times{total}"
+    measures = f"{_of_either(_measure('count(*)'), directed)} AS n, count(*) AS times"
+    if weighted:
+        total = partial(SumRange.of(db, "w", "indexed", title).sql, "w") if form.adds else _measure("max(w)")
+        measures += f", {_of_either(total, directed)} AS w"
     if kinds is None:
         merged = f"SELECT {pair}, {measures} FROM indexed WHERE a <> b GROUP BY 1, 2"
         edge_types: dict[str, float] = {}
@@ -257,8 +261,9 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
             multiply_kinds(db, title, kinds)
         edge_types = dict(kinds) or normalise_kinds(db, title, directed)
         ((several,),) = run(db, "SELECT count(*) - count(DISTINCT (a, b)) FROM edges_by_kind", title)
-        merged = "SELECT a, b, sum(n) - count(*) + 1 AS n, sum(times) - count(*) + 1 AS times, sum(w) AS w FROM edges_by_kind"
-        merged += " GROUP BY a, b"
+        total_weight = SumRange.of(db, "w", "edges_by_kind", title).sql("w")
+        merged = f"SELECT a, b, sum(n) - count(*) + 1 AS n, sum(times) - count(*) + 1 AS times, {total_weight} AS w"
+        merged += " FROM edges_by_kind GROUP BY a, b"
     run(db, f"CREATE TEMP TABLE distinct_edges AS {merged}", title)
     run(db, "DROP TABLE indexed", title)
     of_weights = "count(*) FILTER (w = 0), coalesce(max(w), 0)" if weighted else "0, 0"
@@ -289,12 +294,16 @@ def build_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> tupl
     return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if form.weighted else None), report
 
 
-def _of_either(measure: str, directed: bool) -> str:
+def _of_either(measure: Callable[[str], str], directed: bool) -> str:
     """An aggregate of an edge's rows; for an undirected edge, the larger one of its two directions."""
     if directed:
-        return measure
-    forward, backward = (f"coalesce({measure} FILTER (indexed.a {sign} indexed.b), 0)" for sign in "<>")
-    return f"greatest({forward}, {backward})"
+        return measure("true")
+    return f"greatest({measure('indexed.a < indexed.b')}, {measure('indexed.a > indexed.b')})"
+
+
+def _measure(aggregate: str) -> Callable[[str], str]:
+    """An aggregate, given which rows are wanted."""
+    return lambda where: f"coalesce({aggregate} FILTER ({where}), 0)"
 
 
 def _no_match(db: DuckDBPyConnection, title: str, ids: str) -> str:
@@ -308,6 +317,6 @@ def _no_match(db: DuckDBPyConnection, title: str, ids: str) -> str:
 
 def _dangling(db: DuckDBPyConnection, title: str) -> str:
     """An id of an edge that is no node."""
-    sql = "SELECT {0} FROM edges ANTI JOIN ids ON {0} = id LIMIT 1"
+    sql = "SELECT {0} FROM edges ANTI JOIN ids ON {0} = id ORDER BY edges.rowid LIMIT 1"
     ends = [end for column in "st" for (end,) in run(db, sql.format(column), title)]
     return str(ends[0])

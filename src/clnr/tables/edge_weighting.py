@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clnr.errors import DataError
 from clnr.support.humanize import one_line, plural
+from clnr.tables.exact_sums import SumRange
 from clnr.tables.notations import DECIMAL_COMMA, find_notation, usual_sql
 from clnr.tables.source import Table
 from clnr.tables.sql import DATETIMES, NUMBERS, quoted, run, trimmed
@@ -125,7 +126,8 @@ def fade_edges(
         now = times.end_of(db, until)
     faded = f"w * pow(0.5, ({now!r} - moment) / {unit!r})"
     if known is None:
-        ((before, after),) = run(db, f"SELECT sum(w), sum({faded}) FROM edges", title)
+        sums = (SumRange.of(db, value, "edges", title).sql(value) for value in ("w", faded))
+        ((before, after),) = run(db, f"SELECT {', '.join(sums)} FROM edges", title)
         known = _rounded(before, after)
     old = f"count(*) FILTER (({now!r} - moment) / {unit!r} > {_FADED})"
     ((gone, rows),) = run(db, f"SELECT {old}, count(*) FROM edges", title)
@@ -157,15 +159,20 @@ def normalise_kinds(db: DuckDBPyConnection, title: str, directed: bool) -> dict[
     the mean over its edges, by weight.
     """
     both = "SELECT a AS node, kind, w FROM edges_by_kind", "SELECT b AS node, kind, w FROM edges_by_kind"
+    given = SumRange.of(db, "w", "edges_by_kind", title)
     for name, ends in zip("ab", both if directed else 2 * [" UNION ALL ".join(both)], strict=True):
-        totals = f"SELECT node, kind, sum(w) AS d FROM ({ends}) GROUP BY node, kind"
-        factor = "sqrt(sum(d) OVER (PARTITION BY node) / nullif(d, 0)) AS factor"
-        run(db, f"CREATE TEMP TABLE factors_{name} AS SELECT node, kind, {factor} FROM ({totals})", title)
+        totals = f"SELECT node, kind, {given.sql('w')} AS d FROM ({ends}) GROUP BY node, kind"
+        run(db, f"CREATE TEMP TABLE totals AS {totals}", title)
+        of_nodes = f"SELECT node, {SumRange.of(db, 'd', 'totals', title).sql('d')} AS whole FROM totals GROUP BY node"
+        factors = f"SELECT node, kind, sqrt(whole / nullif(d, 0)) AS factor FROM totals JOIN ({of_nodes}) USING (node)"
+        run(db, f"CREATE TEMP TABLE factors_{name} AS {factors}", title)
+        run(db, "DROP TABLE totals", title)
     joins = (f"JOIN factors_{name} AS {name} ON {name}.node = e.{name} AND {name}.kind = e.kind" for name in "ab")
     columns = "e.a, e.b, e.kind, e.n, e.times, e.w AS given, coalesce(e.w * a.factor * b.factor, 0) AS w"
     run(db, f"CREATE TEMP TABLE normalised AS SELECT {columns} FROM edges_by_kind AS e {' '.join(joins)}", title)
-    found = run(db, "SELECT kind, sum(given), sum(w) FROM normalised GROUP BY kind ORDER BY kind", title)
-    scale = _rounded(sum(before for _, before, _ in found), sum(after for _, _, after in found))
+    sums = f"{given.sql('given')}, {SumRange.of(db, 'w', 'normalised', title).sql('w')}"
+    found = run(db, f"SELECT kind, {sums} FROM normalised GROUP BY kind ORDER BY kind", title)
+    scale = _rounded(math.fsum(before for _, before, _ in found), math.fsum(after for _, _, after in found))
     for name in ("edges_by_kind", "factors_a", "factors_b"):
         run(db, f"DROP TABLE {name}", title)
     run(db, f"CREATE TEMP TABLE edges_by_kind AS SELECT * EXCLUDE (given) REPLACE (w * {scale!r} AS w) FROM normalised", title)
@@ -185,5 +192,5 @@ def multiply_kinds(db: DuckDBPyConnection, title: str, known: Mapping[str, float
 
 
 def _rounded(a: float, b: float) -> float:
-    """A quotient to six digits, on which the order in which numbers were added has no effect; 1 if there is nothing."""
+    """A quotient to six digits; 1 if there is nothing."""
     return float(f"{a / b:.6g}") if a and b else 1.0

@@ -11,6 +11,7 @@ from clnr.errors import DataError
 from clnr.support.humanize import one_line
 from clnr.tables.chunks import fetch_chunks
 from clnr.tables.column_encoders import FALSE, TRUE, ColumnEncoder
+from clnr.tables.exact_sums import as_mean, power_of_two, whole_sum
 from clnr.tables.notations import NOTATIONS, find_notation, rewrite_hint, wanted_notation
 from clnr.tables.source import Table
 from clnr.tables.sql import DATETIMES, FLOATS, NUMBERS, is_code, looks_like_datetime, quoted, run, trimmed
@@ -164,10 +165,10 @@ def type_warnings(db: DuckDBPyConnection, table: Table, encoders: Sequence[Colum
 def _unread(db: DuckDBPyConnection, table: Table, encoder: ColumnEncoder) -> list[str]:
     """A line if the first values of a column look like dates or numbers that are written in another way than is read."""
     text = trimmed(table.columns[encoder.column].sql)
-    rows = f"(SELECT {text} AS v FROM {table.sql} WHERE i < 1000 AND {text} IS NOT NULL)"
+    rows = f"(SELECT {text} AS v, i FROM {table.sql} WHERE i < 1000 AND {text} IS NOT NULL)"
     for what, pattern, right in _UNREAD:
         matches = f"regexp_full_match(v, {quoted(pattern)})"
-        ((all_match, value),) = run(db, f"SELECT bool_and({matches}), first(v) FROM {rows}", table.name)
+        ((all_match, value),) = run(db, f"SELECT bool_and({matches}), arg_min(v, i) FROM {rows}", table.name)
         if all_match:
             cure = rewrite_hint(db, table, encoder.column) or f"write them as {right}, such as by a query"
             like = f"though it looks like {what}: '{one_line(value)}'; {cure}"
@@ -266,10 +267,13 @@ def _number(db: DuckDBPyConnection, table: Table, column: str, sql: str, kind: s
         # Not their mean, which rounding may change.
         same = ColumnEncoder(column, kind, 1, missing, low, notation=notation)
         return same if missing else "all its values are the same"
-    largest = max(abs(low), abs(high))
-    # Very large or small numbers are divided by a power of two, which rounds nothing, to keep their squares in range.
-    unit = 1.0 if 1e-100 < largest < 1e100 else math.ldexp(1, math.frexp(largest)[1] - 1)
-    ((mean, spread),) = run(db, f"SELECT avg(v / {unit!r}), stddev_pop(v / {unit!r}) FROM {values}", table.name)
+    unit = power_of_two(max(abs(low), abs(high)))
+    ((total,),) = run(db, f"SELECT {whole_sum(f'v / {unit!r}')} FROM {values}", table.name)
+    mean = as_mean(total, present)
+    widest = power_of_two(max(mean - low / unit, high / unit - mean))
+    apart = f"((v / {unit!r} - {mean!r}) / {2 * widest!r})"
+    ((total,),) = run(db, f"SELECT {whole_sum(f'{apart} * {apart}')} FROM {values}", table.name)
+    spread = math.sqrt(as_mean(total, present)) * 2 * widest
     return ColumnEncoder(column, kind, 1, missing, mean * unit, spread * unit or high - low, notation=notation)
 
 
@@ -320,8 +324,14 @@ def _vector(db: DuckDBPyConnection, table: Table, column: str, sql: str) -> Colu
         )
     if longest > 1 << 20:
         return f"{longest:,} numbers a row are too many"
-    ((square,),) = run(db, f"SELECT avg(x * x) FROM {numbers} WHERE isfinite(TRY_CAST(x AS FLOAT))", table.name)
-    return ColumnEncoder(column, "vector", int(longest), present < rows, scale=math.sqrt(square or 0) or 1.0)
+    finite = f"{numbers} WHERE isfinite(TRY_CAST(x AS FLOAT))"
+    ((count, largest),) = run(db, f"SELECT count(*), max(abs(x)) FROM {finite}", table.name)
+    scale = 1.0
+    if largest:
+        unit = 2 * power_of_two(largest)
+        ((total,),) = run(db, f"SELECT {whole_sum(f'(x / {unit!r}) * (x / {unit!r})')} FROM {finite}", table.name)
+        scale = math.sqrt(as_mean(total, count)) * unit
+    return ColumnEncoder(column, "vector", int(longest), present < rows, scale=scale)
 
 
 def _tags(db: DuckDBPyConnection, table: Table, column: str, separator: str) -> ColumnEncoder | str:

@@ -55,7 +55,8 @@ def one_sort_notes(db: DuckDBPyConnection, table: Table, roles: Roles, edges: st
     alike = min(len(a), len(b)) < _WORD or SequenceMatcher(None, a.casefold(), b.casefold()).ratio() >= _ALIKE
     if alike or table.no_header:
         return []
-    shared = run(db, f"SELECT s FROM {edges} SEMI JOIN (SELECT t AS s FROM {edges}) USING (s) LIMIT 1", table.name)
+    both = f"{edges} SEMI JOIN (SELECT t AS s FROM {edges}) USING (s)"
+    shared = run(db, f"SELECT s FROM {both} ORDER BY {edges}.rowid LIMIT 1", table.name)
     return [
         f"{table.name}: '{each}' in '{a}' and '{each}' in '{b}' is one node; if these are nodes of two sorts, say so: "
         f"--edges {a},NAME,{b}=FILE"
