@@ -63,7 +63,8 @@ class SumRange(NamedTuple):
         """
         if not self.low or not self.high:
             return f"coalesce(sum({value}) FILTER ({where}), 0)"
-        parts, unit = [], power_of_two(self.high)
+        parts: list[str] = []
+        unit = power_of_two(self.high)
         while True:
             last = unit * 2.0**-_SPAN <= self.low
             below = "" if not parts else f" AND {value} < {2 * unit!r}"
