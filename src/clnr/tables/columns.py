@@ -12,7 +12,7 @@ from clnr.errors import DataError, did_you_mean
 from clnr.graph.csr import Array
 from clnr.support.humanize import one_line, plural
 from clnr.tables.source import Column, Table, store
-from clnr.tables.sql import DATETIMES, FLOATS, NUMBERS, fetch_numpy, fetch_table, quoted, run, trimmed
+from clnr.tables.sql import DATETIMES, FLOATS, NUMBERS, fetch_columns, fetch_numpy, quoted, run, trimmed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -248,9 +248,11 @@ def flat_columns(node_table: Table) -> dict[str, Column]:
 
 def read_columns(db: DuckDBPyConnection, node_table: Table) -> Any:
     """The rows of ``node_table`` as an Arrow table, without nested values; unusual types become text."""
+    import pyarrow as pa
+
     kept = column_sql(node_table)
-    columns = fetch_table(db, f"SELECT {', '.join(kept.values())} FROM node_table ORDER BY i", node_table.name)
-    return columns.rename_columns(list(kept))
+    columns = fetch_columns(db, list(kept.values()), "node_table ORDER BY i", node_table.name)
+    return pa.Table.from_arrays(columns, list(kept))
 
 
 def column_sql(node_table: Table) -> dict[str, str]:

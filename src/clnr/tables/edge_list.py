@@ -16,12 +16,12 @@ from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import check_filled, check_rows, id_sql
 from clnr.tables.edge_weighting import EdgeTimes, multiply_kinds, normalise_kinds
 from clnr.tables.exact_sums import SumRange
-from clnr.tables.infer import case_twins
 from clnr.tables.lost_edges import dangling_hint
 from clnr.tables.notations import rewrite_hint, usual_sql
 from clnr.tables.source import Table
 from clnr.tables.sql import fetch_numpy, quoted, run, trimmed
 from clnr.tables.table_kinds import Ends, NamedEdges, node_id
+from clnr.tables.type_warnings import case_twins
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from clnr.tables.sql import run
+from clnr.tables.sql import double, run
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -27,7 +27,7 @@ def power_of_two(largest: float) -> float:
 
 def whole_sum(value: str) -> str:
     """The sum of numbers between -2 and 2 as a whole number, in SQL; see ``as_mean``."""
-    return f"sum(CAST({value} * {float(_ONE)!r} AS HUGEINT))"
+    return f"sum(CAST({value} * {double(_ONE)} AS HUGEINT))"
 
 
 def as_mean(total: int, count: int) -> float:
@@ -67,11 +67,11 @@ class SumRange(NamedTuple):
         unit = power_of_two(self.high)
         while True:
             last = unit * 2.0**-_SPAN <= self.low
-            below = "" if not parts else f" AND {value} < {2 * unit!r}"
-            above = "" if last else f" AND {value} >= {2 * unit * 2.0**-_SPAN!r}"
+            below = "" if not parts else f" AND {value} < {double(2 * unit)}"
+            above = "" if last else f" AND {value} >= {double(2 * unit * 2.0**-_SPAN)}"
             # Not by FILTER alone, which the numbers of other rows come before.
-            inside = f"CASE WHEN {where}{below}{above} THEN {value} / {unit!r} END"
-            parts.append(f"coalesce(CAST({whole_sum(inside)} AS DOUBLE), 0) / {float(_ONE)!r} * {unit!r}")
+            inside = f"CASE WHEN {where}{below}{above} THEN {value} / {double(unit)} END"
+            parts.append(f"coalesce(CAST({whole_sum(inside)} AS DOUBLE), 0) / {double(_ONE)} * {double(unit)}")
             if last:
                 return f"({' + '.join(parts)})"
             unit *= 2.0**-_SPAN

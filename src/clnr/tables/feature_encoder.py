@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from clnr.graph.csr import Array
 from clnr.tables.chunks import fetch_chunks
 from clnr.tables.column_encoders import ColumnEncoder
 from clnr.tables.feature_matrix import FeatureMatrix, MatrixEncoder
-from clnr.tables.infer import infer_encoder
+from clnr.tables.infer import infer_encoders
 from clnr.tables.source import Table
 from clnr.tables.sql import run
 from clnr.tables.structural import StructuralFeatures
@@ -82,7 +82,12 @@ class FeatureEncoder:
 
     @classmethod
     def fit(
-        cls, db: DuckDBPyConnection, table: Table, columns: Sequence[str], types: Mapping[str, str] | None = None
+        cls,
+        db: DuckDBPyConnection,
+        table: Table,
+        columns: Sequence[str],
+        types: Mapping[str, str] | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> FeatureEncoder:
         """Inferred from the columns of a stored table; without column encoders if none can be a feature.
 
@@ -91,9 +96,9 @@ class FeatureEncoder:
             table: The table.
             columns: The columns that may be features.
             types: What some of them hold, one of ``KINDS``; the others are inferred.
+            progress: Called with the number of columns that are done.
         """
-        wanted = {} if types is None else types
-        inferred = {column: infer_encoder(db, table, column, wanted.get(column)) for column in columns}
+        inferred = infer_encoders(db, table, columns, {} if types is None else types, progress)
         encoders = tuple(each for each in inferred.values() if isinstance(each, ColumnEncoder))
         return cls(encoders, {column: each for column, each in inferred.items() if isinstance(each, str)})
 
@@ -127,7 +132,7 @@ class FeatureEncoder:
         """The same features, at most 260,000 rows at a time; fewer if they have long text or lists."""
         kind = f"{table.columns[NODE_KIND].sql} AS kind" if self.node_kinds else "NULL AS kind"
         columns = (encoder.sql(table.columns.get(encoder.column)) for encoder in self.column_encoders)
-        selected = ", ".join(["i", kind, *columns])
+        selected = ["i", kind, *columns]
         texts = {encoder.column for encoder in self.column_encoders if encoder.sparse} & table.columns.keys()
         width = sum(encoder.width for encoder in self.column_encoders if not encoder.sparse)
         if self.matrix is not None and not self.matrix.sparse:

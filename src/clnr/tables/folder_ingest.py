@@ -339,7 +339,7 @@ class _Ingest:
         kept = column_sql(table)
         texts = [name for name, column in table.columns.items() if column.kind == "VARCHAR"]
         writer, names = None, None
-        for arrays in fetch_chunks(self._db, table, ", ".join(kept.values()), texts, len(kept)):
+        for arrays in fetch_chunks(self._db, table, list(kept.values()), texts, len(kept)):
             rows = pa.table(dict(zip(kept, arrays, strict=True)))
             if writer is None:
                 names = name_of(loaded, rows, self._arguments)

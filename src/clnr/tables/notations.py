@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from clnr.support.humanize import one_line
+from clnr.tables.column_asks import Ask, Asks, answer
 from clnr.tables.source import Table
 from clnr.tables.sql import quoted, run, trimmed
 
@@ -46,11 +47,15 @@ def usual_sql(text: str, notation: str) -> str:
     return f"regexp_replace({text}, {quoted(_DATE)}, {quoted(_ORDERS[notation])})"
 
 
-def find_notation(db: DuckDBPyConnection, table: Table, column: str, by_first_rows: bool = False) -> str:
-    """The notation that all values of a column of text can be read in, and at least one in no other; "" if there is none.
+def find_notation(db: DuckDBPyConnection, table: Table, column: str) -> str:
+    """The notation that all values of a column of text can be read in, and at least one in no other; "" if there is none."""
+    return answer(db, table.name, ask_notation(table, column))
+
+
+def ask_notation(table: Table, column: str, by_first_rows: bool = False) -> Asks[str]:
+    """The steps of ``find_notation``.
 
     Args:
-        db: The connection.
         table: The table.
         column: The column.
         by_first_rows: Whether the first rows decide.
@@ -58,7 +63,7 @@ def find_notation(db: DuckDBPyConnection, table: Table, column: str, by_first_ro
     # The first rows mostly tell, which saves a scan of millions.
     found = ""
     for limit in (_FIRST,) if by_first_rows else (_FIRST, None):
-        present, counts = _count(db, table, column, limit)
+        present, counts = yield from _count(table, column, limit)
         all_read = {notation: each for notation, each in counts.items() if present and each.readable == present}
         if not all_read:
             return ""
@@ -66,7 +71,7 @@ def find_notation(db: DuckDBPyConnection, table: Table, column: str, by_first_ro
     return found
 
 
-def wanted_notation(db: DuckDBPyConnection, table: Table, column: str, wanted: str, usual: int) -> tuple[str, str]:
+def ask_wanted_notation(db: DuckDBPyConnection, table: Table, column: str, wanted: str, usual: int) -> Asks[tuple[str, str]]:
     """The notation of a column that the user calls one of numbers or dates, and a hint if it may be in two of them.
 
     Args:
@@ -76,7 +81,7 @@ def wanted_notation(db: DuckDBPyConnection, table: Table, column: str, wanted: s
         wanted: The kind of column encoder.
         usual: How many of its values can be read in the usual notation.
     """
-    _, counts = _count(db, table, column, None)
+    _, counts = yield from _count(table, column, None)
     better = {key: each for key, each in counts.items() if NOTATIONS[key] == wanted and each.readable > usual}
     certain = [notation for notation, each in better.items() if each.certain]
     if len(certain) == 1:
@@ -115,7 +120,7 @@ _PARSES = {notation: f"TRY_CAST({usual_sql('v', notation)} AS TIMESTAMP) IS NOT 
 _DAY, _MONTH = ("%d", "%m", "%Y"), ("%m", "%d", "%Y")
 
 
-def _count(db: DuckDBPyConnection, table: Table, column: str, limit: int | None) -> tuple[int, dict[str, _Counts]]:
+def _count(table: Table, column: str, limit: int | None) -> Asks[tuple[int, dict[str, _Counts]]]:
     """How many values there are, and the counts of each notation."""
     only_day, only_month = (f"NOT {_PARSES[other]}" for other in (MONTH_FIRST, DAY_FIRST))
     tests = [
@@ -123,9 +128,8 @@ def _count(db: DuckDBPyConnection, table: Table, column: str, limit: int | None)
         (f"{_IS_DATE} AND {_PARSES[DAY_FIRST]}", only_day),
         (f"{_IS_DATE} AND {_PARSES[MONTH_FIRST]}", only_month),
     ]
-    counts = ", ".join(f"count(*) FILTER ({test}), count(*) FILTER ({test} AND {only})" for test, only in tests)
+    counts = (f"count(*) FILTER ({each})" for test, only in tests for each in (test, f"{test} AND {only}"))
     rows = table.sql if limit is None else f"(SELECT * FROM {table.sql} LIMIT {limit})"
-    text = trimmed(table.columns[column].sql)
-    ((present, *found),) = run(db, f"SELECT count(v), {counts} FROM (SELECT {text} AS v FROM {rows})", table.name)
+    present, *found = yield Ask(table.columns[column], rows, ("count(v)", *counts), trimmed("c"))
     pairs = [_Counts(*found[i : i + 2]) for i in range(0, len(found), 2)]
     return present, dict(zip((DECIMAL_COMMA, DAY_FIRST, MONTH_FIRST), pairs, strict=True))

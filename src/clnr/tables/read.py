@@ -21,7 +21,6 @@ from clnr.tables.columns import read_columns, read_labels
 from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.feature_matrix import MatrixEncoder
-from clnr.tables.infer import type_warnings
 from clnr.tables.load import Loaded, load_tables, name_of
 from clnr.tables.node_kinds import NodeKind
 from clnr.tables.roles import Roles
@@ -30,6 +29,7 @@ from clnr.tables.sql import connect, fetch_numpy, run
 from clnr.tables.structural import StructuralFeatures, degree_features
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableGraph
+from clnr.tables.type_warnings import type_warnings
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

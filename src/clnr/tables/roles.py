@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError
-from clnr.tables.column_encoders import empty_sql
+from clnr.tables.column_asks import Ask, Asks, answer_all
+from clnr.tables.column_encoders import ColumnEncoder, empty_sql
 from clnr.tables.column_info import NOT_USED, ColumnInfo
 from clnr.tables.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, end_names, find_column, id_names, no_column
 from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.notations import NOTATIONS, find_notation, notation_words
+from clnr.tables.notations import NOTATIONS, ask_notation, notation_words
 from clnr.tables.source import Table
-from clnr.tables.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, run, trimmed
+from clnr.tables.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, trimmed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -238,10 +239,11 @@ def describe_edges(
     by_column = {roles.edge_time: "time", roles.edge_type: "edge type", roles.weight: "weight"}
     by_column |= {roles.source: "source", roles.target: "target"}
     ids = "whole number" if whole else "text"
+    others = [column for column in table.columns if column not in (roles.source, roles.target)]
+    kinds = dict(zip(others, answer_all(db, table.name, [_ask_kind(table, column) for column in others]), strict=True))
     infos = []
     for column in table.columns:
-        role = by_column.get(column, NOT_USED)
-        holds = ids if role in ("source", "target") else _kind(db, table, column)
+        role, holds = by_column.get(column, NOT_USED), kinds.get(column, ids)
         note = notation_words(roles.weight_notation) if role == "weight" and roles.weight_notation else _why(column, roles)
         infos.append(ColumnInfo(table_title("edges", kind), column, role, holds, note))
     return infos
@@ -259,23 +261,18 @@ def describe_nodes(
     """How each column of a stored node table was read."""
     encoders = {each.column: each for each in encoder.column_encoders}
     by_column = {roles.time: "time", roles.label: "label", roles.id: "id"}
-    tests: dict[str, str] = {}
-    for name, given in table.columns.items():
-        tests[name] = empty_sql(given) if name not in encoders else encoders[name].missing_sql(given)
-    counts = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
-    ((*empty,),) = run(db, f"SELECT {counts} FROM {table.sql}", table.name)
+    asks = [_ask_empty(table, name, encoders.get(name), whole and name == roles.id) for name in table.columns]
+    found = answer_all(db, table.name, asks)
     infos = []
-    for column, missing in zip(table.columns, empty, strict=True):
-        role, kind, note, features = by_column.get(column, NOT_USED), "", "", 0
+    for column, (missing, kind) in zip(table.columns, found, strict=True):
+        role, note, features = by_column.get(column, NOT_USED), "", 0
         if (encoded := encoders.get(column)) is not None:
             role = "feature" if column not in by_column else f"{role} and feature"
-            kind, note = _WORDS.get(encoded.kind, encoded.kind), encoded.summary
-            features = encoded.width + encoded.missing
+            note, features = encoded.summary, encoded.width + encoded.missing
         elif role == NOT_USED:
             note = encoder.dropped.get(column) or _why(column, roles)
         if column == names:
             role = "name" if role == NOT_USED else f"{role} and name"
-        kind = kind or ("whole number" if role == "id" and whole else _kind(db, table, column))
         infos.append(ColumnInfo(table_title("nodes", node_kind), column, role, kind, note, features, int(missing)))
     return infos
 
@@ -284,9 +281,20 @@ def _why(column: str, roles: Roles) -> str:
     return "ignored" if column in roles.ignored else ""
 
 
-def _kind(db: DuckDBPyConnection, table: Table, column: str) -> str:
+def _ask_empty(table: Table, column: str, encoder: ColumnEncoder | None, whole: bool) -> Asks[tuple[int, str]]:
+    """In how many rows a column is empty, and what it holds."""
+    given = table.columns[column]
+    c = given._replace(sql="c")
+    empty = empty_sql(c) if encoder is None else encoder.missing_sql(c)
+    (count,) = yield Ask(given, table.sql, ("count(*) FILTER (v)",), empty)
+    if encoder is not None:
+        return count, _WORDS.get(encoder.kind, encoder.kind)
+    return count, "whole number" if whole else (yield from _ask_kind(table, column))
+
+
+def _ask_kind(table: Table, column: str) -> Asks[str]:
     """What a column holds, in a word; of text, by its first rows."""
-    c, kind = table.columns[column]
+    kind = table.columns[column].kind
     if kind.endswith("]"):
         return "list"
     if kind.startswith(NUMBERS):
@@ -295,11 +303,10 @@ def _kind(db: DuckDBPyConnection, table: Table, column: str) -> str:
         return "date"
     if kind != "VARCHAR":
         return kind.partition("(")[0].lower()
-    rows = f"(SELECT {trimmed(c)} AS v FROM {table.sql} LIMIT 1000)"
     numbers = f"count(TRY_CAST(v AS DOUBLE)) FILTER (NOT {is_code('v')})"
-    tests: Any = f"count(v), {numbers}, count(*) FILTER ({looks_like_datetime('v')})"
-    ((present, numbers, dates),) = run(db, f"SELECT {tests} FROM {rows}", table.name)
+    counts = ("count(v)", numbers, f"count(*) FILTER ({looks_like_datetime('v')})")
+    present, numbers, dates = yield Ask(table.columns[column], f"(SELECT * FROM {table.sql} LIMIT 1000)", counts, trimmed("c"))
     if present and present in (numbers, dates):
         return "number" if numbers == present else "date"
-    notation = find_notation(db, table, column, by_first_rows=True)
+    notation = yield from ask_notation(table, column, by_first_rows=True)
     return _WORDS.get(NOTATIONS[notation], NOTATIONS[notation]) if notation else "text"

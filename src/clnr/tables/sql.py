@@ -24,6 +24,8 @@ DATETIMES = ("DATE", "TIMESTAMP")
 
 # Rows of a chunk of an Arrow table, whose text must not exceed 2 GiB.
 _BATCH = 1 << 16
+# Columns that are fetched at a time.
+_COLUMNS = 300
 # Rows of a batch that is streamed.
 _STREAMED = 1 << 19
 
@@ -69,6 +71,12 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def double(number: float) -> str:
+    """A number as a literal of SQL; without an exponent it would be a decimal number, which is rounded once more."""
+    text = repr(float(number))
+    return text if "e" in text else f"{text}e0"
+
+
 def trimmed(c: str) -> str:
     """The trimmed text of an SQL expression; empty text is NULL."""
     return f"nullif(trim(CAST({c} AS VARCHAR)), '')"
@@ -79,9 +87,13 @@ def run(db: DuckDBPyConnection, sql: str, name: str, values: Sequence[Any] = ())
     return _guarded(lambda: db.execute(sql, values).fetchall(), name)
 
 
-def fetch_arrow(db: DuckDBPyConnection, sql: str, name: str) -> Any:
-    """The columns of a query as Arrow arrays."""
-    return [column.combine_chunks() for column in fetch_table(db, sql, name).columns]
+def fetch_columns(db: DuckDBPyConnection, selected: Sequence[str], rows: str, name: str) -> list[Any]:
+    """Columns of rows that are in order, as Arrow arrays in chunks: of a wide table, some columns at a time.
+
+    Sorting very many at once takes DuckDB longer than sorting them in parts.
+    """
+    parts = (selected[first : first + _COLUMNS] for first in range(0, len(selected), _COLUMNS))
+    return [column for part in parts for column in fetch_table(db, f"SELECT {', '.join(part)} FROM {rows}", name).columns]
 
 
 def fetch_table(db: DuckDBPyConnection, sql: str, name: str) -> Any:
