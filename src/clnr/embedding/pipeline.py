@@ -23,9 +23,11 @@ from clnr.support.progress import Bar
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 
 
-def read_source(tables: Mapping[str, Any]) -> TableGraph:
+def read_source(tables: Mapping[str, Any], bar: Bar | None = None) -> TableGraph:
     """The graph of tables, or of a graph folder: the arguments of ``read_tables``, or ``graph`` alone."""
-    return read_tables(**tables) if tables.get("graph") is None else load_graph_folder(tables["graph"])
+    if tables.get("graph") is not None:
+        return load_graph_folder(tables["graph"])
+    return read_tables(**tables, progress=None if bar is None else bar.note)
 
 
 def embed_tables(
@@ -70,7 +72,7 @@ def embed_tables(
         if model is not None:
             result = extend(load_folder(model), tables, settings.engine, standalone=standalone, bar=bar)
         else:
-            table_graph = read_source(tables)
+            table_graph = read_source(tables, bar)
             recipe, preflight = plan(table_graph, settings, layout=drawn)
             settings.workers.agree(lambda: settings.about(table_graph.graph.digest, recipe))
             finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)

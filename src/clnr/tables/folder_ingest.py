@@ -26,8 +26,9 @@ from clnr.tables.chunks import fetch_chunks
 from clnr.tables.columns import check_columns, column_sql, label_sql, register_classes
 from clnr.tables.edge_list import IngestReport, merge_rows
 from clnr.tables.feature_encoder import FeatureEncoder
+from clnr.tables.fit_encoder import encoder_for
 from clnr.tables.load import Loaded, load_tables, name_of
-from clnr.tables.read import encoder_for, number_nodes
+from clnr.tables.read import number_nodes
 from clnr.tables.sql import connect, fetch_table, run, stream_arrow
 from clnr.tables.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
 from clnr.tables.table_arguments import OpenTables, TableArguments
@@ -136,7 +137,7 @@ class _Ingest:
         found = plural(edges, "directed edge") if self._directed else plural(edges // 2, "undirected edge")
         self._progress(f"{plural(self._count, 'node')}, {found}")
         classes = self._write_labels(loaded)
-        encoder, remarks = encoder_for(self._db, loaded, arguments)
+        encoder, remarks = encoder_for(self._db, loaded, arguments, self._progress)
         encoder = self._write_features(loaded, encoder)
         names = self._write_columns(loaded)
         report = replace(

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
+# A table may have so many columns: 20,000 take about half a minute.
+_COLUMNS = 20_000
+
+
 class Loaded(NamedTuple):
     """Tables that are in DuckDB: ``edges`` by ``load_edges``, and ``node_table`` and ``row_ids`` by ``load_nodes``.
 
@@ -91,6 +95,8 @@ class Loaded(NamedTuple):
 def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArguments) -> Loaded:
     """Load the tables of edges and nodes into DuckDB, their columns found."""
     opened = [*((each.table, "edges") for each in tables.edges), *((each.table, "nodes") for each in tables.nodes)]
+    for table, role in opened:
+        _check_width(table, role)
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     edges, nodes = _find_all_roles(tables, arguments)
     if arguments.drop_empty:
@@ -308,6 +314,16 @@ def _name_column(node_table: Table | None, key: str, arguments: TableArguments) 
         raise DataError(f"column '{arguments.names}' for names must be in the node table, and there is none")
     column = find_column(replace(node_table, columns=flat_columns(node_table)), arguments.names, (), "names")
     return None if column == key else column
+
+
+def _check_width(table: Table, role: str) -> None:
+    """Raise if a table has more columns than are read in reasonable time."""
+    if (count := len(table.columns)) > _COLUMNS:
+        matrix = "numbers can be given as a matrix beside it: --feature-matrix (feature_matrix=); " if role == "nodes" else ""
+        raise DataError(
+            f"{table.name}: it has {count:,} columns, and a table may have {_COLUMNS:,}; {matrix}a query selects some: "
+            f"--{role}-query 'SELECT ... FROM ...' ({role}_query=)"
+        )
 
 
 def _about_header(table: Table, role: str, arguments: TableArguments, beside: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,16 +20,12 @@ from clnr.tables.column_info import ColumnInfo
 from clnr.tables.columns import read_columns, read_labels
 from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list
 from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.feature_matrix import MatrixEncoder
+from clnr.tables.fit_encoder import encoder_for
 from clnr.tables.load import Loaded, load_tables, name_of
-from clnr.tables.node_kinds import NodeKind
-from clnr.tables.roles import Roles
-from clnr.tables.source import Table
 from clnr.tables.sql import connect, fetch_numpy, run
 from clnr.tables.structural import StructuralFeatures, degree_features
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableGraph
-from clnr.tables.type_warnings import type_warnings
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -69,6 +65,7 @@ def read_tables(
     allow_disjoint: bool = False,
     memory: str | None = None,
     name: str | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> TableGraph:
     """A graph from a table of edges and one of nodes, or an earlier graph extended by such tables.
 
@@ -130,6 +127,7 @@ def read_tables(
         memory: A limit on DuckDB's memory while reading, such as ``4 GB``. Features, edges and node columns come on top of it,
             and about half a gigabyte for rows that are being encoded.
         name: What to call the graph.
+        progress: Called with a line now and then while many columns are read.
     """
     check_type("memory", memory, str | None, "text", DataError)
     arguments = TableArguments(
@@ -166,12 +164,12 @@ def read_tables(
     )
     db = connect(memory)
     try:
-        return _read(db, arguments)
+        return _read(db, arguments, progress)
     finally:
         db.close()
 
 
-def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
+def _read(db: DuckDBPyConnection, arguments: TableArguments, progress: Callable[[str], None] | None) -> TableGraph:
     loaded = load_tables(db, arguments.open_tables(db), arguments)
     node_table, remarks, base = loaded.node_table, loaded.remarks, arguments.base
     directed = arguments.is_directed
@@ -184,7 +182,10 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments) -> TableGraph:
             merge.check_linked(base.graph, edge_list, index, loaded.edges_title)
         edge_list, more = merge.merge_edges(base.graph, edge_list, directed)
         remarks += more
-    made, more = _nodes(db, loaded, ids, index, edge_list, arguments)
+    feature_encoder, more = encoder_for(db, loaded, arguments, progress)
+    made = _nodes(db, loaded, ids, index, edge_list, feature_encoder, base)
+    if base is not None and feature_encoder.encodes and loaded.from_edges and len(index):
+        more.append(f"known from edges alone, with all values missing: {plural(len(index), 'new node')}")
     graph = Graph.from_edges(
         *edge_list[:2],
         made.features,
@@ -259,16 +260,21 @@ class _Nodes(NamedTuple):
 
 
 def _nodes(
-    db: DuckDBPyConnection, loaded: Loaded, ids: Array, index: Array, edge_list: EdgeList, arguments: TableArguments
-) -> tuple[_Nodes, list[str]]:
-    base, node_table = arguments.base, loaded.node_table
+    db: DuckDBPyConnection,
+    loaded: Loaded,
+    ids: Array,
+    index: Array,
+    edge_list: EdgeList,
+    feature_encoder: FeatureEncoder,
+    base: TableGraph | None,
+) -> _Nodes:
+    node_table = loaded.node_table
     labels, columns, label = None, None, loaded.roles.label
     classes = () if base is None else base.class_names
     if node_table is not None:
         columns = read_columns(db, node_table)
         if label is not None:
             labels, classes = read_labels(db, node_table, label, classes)
-    feature_encoder, remarks = encoder_for(db, loaded, arguments)
     features: Any
     if feature_encoder.encodes:
         if node_table is None:
@@ -287,69 +293,4 @@ def _nodes(
         columns = merge.merge_columns(base.columns, columns, before, take)
         if feature_encoder.encodes:
             features = merge.merge_features(base.graph.features, features, take)
-            if loaded.from_edges and len(index):
-                remarks.append(f"known from edges alone, with all values missing: {plural(len(index), 'new node')}")
-    return _Nodes(features, feature_encoder, labels, classes, columns), remarks
-
-
-def encoder_for(db: DuckDBPyConnection, loaded: Loaded, arguments: TableArguments) -> tuple[FeatureEncoder, list[str]]:
-    """The feature encoder, and notes; one that encodes nothing means that features come from structure."""
-    node_table, matrix, base = loaded.node_table, loaded.matrix, arguments.base
-    given = arguments.feature_encoder if base is None else base.feature_encoder
-    if given is not None:
-        return given, _check_encoder(given, loaded, arguments)
-    if node_table is None:
-        return FeatureEncoder(), []
-    if node_table.outputs is not None:
-        made, remarks = _fit_kinds(db, loaded.node_kinds)
-    else:
-        made, remarks = _fit(db, node_table, loaded.roles)
-    if matrix is not None:
-        made = replace(made, matrix=MatrixEncoder.fit(matrix))
-    if made.encodes or loaded.from_edges:
-        return made, remarks
-    why = "; ".join(f"{column}: {reason}" for column, reason in made.dropped.items())
-    why = why or "there are none besides ids, labels and times"
-    return made, [
-        f"{node_table.name}: none of its columns can be a feature, so features come from the structure of the graph: {why}"
-    ]
-
-
-def _fit(db: DuckDBPyConnection, table: Table, roles: Roles) -> tuple[FeatureEncoder, list[str]]:
-    """The encoder of a table, and notes about columns that may be read as something else."""
-    made = FeatureEncoder.fit(db, table, roles.features, roles.types)
-    return made, type_warnings(db, table, [each for each in made.column_encoders if each.column not in roles.types])
-
-
-def _fit_kinds(db: DuckDBPyConnection, kinds: Sequence[NodeKind]) -> tuple[FeatureEncoder, list[str]]:
-    fitted = {kind.name: _fit(db, kind.table, kind.roles) for kind in kinds}
-    remarks = [remark for _, each in fitted.values() for remark in each]
-    return FeatureEncoder.join({name: encoder for name, (encoder, _) in fitted.items()}), remarks
-
-
-def _check_encoder(given: FeatureEncoder, loaded: Loaded, arguments: TableArguments) -> list[str]:
-    """Raise unless an earlier encoder can encode these tables; notes about what they lack."""
-    node_table, matrix, base = loaded.node_table, loaded.matrix, arguments.base
-    if base is not None and given.encodes and given.width != base.graph.num_features:
-        width = base.graph.num_features
-        raise DataError(f"the earlier graph has {width:,} features a node, but its feature encoder makes {given.width:,}")
-    if loaded.from_edges and base is None and given.encodes:
-        raise DataError("the feature_encoder encodes a node table, and there is none; give one, or leave out feature_encoder")
-    if matrix is not None:
-        if given.matrix is None:
-            raise DataError(f"{matrix.name}: the model was fitted without a feature matrix; leave it out")
-        given.matrix.check(matrix)
-    if node_table is None or loaded.from_edges:
-        return []
-    there = {"", *(kind.name for kind in loaded.node_kinds)}
-    own = [encoder.column for encoder in given.column_encoders if encoder.node_kind in there]
-    lacks = [f"'{column}'" for column in own if column not in node_table.columns]
-    if 0 < len(lacks) == len(own) - bool(loaded.node_kinds) and loaded.roles.features and not arguments.allow_missing_columns:
-        raise DataError(
-            f"{node_table.name}: it has none of the columns that the model takes, such as {', '.join(lacks[:5])}, so it "
-            "seems to be of another data set; --allow-missing-columns (allow_missing_columns=True) embeds it all the same"
-        )
-    remarks = [f"{node_table.name}: it lacks {', '.join(lacks)}; all values are missing"] if lacks else []
-    if given.matrix is not None and matrix is None:
-        remarks.append(f"{node_table.name}: the feature matrix of these nodes (--feature-matrix) is missing; it counts as 0")
-    return remarks
+    return _Nodes(features, feature_encoder, labels, classes, columns)
