@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 
 import numpy as np
 import pytest
@@ -43,6 +44,25 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
     own = logistic_probe(result.z, graph.labels, split, 0)
     assert result.scores["strict_accuracy"] == own.strict
     assert raw["strict_accuracy_error"] == pytest.approx(accuracy_error(own.correct, probe.correct))
+
+
+def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monkeypatch):
+    seen, kept = [], []
+    learn, embed = fitting.learn, fitting.FittedModel.embed
+
+    def noted(*arguments, **more):
+        trained = learn(*arguments, **more)
+        seen.append(weakref.ref(trained.device_graph))
+        return trained
+
+    def asked(*arguments):
+        kept.append(seen[0]() is not None)
+        return embed(*arguments)
+
+    monkeypatch.setattr(fitting, "learn", noted)
+    monkeypatch.setattr(fitting.FittedModel, "embed", asked)
+    fitted(method=CLNR_MIX, baselines=())
+    assert kept == [False]
 
 
 def test_a_baseline_has_the_scores_that_it_has_as_a_method():

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.preflight import Preflight, graph_counts, graph_facts, table_warnings
+from clnr.embedding.preflight import Preflight, graph_counts, graph_facts, size_of, table_warnings
 from clnr.engine import cpu
 from clnr.errors import OutOfMemory
 from clnr.experiments.cost import Cost, Size, training
+from clnr.experiments.run import learn
 from clnr.graph import Graph
-from clnr.methods import CLNR, METHODS
+from clnr.methods import CLNR, CLNR_MIX, METHODS
+from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
+from clnr.nn.readout import Readout
 from clnr.tables import read_tables
 from tests.conftest import tiny
 
@@ -141,6 +147,58 @@ def test_more_of_anything_takes_more():
         more = training(CLNR, recipe, size, cpu())
         assert more.seconds > few.seconds
         assert more.memory > few.memory
+
+
+def few_columns(nodes: int) -> Graph:
+    random = np.random.default_rng(0)
+    source, target = random.integers(0, nodes, (2, 10 * nodes))
+    return Graph.from_edges(source, target, random.normal(size=(nodes, 3)).astype(np.float32), undirected=True)
+
+
+WIDE = {"hidden": 256, "dimension": 128, "structure": 256, "epochs": 1}
+
+
+def test_the_plan_has_room_for_all_that_a_read_out_is_fitted_to(monkeypatch):
+    """Its matrices, and the features with the structure beside them, on the host and on the device."""
+    made, fit = [], Readout.fit_components
+
+    def noted(self, matrices, *more):
+        made.append(sum(matrix.nbytes for _, matrix in matrices))
+        return fit(self, matrices, *more)
+
+    monkeypatch.setattr(Readout, "fit_components", noted)
+    graph, recipe = few_columns(1200), preset(CLNR_MIX, None).recipe.but(hidden=64, dimension=64, structure=64, epochs=1)
+    learn(CLNR_MIX, graph, 0, recipe, cpu())
+    held = made[0] + 2 * 4 * graph.num_nodes * (3 + 3 * 64)
+    nothing = training(CLNR_MIX, recipe, Size(0, 0, 3, 0), cpu()).memory
+    assert held < training(CLNR_MIX, recipe, size_of(graph), cpu()).memory - nothing < 6 * held
+
+
+def test_without_an_encoder_less_memory_is_planned():
+    recipe, size = Recipe(**WIDE), Size(200_000, 4_000_000, 3, 2.4e6)
+    quick, standard = (training(METHODS[name], recipe, size, cpu()).memory for name in ("SVD-mix", "CLNR-mix"))
+    assert quick < standard
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="it does not tell the peak of memory")
+@pytest.mark.parametrize("method", ["CLNR-mix", "SVD-mix"])
+def test_the_plan_is_the_peak_of_memory(method):
+    """In a process of its own: at least what it takes, but for 5 %, and not much more."""
+    code = f"""
+import resource, sys
+from clnr import NodeEmbedder
+from tests.embedding.test_preflight import WIDE, few_columns
+from clnr.methods import METHODS
+changes = {{key: value for key, value in WIDE.items() if key in METHODS["{method}"].keys}}
+embedder = NodeEmbedder("{method}", recipe=changes, device="cpu", precision="float32", threads=2)
+graph = few_columns(40_000)
+planned = embedder.plan(graph).cost.memory
+embedder.fit(graph)
+print(planned / resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0.95 < float(done.stdout) < 1.3
 
 
 @pytest.mark.parametrize("name", ["CLNR", "BGRL", "CCA-SSG", "DGI", "MVGRL"])

@@ -231,6 +231,7 @@ def test_any_graph_has_a_read_out(name, engine):
     readout = Readout((Hops(1), OwnFeatures(5), PropagatedFeatures(5), FeatureHops(2), Walks(3), EdgeWeight("measured")), 7)
     parameters, found = embedded(readout, graph, z, engine=engine)
     assert found.shape == (graph.num_nodes, 7)
+    assert sum(readout.widths(graph.num_features, [4])) == len(parameters["weight"])
     assert np.isfinite(found).all()
     assert all(value.isfinite().all() for value in parameters.values())
 
@@ -239,7 +240,7 @@ def test_many_rows_are_summed_in_parts(monkeypatch):
     graph = tiny(200, 500)
     z = np.random.default_rng(6).standard_normal((200, 6))
     _, whole = embedded(Readout((Hops(1),), 12), graph, z)
-    monkeypatch.setattr("clnr.nn.readout._ROWS", 7)
+    monkeypatch.setattr("clnr.nn.readout.ROWS", 7)
     _, parts = embedded(Readout((Hops(1),), 12), graph, z)
     np.testing.assert_allclose(gram(parts), gram(whole), atol=1e-4)
 

@@ -185,20 +185,24 @@ def fit_graph(
     embedders = _embedders(workers, recipe, seen)
     trained = learn(method, seen, seed, recipe, engine, progress, checkpoint, workers, embedders)
     model = _fitted(method, trained, seen, Provenance.of(hold_out, engine, trained.fitted.threads))
-    z = trained.z.cpu().numpy() if split is None else model.embed(graph, engine.among(embedders))
+    shape = _geometry_scores(method, engine, trained)
+    z_seen, losses = trained.z, tuple(trained.fitted.losses.tolist())
+    # With the graph that it was trained on, which takes as much memory as the one that is embedded next.
+    del trained
+    z = z_seen.cpu().numpy() if split is None else model.embed(graph, engine.among(embedders))
     try:
         scorer = Scorer.of(graph, split, seed, evaluate)
     except DataError as error:
         warnings.append(f"no accuracy was measured: {error}")
         scorer = Scorer.of(graph, split, seed, by_labels=False)
-    own = scorer.score(trained.z, z, logits=method.supervised)
-    scores = own.scores | scorer.reference() | _geometry_scores(method, engine, trained)
+    own = scorer.score(z_seen, z, logits=method.supervised)
+    scores = own.scores | scorer.reference() | shape
     if split is not None:
         scores["links_held_out"] = float(split.positives.shape[1])
     warnings += [*model.remarks(), *collapse_warnings(scores, z.shape[1])]
     beside, skipped = _score_baselines(graph, seen, baselines, model, recipe, engine, scorer, own)
     warnings += [*own.warnings, *score_warnings(graph, method, scores, beside), *skipped]
-    return EmbeddingResult(model, table_graph, z, tuple(trained.fitted.losses.tolist()), scores, tuple(warnings), beside)
+    return EmbeddingResult(model, table_graph, z, losses, scores, tuple(warnings), beside)
 
 
 def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 from clnr.engine import Engine
 from clnr.methods import Method
+from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
+from clnr.nn.readout import ROWS
+from clnr.nn.structure import STEPS
 from clnr.training.step_work import Size, step_work
 
 __all__ = ["Cost", "Size", "evaluating", "searching", "sent", "training", "training_seconds"]
@@ -16,7 +19,12 @@ __all__ = ["Cost", "Size", "evaluating", "searching", "sent", "training", "train
 _RATES = {"cuda": (1.5e12, 1e14, 3e-4), "cpu": (1.5e10, 6e10, 2e-3)}
 _NUMBER, _NODE = 4, 8
 _MOMENTS = 5  # Sums over a column: two for its mean, one for its variance, two for their gradients.
-_EDGE = 80
+# Bytes of an edge: in the graph, on the device in both directions, scaled for a propagation, and to walk along.
+_EDGE = 160
+# How often an encoder's rows are in memory where there is no read-out, and where there is one, the widest of its matrices
+# beside all of them: its rows in float64, or the directions that are looked for and their gradients.
+_LAYERS = 8
+_FITTED = 4
 _PROBE = 1e-7
 _BASE = 6.5e8
 
@@ -30,12 +38,36 @@ class Cost(NamedTuple):
 
 def training(method: Method, recipe: Recipe, size: Size, engine: Engine) -> Cost:
     """The cost of a training, with every number moved and multiplied at a typical rate."""
-    work = step_work(len(method.views), method.build(recipe).objective, recipe, size)
-    # The embedding of all nodes takes the memory of one layer of a full step.
-    width = max(recipe.hidden, recipe.dimension)
-    held = _NUMBER * 4 * max(2, len(method.views)) * max(size.nodes, work.rows) * width
-    seconds = training_seconds(method, recipe, size, engine.device.type)
-    return Cost(seconds, _BASE + size.bytes + _EDGE * size.edges + held)
+    model, device = method.build(recipe), engine.device.type
+    views, width = max(2, len(model.views)), max(recipe.hidden, recipe.dimension)
+    rows = step_work(len(model.views), model.objective, recipe, size).rows if model.objective else 0
+    # Activations of all layers and views, and their gradients.
+    step = _NUMBER * 4 * views * rows * width
+    memory = _BASE + size.bytes + _EDGE * size.edges + max(step + _given(model, size, device), _embedding(model, size, device))
+    return Cost(training_seconds(method, recipe, size, device), memory)
+
+
+def _given(model: Model, size: Size, device: str) -> float:
+    """Bytes of the features that the encoder is given, also those on the host that the device has, too."""
+    inputs = model.input_width(size.features)
+    return (2 if device == "cpu" else 1) * (size.bytes if inputs == size.features else _NUMBER * size.nodes * inputs)
+
+
+def _embedding(model: Model, size: Size, device: str) -> float:
+    """Bytes of the rows of all nodes while inputs are made or, if these are more, while the read-out is fitted."""
+    inputs, outputs = model.input_width(size.features), model.encoder.num_outputs
+    encoder = model.encoder.width(inputs)
+    walked = len(STEPS) * sum(part.walk_columns for part in model.inputs)
+    # One after the other, side by side, and beside the features.
+    made = 3 * size.bytes + _NUMBER * size.nodes * 3 * walked
+    if model.readout is None:
+        return max(made, _given(model, size, device) + _NUMBER * size.nodes * _LAYERS * encoder)
+    widths = model.readout.widths(inputs, outputs * [encoder])
+    # Walks are kept one by one, too. A matrix is centred, and its squares are added in float64.
+    again = len(STEPS) * sum(product.source.walk_columns for _, product in model.readout.products({}, outputs))
+    columns = sum(widths) + again + _FITTED * max(widths, default=0)
+    block = _NUMBER * 3 * min(size.nodes, ROWS) * sum(widths)
+    return max(made, _given(model, size, device) + _NUMBER * size.nodes * columns + block)
 
 
 def training_seconds(method: Method, recipe: Recipe, size: Size, device: str) -> float:

@@ -196,8 +196,13 @@ class AddStructure(Input):
         if walked is None:
             return x
         own = x.toarray() if sp.issparse(x) else x
-        parts = [own / float(parameters["length"]), walked / len(STEPS) ** 0.5]
-        return np.concatenate(parts, 1).astype(np.float32)
+        made = np.empty((len(own), own.shape[1] + walked.shape[1]), np.float32)
+        for place, part, length in (
+            (slice(None, own.shape[1]), own, float(parameters["length"])),
+            (slice(own.shape[1], None), walked, len(STEPS) ** 0.5),
+        ):
+            np.divide(part, length, out=made[:, place], casting="same_kind")
+        return made
 
 
 @dataclass(frozen=True)

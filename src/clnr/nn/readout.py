@@ -31,7 +31,7 @@ else:
     edge_weight = lazy("clnr.nn.edge_information", "edge_weight")
 
 Made = TypeVar("Made")
-_ROWS = 1 << 13
+ROWS = 1 << 13
 _NEARLY_EQUAL = 0.95
 _REDUCED = HyperParameter(
     256, 0, 65536, "directions kept of features in the read-out, never below dimension; 0 for no features"
@@ -98,6 +98,10 @@ class Block(ABC):
 
     size: ClassVar[float] = 1.0
 
+    def widths(self, inputs: int, outputs: list[int]) -> list[int]:
+        """How many columns each of its matrices has, from so many features and encoders' outputs of so many columns."""
+        return []
+
     def products(self, parameters: Parameters, outputs: int) -> list[Product] | None:
         """The same matrices as products, from so many encoders' outputs: what is read out from files. None: it cannot be."""
         return None
@@ -143,6 +147,9 @@ class Hops(Block):
         scaled = unit_rows if self.hop_rows == "unit" else lambda rows: rows
         return [rows for encoded in context.encoded for rows in _hops(context.operators, scaled(encoded), self.hops)]
 
+    def widths(self, inputs: int, outputs: list[int]) -> list[int]:
+        return [width for width in outputs for _ in range(self.hops + 1)]
+
     def products(self, parameters: Parameters, outputs: int) -> list[Product]:
         sources = [Source(encoder, unit=self.hop_rows == "unit") for encoder in range(outputs)]
         return [Product(source, hops) for source in sources for hops in range(self.hops + 1)]
@@ -177,6 +184,9 @@ class ReducedFeatures(Block):
         key = rng.key(0, "reduced", type(self).__name__)
         return {"directions": principal_directions(apply, width, max(self.reduced, self.dimension), key, device)}
 
+    def widths(self, inputs: int, outputs: list[int]) -> list[int]:
+        return [min(inputs, max(self.reduced, self.dimension))] if self.reduced else []
+
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
         return [self.map(context.operators, parameters["directions"])] if self.reduced else []
 
@@ -208,6 +218,9 @@ class PropagatedFeatures(ReducedFeatures):
 class FeatureHops(OwnFeatures):
     r"""The features reduced by an SVD, S, and then propagated: :math:`S, \hat A S, \hat A^2 S`."""
 
+    def widths(self, inputs: int, outputs: list[int]) -> list[int]:
+        return 3 * super().widths(inputs, outputs)
+
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
         return [rows for own in super().__call__(parameters, context) for rows in _hops(context.operators, own, 2)]
 
@@ -225,6 +238,9 @@ class Walks(Block):
     walk_columns: int = hyper_parameter(
         128, 0, 65536, "columns from edges alone, for each of 4, 8 and 16 steps, in the read-out; 0 for none"
     )
+
+    def widths(self, inputs: int, outputs: list[int]) -> list[int]:
+        return [len(STEPS) * self.walk_columns] if self.walk_columns else []
 
     def __call__(self, parameters: Parameters, context: ReadoutContext) -> list[Tensor]:
         if not self.walk_columns:
@@ -369,6 +385,10 @@ class Readout:
         made = [(block.size, block.products(sub_dict(parameters, place), outputs)) for place, block in self.places()]
         return [(size, product) for size, products in made for product in products or []]
 
+    def widths(self, inputs: int, outputs: list[int]) -> list[int]:
+        """How many columns each of the blocks' matrices has, as ``Block.widths``."""
+        return [width for block in self.blocks for width in block.widths(inputs, outputs)]
+
     def remarks(self, parameters: Parameters) -> list[str]:
         """What a user should know of what was learned, a line each."""
         return [line for place, block in self.places() for line in block.remarks(sub_dict(parameters, place))]
@@ -393,7 +413,7 @@ def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor, workers: Wo
     """Of the columns side by side, centred and scaled; in blocks of rows, so that they are never all side by side."""
     covariance = torch.zeros(len(mean), len(mean), device=mean.device)
     count = len(matrices[0])
-    for begin in range(workers.rank * _ROWS, count, workers.size * _ROWS):
-        rows = (torch.cat([matrix[begin : begin + _ROWS] for matrix in matrices], 1) - mean) * scale
+    for begin in range(workers.rank * ROWS, count, workers.size * ROWS):
+        rows = (torch.cat([matrix[begin : begin + ROWS] for matrix in matrices], 1) - mean) * scale
         covariance.addmm_(rows.T, rows, alpha=1 / count)
     return workers.total(covariance)[0]
