@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,9 +34,8 @@ from clnr.graph.stored_arrays import (
     FileInfo,
     MappedArray,
     array_file,
-    to_float32,
 )
-from clnr.graph.stored_rows import StoredRows
+from clnr.graph.stored_rows import StoredRows, check_labels, check_order, finite_values
 from clnr.graph.validation import check_class_count
 from clnr.support.checked_files import (
     check_count,
@@ -62,8 +61,6 @@ ARRAYS = (
     *("ids.values", "ids.offsets", "ids.text", "labels.values"),
 )
 """The names of all arrays that a folder may have."""
-# So many numbers are checked at a time.
-_CHECKED = 1 << 20
 
 
 def check_nodes(count: int) -> None:
@@ -201,23 +198,9 @@ class GraphFolder:
     def check_places(self) -> None:
         """Read where all rows begin and end, and all labels; raise if one cannot be right."""
         for name, _ in self._places:
-            for start, part, array in self._parts(name, 1):
-                if not (part[1:] >= part[:-1]).all():
-                    row = start + int(np.flatnonzero(part[1:] < part[:-1])[0])
-                    raise array.damaged(f"row {row} ends before it begins")
+            check_order(self.map(name))
         if "labels.values" in self.arrays:
-            for start, part, array in self._parts("labels.values"):
-                if not (part.min() >= -1 and part.max() < self.num_classes):
-                    at = int(np.flatnonzero((part < -1) | (part >= self.num_classes))[0])
-                    right = f"{self.num_classes:,} classes, and -1 for none"
-                    raise array.damaged(f"row {start + at} has label {part[at]}, and there are {right}")
-
-    def _parts(self, name: str, more: int = 0) -> Iterator[tuple[int, Array, MappedArray]]:
-        """An array in parts, each with so many numbers of the next: where it begins, the numbers, and the array."""
-        array = self.map(name)
-        for start in range(0, len(array.values) - more, _CHECKED):
-            yield start, array.values[start : start + _CHECKED + more], array
-            array.release()
+            check_labels(self.map("labels.values"), self.num_classes)
 
     def verify(self, progress: Callable[[str], None] | None = None) -> None:
         """Read every file, and raise if one is not as it was written.
@@ -331,19 +314,13 @@ class GraphFolder:
         return CSR(indptr, indices, weight)
 
     def _features(self) -> Any:
-        if self.sparse:
-            indptr, indices, values = self.rows("features").span(0, self.num_nodes)
-            parts = np.array(values), indices.astype(np.int32), indptr
-            return sp.csr_array(parts, shape=(self.num_nodes, self.num_features))
         array = self.map("features.values")
-        features, step = np.empty(array.mapped.shape, np.float32), max(1, _CHECKED // max(1, self.num_features))
-        for start in range(0, self.num_nodes, step):
-            part = features[start : start + step]
-            part[:] = to_float32(array.values[start : start + step], array.dtype)
-            if not (right := np.isfinite(part)).all():
-                row, column = divmod(int(np.argmin(right)), self.num_features)
-                raise array.damaged(f"row {start + row} has {part[row, column]}, and numbers must be finite")
-        return features
+        if not self.sparse:
+            return finite_values(array, lambda at: at // self.num_features)
+        indptr, indices = (self.map(f"features.{part}").values for part in _CSR)
+        values = finite_values(array, lambda at: int(np.searchsorted(indptr, at, "right")) - 1)
+        shape = self.num_nodes, self.num_features
+        return sp.csr_array((values, indices.astype(np.int32), indptr.astype(np.int64)), shape=shape)
 
 
 def id_range(map_array: Callable[[str], MappedArray], arrays: Mapping[str, ArrayInfo], start: int, stop: int) -> pyarrow.Array:

@@ -1,7 +1,8 @@
-"""Rows of sparse arrays in files, edges or features, checked as they are read: an error names the file and the row."""
+"""Arrays of a graph in files, checked as they are read: an error names the file and the row."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,9 +10,15 @@ import numpy as np
 from clnr.graph.csr import Array
 from clnr.graph.stored_arrays import MappedArray, to_float32
 
+# So many numbers are looked at before their pages are given back; and so many stay in a processor's cache.
+_LOOKED_AT = 1 << 20
+_NEAR = 1 << 16
+
 
 class StoredRows(NamedTuple):
-    """The entries of row ``i`` are those from ``indptr[i]`` to ``indptr[i + 1]``.
+    """The rows of a sparse array, edges or features.
+
+    The entries of row ``i`` are those from ``indptr[i]`` to ``indptr[i + 1]``.
 
     Attributes:
         indptr: Where rows begin.
@@ -84,3 +91,43 @@ class StoredRows(NamedTuple):
 
 def _row(rows: Array, indptr: Array, entry: int | np.integer) -> int:
     return int(rows[np.searchsorted(indptr, entry, "right") - 1])
+
+
+def check_order(indptr: MappedArray) -> None:
+    """Raise unless each row ends where it begins, or later."""
+    for start, part in _parts(indptr, 1):
+        if not (part[1:] >= part[:-1]).all():
+            raise indptr.damaged(f"row {start + np.argmax(part[1:] < part[:-1])} ends before it begins")
+
+
+def check_labels(labels: MappedArray, classes: int) -> None:
+    """Raise unless each label is that of a class, or -1."""
+    for start, part in _parts(labels):
+        if not (part.min() >= -1 and part.max() < classes):
+            at = np.argmax((part < -1) | (part >= classes))
+            raise labels.damaged(f"row {start + at} has label {part[at]}, and there are {classes:,} classes, and -1 for none")
+
+
+def _parts(array: MappedArray, more: int = 0) -> Iterator[tuple[int, Array]]:
+    """Where each part of an array begins, and its numbers, with so many of the next one."""
+    for start in range(0, len(array.mapped) - more, _LOOKED_AT):
+        yield start, array.values[start : start + _LOOKED_AT + more]
+        array.release()
+
+
+def finite_values(array: MappedArray, row_of: Callable[[int], int]) -> Array:
+    """All of an array in memory, as float32; raise unless all numbers are finite.
+
+    Args:
+        array: The array.
+        row_of: The row of a number, by its place in the file.
+    """
+    values = np.empty(array.mapped.shape, np.float32)
+    flat = values.reshape(-1)
+    for start in range(0, len(flat), _NEAR):
+        part = flat[start : start + _NEAR]
+        part[:] = to_float32(array.values.reshape(-1)[start : start + _NEAR], array.dtype)
+        if not (finite := np.isfinite(part)).all():
+            at = int(np.argmin(finite))
+            raise array.damaged(f"row {row_of(start + at)} has {part[at]}, and numbers must be finite")
+    return values
