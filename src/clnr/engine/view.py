@@ -13,7 +13,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
-from clnr.errors import DataError, MethodError
+from clnr.errors import MethodError
 from clnr.graph import Graph
 
 Made = TypeVar("Made")
@@ -49,8 +49,6 @@ class DeviceGraph:
 
 def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceGraph:
     """Move a graph to a device; features become dense where more than ``dense_above`` of them are not zero."""
-    if not graph.num_nodes:
-        raise DataError("the graph has no nodes")
     source, target, weight = graph.edges()
     loops = np.setdiff1d(np.arange(graph.num_nodes), source[source == target])
     values = np.ones(len(source), np.float32) if weight is None else weight

@@ -281,6 +281,8 @@ class _Prepared:
     """A model and a graph whose features are those that its encoder is given."""
 
     def __init__(self, model: Model, graph: Graph, engine: Engine, shared: Engine):
+        if not graph.num_nodes:
+            raise DataError("the graph has no nodes")
         began = time.perf_counter()
         self.model, self._engine = model, engine
         self.inputs = model.fit_inputs(graph, shared)
