@@ -7,11 +7,16 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from clnr.errors import OutOfMemory
 from clnr.support.cgroups import cgroups
+from clnr.support.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 
 def total_memory() -> int | None:
@@ -42,15 +47,21 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
         # What torch holds and nobody uses counts as used where the driver is asked.
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + held
-    found = [*_free_in_groups(root)]
-    with contextlib.suppress(OSError, KeyError, ValueError):
-        found.append(_kilobytes(root / "proc/meminfo")["MemAvailable"])
-    if not found:
+    unused = unused_memory(root)
+    if unused is None:
         return total_memory()
     own = 0
     with contextlib.suppress(OSError, KeyError, ValueError):
         own = _kilobytes(root / "proc/self/status")["RssAnon"]
-    return max(0, min(found)) + own
+    return unused + own
+
+
+def unused_memory(root: Path = Path("/")) -> int | None:
+    """Bytes of main memory that this process may still take; None if the system does not tell."""
+    found = [*_free_in_groups(root)]
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        found.append(_kilobytes(root / "proc/meminfo")["MemAvailable"])
+    return max(0, min(found)) if found else None
 
 
 def _kilobytes(path: Path) -> dict[str, int]:

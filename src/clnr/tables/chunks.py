@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 # At most so many rows, dense features and characters are in a chunk.
 _ROWS = 1 << 18
-_NUMBERS = 1 << 23
-_CHARACTERS = 1 << 25
+_NUMBERS = 1 << 21
+_CHARACTERS = 1 << 24
 
 
 def fetch_chunks(

@@ -291,6 +291,7 @@ def build_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> tupl
     """The distinct edges of the SQL table ``edges`` between nodes of ``ids``, and what was found; see ``merge_rows``."""
     report = merge_rows(db, title, form)
     columns = fetch_numpy(db, f"SELECT a, b{', w' if form.weighted else ''} FROM distinct_edges", title)
+    run(db, "DROP TABLE distinct_edges", title)
     return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if form.weighted else None), report
 
 

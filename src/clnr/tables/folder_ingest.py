@@ -21,6 +21,7 @@ from clnr.support.arguments import check_choice, check_type
 from clnr.support.atomic_io import OwnedFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
 from clnr.support.checked_files import errors_name, read_stable
 from clnr.support.humanize import gigabytes, parse_bytes, plural
+from clnr.support.memory import unused_memory
 from clnr.support.progress import Tenths
 from clnr.tables.chunks import fetch_chunks
 from clnr.tables.columns import check_columns, column_sql, label_sql, register_classes
@@ -75,7 +76,7 @@ def ingest(
         nodes: Likewise, one row per node; without it, features come from the structure of the graph.
         out: The folder to write. While it is written, the folder beside it that DuckDB spills to takes disk, too.
         dtype: How features are stored: ``float32``, ``float16`` or ``bfloat16``.
-        memory: How much memory may be used, such as ``4 GB``.
+        memory: How much memory may be used, such as ``4 GB``; no more than is unused, also in a container.
         force: Whether a graph folder that clnr wrote may be overwritten.
         progress: Called with a line about each step.
         columns: Names of columns, ``edges_query``, ``directed`` and other arguments of ``read_tables``, except ``base``.
@@ -87,6 +88,10 @@ def ingest(
     amount = parse_bytes(memory)
     if amount is None or amount < _OWN_MEMORY + _LEAST:
         raise DataError(f"memory (--memory) must be an amount from 1 GB on, such as '4 GB', not '{memory}'")
+    unused = unused_memory()
+    amount = amount if unused is None else min(amount, unused)
+    if amount < _OWN_MEMORY + _LEAST:
+        raise DataError(f"1 GB of memory is needed to write a graph folder, and {gigabytes(amount)} are free; free some")
     arguments = TableArguments(edges, nodes, **columns)
     path = Path(out)
     with reserve_folder(path, OWNED_FILES):

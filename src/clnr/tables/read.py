@@ -22,6 +22,7 @@ from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list
 from clnr.tables.feature_encoder import FeatureEncoder
 from clnr.tables.fit_encoder import encoder_for
 from clnr.tables.load import Loaded, load_tables, name_of
+from clnr.tables.reading_memory import ReadingMemory
 from clnr.tables.sql import connect, fetch_numpy, run
 from clnr.tables.structural import StructuralFeatures, degree_features
 from clnr.tables.table_arguments import TableArguments
@@ -124,8 +125,8 @@ def read_tables(
             replace those of the same nodes, and new weights those of the same edges.
         allow_missing_columns: Whether an earlier encoder takes a node table that has none of its columns.
         allow_disjoint: Whether ``base`` is extended by edges none of which leads to its nodes.
-        memory: A limit on DuckDB's memory while reading, such as ``4 GB``. Features, edges and node columns come on top of it,
-            and about half a gigabyte for rows that are being encoded.
+        memory: A limit on DuckDB's memory while reading, such as ``4 GB``; if not given, a third of what is unused, also in a
+            container. Features, edges and node columns come on top of it. If they will not fit, that is an error.
         name: What to call the graph.
         progress: Called with a line now and then while many columns are read.
     """
@@ -162,15 +163,19 @@ def read_tables(
         allow_disjoint=allow_disjoint,
         name=name,
     )
-    db = connect(memory)
+    limits = ReadingMemory.of(memory)
+    db = connect(memory if memory is not None or limits.duckdb is None else f"{limits.duckdb} B")
     try:
-        return _read(db, arguments, progress)
+        return _read(db, arguments, limits, progress)
     finally:
         db.close()
 
 
-def _read(db: DuckDBPyConnection, arguments: TableArguments, progress: Callable[[str], None] | None) -> TableGraph:
+def _read(
+    db: DuckDBPyConnection, arguments: TableArguments, limits: ReadingMemory, progress: Callable[[str], None] | None
+) -> TableGraph:
     loaded = load_tables(db, arguments.open_tables(db), arguments)
+    limits.check(db, loaded)
     node_table, remarks, base = loaded.node_table, loaded.remarks, arguments.base
     directed = arguments.is_directed
     ids, index = _ids(db, None if base is None else base.graph.node_ids, loaded.as_integers, node_table is None)
@@ -186,6 +191,10 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments, progress: Callable[
     made = _nodes(db, loaded, ids, index, edge_list, feature_encoder, base)
     if base is not None and feature_encoder.encodes and loaded.from_edges and len(index):
         more.append(f"known from edges alone, with all values missing: {plural(len(index), 'new node')}")
+    names = name_of(loaded, made.columns, arguments)
+    columns = _with_others(loaded.describe(db, names, made.feature_encoder), base)
+    # The graph takes its place in memory.
+    db.close()
     graph = Graph.from_edges(
         *edge_list[:2],
         made.features,
@@ -197,14 +206,13 @@ def _read(db: DuckDBPyConnection, arguments: TableArguments, progress: Callable[
         name=arguments.graph_name,
     )
     isolated = (np.diff(graph.incoming.indptr) == 0) & (np.diff(graph.outgoing.indptr) == 0)
-    names = name_of(loaded, made.columns, arguments)
     ingest_report = replace(
         ingest_report,
         isolated=int(isolated.sum()),
         remarks=(*remarks, *ingest_report.remarks, *more),
         directed=directed,
         names=names,
-        columns=_with_others(loaded.describe(db, names, made.feature_encoder), base),
+        columns=columns,
         edge_types=ingest_report.edge_types if base is None else base.ingest_report.edge_types,
         fading=loaded.fading,
         negative_weights=arguments.with_negative_weights,
