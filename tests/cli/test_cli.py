@@ -556,6 +556,25 @@ def test_a_precision_and_threads_that_there_are(clnr, monkeypatch):
     assert "did you mean 'float32'" in assert_refused(clnr(*RUN, "--precision", "float"))
 
 
+def test_a_limit_on_memory_is_named_before_libraries_crash(clnr, monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1_024_000_000, resource.RLIM_INFINITY))
+    said = assert_refused(clnr(*RUN))
+    assert "the memory of this process is limited to 1.0 GB (ulimit -v), and a small graph takes 4.0 GB" in said
+    assert clnr("run", "--help").code == clnr("--version").code == 0
+
+
+@pytest.mark.parametrize("error", [OSError("cannot load libllvmlite.so"), ImportError("failed to map segment"), MemoryError()])
+def test_what_fails_under_a_limit_on_memory_is_told_by_it(clnr, monkeypatch, error):
+    def fails(*_, **__):
+        raise error
+
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (5_000_000_000, resource.RLIM_INFINITY))
+    monkeypatch.setattr("clnr.engine.choose", fails)
+    assert "is limited to 5.0 GB (ulimit -v)" in assert_refused(clnr(*RUN))
+
+
 def test_a_bench_that_is_stopped_shows_what_it_has(clnr, monkeypatch):
     def growing(*numbers):
         yield BenchmarkResult("toy", 2400, 10386, (1.0, 2.0, 3.5), (8.0, 9.0, 10.0), 3 << 20, 7 << 20)

@@ -189,6 +189,13 @@ def test_columns_of_kinds_and_times_are_no_ends_that_are_guessed(tmp_path):
     assert set(weights(read)) == {("a", "b"), ("b", "c")}
 
 
+@pytest.mark.parametrize("last", ["2286-11-21", "9999-12-31", "294247-01-10"])
+def test_the_last_edge_may_be_in_any_year(tmp_path, last):
+    path = saved(tmp_path, "e.csv", f"source,target,at\na,b,2020-01-01\nb,c,{last}\n")
+    remarks = read_tables(path, edge_time="at", half_life=1e7).ingest_report.remarks
+    assert any(f"as of the last edge, {last}" in line for line in remarks)
+
+
 def test_edges_that_fade_to_nothing_are_warned_of():
     (line,) = [line for line in read_tables(EDGES, edge_time="day", half_life=0.1).ingest_report.remarks if "lost" in line]
     assert line.startswith("warning: ")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clnr.errors import DataError
-from clnr.tables import read_tables
+from clnr.tables import csv_header, read_tables
 from clnr.tables.column_info import column_lines
 from tests.tables.files import EDGES, saved
 
@@ -381,3 +381,23 @@ def test_only_spaces_around_ids_do_not_count(tmp_path, edges, ids):
 def test_an_id_of_blanks_alone_is_empty(tmp_path):
     with pytest.raises(DataError, match="'source' is empty in row 2"):
         read_tables(saved(tmp_path, "e.csv", "source,target\na,b\n\u00a0 ,b\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end", "said"),
+    [
+        ("e.csv", "source,target\na,b\n", ",c\nd,e\n", "a line is longer than a line may be, 2,000,000 bytes"),
+        ("e.csv", "source,target\na,b\n", ",c\n", "its last line is longer than a line may be, 2,000,000 bytes"),
+        ("e.csv", "source,target\na,b\nc,", "", "its last line is longer than a line may be, 2,000,000 bytes"),
+        ("e.jsonl", '{"source": "a", "target": "', '"}\n', "a row is longer than it may be in JSON, 16,777,216 bytes"),
+    ],
+)
+def test_a_cell_that_duckdb_cannot_read_is_named_and_never_left_out(tmp_path, name, begin, end, said):
+    with pytest.raises(DataError, match=rf"{name}: (line 3: )?{said}"):
+        read_tables(saved(tmp_path, name, begin + "x" * 34_000_000 + end))
+
+
+def test_a_long_file_of_short_lines_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_header, "_BUFFER", csv_header._LONGEST_LINE)
+    read = read_tables(saved(tmp_path, "e.csv", "source,target\n" + "a,b\n" * 600_000 + "\n\n"))
+    assert read.graph.ids.tolist() == ["a", "b"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from clnr import NodeEmbedder
 from clnr.errors import ClnrError, DataError
+from clnr.tables import query as query_module
 from clnr.tables import read_tables
 from clnr.tables.sql import connect
 from tests.tables.files import EDGES, saved
@@ -179,3 +182,36 @@ def test_an_embedder_is_extended_by_queries():
     assert larger.ids_.tolist() == ["a", "b", "c", "d"]
     with pytest.raises(ClnrError, match="a query is one SELECT"):
         first.extend(edges_query="DROP TABLE x")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "FROM 'pipe.csv'",
+        "SELECT e.* FROM 'e.csv' AS e JOIN \"pipe.csv\" USING (source)",
+        "FROM read_csv('pipe.csv', header = true)",
+        "FROM read_csv(['e.csv', 'pipe.csv'])",
+        "FROM read_csv('pi' || 'pe.csv')",
+        "FROM read_text('pipe.csv')",
+        "FROM read_json('link.json')",
+        "WITH x AS (FROM 'pipe.csv') SELECT source, target FROM 'e.csv' WHERE source IN (SELECT source FROM x)",
+    ],
+)
+def test_a_pipe_is_refused_and_not_opened(tmp_path, monkeypatch, query):
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "link.json").symlink_to("pipe.csv")
+    run = query_module.run
+
+    def run_unless_opened(db, sql, *more):
+        assert not sql.startswith("CREATE"), "this would wait for the pipe"
+        return run(db, sql, *more)
+
+    monkeypatch.setattr(query_module, "run", run_unless_opened)
+    with pytest.raises(DataError, match=r"^(pipe\.csv|link\.json): it is a pipe or a device"):
+        read_tables(edges_query=query)
+
+
+def test_a_table_of_with_may_be_called_as_a_folder_is(tmp_path):
+    (tmp_path / "e").mkdir()
+    assert read_tables(edges_query="WITH e AS (FROM 'e.csv') FROM e").graph.num_nodes == 3

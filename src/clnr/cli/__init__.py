@@ -13,7 +13,11 @@ from clnr.cli.app import app, say
 from clnr.cli.recipe_options import command_name, unknown_option
 from clnr.errors import ClnrError
 from clnr.support.deprecation import RenamedWarning
+from clnr.support.humanize import gigabytes
 from clnr.support.launch import end_process, end_with_parent
+
+# Bytes of address space with which PyTorch, numba, OpenBLAS and DuckDB hang or crash, and what a small graph takes.
+_TOO_LITTLE, _SMALL_GRAPH = 3_000_000_000, 4_000_000_000
 
 __all__ = ["app", "cmd_bench", "cmd_embed", "cmd_experiments", "cmd_explore", "cmd_info", "cmd_ingest", "cmd_paper", "main"]
 
@@ -31,7 +35,10 @@ def _main() -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    limit = _address_space()
     try:
+        if limit is not None and limit < _TOO_LITTLE and not {"--help", "--version"}.intersection(sys.argv):
+            raise ClnrError(_limited(limit))
         code = app(standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()
@@ -45,10 +52,14 @@ def _main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except MemoryError:
-        message = "out of memory; a smaller graph, hidden or dimension needs less"
+        message = "out of memory; " + ("a smaller graph, hidden or dimension needs less" if limit is None else _limited(limit))
     except OSError as error:
-        message = f"cannot read or write: {error}"
+        # A library of numba's that cannot be loaded has no number.
+        message = f"cannot read or write: {error}" if limit is None or error.errno is not None else _limited(limit)
     except Exception as error:
+        if limit is not None and isinstance(error, ImportError):
+            say(_limited(limit))
+            return 2
         # Arguments that the parser refuses: across versions of Typer its errors share this method, but no class.
         if not hasattr(error, "format_message"):
             raise
@@ -58,6 +69,23 @@ def _main() -> int:
             message = f"{message.rstrip('.')}; see: clnr{command_name(getattr(error, 'ctx', None))} --help"
     say(" ".join(message.split()))
     return 2
+
+
+def _address_space() -> int | None:
+    """To how many bytes the system limits the memory of this process; None if it does not."""
+    try:
+        import resource
+    except ImportError:  # Windows.
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _limited(limit: int) -> str:
+    return (
+        f"the memory of this process is limited to {gigabytes(limit)} (ulimit -v), and a small graph takes "
+        f"{gigabytes(_SMALL_GRAPH)}, most of it for libraries; raise the limit: ulimit -v unlimited"
+    )
 
 
 def _show_once(shown: set[str]) -> Callable[..., None]:

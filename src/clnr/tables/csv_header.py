@@ -23,6 +23,8 @@ from clnr.tables.sql import quoted
 
 _DELIMITERS = (",", "\t", ";", "|", " ")
 _SEEN = 1 << 20
+# The longest line that DuckDB reads, and its buffer: a last line that is longer than that it leaves out without a word.
+_LONGEST_LINE, _BUFFER = 2_000_000, 32_000_000
 # So many rows below the first line are looked at.
 _ROWS = 1000
 # A number, a date, a time, or both of these.
@@ -85,6 +87,8 @@ def read_header(paths: Sequence[Path], role: str, known: KnownNames, header: boo
     """
     some = [path for path in paths if path.stat().st_size] or paths[:1]
     heads = [_read_head(path) for path in some]
+    for path in some:
+        _check_last_line(path)
     # A file that has nothing but a first line cannot tell.
     lead = next((head for head in heads if head.rows), heads[0])
     in_file = lead.is_header(known, header)
@@ -240,6 +244,16 @@ def _first_bytes(path: Path) -> tuple[str, bool]:
             f"{path}: line {text.count(chr(10), 0, text.index(chr(0))) + 1:,}: it is not text: it holds a zero byte"
         )
     return text, len(content) == _SEEN
+
+
+def _check_last_line(path: Path) -> None:
+    if path.suffix.lower() in (".gz", ".zst") or path.stat().st_size <= _BUFFER:
+        return
+    with path.open("rb") as file:
+        file.seek(-_LONGEST_LINE - 1, io.SEEK_END)
+        last = re.split(rb"[\r\n]", file.read().rstrip(b"\r\n"))[-1]
+        if len(last) >= _LONGEST_LINE - 1:
+            raise DataError(f"{path}: its last line is longer than a line may be, {_LONGEST_LINE:,} bytes")
 
 
 def _open(path: Path) -> Any:

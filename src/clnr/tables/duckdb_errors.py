@@ -22,6 +22,8 @@ _REASONS = {
     "nvalid unicode": "it is not text in UTF-8",
     "unterminated quote": "a quote is opened and not closed",
     "Maximum line size": "it is longer than a line may be, 2,000,000 bytes",
+    "support a full read": "a line is longer than a line may be, 2,000,000 bytes",
+    "maximum_object_size": "a row is longer than it may be in JSON, 16,777,216 bytes; Parquet has no such limit",
     "No magic bytes": "it is no Parquet file, or only a part of one",
     "too small to be a Parquet": "it is no Parquet file, or only a part of one",
     "ecompression failure": "it is damaged: a part of it cannot be unpacked",

@@ -145,7 +145,7 @@ def fade_edges(
 def _last_edge(db: DuckDBPyConnection, title: str, times: EdgeTimes, now: float) -> str:
     if not times.as_dates:
         return f"the last edge, {now:.15g}"
-    ((day,),) = run(db, f"SELECT strftime(make_timestamp(CAST({now!r} * 1000000 AS BIGINT)), '%Y-%m-%d')", title)
+    ((day,),) = run(db, f"SELECT strftime(DATE '1970-01-01' + {math.floor(now / _DAY)}, '%Y-%m-%d')", title)
     return f"the last edge, {day}"
 
 

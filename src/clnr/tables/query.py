@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from clnr.errors import DataError
 from clnr.tables.source import Table, describe
-from clnr.tables.sql import run
+from clnr.tables.sql import quoted, run
+from clnr.tables.table_files import check_no_pipe
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE", "RECURSIVE_CTE_NODE"}
-_FILES = {"read_csv", "read_csv_auto", "read_parquet", "parquet_scan", "read_text", "read_blob", "glob"}
-_JSON = {"read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto", "json_each", "json_tree"}
-_ROWS = {"range", "generate_series", "repeat", "unnest"}
-READERS = _FILES | _JSON | _ROWS
+_TABLES = {"read_csv", "read_csv_auto", "read_parquet", "parquet_scan", "read_text", "read_blob"}
+_JSON = {"read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto"}
+_FILES = _TABLES | _JSON
+READERS = _FILES | {"glob", "json_each", "json_tree", "range", "generate_series", "repeat", "unnest"}
 """The functions that may stand after FROM in a query."""
 
 
@@ -47,6 +49,31 @@ def _check(db: DuckDBPyConnection, sql: str, name: str) -> None:
             raise DataError(f"{name}: a query only reads, also within WITH")
         if kind == "TABLE_FUNCTION" and (function := each["function"]["function_name"].lower()) not in READERS:
             raise DataError(f"{name}: a query cannot select from {function}(), only from {', '.join(sorted(READERS))}")
+        for file in _files(db, each, kind):
+            check_no_pipe(file)
+
+
+def _files(db: DuckDBPyConnection, source: dict[str, Any], kind: str) -> list[str]:
+    """The files that a source of rows would open, as DuckDB finds them; none is opened."""
+    if kind == "BASE_TABLE":
+        listed = [f"glob({quoted(source['table_name'])})"]
+    elif kind == "TABLE_FUNCTION" and source["function"]["function_name"].lower() in _FILES:
+        ((text,),) = run(db, "SELECT json_serialize_sql('SELECT file FROM glob(NULL)')", "glob")
+        plan = json.loads(text)
+        function = next(each["function"] for each in _objects(plan) if each.get("type") == "TABLE_FUNCTION")
+        # What holds the arguments has another name before DuckDB 2.0.
+        key, listed = "arguments" if "arguments" in function else "children", []
+        for argument in source["function"][key]:
+            function[key] = [argument]
+            listed.append(f"json_execute_serialized_sql({quoted(json.dumps(plan))})")
+    else:
+        return []
+    found: list[str] = []
+    for sql in listed:
+        # An argument that names no files is an option, or an error that the query itself will tell.
+        with contextlib.suppress(DataError):
+            found += [file for (file,) in run(db, f"SELECT file FROM {sql}", "glob")]
+    return found
 
 
 def _objects(tree: Any) -> Iterator[dict[str, Any]]:

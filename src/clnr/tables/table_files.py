@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -69,6 +70,16 @@ def _exists(path: str) -> bool:
         raise DataError(f"{path}: it cannot be read: {error.strerror}") from None
     if stat.S_ISDIR(mode):
         raise DataError(f"{path}: it is a folder; name a file, or a glob such as {Path(path, '*.parquet')}")
-    if not stat.S_ISREG(mode):
-        raise DataError(f"{path}: it is a pipe or a device, and a table is read more than once; write it to a file first")
+    _check_mode(path, mode)
     return True
+
+
+def check_no_pipe(path: str) -> None:
+    """Raise if it is a pipe or a device, which opened could wait forever; what is not there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        _check_mode(path, Path(path).stat().st_mode)
+
+
+def _check_mode(path: str, mode: int) -> None:
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(f"{path}: it is a pipe or a device, and a table is read more than once; write it to a file first")
