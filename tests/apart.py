@@ -48,6 +48,8 @@ def process_apart(*first: str) -> Iterator[Apart]:
     if not Path("/proc/self/statm").exists():
         pytest.skip("needs Linux: fork and /proc")
     quiet = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    # Where torch sees a GPU, a process that has computed gradients cannot be forked.
+    quiet["CUDA_VISIBLE_DEVICES"] = ""
     words = [sys.executable, "-m", "tests.apart", *first]
     root = Path(__file__).parent.parent
     with subprocess.Popen(

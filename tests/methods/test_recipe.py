@@ -236,12 +236,15 @@ def test_toml_there_and_back():
         ("encoder = 0x" + "f" * 5000, "unknown value of encoder 'a value of type int"),
         ("epochs = " + "[" * 2000 + "]" * 2000, "not a recipe in TOML: it is nested too deeply"),
         ("epochs = " + "{a = " * 2000 + "1" + "}" * 2000, "not a recipe in TOML: it is nested too deeply"),
-        ("epochs" + ".a" * 2000 + " = 1", "epochs must be a whole number, not a value of type dict that is too long"),
+        # Of what is nested so deeply, some versions of Python show all, and others nothing.
+        ("epochs" + ".a" * 2000 + " = 1", "epochs must be a whole number, not "),
     ],
+    ids=["digits", "hexadecimal", "of a float", "of a choice", "lists", "tables", "dotted"],
 )
 def test_toml_that_python_cannot_read_or_show_is_one_line(text, said):
-    with pytest.raises(ClnrError, match=re.escape(said)):
+    with pytest.raises(ClnrError, match=re.escape(said)) as caught:
         Recipe.from_toml(text)
+    assert len(str(caught.value)) < 1100
 
 
 @pytest.mark.parametrize(
