@@ -24,8 +24,8 @@ def ingest(
         typer.Option(
             "--verify",
             metavar="FOLDER",
-            help="Instead: compare every file of a graph folder with its checksum. Opening one checks sizes alone; bounds, "
-            "signs and finite numbers are checked as they are read.",
+            help="Instead: compare every file of a graph folder with its checksum. Opening one checks its manifest and sizes; "
+            "bounds, signs and finite numbers are checked as they are read.",
         ),
     ] = None,
     dtype: Annotated[str, typer.Option(help="How features are stored: float32, float16 or bfloat16.")] = _DTYPE,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-# A table may have so many columns: 20,000 take about half a minute.
+# A table may have so many columns: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
 _COLUMNS = 20_000
 
 
