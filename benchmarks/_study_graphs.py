@@ -16,7 +16,7 @@ from clnr.errors import DataError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph
-from clnr.tables.structural import degree_features
+from clnr.tables.columns.structural import degree_features
 
 FILES = {
     "dblp": "CitationFull/dblp/raw/dblp.npz",

@@ -48,7 +48,7 @@ from clnr.experiments.run import learn
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support import environment, memory
+from clnr.support.machine import environment, memory
 
 NODE2VEC = "node2vec"
 BATCH = 128

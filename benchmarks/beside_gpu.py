@@ -30,8 +30,8 @@ from benchmarks import command
 from benchmarks._regular import DEGREE
 from benchmarks.papers_sized import FEATURES, timed, write_folder
 from clnr.errors import DataError
-from clnr.support import environment
 from clnr.support.humanize import duration, gigabytes
+from clnr.support.machine import environment
 
 # Bytes of a node: its edges, features, id and the start of its edges; then a number of the layer between and of its vector.
 _GRAPH_BYTES = 4 * DEGREE + 2 * FEATURES + 8 + 8
@@ -83,7 +83,7 @@ class Meter:
 
     def _count_reads(self) -> None:
         """Count the rows and edges of the graph folder that are read; how often a page of them was is not seen."""
-        from clnr.engine import mapped
+        from clnr.engine.files import mapped
 
         read_rows, call = mapped.read_rows, mapped.StoredRule._call
 
@@ -128,8 +128,8 @@ class Meter:
 def embed(measured: Path, words: list[str]) -> None:
     """Run clnr embed in this process, and keep what training, embedding and the whole take."""
     from clnr.cli.app import app
-    from clnr.embedding.block_embedding import BlockEmbedding
-    from clnr.embedding.file_stages import FileStages
+    from clnr.embedding.stages.block_embedding import BlockEmbedding
+    from clnr.embedding.stages.file_stages import FileStages
 
     meter, compute_layer = Meter(measured), BlockEmbedding._compute_layer
     FileStages.train = meter.stage("train", FileStages.train)

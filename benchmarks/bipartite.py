@@ -23,15 +23,15 @@ from benchmarks import command, positive
 from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fitting import training_graph
-from clnr.embedding.neighbors import NeighborSearch, nearest_of_kind
-from clnr.embedding.node_ids import arrow_texts
-from clnr.engine import cpu, unit_rows
+from clnr.embedding.search.neighbors import NeighborSearch, nearest_of_kind
+from clnr.embedding.search.node_ids import arrow_texts
+from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import LinkSplit, hold_out, link_scores
 from clnr.experiments.run import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import standardised
-from clnr.support import environment
+from clnr.support.machine import environment
 from clnr.tables import TableGraph, read_tables
 
 HELD_OUT = 0.05
@@ -86,7 +86,7 @@ def main() -> None:
             recipe, _ = default_recipe(method, made.graph)
             if method.objective is not None:
                 recipe = recipe.but(epochs=asked.epochs)
-            z = learn(method, training_graph(made, split.graph), 0, recipe, cpu()).z
+            z = learn(method, training_graph(made, split.graph), 0, recipe, cpu_engine()).z
             plain = split._replace(kinds=None)
             any_kinds = hold_out(made.graph, HELD_OUT, 0)
             assert any_kinds is not None

@@ -53,7 +53,7 @@ from clnr.experiments.run import learn_all
 from clnr.graph import Graph, Split
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse
-from clnr.support import environment
+from clnr.support.machine import environment
 
 WITHOUT_SEED = (*methods.BASELINES, methods.SVD_MIX)
 METHODS = (

@@ -26,8 +26,8 @@ from clnr.datasets.synthetic import shaped
 from clnr.engine import Engine, choose
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe
-from clnr.support import environment, memory
 from clnr.support.deprecation import renamed
+from clnr.support.machine import environment, memory
 
 SYNTHETIC = {"arxiv-sized": ("ogbn-arxiv", 169_343, 1_157_799, 128)}
 OLD_NAMES = {"arxiv-shape": "arxiv-sized"}

@@ -22,7 +22,7 @@ import torch
 from benchmarks import _study_graphs, command, positive
 from clnr.engine import choose
 from clnr.graph.folder_writer import write_graph
-from clnr.support import environment
+from clnr.support.machine import environment
 
 
 def strict(graph: Path, out: Path, words: list[str]) -> float:

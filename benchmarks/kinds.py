@@ -33,7 +33,7 @@ from clnr import CLNR, datasets, embed, recipe_for
 from clnr.evaluation import logistic_probe
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support import environment
+from clnr.support.machine import environment
 from clnr.tables import read_tables
 
 Kinds = dict[str, Array]

@@ -20,10 +20,10 @@ from sklearn.preprocessing import normalize
 
 from benchmarks import _study_graphs, command
 from clnr import NodeEmbedder
-from clnr.embedding.map_layouts import MAP_LAYOUTS
-from clnr.embedding.neighbors import NeighborSearch
+from clnr.embedding.reporting.map_layouts import MAP_LAYOUTS
+from clnr.embedding.search.neighbors import NeighborSearch
 from clnr.graph.csr import Array
-from clnr.support import environment
+from clnr.support.machine import environment
 
 NEAREST = 15
 SAMPLE = 2000

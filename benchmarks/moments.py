@@ -22,7 +22,7 @@ from clnr import CLNR, datasets, recipe_for, runs
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.evaluation import equivalence, holm
-from clnr.support import environment
+from clnr.support.machine import environment
 
 MARGINS = {"strict": 0.5, "alignment": 0.05, "uniformity": 0.05}
 MOMENTS = ("all", "sampled")

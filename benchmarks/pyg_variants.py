@@ -21,7 +21,7 @@ from clnr.bench.timing import ours, plain
 from clnr.engine import Engine, choose
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe
-from clnr.support import environment
+from clnr.support.machine import environment
 
 VARIANTS = {
     "PyG float32": {},

@@ -28,7 +28,7 @@ from clnr.errors import RecipeError
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe, parse
 from clnr.nn.objectives import StepContext
-from clnr.support import environment
+from clnr.support.machine import environment
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from clnr.engine import choose
 from clnr.graph import Graph
 from clnr.graph.csr import CSR
 from clnr.methods.recipe import Recipe, parse
-from clnr.support import environment
+from clnr.support.machine import environment
 
 EDGES = [round(10 ** (half / 2)) for half in range(8, 15)]
 

@@ -27,7 +27,7 @@ from clnr.evaluation import logistic_probe
 from clnr.experiments.run import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support import environment
+from clnr.support.machine import environment
 
 
 def _half_above(weight: Array) -> float:

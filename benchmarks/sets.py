@@ -19,7 +19,7 @@ from clnr import datasets, methods, recipe_for, runs
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.methods.recipe import parse
-from clnr.support import environment
+from clnr.support.machine import environment
 
 SETS = ("cora", "citeseer", "pubmed", "photo", "computers", "cs", "physics")
 

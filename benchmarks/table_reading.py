@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import command, positive
-from clnr.support import memory
+from clnr.support.machine import memory
 from clnr.tables import read
 
 NODES_PER_EDGE = 10

@@ -18,11 +18,11 @@ from benchmarks.epoch import IMPLEMENTATIONS, SYNTHETIC
 from benchmarks.epoch import subject as load
 from clnr import CLNR
 from clnr.engine import choose
-from clnr.engine.threads import threads_for
+from clnr.engine.cpu.threads import threads_for
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe
-from clnr.support import environment
-from clnr.support.processors import usable_processors
+from clnr.support.machine import environment
+from clnr.support.machine.processors import usable_processors
 from clnr.training.step_work import Size, step_work
 
 SLOW = 1e3

@@ -31,7 +31,7 @@ from clnr.evaluation import probe
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods.recipe import Recipe
-from clnr.support import environment
+from clnr.support.machine import environment
 from clnr.tables import TableGraph
 
 

@@ -30,13 +30,13 @@ from clnr import CLNR, methods
 from clnr.datasets.synthetic import shaped
 from clnr.embedding.defaults import default_recipe
 from clnr.engine import Engine, View, choose
-from clnr.engine.worker_group import join
+from clnr.engine.distributed.worker_group import join
 from clnr.experiments.cost import sent
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.nn.objectives import StepContext
-from clnr.support import environment
-from clnr.support.launch import launch
+from clnr.support.machine import environment
+from clnr.support.processes.launch import launch
 from clnr.training.loop import fit_all
 from clnr.training.step_work import Size
 

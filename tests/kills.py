@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from clnr.support import atomic_io
+from clnr.support.storage import atomic_io
 
 CALLS = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")
 

@@ -15,10 +15,10 @@ import pytest
 from clnr.datasets import DATASETS
 from clnr.paper import authors, claims
 from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.result_set import ResultSet
-from clnr.paper.run_index import RunFilter, RunIndex
-from clnr.paper.runs_file import RunsFiles, write_runs
-from clnr.paper.scope import Scope
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+from clnr.paper.paper_runs.runs_file import RunsFiles, write_runs
+from clnr.paper.paper_runs.scope import Scope
 from tests.cli.test_cli import entry_point
 from tests.conftest import tiny
 

@@ -16,15 +16,15 @@ import numpy as np
 import torch
 
 from clnr.embedding import fitting
-from clnr.engine import View, cpu
-from clnr.engine.cpu import CompiledEngine
+from clnr.engine import View, cpu_engine
+from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.dense import PLAIN
-from clnr.engine.shared_ntxent import shared_nt_xent
-from clnr.engine.worker_group import join
+from clnr.engine.distributed.shared_ntxent import shared_nt_xent
+from clnr.engine.distributed.worker_group import join
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
-from clnr.support.workers import ALONE
+from clnr.support.processes.workers import ALONE
 from clnr.tables import TableGraph
 from clnr.training.loop import fit_all
 
@@ -61,7 +61,7 @@ def recipe_of(name: str) -> Recipe:
 
 
 def trained(name: str, workers) -> dict[str, torch.Tensor]:
-    recipe, engine = recipe_of(name), cpu()
+    recipe, engine = recipe_of(name), cpu_engine()
     model, shared = METHODS[name].build(recipe), engine.among(workers if name in EMBEDDED and workers.size == 2 else ALONE)
     inputs = model.fit_inputs(graph(), shared)
     device_graph = engine.to_device(model.prepare(inputs, graph(), shared))
@@ -80,7 +80,7 @@ def trained(name: str, workers) -> dict[str, torch.Tensor]:
 def first_step(model, recipe: Recipe, workers) -> dict[str, torch.Tensor]:
     """Loss and gradients of the first step in float64, where sums in another order differ by next to nothing."""
     engine = CompiledEngine(torch.float64)
-    given = model.prepare(model.fit_inputs(graph(), cpu()), graph(), cpu())
+    given = model.prepare(model.fit_inputs(graph(), cpu_engine()), graph(), cpu_engine())
     parameters = {name: value.double().requires_grad_() for name, value in model.init(given.num_features, 3).items()}
     loss = model.loss(parameters, StepContext(engine, engine.to_device(given), 3, 0, recipe.epochs, None, workers))
     gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
@@ -119,7 +119,7 @@ def operations(workers) -> dict[str, torch.Tensor]:
     done("moments", a, workers.mean(((a - mean) * (variance + 1).rsqrt() * workers.share(weights)).sum(1)))
     a = own()
     pair = torch.cat([a[:, :2], a[:, 1:3] / 1000])
-    part = cpu().nt_xent(pair, 0.2) if workers.alone else shared_nt_xent(pair, 0.2, workers)
+    part = cpu_engine().nt_xent(pair, 0.2) if workers.alone else shared_nt_xent(pair, 0.2, workers)
     done("nt-xent", a, part)
     return found
 
@@ -144,7 +144,7 @@ def batch_norm(workers) -> dict[str, torch.Tensor]:
 
 def shared_rows(workers) -> dict[str, torch.Tensor]:
     """The maps of a whole graph, of which each worker computes its rows, and their gradients; and the bytes that it sent."""
-    engine, before = cpu().among(workers), workers.sent
+    engine, before = cpu_engine().among(workers), workers.sent
     found = {}
     for sparse in (False, True):
         operators = engine.operators(View(engine.to_device(weighted(sparse))))
@@ -177,9 +177,9 @@ def fitted(workers) -> dict[str, object]:
     fitting.sharing_pays = lambda size, recipe, graph_size: size > 1
     whole, method, recipe = TableGraph(graph(), None), METHODS["CLNR-mix"], recipe_of("CLNR-mix")
     if not workers.first:
-        fitting.fit_along(whole, method, recipe, 3, cpu(), hold_out=0.1, workers=workers)
+        fitting.fit_along(whole, method, recipe, 3, cpu_engine(), hold_out=0.1, workers=workers)
         return {}
-    result = fitting.fit_graph(whole, method, recipe, 3, cpu(), hold_out=0.1, workers=workers)
+    result = fitting.fit_graph(whole, method, recipe, 3, cpu_engine(), hold_out=0.1, workers=workers)
     return {"z": torch.tensor(result.z), "parameters": result.model.parameters, "scores": result.scores}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clnr.support.waiting import wait_asleep
+from clnr.support.machine.waiting import wait_asleep
 from clnr.version import __version__
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from clnr.augment.augmentations import (
     ShuffleNodes,
 )
 from clnr.augment.centrality import CENTRALITIES
-from clnr.engine import View, cpu
+from clnr.engine import View, cpu_engine
 from clnr.graph import Graph
 from clnr.methods import CLNR, CLNR_HALFHOP, DGI, GCA, MVGRL, SUPERVISED_GCN
 from clnr.methods.recipe import Recipe
 from tests import oracles
 from tests.conftest import tiny
 
-ENGINE = cpu()
+ENGINE = cpu_engine()
 PLACED = ENGINE.to_device(tiny(200, 900, 50))
 KEY = rng.key(0, "x")
 

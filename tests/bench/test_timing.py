@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clnr.bench import generated, growing, measure
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.methods.recipe import Recipe
 from tests import oracles
 from tests.conftest import tiny
@@ -18,7 +18,7 @@ SMALL = Recipe(hidden=8, dimension=6, sampled_nodes=10)
 
 
 def test_both_implementations_take_turns():
-    row = measure(tiny(), SMALL, cpu(), epochs=3, turns=2)
+    row = measure(tiny(), SMALL, cpu_engine(), epochs=3, turns=2)
     assert (row.graph, row.nodes) == ("tiny", 40)
     assert row.edges == len(tiny().edges()[0])
     for low, middle, high in (row.ours, row.plain):
@@ -29,7 +29,7 @@ def test_both_implementations_take_turns():
 
 
 def test_clnr_alone():
-    row = measure(tiny(), SMALL, cpu(), epochs=2, turns=1, baseline=False)
+    row = measure(tiny(), SMALL, cpu_engine(), epochs=2, turns=1, baseline=False)
     assert row.plain is row.plain_bytes is row.ratio is None
 
 
@@ -46,9 +46,9 @@ def test_graphs_grow_until_the_time_is_up(monkeypatch):
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(module, "generated", lambda edges: (edges, None))
     monkeypatch.setattr(module, "measure", lambda graph, *rest: graph if isinstance(graph, int) else 0)
-    assert list(growing(cpu(), 60, 1)) == [0, 10_000, 31_623]
-    assert list(growing(cpu(), 1, 1)) == [0]
-    assert list(growing(cpu(), 1e9, 1)) == [0, *(round(10 ** (half / 2)) for half in range(8, 17))]
+    assert list(growing(cpu_engine(), 60, 1)) == [0, 10_000, 31_623]
+    assert list(growing(cpu_engine(), 1, 1)) == [0]
+    assert list(growing(cpu_engine(), 1e9, 1)) == [0, *(round(10 ** (half / 2)) for half in range(8, 17))]
 
 
 @pytest.mark.parametrize("encoder", ["gcn", "mlp"])

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.unseen_nodes import before, beyond, change, hidden_nodes, run_seed
 
 from clnr import datasets
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.methods.recipe import Recipe
@@ -60,7 +60,7 @@ def test_change_is_that_of_old_nodes_that_are_far():
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_a_seed_of_all_that_is_measured(layers):
-    found = run_seed(tiny(200, 120), SMALL.but(layers=layers), 0.05, 0, cpu())
+    found = run_seed(tiny(200, 120), SMALL.but(layers=layers), 0.05, 0, cpu_engine())
     assert found["hidden"] + found["visible"] == 160
     assert found["far_0"] >= found["far_1"] > 0
     assert found["far_single"] >= found["far_1"]

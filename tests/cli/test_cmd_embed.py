@@ -23,14 +23,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr import NodeEmbedder, cli, read_tables
-from clnr.embedding import output_folder, pipeline, planned_fit, preflight
-from clnr.embedding.artifact import load_folder
-from clnr.embedding.artifact_files import OWNED_FILES
-from clnr.embedding.baseline_comparison import compare
-from clnr.embedding.report_file import drawn_layout
+from clnr.embedding import pipeline, planned_fit, preflight
+from clnr.embedding.reporting.report_file import drawn_layout
+from clnr.embedding.scoring.baseline_comparison import compare
+from clnr.embedding.store import output_folder
+from clnr.embedding.store.artifact import load_folder
+from clnr.embedding.store.artifact_files import OWNED_FILES
 from clnr.methods import CLNR_MIX
 from clnr.methods.model import Model
-from clnr.support.atomic_io import reserve_folder
+from clnr.support.storage.atomic_io import reserve_folder
 from tests.cli.test_cli import assert_refused, entry_point, only_json
 from tests.conftest import tiny
 from tests.kills import Killed, killed

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from clnr.cli import console_tables
 from clnr.datasets import DATASETS
-from clnr.embedding.baseline_comparison import compare
+from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.experiments.comparison import Comparison
 from clnr.experiments.grid_search import Trial
 from clnr.experiments.results import Summary

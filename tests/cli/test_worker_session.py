@@ -7,10 +7,10 @@ import torch.distributed as dist
 import typer
 
 from clnr.cli.worker_session import session
-from clnr.engine import worker_group
+from clnr.engine.distributed import worker_group
 from clnr.errors import ClnrError, DataError, LostWorker
-from clnr.support.launch import LOST, USER_ERROR, Place
-from clnr.support.workers import Alone
+from clnr.support.processes.launch import LOST, USER_ERROR, Place
+from clnr.support.processes.workers import Alone
 
 
 def ended(error: Exception, monkeypatch, tells: bool = True) -> Exception:

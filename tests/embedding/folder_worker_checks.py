@@ -19,20 +19,22 @@ import pyarrow as pa
 import torch
 
 from clnr import methods
-from clnr.embedding import block_passes, disk_plan, out_of_core, pass_columns, stored_readout, work_folder
-from clnr.embedding.artifact import load_model
-from clnr.embedding.artifact_files import ArtifactFiles
-from clnr.embedding.block_embedding import BlockEmbedding
-from clnr.embedding.block_passes import Passes
+from clnr.embedding import disk_plan, out_of_core
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.out_of_core import embed_folder
-from clnr.engine import cpu
-from clnr.engine.cpu import CompiledEngine
-from clnr.engine.worker_group import join
+from clnr.embedding.stages import block_passes, pass_columns, stored_readout
+from clnr.embedding.stages.block_embedding import BlockEmbedding
+from clnr.embedding.stages.block_passes import Passes
+from clnr.embedding.store import work_folder
+from clnr.embedding.store.artifact import load_model
+from clnr.embedding.store.artifact_files import ArtifactFiles
+from clnr.engine import cpu_engine
+from clnr.engine.cpu.cpu_engine import CompiledEngine
+from clnr.engine.distributed.worker_group import join
 from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import inputs, readout
 from clnr.nn.objectives import StepContext
-from clnr.support.workers import ALONE
+from clnr.support.processes.workers import ALONE
 from clnr.tables import ingest
 from clnr.training.checkpoint import Checkpoint
 
@@ -56,7 +58,7 @@ def settings(method: str, workers, out: Path, **more) -> Settings:
     recipe = {"structure": 0, **CHANGES, **METHODS[method]}
     return Settings(
         methods.find(method),
-        cpu(),
+        cpu_engine(),
         recipe=recipe,
         workers=workers,
         checkpoint=out.with_name(f"{out.name}.checkpoint"),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from clnr import methods
-from clnr.embedding.block_passes import LayerFiles, Passes, ShardFiles
 from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.stages.block_passes import LayerFiles, Passes, ShardFiles
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost
@@ -19,7 +19,7 @@ from clnr.graph import Graph
 from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
-from clnr.support import memory
+from clnr.support.machine import memory
 from tests.embedding.test_out_of_core import MEMORY, NODES, settings
 
 pytest.importorskip("numba")

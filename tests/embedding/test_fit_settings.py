@@ -6,7 +6,7 @@ import pytest
 
 from clnr.embedding.defaults import EFFORTS, choose_method
 from clnr.embedding.fit_settings import Settings
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.errors import RecipeError, UnknownName
 from clnr.methods import CLNR, CLNR_MIX, SVD_MIX
 from clnr.tables import read_tables
@@ -15,7 +15,7 @@ SMALL = {"hidden": 16, "epochs": 3, "probe_steps": 20}
 
 
 def settings(**changes):
-    return Settings(**{"method": CLNR, "engine": cpu(), "recipe": SMALL, **changes})
+    return Settings(**{"method": CLNR, "engine": cpu_engine(), "recipe": SMALL, **changes})
 
 
 def test_hyper_parameters_set_by_name_are_not_tuned(tables):
@@ -46,13 +46,13 @@ def test_wrong_settings_are_refused(change, message):
 
 def test_an_effort_stands_for_a_method_and_some_hyper_parameters(tables):
     graph = read_tables(**tables).graph
-    quick, standard, best = (Settings(engine=cpu(), **choose_method(None, effort)) for effort in EFFORTS)
+    quick, standard, best = (Settings(engine=cpu_engine(), **choose_method(None, effort)) for effort in EFFORTS)
     assert (quick.method, standard.method, best.method) == (SVD_MIX, CLNR_MIX, CLNR_MIX)
     assert choose_method(None) == choose_method(None, "standard")
     assert [each.recipe_for(graph)[0].hidden for each in (standard, best)] == [256, 512]
     assert best.recipe_for(graph)[0].epochs > standard.recipe_for(graph)[0].epochs
     # What the user sets goes before the effort, and the effort's values may be tuned.
-    mine = Settings(engine=cpu(), recipe={"hidden": 16}, **choose_method(None, "best"))
+    mine = Settings(engine=cpu_engine(), recipe={"hidden": 16}, **choose_method(None, "best"))
     assert mine.recipe_for(graph)[0].hidden == 16
     assert set(mine.fixed) == {"hidden"}
     with pytest.raises(UnknownName, match="'standard'"):

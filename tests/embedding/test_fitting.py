@@ -14,8 +14,8 @@ from clnr.datasets import split_of
 from clnr.embedding import fitting
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.fitting import fit_graph
-from clnr.embedding.scoring import Scorer
-from clnr.engine import cpu, unit_rows
+from clnr.embedding.scoring.scoring import Scorer
+from clnr.engine import cpu_engine, unit_rows
 from clnr.errors import TrainingError
 from clnr.evaluation import accuracy_error, auc_error, link_cosines, link_scores, logistic_probe, predictions
 from clnr.graph.csr import median_weight
@@ -28,7 +28,7 @@ GRAPH = tiny(120, 400)
 
 
 def fitted(graph=GRAPH, method=CLNR, **more):
-    return fit_graph(as_table_graph(graph), method, SMALL, 0, cpu(), **{"baselines": BESIDE, **more})
+    return fit_graph(as_table_graph(graph), method, SMALL, 0, cpu_engine(), **{"baselines": BESIDE, **more})
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -67,7 +67,9 @@ def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monke
 
 def test_a_baseline_has_the_scores_that_it_has_as_a_method():
     beside = fitted().baselines["Untrained"]
-    alone = fit_graph(as_table_graph(GRAPH), UNTRAINED, fitting.default_recipe(UNTRAINED, GRAPH)[0].but(dimension=8), 0, cpu())
+    alone = fit_graph(
+        as_table_graph(GRAPH), UNTRAINED, fitting.default_recipe(UNTRAINED, GRAPH)[0].but(dimension=8), 0, cpu_engine()
+    )
     for name in ("link_auc", "link_average_precision", "strict_accuracy", "validation_accuracy"):
         assert beside[name] == alone.scores[name]
 
@@ -156,11 +158,11 @@ def test_the_unit_of_weights_has_no_effect(times):
     """A power of two, so that no product is rounded."""
     graph = tiny(weighted=True)
     other = dataclasses.replace(graph, **{way: _times(getattr(graph, way), times) for way in ("incoming", "outgoing")})
-    found = [fit_graph(as_table_graph(each), CLNR, SMALL, 0, cpu()) for each in (graph, other)]
+    found = [fit_graph(as_table_graph(each), CLNR, SMALL, 0, cpu_engine()) for each in (graph, other)]
     np.testing.assert_array_equal(found[0].z, found[1].z)
     assert found[1].model.loop_weight == times * found[0].model.loop_weight
     # Without edges that are held out, the vectors are those of training itself.
-    whole = [fit_graph(as_table_graph(each), CLNR, SMALL, 0, cpu(), hold_out=0) for each in (graph, other)]
+    whole = [fit_graph(as_table_graph(each), CLNR, SMALL, 0, cpu_engine(), hold_out=0) for each in (graph, other)]
     np.testing.assert_array_equal(whole[0].z, whole[1].z)
 
 
@@ -170,17 +172,17 @@ def _times(edges, factor):
 
 def test_a_node_itself_weighs_as_much_as_the_median_edge():
     graph = tiny(weighted=True)
-    fitted = fit_graph(as_table_graph(graph), CLNR, SMALL.but(layers=1), 0, cpu()).model
+    fitted = fit_graph(as_table_graph(graph), CLNR, SMALL.but(layers=1), 0, cpu_engine()).model
     with_loops = graph.to_scipy().toarray().T + median_weight(graph.incoming.weight) * np.eye(graph.num_nodes)
     scale = with_loops.sum(1) ** -0.5
     weight, bias = (fitted.parameters[f"encoder.0.{name}"].numpy() for name in ("weight", "bias"))
     expected = scale[:, None] * with_loops * scale @ np.asarray(graph.features) @ weight + bias
-    np.testing.assert_allclose(fitted.embed(graph, cpu()), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(fitted.embed(graph, cpu_engine()), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_what_edges_weigh_is_told_where_they_tell_little():
     def lines(**changes):
-        result = fit_graph(as_table_graph(GRAPH), CLNR_MIX, SMALL.but(**changes), 0, cpu())
+        result = fit_graph(as_table_graph(GRAPH), CLNR_MIX, SMALL.but(**changes), 0, cpu_engine())
         return [line for line in result.warnings if line.startswith("edges tell little about the nodes here")]
 
     assert len(lines(edge_weight="measured")) == 1

@@ -15,14 +15,14 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clnr.embedding.artifact import load_folder, save_folder
-from clnr.embedding.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS
-from clnr.embedding.report_data import report_html
-from clnr.engine import cpu
+from clnr.embedding.reporting.report_data import report_html
+from clnr.embedding.store.artifact import load_folder, save_folder
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS
+from clnr.engine import cpu_engine
 from clnr.errors import ClnrError
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
-from clnr.support import memory
+from clnr.support.machine import memory
 from clnr.training.checkpoint import Checkpoint
 from clnr.training.loop import fit
 from tests.conftest import tiny
@@ -217,7 +217,7 @@ def test_a_folder_of_before_there_were_digests(changed, whole, folder):
     assert back.z.shape == whole.z.shape
     assert len(back.table_graph.graph.ids) == len(set(back.table_graph.graph.ids.tolist())) == 20
     assert np.isfinite(back.z).all()
-    assert back.model.embed(back.table_graph.graph, cpu()).shape == back.z.shape
+    assert back.model.embed(back.table_graph.graph, cpu_engine()).shape == back.z.shape
     attempted(lambda: report_html(back, "fuzzed"))
 
 
@@ -255,7 +255,7 @@ def resumed(path):
     method = METHODS["CLNR"]
     recipe = preset(method, "tiny").recipe.but(hidden=6, dimension=4, epochs=9)
     checkpoint = Checkpoint(path, 100, ABOUT, resume=True)
-    return fit(method.build(recipe), cpu(), cpu().to_device(tiny()), recipe, 3, checkpoint=checkpoint)
+    return fit(method.build(recipe), cpu_engine(), cpu_engine().to_device(tiny()), recipe, 3, checkpoint=checkpoint)
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import pytest
 from clnr import NodeEmbedder
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.similar import similar_nodes
-from clnr.embedding.stored_columns import first_of_kinds
-from clnr.embedding.stored_links import hold_out_links
-from clnr.engine import cpu
+from clnr.embedding.scoring.stored_links import hold_out_links
+from clnr.embedding.search.similar import similar_nodes
+from clnr.embedding.store.stored_columns import first_of_kinds
+from clnr.engine import cpu_engine
 from clnr.errors import ClnrError
 from clnr.methods import METHODS
 from clnr.tables import read_tables
@@ -95,7 +95,7 @@ def test_of_files_ends_are_of_the_same_kinds_too(folder):
 
 
 def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp_path):
-    settings = Settings(METHODS["SVD-mix"], cpu(), recipe=ASKED, hold_out=0.1)
+    settings = Settings(METHODS["SVD-mix"], cpu_engine(), recipe=ASKED, hold_out=0.1)
     found = embed_folder(folder, tmp_path / "shards", settings, 2_000_000_000)
     assert found.scored.scores["link_auc"] == pytest.approx(embedder.scores_["link_auc"], abs=0.12)
     assert not any(each.linked for each in similar_nodes(tmp_path / "shards", "user:4", 9, kind="item", unlinked=True).nodes)

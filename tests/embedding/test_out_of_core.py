@@ -11,16 +11,17 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import block_passes, disk_plan, out_of_core
-from clnr.embedding.artifact import load_folder
-from clnr.embedding.block_embedding import BlockEmbedding
+from clnr.embedding import disk_plan, out_of_core
 from clnr.embedding.disk_plan import plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.similar import similar_nodes
+from clnr.embedding.search.similar import similar_nodes
+from clnr.embedding.stages import block_passes
+from clnr.embedding.stages.block_embedding import BlockEmbedding
+from clnr.embedding.store.artifact import load_folder
 from clnr.engine import choose
-from clnr.engine.layer_pass import LayerOperators
+from clnr.engine.files.layer_pass import LayerOperators
 from clnr.errors import ClnrError, DataError
 from clnr.experiments.run import learn
 from clnr.tables import ingest

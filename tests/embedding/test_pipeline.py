@@ -9,13 +9,13 @@ import pytest
 
 from clnr import NodeEmbedder
 from clnr.cli import cmd_embed
-from clnr.embedding.artifact import load_folder
 from clnr.embedding.defaults import choose_method
-from clnr.embedding.export import EXPORT_FORMATS
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import HOLD_OUT
 from clnr.embedding.pipeline import embed_tables
-from clnr.engine import choose, cpu
+from clnr.embedding.store.artifact import load_folder
+from clnr.embedding.store.export import EXPORT_FORMATS
+from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
 from clnr.methods import METHODS, SVD_MIX
 from clnr.tables import read_tables
@@ -103,7 +103,7 @@ def test_the_command_line_has_the_same_names_and_defaults():
 
 
 def test_quick_trains_nothing(tables, tmp_path):
-    made = embed_tables(tables, tmp_path / "out", Settings(engine=cpu(), **choose_method(None, "quick")), layout=None)
+    made = embed_tables(tables, tmp_path / "out", Settings(engine=cpu_engine(), **choose_method(None, "quick")), layout=None)
     assert made.losses == ()
     assert made.model.method == SVD_MIX
-    assert np.array_equal(load_folder(tmp_path / "out").model.embed(made.table_graph.graph, cpu()), made.z)
+    assert np.array_equal(load_folder(tmp_path / "out").model.embed(made.table_graph.graph, cpu_engine()), made.z)

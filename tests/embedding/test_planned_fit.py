@@ -10,7 +10,7 @@ from clnr.embedding import planned_fit
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.pipeline import embed_tables
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.methods import CLNR_MIX, METHODS
 from clnr.tables import read_tables
 from clnr.training.checkpoint import checkpoint_path
@@ -26,7 +26,7 @@ def test_nothing_is_shown_in_python(tables, capsys):
 def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, tmp_path, monkeypatch):
     if not labels:
         tables = {"edges": tables["edges"]}
-    asked = Settings(**{"engine": cpu(), "recipe": SMALL, "hold_out": 0.2, **choose_method("auto")})
+    asked = Settings(**{"engine": cpu_engine(), "recipe": SMALL, "hold_out": 0.2, **choose_method("auto")})
     scored = dict.fromkeys(("validation_accuracy", "strict_accuracy", "link_auc"), 0.3)
     real = planned_fit.fit_graph
 

@@ -9,7 +9,7 @@ import pytest
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.preflight import Preflight, graph_counts, graph_facts, size_of, table_warnings
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.errors import OutOfMemory
 from clnr.experiments.cost import Cost, Size, training
 from clnr.experiments.run import learn
@@ -57,13 +57,13 @@ def test_what_is_odd_in_tables_is_said_with_what_is_done(tmp_path):
 
 
 def test_each_column_says_how_it_was_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("clnr.tables.infer._WORDS", 3)
+    monkeypatch.setattr("clnr.tables.columns.infer._WORDS", 3)
     (tmp_path / "e.csv").write_text("source,target\n0,1\n")
     rows = [f"{i},{i % 2},about word{i} and more,the {'ab'[i % 2]}{' b' * i},c{i}" for i in range(60)]
     (tmp_path / "n.csv").write_text("\n".join(["id,odd,abstract,title,code", *rows]))
     table_graph = read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
     recipe, chosen = default_recipe(CLNR, table_graph.graph)
-    preflight = Preflight.of(table_graph, CLNR, recipe, chosen, cpu())
+    preflight = Preflight.of(table_graph, CLNR, recipe, chosen, cpu_engine())
     most = "3 most frequent of 63 words, weighted by rarity, the others hashed into 1,024 features"
     assert preflight.columns == (
         "edges 'source': source, whole number",
@@ -81,14 +81,14 @@ def test_each_column_says_how_it_was_read(tmp_path, monkeypatch):
 def test_choices_that_a_user_has_changed_are_not_explained():
     table_graph = as_table_graph(tiny())
     recipe, chosen = default_recipe(CLNR, table_graph.graph)
-    preflight = Preflight.of(table_graph, CLNR, recipe.but(epochs=7), chosen, cpu())
+    preflight = Preflight.of(table_graph, CLNR, recipe.but(epochs=7), chosen, cpu_engine())
     assert "epochs" not in {choice.key for choice in preflight.choices}
     assert "edge_drop" in {choice.key for choice in preflight.choices}
 
 
 def test_every_probe_takes_its_time():
     table_graph, recipe = as_table_graph(tiny(1000)), Recipe()
-    none, one, three = (Preflight.of(table_graph, CLNR, recipe, [], cpu(), count).other_seconds for count in (0, 1, 3))
+    none, one, three = (Preflight.of(table_graph, CLNR, recipe, [], cpu_engine(), count).other_seconds for count in (0, 1, 3))
     assert 0 < none < one
     assert three - none == pytest.approx(3 * (one - none))
 
@@ -96,9 +96,11 @@ def test_every_probe_takes_its_time():
 def test_trials_take_their_time():
     """Each trains, twice as long on average if epochs are tuned, and is evaluated once."""
     table_graph, recipe = as_table_graph(tiny(1000)), Recipe()
-    plain = Preflight.of(table_graph, CLNR, recipe, [], cpu())
-    free, fixed = (Preflight.of(table_graph, CLNR, recipe, [], cpu(), trials=9, fixed=keys) for keys in ((), ("epochs",)))
-    probe = plain.other_seconds - Preflight.of(table_graph, CLNR, recipe, [], cpu(), 0).other_seconds
+    plain = Preflight.of(table_graph, CLNR, recipe, [], cpu_engine())
+    free, fixed = (
+        Preflight.of(table_graph, CLNR, recipe, [], cpu_engine(), trials=9, fixed=keys) for keys in ((), ("epochs",))
+    )
+    probe = plain.other_seconds - Preflight.of(table_graph, CLNR, recipe, [], cpu_engine(), 0).other_seconds
     assert plain.tune_seconds == 0
     assert fixed.tune_seconds == pytest.approx(9 * (plain.cost.seconds + probe))
     assert free.tune_seconds == pytest.approx(9 * (1.875 * plain.cost.seconds + probe))
@@ -108,13 +110,14 @@ def test_trials_take_their_time():
 
 def test_no_epochs_are_told_and_a_method_without_training_is_not():
     table_graph = as_table_graph(tiny())
-    said = [Preflight.of(table_graph, method, Recipe(epochs=0), [], cpu()).notes for method in (CLNR, METHODS["SVD"])]
+    said = [Preflight.of(table_graph, method, Recipe(epochs=0), [], cpu_engine()).notes for method in (CLNR, METHODS["SVD"])]
     assert said == [("epochs=0: nothing is trained, and the encoder keeps its random initial weights",), ()]
 
 
 def test_a_gpu_is_hinted_at_only_where_it_would_help():
     few, many = (
-        Preflight.of(as_table_graph(tiny(1000)), CLNR, Recipe(epochs=epochs, hidden=2048), [], cpu()) for epochs in (9, 10**6)
+        Preflight.of(as_table_graph(tiny(1000)), CLNR, Recipe(epochs=epochs, hidden=2048), [], cpu_engine())
+        for epochs in (9, 10**6)
     )
     assert few.notes == ()
     (hint,) = many.notes
@@ -138,13 +141,13 @@ def test_what_will_not_fit_is_refused():
 
 def test_more_of_anything_takes_more():
     base = Size(10_000, 100_000, 100, 4e6)
-    few = training(CLNR, Recipe(), base, cpu())
+    few = training(CLNR, Recipe(), base, cpu_engine())
     for size, recipe in (
         (base._replace(nodes=10**6), Recipe()),
         (base._replace(edges=10**7), Recipe()),
         (base, Recipe(hidden=2048, dimension=2048)),
     ):
-        more = training(CLNR, recipe, size, cpu())
+        more = training(CLNR, recipe, size, cpu_engine())
         assert more.seconds > few.seconds
         assert more.memory > few.memory
 
@@ -168,15 +171,15 @@ def test_the_plan_has_room_for_all_that_a_read_out_is_fitted_to(monkeypatch):
 
     monkeypatch.setattr(Readout, "fit_components", noted)
     graph, recipe = few_columns(1200), preset(CLNR_MIX, None).recipe.but(hidden=64, dimension=64, structure=64, epochs=1)
-    learn(CLNR_MIX, graph, 0, recipe, cpu())
+    learn(CLNR_MIX, graph, 0, recipe, cpu_engine())
     held = made[0] + 2 * 4 * graph.num_nodes * (3 + 3 * 64)
-    nothing = training(CLNR_MIX, recipe, Size(0, 0, 3, 0), cpu()).memory
-    assert held < training(CLNR_MIX, recipe, size_of(graph), cpu()).memory - nothing < 6 * held
+    nothing = training(CLNR_MIX, recipe, Size(0, 0, 3, 0), cpu_engine()).memory
+    assert held < training(CLNR_MIX, recipe, size_of(graph), cpu_engine()).memory - nothing < 6 * held
 
 
 def test_without_an_encoder_less_memory_is_planned():
     recipe, size = Recipe(**WIDE), Size(200_000, 4_000_000, 3, 2.4e6)
-    quick, standard = (training(METHODS[name], recipe, size, cpu()).memory for name in ("SVD-mix", "CLNR-mix"))
+    quick, standard = (training(METHODS[name], recipe, size, cpu_engine()).memory for name in ("SVD-mix", "CLNR-mix"))
     assert quick < standard
 
 
@@ -205,15 +208,15 @@ print(planned / resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.p
 def test_a_sampled_step_costs_the_same_on_any_graph_of_that_degree(name):
     small, large = Size(10**6, 10**7, 100, 0), Size(10**8, 10**9, 100, 0)
     whole, sampled, bounded = Recipe(), Recipe(moments="sampled"), Recipe(moments="sampled", max_neighbors=3)
-    seconds = {recipe: training(METHODS[name], recipe, small, cpu()).seconds for recipe in (whole, sampled, bounded)}
+    seconds = {recipe: training(METHODS[name], recipe, small, cpu_engine()).seconds for recipe in (whole, sampled, bounded)}
     assert seconds[bounded] < seconds[sampled] < seconds[whole] / 10
-    assert training(METHODS[name], sampled, large, cpu()).seconds == pytest.approx(seconds[sampled])
-    assert training(METHODS[name], whole, large, cpu()).seconds > 50 * seconds[whole]
+    assert training(METHODS[name], sampled, large, cpu_engine()).seconds == pytest.approx(seconds[sampled])
+    assert training(METHODS[name], whole, large, cpu_engine()).seconds > 50 * seconds[whole]
 
 
 def test_only_a_contrast_of_all_pairs_grows_with_its_square():
     few, many = (Size(nodes, 0, 100, 0) for nodes in (10**6, 10**7))
     for name, least in (("GRACE-all", 90), ("GAE", 1), ("BGRL", 1)):
         recipe = Recipe(sampled_nodes=0)
-        first, second = (training(METHODS[name], recipe, size, cpu()).seconds for size in (few, many))
+        first, second = (training(METHODS[name], recipe, size, cpu_engine()).seconds for size in (few, many))
         assert least * first < second < 1.2 * max(least, 10) * first

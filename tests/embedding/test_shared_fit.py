@@ -18,7 +18,7 @@ from clnr.embedding.shared_fit import do_job, read_job, tell_error
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.folder_writer import write_graph
-from clnr.support.launch import FAILED, STOPPED, USER_ERROR
+from clnr.support.processes.launch import FAILED, STOPPED, USER_ERROR
 
 OPTIONS = {
     "method": "CLNR",

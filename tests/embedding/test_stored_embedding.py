@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from clnr import NodeEmbedder
 from clnr.cli import app
-from clnr.embedding import block_passes, disk_plan
-from clnr.embedding.shards import Shards
+from clnr.embedding import disk_plan
+from clnr.embedding.stages import block_passes
+from clnr.embedding.store.shards import Shards
 from clnr.embedding.stored_embedding import StoredEmbedding, StoredIds
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder

@@ -4,7 +4,7 @@ import pytest
 
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.tuning import tune
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.errors import DataError
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
@@ -19,7 +19,7 @@ def test_optunas_verbosity_is_put_back(graph):
     optuna.logging.set_verbosity(optuna.logging.DEBUG)
     said = []
     try:
-        tune(as_table_graph(graph), CLNR, RECIPE, 0, cpu(), 2, 0.05, {}, said.append)
+        tune(as_table_graph(graph), CLNR, RECIPE, 0, cpu_engine(), 2, 0.05, {}, said.append)
     except DataError:
         assert graph.labels is None
     finally:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from clnr import rng
-from clnr.engine import Drop, Mask, Reference, cpu, gpu
-from clnr.engine.cuda import KernelEngine
+from clnr.engine import Drop, Mask, Reference, cpu_engine, gpu_engine
+from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.engine.torch_sparse import TorchEngine
 from clnr.graph import Graph
 from tests.conftest import tiny
@@ -48,7 +48,7 @@ def fused():
 
 def exact():
     """The GPU's, in float32."""
-    return gpu(torch.float32)
+    return gpu_engine(torch.float32)
 
 
 def cusparse():
@@ -57,7 +57,7 @@ def cusparse():
 
 
 ENGINES = [
-    pytest.param(cpu, id="cpu"),
+    pytest.param(cpu_engine, id="cpu"),
     pytest.param(plain, id="plain"),
     pytest.param(exact, id="gpu", marks=pytest.mark.gpu),
     pytest.param(cusparse, id="cusparse", marks=pytest.mark.gpu),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine import Dropout, View, cpu
+from clnr.engine import Dropout, View, cpu_engine
 from tests import oracles
 from tests.engine.conftest import DROPS, EVERY, GRAPHS, KEY, random
 
@@ -47,7 +47,7 @@ def test_attention_equals_the_loop(engine, name, drop):
 @pytest.mark.parametrize("name", ["one node", "no edges", "star", "loops of its own"])
 def test_gradient_of_attention(name, drop):
     inputs, _, _ = attention(GRAPHS[name], DROPS[drop])
-    operators = cpu().operators(View(cpu().to_device(GRAPHS[name]), DROPS[drop]))
+    operators = cpu_engine().operators(View(cpu_engine().to_device(GRAPHS[name]), DROPS[drop]))
     assert torch.autograd.gradcheck(lambda *all: operators.attend(*all, "here"), inputs)
 
 
@@ -55,7 +55,7 @@ def test_gradient_of_attention(name, drop):
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_every_engines_gradient_of_attention(engine, name, monkeypatch):
     """Also where a hub's edges are summed in parts."""
-    csr_layout = pytest.importorskip("clnr.engine.triton.csr_layout", reason="Triton is not installed")
+    csr_layout = pytest.importorskip("clnr.engine.gpu.triton.csr_layout", reason="Triton is not installed")
     monkeypatch.setattr(csr_layout, "SHORT", 2)
     monkeypatch.setattr(csr_layout, "SEGMENT", 4)
 
@@ -65,12 +65,12 @@ def test_every_engines_gradient_of_attention(engine, name, monkeypatch):
         weight = torch.tensor(random(*out.shape, seed=8), dtype=dtype, device=out.device)
         return [each.double().cpu() for each in torch.autograd.grad((out * weight).sum(), inputs)]
 
-    for one, other in zip(gradients(engine, torch.float32), gradients(cpu(), torch.float64), strict=True):
+    for one, other in zip(gradients(engine, torch.float32), gradients(cpu_engine(), torch.float64), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_a_node_alone_attends_to_itself_and_large_scores_do_no_harm():
-    operators = cpu().operators(View(cpu().to_device(GRAPHS["usual"])))
+    operators = cpu_engine().operators(View(cpu_engine().to_device(GRAPHS["usual"])))
     h, far = torch.tensor(random(40, 1, 4), dtype=torch.float32), torch.linspace(-1e4, 1e4, 40)[:, None].requires_grad_()
     out = operators.attend(h, far, far, "here")
     torch.testing.assert_close(out[38:], h[38:])
@@ -83,7 +83,7 @@ def test_a_node_alone_attends_to_itself_and_large_scores_do_no_harm():
 
 
 def test_heads_do_not_see_each_other():
-    operators = cpu().operators(View(cpu().to_device(GRAPHS["usual"])))
+    operators = cpu_engine().operators(View(cpu_engine().to_device(GRAPHS["usual"])))
     inputs, _, _ = attention(GRAPHS["usual"], None)
     parallel_seeds = operators.attend(*inputs, "here")
     for k in range(HEADS):

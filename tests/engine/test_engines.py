@@ -10,8 +10,8 @@ import scipy.sparse as sp
 import torch
 
 from clnr import rng
-from clnr.engine import Asked, Drop, Dropout, Mask, View, choose, choose_again, cpu, to_sparse_matrix
-from clnr.engine.cuda import KernelEngine
+from clnr.engine import Asked, Drop, Dropout, Mask, View, choose, choose_again, cpu_engine, to_sparse_matrix
+from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import DeviceError, UnknownName
 from clnr.methods import CLNR
 from clnr.methods.recipe import Recipe
@@ -237,7 +237,7 @@ def test_without_dropout_nothing_is_left_out(engine):
 
 
 def test_what_a_graph_gives_once_is_made_once():
-    device_graph, calls = cpu().to_device(GRAPHS["usual"]), []
+    device_graph, calls = cpu_engine().to_device(GRAPHS["usual"]), []
     for _ in range(3):
         assert device_graph.once("a", lambda: calls.append(1) or len(calls)) == 1
     assert device_graph.once("b", lambda: 7) == 7
@@ -265,7 +265,7 @@ def test_choosing_an_engine():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_choosing_a_precision(monkeypatch):
-    assert choose("cpu", "float32").precision == cpu().precision == "float32"
+    assert choose("cpu", "float32").precision == cpu_engine().precision == "float32"
     with pytest.raises(UnknownName, match="unknown precision 'half'"):
         choose("cpu", "half")
     monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
@@ -319,7 +319,7 @@ def test_an_engine_in_bfloat16_has_an_exact_one():
     pytest.importorskip("triton", reason="Triton is not installed")
     quick = KernelEngine(torch.device("cpu"), torch.bfloat16)
     assert (quick.precision, quick.float32.precision) == ("bfloat16", "float32")
-    assert cpu().float32.precision == "float32"
+    assert cpu_engine().float32.precision == "float32"
 
 
 @pytest.mark.parametrize("name", ["usual", "sparse features", "weighted"])

@@ -7,19 +7,19 @@ import pytest
 import torch
 
 from clnr import methods
-from clnr.embedding.block_embedding import BlockEmbedding
 from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
 from clnr.embedding.out_of_core import embed_folder
-from clnr.engine import cpu
-from clnr.engine.frontier import FrontierOperators
+from clnr.embedding.stages.block_embedding import BlockEmbedding
+from clnr.engine import cpu_engine
+from clnr.engine.cpu.frontier import FrontierOperators
 from clnr.experiments.run import learn
 from clnr.graph.folder_writer import write_graph
 from clnr.training.loop import fit
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, FUSED, MASKS, exact
-from tests.engine.test_cuda_frontier import SOME, assert_rows_equal
+from tests.engine.gpu.test_cuda_frontier import SOME, assert_rows_equal
 
 pytest.importorskip("numba")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -76,7 +76,7 @@ def test_read_outs_and_walks_on_a_gpu_are_those_in_memory(tmp_path, cuda, sparse
     found = embed_folder(folder, tmp_path / "out", settings, 4_000_000_000)
     tables = [pq.read_table(path)["vector"] for path in sorted((tmp_path / "out" / "embeddings").iterdir())]
     z = np.concatenate([np.stack(table.to_pylist()) for table in tables])
-    np.testing.assert_allclose(z, found.model.embed(graph, cpu()), rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(z, found.model.embed(graph, cpu_engine()), rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.gpu

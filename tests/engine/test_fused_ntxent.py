@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine import cpu, torch_sparse
+from clnr.engine import cpu_engine, torch_sparse
 from tests import oracles
 from tests.engine.conftest import ENGINES, random, reference
 
@@ -40,7 +40,7 @@ def test_contrast_is_the_papers_loss(engine, shape, temperature, monkeypatch):
 def test_contrast_survives_extreme_temperatures():
     rows = torch.nn.functional.normalize(torch.randn(20, 4, generator=torch.Generator().manual_seed(0))).requires_grad_()
     for temperature in (1e-3, 1e3):
-        loss = cpu().nt_xent(rows, temperature)
+        loss = cpu_engine().nt_xent(rows, temperature)
         (gradient,) = torch.autograd.grad(loss, rows)
         assert loss.isfinite()
         assert gradient.isfinite().all()
@@ -49,7 +49,7 @@ def test_contrast_survives_extreme_temperatures():
 _ALL_NODES = """
 import torch
 from clnr.engine import choose
-from clnr.support.memory import MemoryMeter
+from clnr.support.machine.memory import MemoryMeter
 engine = choose({device!r})
 rows = torch.nn.functional.normalize(torch.randn(2 * {nodes}, {width}, device=engine.device)).requires_grad_()
 engine.nt_xent(rows[:64], 0.5).backward()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clnr import rng
-from clnr.engine import Drop, Mask, SlowNodes, View, cpu
+from clnr.engine import Drop, Mask, SlowNodes, View, cpu_engine
 from clnr.engine import slow_nodes as slow_nodes_module
 from clnr.engine.slow_nodes import SlowEdges, SlowNodeOperators
 from clnr.errors import MethodError
@@ -116,15 +116,15 @@ def test_it_is_pygs_transform(alpha):
         convolution = GCNConv(h.shape[1], parameters[f"{layer}.weight"].shape[1])
         convolution.lin.weight.data = parameters[f"{layer}.weight"].T
         h = convolution(h.relu() if layer else h, data.edge_index)
-    view = View(cpu().to_device(graph), slow_nodes=slow_nodes(1.0, alpha))
-    torch.testing.assert_close(encoder(parameters, cpu().operators(view)), h[~data.slow_node_mask], rtol=1e-4, atol=1e-5)
+    view = View(cpu_engine().to_device(graph), slow_nodes=slow_nodes(1.0, alpha))
+    torch.testing.assert_close(encoder(parameters, cpu_engine().operators(view)), h[~data.slow_node_mask], rtol=1e-4, atol=1e-5)
 
 
 def test_slow_nodes_do_not_change_features_by_themselves():
     graph = tiny(sparse=True)
-    view = View(cpu().to_device(graph), slow_nodes=slow_nodes(1.0))
-    assert torch.equal(Features()({}, cpu().operators(view)), cpu().operators(View(view.device_graph)).features)
-    within = cpu().operators(view).within(1)
+    view = View(cpu_engine().to_device(graph), slow_nodes=slow_nodes(1.0))
+    assert torch.equal(Features()({}, cpu_engine().operators(view)), cpu_engine().operators(View(view.device_graph)).features)
+    within = cpu_engine().operators(view).within(1)
     torch.testing.assert_close(within.features[:40].double(), torch.tensor(oracles.dense(graph.features)))
     assert len(within.features) == 40 + len(graph.edges()[0])
     torch.testing.assert_close(within.features @ torch.ones(12, 2) + 1, within.project(torch.ones(12, 2), torch.ones(2)))
@@ -132,19 +132,19 @@ def test_slow_nodes_do_not_change_features_by_themselves():
 
 def test_what_has_no_convolutions_of_edges_is_refused():
     graph, encoder = tiny(), GAT(1, 4, 3, 2, 1)
-    view = View(cpu().to_device(graph), slow_nodes=slow_nodes(0.5))
+    view = View(cpu_engine().to_device(graph), slow_nodes=slow_nodes(0.5))
     with pytest.raises(MethodError, match="not for attention"):
-        encoder(encoder.init(12, KEY), cpu().operators(view))
+        encoder(encoder.init(12, KEY), cpu_engine().operators(view))
     with pytest.raises(MethodError, match="only these say how many hops they take"):
-        cpu().operators(view).propagate(torch.ones(40, 2))
+        cpu_engine().operators(view).propagate(torch.ones(40, 2))
     with pytest.raises(MethodError, match="no edges for slow nodes to stand on"):
-        cpu().operators(view.but(propagation_matrix=view.device_graph.edges))
+        cpu_engine().operators(view.but(propagation_matrix=view.device_graph.edges))
 
 
 def test_engines_have_the_same_loss():
     recipe = Recipe(hidden=16, dimension=8, sampled_nodes=20)
     model, losses = METHODS["CLNR-HalfHop"].build(recipe), []
-    for engine in (reference(), plain(), cpu()):
+    for engine in (reference(), plain(), cpu_engine()):
         step = StepContext(engine, engine.to_device(tiny(sparse=True)), 1, 4, 10)
         losses.append(model.loss(model.init(12, 1), step))
     torch.testing.assert_close(losses[1:], losses[:1] * 2, rtol=1e-4, atol=1e-5)

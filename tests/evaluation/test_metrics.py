@@ -6,7 +6,7 @@ import torch
 
 from clnr import CLNR, Recipe, embed, run, runs
 from clnr.datasets import split_of
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.errors import ClnrError, UnknownName
 from clnr.evaluation import clusters
 from clnr.evaluation.geometry import alignment
@@ -41,7 +41,7 @@ def test_an_unknown_metric_is_named_before_the_work():
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, [3, 3, 3, 1]), (1, [1] * 4), (2, [2] * 4), (9, [3, 3, 3, 1])])
 def test_no_more_side_by_side_than_asked_for(monkeypatch, asked, expected):
-    monkeypatch.setattr(type(cpu()), "parallel_seeds", 3)
+    monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 3)
     made = runs(CLNR, tiny(), range(4), recipe=QUICK, device="cpu", parallel_seeds=asked)
     assert [each.parallel_seeds for each in made] == expected
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clnr.datasets import load, split_of
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.errors import DataError, RecipeError, TrainingError, UnknownName
 from clnr.experiments.grid_search import Trial, best_first, grid, hide_test_labels, some_of, try_all
 from clnr.experiments.run_cache import RunCache
@@ -23,7 +23,7 @@ QUICK = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
 
 
 def runner(seeds=2):
-    return Runner(seeds, cpu(), RunCache(), rerun=True, bar=Bar(None, quiet=True))
+    return Runner(seeds, cpu_engine(), RunCache(), rerun=True, bar=Bar(None, quiet=True))
 
 
 def tried(*given):

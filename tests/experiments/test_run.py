@@ -10,7 +10,7 @@ import torch
 
 from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, load, recipe_for, run, runs
 from clnr.datasets import split_of, with_noise
-from clnr.engine import View, choose, cpu, unit_rows
+from clnr.engine import View, choose, cpu_engine, unit_rows
 from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import fresh_views
@@ -162,7 +162,7 @@ def test_a_supervised_method_embeds_what_run_evaluates_and_needs_labels(method, 
 
 
 def learned(method, graph, recipe, seed):
-    engine, model = cpu(), method.build(recipe)
+    engine, model = cpu_engine(), method.build(recipe)
     seen = graph.without_labels()
     device_graph = engine.to_device(model.prepare(model.fit_inputs(seen, engine), seen, engine))
     supervision = supervision_of(graph, seed, engine.device)[0] if method.supervised else None
@@ -337,14 +337,14 @@ def test_noise_is_trained_with_and_not_embedded(monkeypatch):
         return whole(model, recipe, starts, *more)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
-    monkeypatch.setattr(type(cpu()), "parallel_seeds", 2)
+    monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 2)
     graph = tiny()
     quick = recipe_for(CLNR, "toy").but(epochs=2, hidden=8, dimension=4, edge_noise=0.5)
     z = embed(CLNR, graph, 1, recipe=quick, device="cpu", precision="float32")
     (ground,) = training_graphs.values()
     expected = with_noise(graph, 0.5, 1)
     assert ground.num_edges == expected.num_edges > graph.num_edges
-    engine = cpu()
+    engine = cpu_engine()
     fitted = fit(CLNR.build(quick), engine, engine.to_device(expected), quick, 1)
     again = CLNR.build(quick).embed(fitted.parameters, engine, View(engine.to_device(graph)))
     assert np.array_equal(z, again.numpy())
@@ -357,7 +357,7 @@ def test_sampled_steps_repeat_learn_from_noise_and_are_measured_as_others_are():
     graph, sampled = tiny(60, 150), QUICK.but(sampled_nodes=20, moments="sampled", max_neighbors=2, edge_noise=0.5)
     result = run(CLNR, graph, 2, recipe=sampled, device="cpu", precision="float32")
     assert measures(result) == measures(run(CLNR, graph, 2, recipe=sampled, device="cpu", precision="float32"))
-    engine = cpu()
+    engine = cpu_engine()
     fitted = fit(CLNR.build(sampled), engine, engine.to_device(with_noise(graph, 0.5, 2)), sampled, 2)
     again = CLNR.build(sampled).embed(fitted.parameters, engine, View(engine.to_device(graph)))
     np.testing.assert_array_equal(embed(CLNR, graph, 2, recipe=sampled, device="cpu", precision="float32"), again.numpy())
@@ -377,7 +377,7 @@ def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch)
         return whole(model, recipe, starts, *more)
 
     monkeypatch.setattr(module, "fit_all", fit_all)
-    monkeypatch.setattr(type(cpu()), "parallel_seeds", 8)
+    monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 8)
     quick = recipe_for(CLNR, "toy").but(epochs=1, hidden=8, dimension=4, probe_steps=2)
     made = list(runs(CLNR, "toy", range(5), recipe=quick, device="cpu"))
     assert [run.seed for run in made] == [0, 1, 2, 3, 4]

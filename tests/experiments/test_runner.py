@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from clnr import methods
-from clnr.engine import cpu
-from clnr.engine.cpu import CompiledEngine
+from clnr.engine import cpu_engine
+from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.errors import RunCacheError, TrainingError
 from clnr.experiments import runner as module
 from clnr.experiments.run_cache import RunCache, run_key
@@ -24,8 +24,8 @@ from clnr.graph import Split
 from clnr.methods import CLNR, RAW
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, recipe_keys
-from clnr.support import code_digest, environment
 from clnr.support import progress as bars
+from clnr.support.machine import code_digest, environment
 from clnr.support.progress import Bar, progress_bar
 from tests.conftest import tiny
 
@@ -34,7 +34,7 @@ GRAPH = tiny(60, 150)
 
 
 def runner(seeds=2, rerun=False, bar=None):
-    return Runner(seeds, cpu(), RunCache(), rerun, bar or Bar(None, quiet=True))
+    return Runner(seeds, cpu_engine(), RunCache(), rerun, bar or Bar(None, quiet=True))
 
 
 class Remarks(Bar):
@@ -53,7 +53,7 @@ def test_runs_are_of_all_seeds_and_all_recorded():
     assert failure is None
     assert [run.seed for run in summary.runs] == [0, 1, 2]
     for run in summary.runs:
-        assert RunCache().find(run_key(GRAPH, CLNR, QUICK, run.seed, cpu())) == run
+        assert RunCache().find(run_key(GRAPH, CLNR, QUICK, run.seed, cpu_engine())) == run
 
 
 def test_what_the_record_has_is_not_run_again_unless_told(monkeypatch):
@@ -164,11 +164,11 @@ def test_without_a_terminal_there_is_no_bar(capsys, quiet):
 
 
 def key_of(graph=None, method=methods.CLNR, recipe=None, seed=0, engine=None) -> str:
-    return run_key(tiny() if graph is None else graph, method, recipe or Recipe(), seed, engine or cpu())
+    return run_key(tiny() if graph is None else graph, method, recipe or Recipe(), seed, engine or cpu_engine())
 
 
 def engine_with(**changes):
-    engine = copy.copy(cpu())
+    engine = copy.copy(cpu_engine())
     for name, value in changes.items():
         object.__setattr__(engine, name, value)
     return engine
@@ -249,7 +249,7 @@ def test_the_key_changes_with_torch_and_what_computes(monkeypatch):
 
 
 def test_the_key_changes_with_the_number_of_threads_as_results_do(monkeypatch):
-    monkeypatch.setattr("clnr.engine.threads.usable_processors", lambda: 8)
+    monkeypatch.setattr("clnr.engine.cpu.threads.usable_processors", lambda: 8)
     keys = []
     for most, asked in ((1, None), (2, None), (8, None), (8, 2)):
         torch.set_num_threads(most)
@@ -279,7 +279,7 @@ def test_the_same_runs_made_twice_at_once_are_recorded_once():
                 looked.wait(60)
                 return found
 
-        Runner(2, cpu(), Late(), rerun, Bar(None, quiet=True)).runs(CLNR, GRAPH, QUICK)
+        Runner(2, cpu_engine(), Late(), rerun, Bar(None, quiet=True)).runs(CLNR, GRAPH, QUICK)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(after_both, [False, False]))

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from clnr.engine import View
-from clnr.engine.mapped import StoredRule, map_folder
+from clnr.engine.files.mapped import StoredRule, map_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.folder_writer import write_graph

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 import torch
 
 from clnr.embedding.fitting import FittedModel
-from clnr.engine import Reference, View, cpu
-from clnr.engine.cuda import KernelEngine
+from clnr.engine import Reference, View, cpu_engine
+from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import DataError, RecipeError
 from clnr.experiments.run import learn
 from clnr.graph import Graph
@@ -36,7 +36,7 @@ MLP = {name: {"encoder": "mlp"} for name in ("CLNR-MLP", "CLNR-SIGN")}
 def fitted(name, graph, engine=None, **changes):
     """A model fitted on a graph, and the graph's own vectors."""
     method, recipe = METHODS[name], SMALL.but(**MLP.get(name, {}) | changes)
-    learned = learn(method, graph, 0, recipe, engine or cpu())
+    learned = learn(method, graph, 0, recipe, engine or cpu_engine())
     parameters = {key: value.cpu() for key, value in learned.fitted.parameters.items()}
     return FittedModel(method, 0, recipe, parameters, graph.num_features), learned.z.cpu().numpy()
 
@@ -104,9 +104,9 @@ def chain(count, features=7, extra=0):
 def test_unseen_nodes_are_embedded_and_known_ones_far_away_stay(name):
     known, more = chain(30), chain(30, extra=3)
     model, z = fitted(name, known, walk_steps=3)
-    again = model.embed(known, cpu())
+    again = model.embed(known, cpu_engine())
     np.testing.assert_allclose(again, z, atol=1e-4)
-    after = model.embed(more, cpu())
+    after = model.embed(more, cpu_engine())
     assert after.shape == (33, z.shape[1])
     assert np.isfinite(after).all()
     assert after[30:].any()
@@ -120,10 +120,10 @@ def test_spectral_refuses_a_graph_that_it_does_not_know():
     model, z = fitted("Spectral", chain(30))
     order = np.arange(30)[::-1].copy()
     turned = dataclasses.replace(chain(30), ids=order)
-    np.testing.assert_allclose(model.embed(turned, cpu()), z[order], atol=1e-4)
+    np.testing.assert_allclose(model.embed(turned, cpu_engine()), z[order], atol=1e-4)
     stranger = dataclasses.replace(chain(30), ids=np.array([f"x{i}" for i in range(30)]))
     with pytest.raises(DataError, match="has none of the nodes that this model knows"):
-        model.embed(stranger, cpu())
+        model.embed(stranger, cpu_engine())
 
 
 @pytest.mark.parametrize("name", ["FastRP", "Cleora"])
@@ -132,7 +132,7 @@ def test_what_learns_nothing_embeds_nodes_that_it_has_never_seen(name):
     assert model.parameters == {}
     other = dataclasses.replace(chain(20), ids=np.array([f"x{i}" for i in range(20)]))
     _, alone = fitted(name, other)
-    np.testing.assert_allclose(model.embed(other, cpu()), alone, atol=1e-6)
+    np.testing.assert_allclose(model.embed(other, cpu_engine()), alone, atol=1e-6)
 
 
 # -- tiny graphs ------------------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_tiny_graphs_have_finite_vectors(name, graph, structure):
     assert z.shape[1] <= 32
     nothing = Graph.from_edges([], [], np.zeros((0, graph.num_features)))
     assert model.embed(nothing, REFERENCE).shape == (0, z.shape[1])
-    assert model.embed(nothing, cpu()).shape == (0, z.shape[1])
+    assert model.embed(nothing, cpu_engine()).shape == (0, z.shape[1])
 
 
 @pytest.mark.parametrize("name", FREE)
@@ -195,16 +195,16 @@ def test_engines_agree_with_the_reference(name, how):
     graph = tiny(**how)
     model, _ = fitted(name, graph, REFERENCE)
     right = model.embed(graph, REFERENCE)
-    np.testing.assert_allclose(model.embed(graph, cpu()), right, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(model.embed(graph, cpu_engine()), right, rtol=1e-3, atol=1e-4)
     if METHODS[name].objective is None:
-        _, z = fitted(name, graph, cpu(), dimension=99)
+        _, z = fitted(name, graph, cpu_engine(), dimension=99)
         _, expected = fitted(name, graph, REFERENCE, dimension=99)
         np.testing.assert_allclose(gram(z), gram(expected), atol=2e-3)
 
 
 @pytest.mark.parametrize("name", ["SVD-hops", "Spectral", "FastRP", "CLNR-skip"])
 def test_kernels_agree_with_the_reference(name):
-    pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
+    pytest.importorskip("clnr.engine.gpu.triton", reason="Triton is not installed")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     graph = tiny(20, 40, sparse=True)
     model, _ = fitted(name, graph, REFERENCE, epochs=0)
@@ -259,7 +259,7 @@ def test_a_read_out_does_not_change_the_training():
 
 # -- sampled steps ----------------------------------------------------------------------------------------------------------
 
-ENGINE = cpu()
+ENGINE = cpu_engine()
 SAMPLING = {name: method for name, method in METHODS.items() if method.samples}
 ROW_BY_ROW = ("nCLNR", "GRACE", "GRACE-all", "GCA")
 

@@ -13,8 +13,8 @@ import torch
 
 from clnr.augment.augmentations import AdaptiveDropEdges, DropEdges, EncoderDropout, MaskFeatures
 from clnr.datasets import DATASETS
-from clnr.engine import Reference, View, cpu
-from clnr.engine.cuda import KernelEngine
+from clnr.engine import Reference, View, cpu_engine
+from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.experiments.run import run, supervision_of
 from clnr.graph import Graph, Split
@@ -32,7 +32,7 @@ from clnr.training.loop import fit
 from tests.conftest import tiny
 
 SMALL = Recipe(hidden=16, dimension=8, heads=2, epochs=12, learning_rate=1e-2, sampled_nodes=25)
-ENGINE = cpu()
+ENGINE = cpu_engine()
 ODD = {
     "an isolated node": tiny(),
     "no edges": Graph.from_edges([], [], np.random.default_rng(0).random((30, 4)), labels=np.arange(30) % 2),
@@ -679,7 +679,7 @@ QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT
 )
 def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
     """An epoch with sparse features, dropout and all; by Triton's interpreter where there is no GPU."""
-    pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
+    pytest.importorskip("clnr.engine.gpu.triton", reason="Triton is not installed")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     monkeypatch.setattr(KernelEngine, "dense_above", 1.0)
     graph = tiny(18, 32, sparse=True)
@@ -704,7 +704,7 @@ def test_it_learns_the_same_by_kernels_in_either_precision(method, monkeypatch):
 @pytest.mark.parametrize("name", ["CLNR", "rCLNR", "GCLNR", "CCA-SSG", "BGRL", "MVGRL"])
 def test_the_reference_runs_no_kernel_that_it_is_the_oracle_of(name, monkeypatch):
     """Not on a GPU, either, where its tensors are those of the kernels' engine."""
-    kernels = pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
+    kernels = pytest.importorskip("clnr.engine.gpu.triton", reason="Triton is not installed")
     for each in kernels.__all__:
         monkeypatch.setattr(kernels, each, None)
     engine = Reference(torch.device("cuda" if torch.cuda.is_available() else "cpu"))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from clnr.engine import View, choose, cpu
+from clnr.engine import View, choose, cpu_engine
 from clnr.graph import Graph
 from clnr.methods import SVD_MIX
 from clnr.methods.recipe import Recipe
@@ -233,7 +233,7 @@ def test_a_gpu_measures_what_a_cpu_measures(cuda):
     graph, recipe = made(0.05, 0.5, nodes=2000), Recipe(dimension=16, edge_weight="measured")
     model = SVD_MIX.build(recipe)
     found = []
-    for engine in (cpu(), choose(cuda.type, "float32")):
+    for engine in (cpu_engine(), choose(cuda.type, "float32")):
         device_graph = engine.to_device(graph)
         parameters = model.finalize({}, engine, device_graph)
         found.append(float(parameters["readout.block.3.weight"]))

@@ -9,7 +9,7 @@ import torch
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import StandardScaler
 
-from clnr.engine import Reference, cpu
+from clnr.engine import Reference, cpu_engine
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.nn.inputs import SIGN, AddStructure, Cleora, FastRP, Spectral, WeightFeatures
@@ -19,7 +19,7 @@ from tests.conftest import tiny
 from tests.nn.dense_graphs import GRAPHS, neighbours, power, transition, unit
 
 REFERENCE = Reference(torch.device("cpu"))
-ENGINES = pytest.mark.parametrize("engine", [REFERENCE, cpu()], ids=["reference", "cpu"])
+ENGINES = pytest.mark.parametrize("engine", [REFERENCE, cpu_engine()], ids=["reference", "cpu"])
 
 
 def with_features(x, **more):

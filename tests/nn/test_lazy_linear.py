@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clnr.engine.dense import PLAIN, Dense
-from clnr.engine.triton_dense import KernelDense
+from clnr.engine.gpu.triton_dense import KernelDense
 from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.postprocess import Rescale, Standardize
 
@@ -110,7 +110,7 @@ def test_gradients_are_those_of_differences_and_of_all_rows(part):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(12, 4, 6), (300, 33, 40), (40, 16, 1100)])
 def test_kernels_give_what_all_rows_give_in_float64(shape, dtype):
-    kernels = pytest.importorskip("clnr.engine.triton", reason="Triton is not installed")
+    kernels = pytest.importorskip("clnr.engine.gpu.triton", reason="Triton is not installed")
     if torch.cuda.is_available():
         pytest.skip("kernels are interpreted only where there is no GPU")
     inputs, weight, bias = layer(*shape, dtype=torch.float32)

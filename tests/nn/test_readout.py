@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from clnr.engine import Reference, View, cpu
+from clnr.engine import Reference, View, cpu_engine
 from clnr.errors import RecipeError
 from clnr.graph import Graph
 from clnr.nn.readout import (
@@ -25,7 +25,7 @@ from tests.conftest import tiny
 from tests.nn.dense_graphs import GRAPHS, transition, unit
 
 REFERENCE = Reference(torch.device("cpu"))
-ENGINES = pytest.mark.parametrize("engine", [REFERENCE, cpu()], ids=["reference", "cpu"])
+ENGINES = pytest.mark.parametrize("engine", [REFERENCE, cpu_engine()], ids=["reference", "cpu"])
 
 
 def context(graph, *encoded, engine=REFERENCE, own=()):

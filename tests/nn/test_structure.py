@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine import Reference, cpu
+from clnr.engine import Reference, cpu_engine
 from clnr.graph import Graph
 from clnr.nn.structure import STEPS, neighbour_matrix, random_rows, walks
 from tests.conftest import tiny
@@ -54,7 +54,7 @@ def test_random_rows_are_normal_and_independent():
     np.testing.assert_allclose((rows**4).mean(), 3, atol=0.1)
 
 
-@pytest.mark.parametrize("engine", [REFERENCE, cpu()], ids=["reference", "cpu"])
+@pytest.mark.parametrize("engine", [REFERENCE, cpu_engine()], ids=["reference", "cpu"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_walks_average_over_neighbours_again_and_again(name, engine):
     graph = GRAPHS[name]

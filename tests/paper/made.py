@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from clnr.experiments.results import Run
 from clnr.experiments.run_cache import RunCache
-from clnr.paper.scope import Batch
-from clnr.support import code_digest, environment
+from clnr.paper.paper_runs.scope import Batch
+from clnr.support.machine import code_digest, environment
 
 
 def made(batch: Batch, seed: int = 0, **changes) -> Run:

@@ -11,9 +11,9 @@ from clnr import run
 from clnr.errors import TrainingError
 from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, GRACE
-from clnr.paper import scope
 from clnr.paper.claims import CLAIMS
 from clnr.paper.exhibits import EXHIBITS
+from clnr.paper.paper_runs import scope
 from tests.cli.test_cli import assert_refused, entry_point
 
 pytest.importorskip("matplotlib")
@@ -99,7 +99,7 @@ def test_a_failed_training_is_told_and_the_table_still_made(clnr, monkeypatch):
     def broken(*arguments, **more):
         raise TrainingError("the loss became nan")
 
-    monkeypatch.setattr("clnr.paper.executor.runs", broken)
+    monkeypatch.setattr("clnr.paper.paper_runs.executor.runs", broken)
     ended = clnr("table", "2", *SMALL)
     assert ended.code == 2
     assert "| CLNR | strict | failed |" in ended.out

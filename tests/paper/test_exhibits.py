@@ -6,9 +6,9 @@ import pytest
 
 from clnr import methods
 from clnr.paper.exhibits import EXHIBITS, FIGURES, TABLES, needs
-from clnr.paper.result_set import ResultSet
-from clnr.paper.run_index import RunFilter, RunIndex
-from clnr.paper.scope import SETS, Scope
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+from clnr.paper.paper_runs.scope import SETS, Scope
 from tests.paper.made import cache_of, made
 from tests.paper.test_figures import filled
 

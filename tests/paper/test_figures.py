@@ -6,9 +6,9 @@ import pytest
 from clnr.methods import CLNR, GRACE, NCLNR
 from clnr.paper import drawing, figures
 from clnr.paper.exhibits import FIGURES
-from clnr.paper.result_set import ResultSet
-from clnr.paper.run_index import RunFilter, RunIndex
-from clnr.paper.scope import Scope
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+from clnr.paper.paper_runs.scope import Scope
 from tests.paper.made import cache_of, made
 
 pytest.importorskip("matplotlib")

@@ -8,9 +8,9 @@ import pytest
 from clnr.methods import BASELINES, CLNR, GRACE, METHODS
 from clnr.methods.presets import preset
 from clnr.paper import published, result_tables
-from clnr.paper.result_set import ResultSet
-from clnr.paper.run_index import RunFilter, RunIndex
-from clnr.paper.scope import SETS, Scope
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+from clnr.paper.paper_runs.scope import SETS, Scope
 from tests.paper.made import cache_of, made
 
 SCOPE = Scope(seeds=3)

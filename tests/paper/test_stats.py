@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from clnr.methods import CLNR, GRACE
-from clnr.paper.result_set import ResultSet
-from clnr.paper.run_index import RunFilter, RunIndex
-from clnr.paper.scope import Scope
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+from clnr.paper.paper_runs.scope import Scope
 from clnr.paper.stats import (
     Contrast,
     Verdict,

@@ -10,9 +10,9 @@ import pytest
 
 from clnr import ClnrError
 from clnr.bench import measure
-from clnr.embedding.export import parse_formats
-from clnr.embedding.map_layouts import check_layout
-from clnr.engine import cpu
+from clnr.embedding.reporting.map_layouts import check_layout
+from clnr.embedding.store.export import parse_formats
+from clnr.engine import cpu_engine
 from clnr.methods.recipe import Recipe
 from clnr.support.optional import check_installed, import_optional
 from tests.cli.test_cli import entry_point
@@ -54,7 +54,7 @@ def test_whether_it_is_there_is_known_without_importing_it(without):
     [
         lambda: tiny().to_pyg(),
         lambda: parse_formats(["csv", "pyg"]),
-        lambda: measure(tiny(), Recipe(hidden=8, dimension=6), cpu(), epochs=1, turns=1),
+        lambda: measure(tiny(), Recipe(hidden=8, dimension=6), cpu_engine(), epochs=1, turns=1),
     ],
     ids=["to_pyg", "embed --format pyg", "bench"],
 )

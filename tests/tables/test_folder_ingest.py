@@ -143,7 +143,8 @@ def outcome(call):
 
 
 def test_a_graph_of_many_chunks_is_the_same(tmp_path, monkeypatch):
-    from clnr.tables import chunks, folder_ingest, sql
+    from clnr.tables import folder_ingest
+    from clnr.tables.io import chunks, sql
 
     rng = np.random.default_rng(0)
     source, target = rng.integers(0, 500, (2, 3000))

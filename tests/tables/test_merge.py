@@ -11,7 +11,7 @@ from clnr import ClnrError, Graph
 from clnr.errors import DataError
 from clnr.support.deprecation import RenamedWarning
 from clnr.tables import FeatureEncoder, IngestReport, TableGraph, read_tables
-from clnr.tables.column_encoders import ColumnEncoder
+from clnr.tables.columns.column_encoders import ColumnEncoder
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from clnr.errors import DataError
-from clnr.tables import csv_header, read_tables
-from clnr.tables.column_info import column_lines
+from clnr.tables import read_tables
+from clnr.tables.columns.column_info import column_lines
+from clnr.tables.io import csv_header
 from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")

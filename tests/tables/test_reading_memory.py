@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from clnr.errors import DataError
-from clnr.support import memory
 from clnr.support.humanize import parse_bytes
+from clnr.support.machine import memory
 from clnr.tables import folder_ingest, ingest, read, read_tables
 
 pytest.importorskip("duckdb")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine import cpu, gpu
-from clnr.engine.threads import use_threads
+from clnr.engine import cpu_engine, gpu_engine
+from clnr.engine.cpu.threads import use_threads
 from clnr.errors import ClnrError, DataError
 from clnr.methods import METHODS
 from clnr.methods.presets import preset
@@ -35,7 +35,7 @@ class Mortal(Checkpoint):
 
 
 def trained(method, recipe, checkpoint=None, engine=None):
-    engine = engine or cpu()
+    engine = engine or cpu_engine()
     parts = (torch.arange(10), LABELS[:10], torch.arange(10, 20), LABELS[10:20])
     supervision = Supervision(*(part.to(engine.device) for part in parts)) if method.supervised else None
     return fit(
@@ -88,7 +88,7 @@ def test_sampled_steps_go_on_bit_for_bit(tmp_path):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["CLNR", "BGRL", "GCN"])
 def test_on_a_gpu_it_goes_on_as_well(name, tmp_path, cuda):
-    method, engine = METHODS[name], gpu(torch.float32)
+    method, engine = METHODS[name], gpu_engine(torch.float32)
     recipe = recipe_of(method).but(epochs=30)
     with pytest.raises(Killed):
         trained(method, recipe, Mortal(tmp_path / "state", 12, ABOUT, resume=True), engine)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine import View, cpu, gpu
+from clnr.engine import View, cpu_engine, gpu_engine
 from clnr.errors import TrainingError
 from clnr.methods import CLNR, METHODS
 from clnr.methods.model import Model
@@ -30,14 +30,14 @@ LESSON = Supervision(torch.arange(10), LABELS[:10], torch.arange(10, 20), LABELS
 
 
 def training(recipe=SMALL, method=CLNR, engine=None, progress=None, seed=0):
-    engine = engine or cpu()
+    engine = engine or cpu_engine()
     supervision = Supervision(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
     return fit(method.build(recipe), engine, engine.to_device(tiny()), recipe, seed, progress, supervision)
 
 
 def by_hand(recipe, method, seed=0):
     """The same training, written out with torch's own pieces and the model's loss: all losses, and parameters at the end."""
-    engine = cpu()
+    engine = cpu_engine()
     model, device_graph = method.build(recipe), engine.to_device(tiny())
     parameters = {name: value.requires_grad_() for name, value in model.init(12, seed).items()}
     adam = {"l2": torch.optim.Adam, "decoupled": torch.optim.AdamW}[recipe.weight_decay_mode]
@@ -362,7 +362,7 @@ def test_ctrl_c_comes_through():
 
 
 def parallel_seeds(method, seeds, recipe=SMALL, engine=None):
-    engine = engine or cpu()
+    engine = engine or cpu_engine()
     supervision = Supervision(*(part.to(engine.device) for part in LESSON)) if method.supervised else None
     device_graph = engine.to_device(tiny())
     return fit_all(
@@ -459,7 +459,7 @@ class TestOnTheGPU:
     def test_a_step_that_waits_is_done_once(self, cuda, monkeypatch, where):
         """As on the CPU above, with torch's own detection."""
         recipe = SMALL.but(patience=9, epochs=6)
-        plain = training(recipe, METHODS["BGRL"], engine=gpu(torch.float32))
+        plain = training(recipe, METHODS["BGRL"], engine=gpu_engine(torch.float32))
         whole = getattr(Model, where)
 
         def waits(self, *given):
@@ -468,7 +468,7 @@ class TestOnTheGPU:
             return out
 
         monkeypatch.setattr(Model, where, waits)
-        fitted = training(recipe, METHODS["BGRL"], engine=gpu(torch.float32))
+        fitted = training(recipe, METHODS["BGRL"], engine=gpu_engine(torch.float32))
         torch.testing.assert_close(fitted.losses, plain.losses, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(fitted.parameters, plain.parameters, rtol=1e-3, atol=1e-4)
         assert torch.cuda.get_sync_debug_mode() == 0
@@ -478,7 +478,7 @@ class TestOnTheGPU:
         for precision in ("highest", "high"):
             torch.set_float32_matmul_precision(precision)
             try:
-                training(Recipe(hidden=16, dimension=8, epochs=4, sampled_nodes=10), engine=gpu())
+                training(Recipe(hidden=16, dimension=8, epochs=4, sampled_nodes=10), engine=gpu_engine())
                 assert torch.get_float32_matmul_precision() == precision
             finally:
                 torch.set_float32_matmul_precision(before)
@@ -503,12 +503,14 @@ class TestOnTheGPU:
         monkeypatch.setattr(MetricBuffer, "close", free_close)
         try:
             for change in CHANGES:
-                training(Recipe(hidden=16, dimension=8, epochs=80, **change), engine=gpu())
+                training(Recipe(hidden=16, dimension=8, epochs=80, **change), engine=gpu_engine())
             for method in SAMPLING:
-                training(Recipe(hidden=16, dimension=8, epochs=80, sampled_nodes=10, moments="sampled"), method, engine=gpu())
+                training(
+                    Recipe(hidden=16, dimension=8, epochs=80, sampled_nodes=10, moments="sampled"), method, engine=gpu_engine()
+                )
             for name in ("DGI", "BGRL", "GCN"):
                 for patience in (0, 7, 100):
-                    training(Recipe(hidden=16, dimension=8, epochs=80, patience=patience), METHODS[name], engine=gpu())
+                    training(Recipe(hidden=16, dimension=8, epochs=80, patience=patience), METHODS[name], engine=gpu_engine())
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
@@ -516,9 +518,9 @@ class TestOnTheGPU:
     @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
     def test_what_is_played_back_is_what_would_have_been_computed(self, cuda, monkeypatch, method, patience):
         recipe = SMALL.but(heads=2, warmup=0.2, schedule="cosine", dropout=0.2, patience=patience)
-        played = training(recipe, method, engine=gpu(torch.float32))
+        played = training(recipe, method, engine=gpu_engine(torch.float32))
         monkeypatch.setattr(cuda_graph_step, "_EAGER", 1000)
-        computed = training(recipe, method, engine=gpu(torch.float32))
+        computed = training(recipe, method, engine=gpu_engine(torch.float32))
         torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
 
@@ -526,16 +528,16 @@ class TestOnTheGPU:
     @pytest.mark.parametrize("method", SAMPLING, ids=lambda method: method.name)
     def test_sampled_steps_are_played_back(self, cuda, monkeypatch, method, most):
         recipe = SMALL.but(sampled_nodes=25, moments="sampled", max_neighbors=most)
-        played = training(recipe, method, engine=gpu(torch.float32))
+        played = training(recipe, method, engine=gpu_engine(torch.float32))
         monkeypatch.setattr(cuda_graph_step, "_EAGER", 1000)
-        computed = training(recipe, method, engine=gpu(torch.float32))
+        computed = training(recipe, method, engine=gpu_engine(torch.float32))
         torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
 
     @pytest.mark.parametrize("change", CHANGES[:-1], ids=str)
     def test_a_step_can_be_captured_so_that_no_operation_of_it_waits(self, cuda, change):
         """Sparse products escape torch's detection, but nothing that waits for the device can be captured in a graph."""
-        engine, recipe = gpu(torch.float32), Recipe(hidden=16, dimension=8, **change)
+        engine, recipe = gpu_engine(torch.float32), Recipe(hidden=16, dimension=8, **change)
         model, device_graph = CLNR.build(recipe), engine.to_device(tiny(sparse=True))
         parameters = {name: value.to(cuda).requires_grad_() for name, value in model.init(12, 0).items()}
 
@@ -559,7 +561,7 @@ class TestOnTheGPU:
     @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
     def test_it_learns_what_the_cpu_learns(self, cuda, method):
         recipe = SMALL.but(heads=2)
-        here, there = training(recipe, method), training(recipe, method, engine=gpu(torch.float32))
+        here, there = training(recipe, method), training(recipe, method, engine=gpu_engine(torch.float32))
         torch.testing.assert_close(there.losses, here.losses, rtol=1e-3, atol=1e-3)
 
     @pytest.mark.parametrize("most", [0, 3])
@@ -567,32 +569,34 @@ class TestOnTheGPU:
     def test_sampled_steps_learn_what_the_cpu_learns(self, cuda, method, most):
         """With one layer: of inner ones a GPU computes all rows, which then are the batch of a batch norm."""
         recipe = SMALL.but(layers=1, epochs=10, sampled_nodes=25, moments="sampled", max_neighbors=most)
-        here, there = training(recipe, method), training(recipe, method, engine=gpu(torch.float32))
+        here, there = training(recipe, method), training(recipe, method, engine=gpu_engine(torch.float32))
         torch.testing.assert_close(there.losses, here.losses, rtol=1e-2, atol=1e-3)
 
     @pytest.mark.parametrize("patience", [1, 3])
     def test_it_stops_where_the_cpu_stops(self, cuda, patience):
         """On a loss that rounding cannot bring into another order."""
         recipe = SMALL.but(epochs=10, patience=patience)
-        here, there = training(recipe, SCRIPTED), training(recipe, SCRIPTED, engine=gpu(torch.float32))
+        here, there = training(recipe, SCRIPTED), training(recipe, SCRIPTED, engine=gpu_engine(torch.float32))
         assert there.losses.tolist() == here.losses.tolist()
         for name, value in here.parameters.items():
             torch.testing.assert_close(there.parameters[name].cpu(), value, rtol=1e-3, atol=1e-4)
 
     def test_the_watch_hears_of_it_and_a_broken_loss_is_found(self, cuda):
         seen = []
-        fitted = training(Recipe(hidden=16, dimension=8, epochs=300), engine=gpu(), progress=lambda *news: seen.append(news))
+        fitted = training(
+            Recipe(hidden=16, dimension=8, epochs=300), engine=gpu_engine(), progress=lambda *news: seen.append(news)
+        )
         assert seen
         known = set(fitted.losses.tolist())
         assert all(loss in known for _, loss in seen)
         with pytest.raises(TrainingError, match="epoch 7 of 25"):
-            training(engine=gpu(), method=BREAKS)
+            training(engine=gpu_engine(), method=BREAKS)
 
     @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
     def test_side_by_side_each_is_what_it_would_be_alone(self, cuda, method):
         recipe = SMALL.but(heads=2)
-        for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe, gpu(torch.float32)), strict=True):
-            alone = training(recipe, method, engine=gpu(torch.float32), seed=seed)
+        for seed, fitted in zip((3, 0, 8), parallel_seeds(method, (3, 0, 8), recipe, gpu_engine(torch.float32)), strict=True):
+            alone = training(recipe, method, engine=gpu_engine(torch.float32), seed=seed)
             torch.testing.assert_close(fitted.losses, alone.losses, rtol=1e-3, atol=1e-3)
 
 

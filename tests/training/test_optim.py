@@ -32,7 +32,7 @@ def test_it_is_torchs(decoupled, decay):
 @pytest.mark.parametrize("decoupled", [False, True])
 def test_a_kernels_step_is_torchs(decoupled, monkeypatch):
     pytest.importorskip("triton")
-    from clnr.engine import triton_dense
+    from clnr.engine.gpu import triton_dense
 
     monkeypatch.setattr(triton_dense, "_ADAM_CHUNK", 100)
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -14,7 +14,7 @@ from clnr.cli.recipe_options import command_name, unknown_option
 from clnr.errors import ClnrError
 from clnr.support.deprecation import RenamedWarning
 from clnr.support.humanize import gigabytes
-from clnr.support.launch import end_process, end_with_parent
+from clnr.support.processes.launch import end_process, end_with_parent
 
 # Bytes of address space with which PyTorch, numba, OpenBLAS and DuckDB hang or crash, and what a small graph takes.
 _TOO_LITTLE, _SMALL_GRAPH = 3_000_000_000, 4_000_000_000

@@ -28,7 +28,7 @@ def bench(
     from clnr.bench import growing
     from clnr.cli import console_tables
     from clnr.engine import choose
-    from clnr.support import environment
+    from clnr.support.machine import environment
     from clnr.support.progress import progress_bar
 
     if not 0 < seconds < math.inf:

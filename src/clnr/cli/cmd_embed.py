@@ -96,19 +96,19 @@ def embed(
     from time import perf_counter
 
     from clnr.embedding import pipeline
-    from clnr.embedding.artifact import load_folder
     from clnr.embedding.defaults import choose_method
-    from clnr.embedding.export import parse_formats
     from clnr.embedding.extension import plan_extension
     from clnr.embedding.fit_settings import Settings
-    from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
     from clnr.embedding.planned_fit import plan
-    from clnr.embedding.work_folder import as_begun
+    from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
+    from clnr.embedding.store.artifact import load_folder
+    from clnr.embedding.store.export import parse_formats
+    from clnr.embedding.store.work_folder import as_begun
     from clnr.engine import choose
-    from clnr.engine.worker_group import current_workers
+    from clnr.engine.distributed.worker_group import current_workers
     from clnr.errors import ClnrError
     from clnr.methods.recipe import parse
-    from clnr.support.launch import restarted
+    from clnr.support.processes.launch import restarted
     from clnr.support.progress import progress_bar
     from clnr.training.checkpoint import checkpoint_path
 
@@ -232,8 +232,8 @@ def _embed_from_files(
     from time import perf_counter
 
     from clnr.embedding import disk_plan, out_of_core
-    from clnr.embedding.baseline_comparison import compare
-    from clnr.embedding.work_folder import is_trained
+    from clnr.embedding.scoring.baseline_comparison import compare
+    from clnr.embedding.store.work_folder import is_trained
     from clnr.errors import ClnrError
     from clnr.experiments.results import without_nan
     from clnr.graph.graph_folder import GraphFolder
@@ -284,12 +284,12 @@ def _say_stopped(checkpoint: Path | None) -> None:
 
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
-    from clnr.embedding.baseline_comparison import compare
-    from clnr.embedding.headline_scores import headline_scores
     from clnr.embedding.preflight import graph_counts, table_warnings
+    from clnr.embedding.scoring.baseline_comparison import compare
+    from clnr.embedding.scoring.headline_scores import headline_scores
     from clnr.experiments.results import without_nan
     from clnr.support.humanize import duration, plural
-    from clnr.tables.lost_edges import dangling_warning, loses_much
+    from clnr.tables.edges.lost_edges import dangling_warning, loses_much
 
     graph, dimension = result.table_graph.graph, int(result.z.shape[1])
     compared = compare(result.model.method, result.scores, result.baselines)
@@ -323,7 +323,7 @@ def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trai
 
 def _print_scores(title: str, scores: dict[str, float], compared: Any, warnings: tuple[str, ...]) -> None:
     from clnr.cli import console_tables
-    from clnr.embedding.report_data import format_scores
+    from clnr.embedding.reporting.report_data import format_scores
     from clnr.support.console import Table
 
     table = Table(title, "value", box=None, pad_edge=False)

@@ -174,7 +174,7 @@ def search(
     from clnr.experiments.grid_search import Trial, best_first, grid, some_of, try_all
     from clnr.experiments.run_cache import RunCache
     from clnr.experiments.runner import Runner
-    from clnr.support import environment
+    from clnr.support.machine import environment
     from clnr.support.progress import progress_bar
 
     trials = [Trial(changes, recipe.but(**changes)) for changes in some_of(grid(values or []), count)]

@@ -29,7 +29,7 @@ def similar(
     as_json: Json = False,
 ) -> None:
     """The nodes most similar to a node, by the cosine similarity of their embeddings."""
-    from clnr.embedding.similar import similar_nodes
+    from clnr.embedding.search.similar import similar_nodes
     from clnr.support.console import Table
     from clnr.support.progress import log_progress
 
@@ -67,14 +67,14 @@ def report(
     """Write the report of an embedding again: one HTML file with facts, scores and a map to explore."""
     import webbrowser
 
-    from clnr.embedding.map_layouts import check_layout
-    from clnr.embedding.report_file import current_report
+    from clnr.embedding.reporting.map_layouts import check_layout
+    from clnr.embedding.reporting.report_file import current_report
 
     if layout is not None:
         check_layout(layout)
     path = current_report(folder, layout) if show and name is None else None
     if path is None:
-        from clnr.embedding.output_folder import write_report
+        from clnr.embedding.store.output_folder import write_report
 
         path = write_report(folder, name, layout, say)
     tell(str(path))

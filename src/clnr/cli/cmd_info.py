@@ -104,9 +104,9 @@ def _environment() -> dict[str, str]:
     import torch
 
     from clnr.experiments.run_cache import RunCache
-    from clnr.support import environment, paths
-    from clnr.support.code_digest import code_version
-    from clnr.support.memory import total_memory
+    from clnr.support.machine import environment, paths
+    from clnr.support.machine.code_digest import code_version
+    from clnr.support.machine.memory import total_memory
 
     facts: dict[str, str] = {
         "clnr": f"{__version__} (code {code_version()})",

@@ -18,12 +18,12 @@ from clnr.cli.cmd_experiments import DataRoot, stoppable
 from clnr.errors import ClnrError, DataError, UnknownName
 
 if TYPE_CHECKING:
-    from clnr.paper.executor import WorkerConfig
     from clnr.paper.exhibits import Exhibit
-    from clnr.paper.plan import Job, Plan
-    from clnr.paper.result_set import ResultSet
-    from clnr.paper.run_index import RunFilter, RunSource
-    from clnr.paper.scope import Scope
+    from clnr.paper.paper_runs.executor import WorkerConfig
+    from clnr.paper.paper_runs.plan import Job, Plan
+    from clnr.paper.paper_runs.result_set import ResultSet
+    from clnr.paper.paper_runs.run_index import RunFilter, RunSource
+    from clnr.paper.paper_runs.scope import Scope
     from clnr.support.progress import Bar
 
 _KEPT = "stopped; finished runs are in the run cache, and the same command resumes from there"
@@ -70,8 +70,8 @@ def _asked(
     quiet: Quiet = False,
 ) -> Asked:
     from clnr.engine import DEVICES, PRECISIONS
-    from clnr.paper.run_index import RunFilter
-    from clnr.paper.scope import Scope
+    from clnr.paper.paper_runs.run_index import RunFilter
+    from clnr.paper.paper_runs.scope import Scope
 
     if jobs < 1:
         raise ClnrError(f"--jobs must be at least 1, not {jobs}")
@@ -167,7 +167,7 @@ def paper(
     from clnr.paper import authors
     from clnr.paper import claims as claiming
     from clnr.paper.exhibits import EXHIBITS, needs, write_claims, write_table
-    from clnr.paper.runs_file import write_runs
+    from clnr.paper.paper_runs.runs_file import write_runs
 
     results = _results(EXHIBITS, asked, folder)
     if results is None:
@@ -182,9 +182,9 @@ def paper(
 def claims(form: Form = "markdown", any_version: AnyVersion = False, from_runs: FromRuns = None) -> None:
     """Test the paper's claims with the runs in the run cache, which clnr paper makes."""
     from clnr.paper import claims as claiming
-    from clnr.paper.result_set import ResultSet
-    from clnr.paper.run_index import RunFilter, RunIndex
-    from clnr.paper.scope import Scope
+    from clnr.paper.paper_runs.result_set import ResultSet
+    from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+    from clnr.paper.paper_runs.scope import Scope
 
     _check(form)
     run_filter = RunFilter(any_version=any_version or bool(from_runs))
@@ -195,7 +195,7 @@ def claims(form: Form = "markdown", any_version: AnyVersion = False, from_runs: 
 def _source(from_runs: list[Path] | None) -> RunSource:
     """The runs of some files, or the run cache."""
     from clnr.experiments.run_cache import RunCache
-    from clnr.paper.runs_file import RunsFiles
+    from clnr.paper.paper_runs.runs_file import RunsFiles
 
     return RunsFiles(from_runs) if from_runs else RunCache()
 
@@ -217,11 +217,11 @@ def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> 
     from clnr.datasets.download import download
     from clnr.engine import choose
     from clnr.experiments.run_cache import RunCache
-    from clnr.paper.executor import WorkerConfig
     from clnr.paper.exhibits import check_drawable, needs
-    from clnr.paper.plan import plan
-    from clnr.paper.result_set import ResultSet
-    from clnr.paper.run_index import RunIndex
+    from clnr.paper.paper_runs.executor import WorkerConfig
+    from clnr.paper.paper_runs.plan import plan
+    from clnr.paper.paper_runs.result_set import ResultSet
+    from clnr.paper.paper_runs.run_index import RunIndex
     from clnr.support.progress import progress_bar
 
     _check_folder(folder)
@@ -265,7 +265,7 @@ def _refuse(url: str, target: Path) -> None:
 
 def _work(ahead: Plan, config: WorkerConfig, workers: int, bar: Bar, results: ResultSet) -> None:
     """Make the runs of a plan; a failure is reported and noted, and the other jobs continue."""
-    from clnr.paper.executor import run_jobs
+    from clnr.paper.paper_runs.executor import run_jobs
 
     began, made = time.perf_counter(), 0
     with bar.counting(ahead.runs) as count:

@@ -14,7 +14,7 @@ from clnr.support.console import Table
 
 if TYPE_CHECKING:
     from clnr.bench import BenchmarkResult
-    from clnr.embedding.baseline_comparison import BaselineComparison
+    from clnr.embedding.scoring.baseline_comparison import BaselineComparison
     from clnr.experiments.comparison import Comparison
     from clnr.experiments.grid_search import Trial
 

@@ -8,7 +8,7 @@ import typer
 
 from clnr.cli.worker_session import describe, session
 from clnr.errors import ClnrError
-from clnr.support.launch import STOPPED, USER_ERROR, Place, end_process, end_with_parent
+from clnr.support.processes.launch import STOPPED, USER_ERROR, Place, end_process, end_with_parent
 
 
 def main(folder: str) -> None:
@@ -36,7 +36,7 @@ def main(folder: str) -> None:
 def _work(folder: Path) -> None:
     from clnr.embedding.estimator import NodeEmbedder
     from clnr.embedding.shared_fit import TIMEOUT, do_job, read_job
-    from clnr.engine.worker_group import current_workers
+    from clnr.engine.distributed.worker_group import current_workers
 
     place = Place.from_environment()
     assert place is not None

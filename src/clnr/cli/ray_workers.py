@@ -18,8 +18,8 @@ import typer
 from clnr.cli.app import say
 from clnr.cli.worker_session import session
 from clnr.errors import ClnrError
-from clnr.support.launch import FAILED, LOST, RESTARTS, STOPPED, Place
 from clnr.support.optional import import_optional
+from clnr.support.processes.launch import FAILED, LOST, RESTARTS, STOPPED, Place
 
 _LATEST = 20.0
 

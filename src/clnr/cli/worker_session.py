@@ -16,7 +16,7 @@ import typer
 
 from clnr.cli.app import say
 from clnr.errors import ClnrError
-from clnr.support.launch import LOST, USER_ERROR, Place, launch, launched_here
+from clnr.support.processes.launch import LOST, USER_ERROR, Place, launch, launched_here
 
 NumWorkers = Annotated[
     int, typer.Option(min=1, help="Processes on this machine that share sampled steps and, from files, the embedding.")
@@ -61,7 +61,7 @@ def by_workers(command: Callable[..., None]) -> Callable[..., None]:
 @contextmanager
 def session(place: Place, device: str, timeout: float) -> Iterator[None]:
     """Be one of the workers."""
-    from clnr.engine.worker_group import is_loss, join
+    from clnr.engine.distributed.worker_group import is_loss, join
 
     if place.rank:
         warnings.simplefilter("ignore")

@@ -22,12 +22,12 @@ from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.graph.sparse_formats import as_adjacency
 from clnr.support.humanize import gigabytes, one_line
-from clnr.support.memory import free_memory
+from clnr.support.machine.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
-from clnr.tables.column_info import NOT_USED
+from clnr.tables.columns.column_info import NOT_USED
+from clnr.tables.columns.structural import degree_features
 from clnr.tables.folder_ingest import in_memory
-from clnr.tables.source import is_table
-from clnr.tables.structural import degree_features
+from clnr.tables.io.source import is_table
 
 _SUPPORTED = (
     "a clnr.Graph, a folder of clnr ingest, PyG's Data, a networkx graph, (SciPy adjacency, features), or tables: edges, or "

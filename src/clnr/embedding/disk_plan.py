@@ -12,10 +12,10 @@ import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.pass_columns import PassColumns
 from clnr.embedding.preflight import edges_in_words
-from clnr.embedding.stored_links import MOST_PAIRS
-from clnr.embedding.stored_readout import FITTED_NODES, MOST_FEATURES
+from clnr.embedding.scoring.stored_links import MOST_PAIRS
+from clnr.embedding.stages.pass_columns import PassColumns
+from clnr.embedding.stages.stored_readout import FITTED_NODES, MOST_FEATURES
 from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
 from clnr.graph.graph_folder import GraphFolder
@@ -23,8 +23,8 @@ from clnr.graph.stored_arrays import RESIDENT
 from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe, check_used
-from clnr.support import memory
 from clnr.support.humanize import duration, gigabytes
+from clnr.support.machine import memory
 from clnr.tables.folder_ingest import read_table_info
 from clnr.training.step_work import step_work
 

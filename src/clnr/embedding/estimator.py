@@ -13,26 +13,26 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from clnr.embedding import disk_plan, extension, planned_fit
-from clnr.embedding.artifact import load_folder, name_nodes
-from clnr.embedding.artifact_files import SOURCE, ArtifactFiles
 from clnr.embedding.convert import as_graph_folder, as_table_graph
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.disk_plan import DiskPlan
-from clnr.embedding.export import parse_formats
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
-from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
-from clnr.embedding.neighbors import NeighborSearch, check_kind, most_similar
-from clnr.embedding.node_ids import Lookup
-from clnr.embedding.node_search import NodeTexts
-from clnr.embedding.output_folder import write_folder
 from clnr.embedding.preflight import Preflight, table_warnings
-from clnr.embedding.report_data import report_html
-from clnr.embedding.shards import Shards
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
+from clnr.embedding.reporting.report_data import report_html
+from clnr.embedding.search.neighbors import NeighborSearch, check_kind, most_similar
+from clnr.embedding.search.node_ids import Lookup
+from clnr.embedding.search.node_search import NodeTexts
 from clnr.embedding.shared_fit import check_shared, fit_shared
+from clnr.embedding.store.artifact import load_folder, name_nodes
+from clnr.embedding.store.artifact_files import SOURCE, ArtifactFiles
+from clnr.embedding.store.export import parse_formats
+from clnr.embedding.store.output_folder import write_folder
+from clnr.embedding.store.shards import Shards
+from clnr.embedding.store.work_folder import as_begun
 from clnr.embedding.stored_embedding import StoredEmbedding, StoredIds, StoredResult, embed_files
 from clnr.embedding.unknown_arguments import explains_unknown
-from clnr.embedding.work_folder import as_begun
 from clnr.engine import choose
 from clnr.errors import ClnrError
 from clnr.graph.csr import Array
@@ -40,12 +40,12 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.arguments import check_int, check_list, check_path, check_type
-from clnr.support.atomic_io import resolve_path, write_atomic
 from clnr.support.deprecation import renamed
+from clnr.support.processes.workers import ALONE, Workers
 from clnr.support.progress import Bar, log_progress
-from clnr.support.workers import ALONE, Workers
+from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.tables import IngestReport
-from clnr.tables.lost_edges import dangling_warning
+from clnr.tables.edges.lost_edges import dangling_warning
 from clnr.training.checkpoint import remove_checkpoint
 
 

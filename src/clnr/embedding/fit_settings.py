@@ -19,10 +19,10 @@ from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe
-from clnr.support import environment
 from clnr.support.arguments import check_int, check_type
 from clnr.support.humanize import plural
-from clnr.support.workers import ALONE, Workers
+from clnr.support.machine import environment
+from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import FeatureEncoder
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
 

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from clnr import evaluation, rng
-from clnr.embedding.baseline_comparison import MOST_EDGES, score_warnings
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.node_search import Texts
-from clnr.embedding.scoring import Scored, Scorer
+from clnr.embedding.scoring.baseline_comparison import MOST_EDGES, score_warnings
+from clnr.embedding.scoring.scoring import Scored, Scorer
+from clnr.embedding.search.node_search import Texts
 from clnr.engine import Engine, View
 from clnr.errors import ClnrError, DataError
 from clnr.evaluation import geometry
@@ -25,11 +25,11 @@ from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.nn.layers import Parameters, sub_dict
-from clnr.support.memory import enough_memory
-from clnr.support.workers import ALONE, Workers
+from clnr.support.machine.memory import enough_memory
+from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import TableGraph
-from clnr.tables.node_names import name_texts
-from clnr.tables.structural import degree_features
+from clnr.tables.columns.structural import degree_features
+from clnr.tables.roles.node_names import name_texts
 from clnr.training.loop import CheckpointCallback, ProgressCallback
 from clnr.training.step_work import Size, sharing_pays
 

@@ -6,26 +6,26 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clnr.embedding.artifact_files import OWNED_FILES, SOURCE
 from clnr.embedding.disk_plan import DiskPlan, plan
-from clnr.embedding.file_stages import FileStages
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
-from clnr.embedding.map_layouts import check_layout
 from clnr.embedding.planned_fit import shown
-from clnr.embedding.sample_report import sample_report_html
-from clnr.embedding.sampled_scores import SampledScores, score_files
-from clnr.embedding.work_folder import WorkFolder
+from clnr.embedding.reporting.map_layouts import check_layout
+from clnr.embedding.reporting.sample_report import sample_report_html
+from clnr.embedding.scoring.sampled_scores import SampledScores, score_files
+from clnr.embedding.stages.file_stages import FileStages
+from clnr.embedding.store.artifact_files import OWNED_FILES, SOURCE
+from clnr.embedding.store.work_folder import WorkFolder
 from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
-from clnr.support import memory
-from clnr.support.atomic_io import check_folder, reserve_folder, resolve_path
-from clnr.support.folder_locks import shared_folder
 from clnr.support.humanize import gigabytes
+from clnr.support.machine import memory
 from clnr.support.progress import Bar
+from clnr.support.storage.atomic_io import check_folder, reserve_folder, resolve_path
+from clnr.support.storage.folder_locks import shared_folder
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clnr.embedding.artifact import differences, load_folder, not_asked_for
-from clnr.embedding.artifact_files import OWNED_FILES, RECIPE
-from clnr.embedding.export import check_formats
 from clnr.embedding.extension import extend
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import EmbeddingResult
-from clnr.embedding.map_layouts import DEFAULT_LAYOUT, check_layout
-from clnr.embedding.output_folder import write_reserved
 from clnr.embedding.planned_fit import fit_planned, fit_share, plan
 from clnr.embedding.preflight import drawing_note
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
+from clnr.embedding.store.artifact import differences, load_folder, not_asked_for
+from clnr.embedding.store.artifact_files import OWNED_FILES, RECIPE
+from clnr.embedding.store.export import check_formats
+from clnr.embedding.store.output_folder import write_reserved
 from clnr.methods.recipe import Recipe, check_used
-from clnr.support.atomic_io import check_folder, reserve_folder
 from clnr.support.progress import Bar
+from clnr.support.storage.atomic_io import check_folder, reserve_folder
 from clnr.tables import TableGraph, load_graph_folder, read_tables
 
 

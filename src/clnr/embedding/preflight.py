@@ -12,7 +12,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 from clnr.embedding.defaults import Choice
-from clnr.embedding.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
 from clnr.embedding.tuning import mean_epochs
 from clnr.engine import Engine
 from clnr.errors import OutOfMemory
@@ -23,11 +23,11 @@ from clnr.graph.csr import Array, median_weight
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.nn.hyper_parameters import declared
-from clnr.support import memory
 from clnr.support.humanize import duration, one_line, plural
+from clnr.support.machine import memory
 from clnr.tables import TableGraph
-from clnr.tables.column_info import column_lines
-from clnr.tables.lost_edges import dangling_warning, loses_much
+from clnr.tables.columns.column_info import column_lines
+from clnr.tables.edges.lost_edges import dangling_warning, loses_much
 
 MOST = 100_000
 """The most nodes that a map shows."""

@@ -20,7 +20,7 @@ from clnr.embedding.fitting import EmbeddingResult, FittedModel
 from clnr.embedding.out_of_core import embed_folder
 from clnr.errors import ClnrError, LostWorker, MethodError, RecipeError
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.launch import STOPPED, Place, launch, restarted
+from clnr.support.processes.launch import STOPPED, Place, launch, restarted
 from clnr.support.progress import log_progress, logger
 from clnr.tables import TableGraph
 from clnr.training.checkpoint import check_checkpoint

@@ -14,29 +14,29 @@ from typing import Any
 import numpy as np
 
 from clnr.embedding import disk_plan
-from clnr.embedding.artifact import load_metrics, load_model
-from clnr.embedding.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, SHARDS, ArtifactFiles
-from clnr.embedding.artifact_graph import load_table_info
-from clnr.embedding.file_stages import FileStages
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitting import FittedModel
-from clnr.embedding.map_layouts import DEFAULT_LAYOUT
-from clnr.embedding.node_ids import id_list
-from clnr.embedding.node_search import Texts
 from clnr.embedding.out_of_core import check_disk, embed_folder
-from clnr.embedding.report_file import write_report_file
-from clnr.embedding.sample_report import sample_report_html
-from clnr.embedding.sampled_scores import SampledScores
-from clnr.embedding.shards import Shards
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
+from clnr.embedding.reporting.report_file import write_report_file
+from clnr.embedding.reporting.sample_report import sample_report_html
+from clnr.embedding.scoring.sampled_scores import SampledScores
+from clnr.embedding.search.node_ids import id_list
+from clnr.embedding.search.node_search import Texts
 from clnr.embedding.shared_fit import embed_shared
-from clnr.embedding.stored_columns import stored_name_texts, stored_names
+from clnr.embedding.stages.file_stages import FileStages
+from clnr.embedding.store.artifact import load_metrics, load_model
+from clnr.embedding.store.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, SHARDS, ArtifactFiles
+from clnr.embedding.store.artifact_graph import load_table_info
+from clnr.embedding.store.shards import Shards
+from clnr.embedding.store.stored_columns import stored_name_texts, stored_names
 from clnr.errors import ClnrError, DataError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
-from clnr.support.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
-from clnr.support.checked_files import read_stable
-from clnr.support.folder_locks import shared_folder
 from clnr.support.progress import Bar
+from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
+from clnr.support.storage.checked_files import read_stable
+from clnr.support.storage.folder_locks import shared_folder
 from clnr.tables.table_info import TableInfo
 
 

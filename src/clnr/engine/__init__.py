@@ -8,19 +8,19 @@ from typing import Any
 import torch
 
 from clnr.engine.base import Asked, Engine, Operators, unit_rows
-from clnr.engine.bfloat16 import has_bfloat16, preferred_dtype
-from clnr.engine.cpu import cpu
-from clnr.engine.cuda import gpu
+from clnr.engine.cpu.bfloat16 import has_bfloat16, preferred_dtype
+from clnr.engine.cpu.cpu_engine import cpu_engine
+from clnr.engine.cpu.threads import usable_threads
 from clnr.engine.dense import Dense
+from clnr.engine.gpu.cuda_engine import gpu_engine
 from clnr.engine.reference import Reference
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import capture, own_stream
-from clnr.engine.threads import usable_threads
 from clnr.engine.view import DeviceGraph, Drop, Dropout, Mask, Neighbors, SlowNodes, View
 from clnr.errors import DeviceError
 from clnr.support.arguments import check_choice, check_int
 from clnr.support.humanize import plural
-from clnr.support.processors import usable_processors
+from clnr.support.machine.processors import usable_processors
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -46,8 +46,8 @@ __all__ = [
     "capture",
     "choose",
     "choose_again",
-    "cpu",
-    "gpu",
+    "cpu_engine",
+    "gpu_engine",
     "own_stream",
     "to_sparse_matrix",
     "unit_rows",
@@ -77,11 +77,11 @@ def choose(device: str = "auto", precision: str = "auto", threads: int | None = 
         raise DeviceError(f"device 'cuda' is not here: {reason}; use --device cpu, or auto")
     dtype = PRECISIONS[precision]
     if has_cuda and device != "cpu":
-        engine = gpu(dtype)
+        engine = gpu_engine(dtype)
     elif dtype == torch.bfloat16 != preferred_dtype() and not has_bfloat16():
         raise DeviceError("this CPU cannot multiply bfloat16, and would be a hundred times slower; use float32, or auto")
     else:
-        engine = cpu(dtype or preferred_dtype())
+        engine = cpu_engine(dtype or preferred_dtype())
     engine.asked, engine.threads = asked, threads
     return engine
 

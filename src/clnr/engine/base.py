@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from clnr.engine.attention import attend
+from clnr.engine.cpu.threads import threads_for, usable_threads, use_threads
 from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.streams import Streams, capture, own_stream, runs_without_sync
-from clnr.engine.threads import threads_for, usable_threads, use_threads
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
-from clnr.support.workers import ALONE, Workers
+from clnr.support.processes.workers import ALONE, Workers
 
 Result = TypeVar("Result")
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from clnr.support.workers import ALONE, Workers
+from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
-    from clnr.engine.shared_rows import SharedRows
+    from clnr.engine.distributed.shared_rows import SharedRows
     from clnr.engine.sparse_matrix import SparseMatrix
 
 _WORTH_HALVING = 128

@@ -21,7 +21,7 @@ from clnr.graph import Graph
 from clnr.graph.graph_folder import GraphFolder
 
 if TYPE_CHECKING:
-    from clnr.engine.cpu import CSRArrays
+    from clnr.engine.cpu.cpu_engine import CSRArrays
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
 
@@ -328,13 +328,13 @@ class BlockEngine(SparseEngine):
     def operators(self, view: View, streams: Streams | None = None) -> Operators:
         if self.workers.alone:
             return super().operators(view, streams)
-        from clnr.engine.shared_rows import SharedOperators, is_whole
+        from clnr.engine.distributed.shared_rows import SharedOperators, is_whole
 
         return SharedOperators(view, self) if is_whole(view) else super().operators(view, streams)
 
     def block_operators(self, view: View, nodes: Tensor) -> Operators:
         """``sampled_operators`` whose nodes a CPU finds."""
-        from clnr.engine.frontier import Frontier, FrontierOperators
+        from clnr.engine.cpu.frontier import Frontier, FrontierOperators
 
         wanted, ahead = nodes.numpy(force=True), view.device_graph.made.get(_AHEAD)
         return FrontierOperators(view, self, Frontier(view, wanted) if ahead is None else ahead.frontier(view, wanted))
@@ -344,7 +344,7 @@ class BlockEngine(SparseEngine):
         if not in_files(device_graph):
             yield
             return
-        from clnr.engine.read_ahead import ReadAhead
+        from clnr.engine.files.read_ahead import ReadAhead
 
         ahead = device_graph.once(_AHEAD, ReadAhead)
         try:
@@ -360,7 +360,7 @@ class BlockEngine(SparseEngine):
     def to_device(self, graph: Graph) -> DeviceGraph:
         """Move a graph to the device; one in a folder stays in its files."""
         if isinstance(graph, GraphFolder):
-            from clnr.engine.mapped import map_folder
+            from clnr.engine.files.mapped import map_folder
 
             return map_folder(graph)
         return super().to_device(graph)
@@ -368,7 +368,7 @@ class BlockEngine(SparseEngine):
     def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
         """The linear maps of a view; of a graph in files those of a fixed sample of nodes, for statistics of all."""
         if in_files(view.device_graph):
-            from clnr.engine.mapped import measured_nodes
+            from clnr.engine.files.mapped import measured_nodes
 
             return self.block_operators(view, measured_nodes(view.device_graph.graph.num_nodes))
         return super().plain_operators(view, streams)

@@ -28,10 +28,10 @@ from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives import StepContext, Supervision
-from clnr.support import environment, memory
 from clnr.support.arguments import check_int, check_list, check_type
 from clnr.support.deprecation import renamed_arguments
-from clnr.support.workers import ALONE, Workers
+from clnr.support.machine import environment, memory
+from clnr.support.processes.workers import ALONE, Workers
 from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all, train_all
 
 LARGEST_SEED = 2**63 - 1

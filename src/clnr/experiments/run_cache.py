@@ -19,9 +19,9 @@ from clnr.errors import RunCacheError
 from clnr.experiments.results import Run
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
-from clnr.support import code_digest, environment
 from clnr.support.humanize import shorten
-from clnr.support.paths import state_folder
+from clnr.support.machine import code_digest, environment
+from clnr.support.machine.paths import state_folder
 
 if TYPE_CHECKING:
     from clnr.engine import Engine

@@ -17,8 +17,8 @@ from clnr.experiments.run_cache import RunCache, run_key
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, untrained
-from clnr.support import environment
-from clnr.support.paths import cache_folder
+from clnr.support.machine import environment
+from clnr.support.machine.paths import cache_folder
 from clnr.support.progress import Bar
 
 

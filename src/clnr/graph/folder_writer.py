@@ -25,7 +25,7 @@ from clnr.graph.stored_arrays import (
     to_float32,
     to_stored,
 )
-from clnr.support.checked_files import sha256
+from clnr.support.storage.checked_files import sha256
 
 if TYPE_CHECKING:
     import pyarrow

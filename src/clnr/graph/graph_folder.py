@@ -37,7 +37,7 @@ from clnr.graph.stored_arrays import (
 )
 from clnr.graph.stored_rows import StoredRows, check_labels, check_order, finite_values
 from clnr.graph.validation import check_class_count
-from clnr.support.checked_files import (
+from clnr.support.storage.checked_files import (
     check_count,
     check_positive,
     check_version,

@@ -21,7 +21,7 @@ from clnr.nn.lazy_linear import LazyLinear
 from clnr.nn.objectives import Objective, StepContext
 from clnr.nn.postprocess import Postprocess
 from clnr.nn.readout import Readout, ReadoutContext
-from clnr.support.workers import ALONE, Workers
+from clnr.support.processes.workers import ALONE, Workers
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from clnr.nn.layers import Parameters, add_prefix, sub_dict
 from clnr.nn.low_rank import orthonormal, principal_directions
 from clnr.nn.structure import STEPS, walks
 from clnr.support.lazy import lazy
-from clnr.support.workers import ALONE, Workers
+from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     import torch

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from clnr.experiments.results import Summary
 from clnr.methods.presets import preset
 from clnr.paper import published, result_tables
-from clnr.paper.result_set import ResultSet, title_of
-from clnr.paper.scope import SEEDS, SETS, Batch, Scope
+from clnr.paper.paper_runs.result_set import ResultSet, title_of
+from clnr.paper.paper_runs.scope import SEEDS, SETS, Batch, Scope
 from clnr.paper.table_format import Cell, Row, Table, row
 
 _METHODS = (*result_tables.SELF_SUPERVISED, *result_tables.SUPERVISED)

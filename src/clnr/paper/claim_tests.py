@@ -10,8 +10,8 @@ from clnr import methods
 from clnr.experiments.results import Run, Summary
 from clnr.methods import Method
 from clnr.paper import figures, result_tables
-from clnr.paper.result_set import ResultSet, title_of
-from clnr.paper.scope import SETS, Batch, Scope
+from clnr.paper.paper_runs.result_set import ResultSet, title_of
+from clnr.paper.paper_runs.scope import SETS, Batch, Scope
 from clnr.paper.stats import (
     Bounds,
     ClaimResult,

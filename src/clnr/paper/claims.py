@@ -31,8 +31,8 @@ from clnr.paper.claim_tests import (
     under_noise,
 )
 from clnr.paper.exhibits import EXHIBITS, needs
-from clnr.paper.result_set import ResultSet
-from clnr.paper.scope import SETS, Scope
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.scope import SETS, Scope
 from clnr.paper.stats import ClaimResult, Verdict
 from clnr.paper.table_format import Row, Table, row, wrapped
 

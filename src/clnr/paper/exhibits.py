@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clnr.paper import drawing, figures, result_tables
-from clnr.paper.result_set import ResultSet
-from clnr.paper.scope import Batch, Scope
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.scope import Batch, Scope
 from clnr.paper.table_format import Table
-from clnr.support.atomic_io import write_atomic
 from clnr.support.optional import import_optional
+from clnr.support.storage.atomic_io import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

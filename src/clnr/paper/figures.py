@@ -8,9 +8,9 @@ from typing import Any
 from clnr import methods
 from clnr.experiments.results import Summary
 from clnr.methods import Method
-from clnr.paper.result_set import ResultSet, accuracy, title_of
+from clnr.paper.paper_runs.result_set import ResultSet, accuracy, title_of
+from clnr.paper.paper_runs.scope import SEEDS, Batch, Scope
 from clnr.paper.result_tables import OPTIMISTIC, count_of
-from clnr.paper.scope import SEEDS, Batch, Scope
 from clnr.paper.table_format import Row, Table, row
 
 CIRCLED = (methods.CLNR, methods.GRACE)

@@ -10,8 +10,8 @@ from clnr.experiments.results import Summary
 from clnr.methods import BASELINES, METHODS, SVD_MIX, VARIANTS, Method
 from clnr.methods.presets import preset
 from clnr.paper import published
-from clnr.paper.result_set import ResultSet, accuracy, mean, title_of
-from clnr.paper.scope import SETS, Batch, Scope
+from clnr.paper.paper_runs.result_set import ResultSet, accuracy, mean, title_of
+from clnr.paper.paper_runs.scope import SETS, Batch, Scope
 from clnr.paper.table_format import NO_DATA, Cell, Row, Table, row
 from clnr.support.humanize import plural
 

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from clnr.evaluation import holm, wilcoxon
 from clnr.experiments.results import Run
-from clnr.paper.result_set import ResultSet
-from clnr.paper.scope import Batch
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.scope import Batch
 
 LEVEL = 0.05
 # With fewer pairs the signed-rank test cannot reach the level; and a method is not judged by two seeds.

@@ -18,20 +18,20 @@ from clnr.graph.folder_writer import FolderWriter
 from clnr.graph.graph_folder import ARRAYS, MANIFEST, GraphFolder, check_nodes, is_graph_folder
 from clnr.graph.stored_arrays import FEATURE_TYPES, array_file
 from clnr.support.arguments import check_choice, check_type
-from clnr.support.atomic_io import OwnedFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
-from clnr.support.checked_files import errors_name, read_stable
 from clnr.support.humanize import gigabytes, parse_bytes, plural
-from clnr.support.memory import unused_memory
+from clnr.support.machine.memory import unused_memory
 from clnr.support.progress import Tenths
-from clnr.tables.chunks import fetch_chunks
-from clnr.tables.columns import check_columns, column_sql, label_sql, register_classes
-from clnr.tables.edge_list import IngestReport, merge_rows
-from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.fit_encoder import encoder_for
+from clnr.support.storage.atomic_io import OwnedFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
+from clnr.support.storage.checked_files import errors_name, read_stable
+from clnr.tables.columns.columns import check_columns, column_sql, label_sql, register_classes
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.fit_encoder import encoder_for
+from clnr.tables.columns.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
+from clnr.tables.edges.edge_list import IngestReport, merge_rows
+from clnr.tables.io.chunks import fetch_chunks
+from clnr.tables.io.sql import connect, fetch_table, run, stream_arrow
 from clnr.tables.load import Loaded, load_tables, name_of
 from clnr.tables.read import number_nodes
-from clnr.tables.sql import connect, fetch_table, run, stream_arrow
-from clnr.tables.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
 from clnr.tables.table_arguments import OpenTables, TableArguments
 from clnr.tables.table_graph import TableGraph
 from clnr.tables.table_info import NODES, TABLES, TableInfo

@@ -9,23 +9,23 @@ import numpy as np
 
 from clnr.errors import DataError
 from clnr.support.humanize import one_line
-from clnr.tables.column_info import ColumnInfo
-from clnr.tables.columns import all_integers, find_column, flat_columns, load_nodes, without_empty
-from clnr.tables.csv_header import ROWS
-from clnr.tables.edge_list import EdgeForm, MergeForm, check_weights, load_edges
-from clnr.tables.edge_weighting import EdgeTimes, fade_edges, keep_until
-from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.feature_matrix import FeatureMatrix
-from clnr.tables.kind_columns import check_named, for_edges, for_nodes, with_one_weight
-from clnr.tables.mistaken_edges import check_guessed_ends, one_sort_notes
-from clnr.tables.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
-from clnr.tables.node_names import guess_name
-from clnr.tables.notations import DECIMAL_COMMA, find_notation
-from clnr.tables.roles import Roles, describe_edges, describe_nodes, find_roles, table_title
-from clnr.tables.source import Table, describe
-from clnr.tables.sql import run
+from clnr.tables.columns.column_info import ColumnInfo
+from clnr.tables.columns.columns import all_integers, find_column, flat_columns, load_nodes, without_empty
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation
+from clnr.tables.edges.edge_list import EdgeForm, MergeForm, check_weights, load_edges
+from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
+from clnr.tables.edges.mistaken_edges import check_guessed_ends, one_sort_notes
+from clnr.tables.io.csv_header import ROWS
+from clnr.tables.io.feature_matrix import FeatureMatrix
+from clnr.tables.io.source import Table, describe
+from clnr.tables.io.sql import run
+from clnr.tables.kinds.kind_columns import check_named, for_edges, for_nodes, with_one_weight
+from clnr.tables.kinds.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
+from clnr.tables.kinds.table_kinds import NODE_NAME, NamedEdges, NamedNodes
+from clnr.tables.roles.node_names import guess_name
+from clnr.tables.roles.roles import Roles, describe_edges, describe_nodes, find_roles, table_title
 from clnr.tables.table_arguments import OpenTables, TableArguments
-from clnr.tables.table_kinds import NODE_NAME, NamedEdges, NamedNodes
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -11,7 +11,7 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.support.humanize import one_line
-from clnr.tables.edge_list import EdgeList
+from clnr.tables.edges.edge_list import EdgeList
 
 
 def replaced_rows(before: int, index: Array, count: int) -> Array:

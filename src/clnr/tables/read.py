@@ -16,15 +16,15 @@ from clnr.support.arguments import check_type
 from clnr.support.deprecation import renamed_arguments
 from clnr.support.humanize import plural
 from clnr.tables import merge
-from clnr.tables.column_info import ColumnInfo
-from clnr.tables.columns import read_columns, read_labels
-from clnr.tables.edge_list import EdgeList, IngestReport, build_edge_list
-from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.fit_encoder import encoder_for
+from clnr.tables.columns.column_info import ColumnInfo
+from clnr.tables.columns.columns import read_columns, read_labels
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.fit_encoder import encoder_for
+from clnr.tables.columns.structural import StructuralFeatures, degree_features
+from clnr.tables.edges.edge_list import EdgeList, IngestReport, build_edge_list
+from clnr.tables.io.sql import connect, fetch_numpy, run
 from clnr.tables.load import Loaded, load_tables, name_of
 from clnr.tables.reading_memory import ReadingMemory
-from clnr.tables.sql import connect, fetch_numpy, run
-from clnr.tables.structural import StructuralFeatures, degree_features
 from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_graph import TableGraph
 

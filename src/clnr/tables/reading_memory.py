@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clnr.errors import DataError
-from clnr.support import memory
 from clnr.support.humanize import gigabytes, parse_bytes
+from clnr.support.machine import memory
+from clnr.tables.io.sql import fetch_table, run
 from clnr.tables.load import Loaded
-from clnr.tables.sql import fetch_table, run
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clnr.errors import DataError, UnknownName
 from clnr.support.arguments import check_choice, check_type
-from clnr.tables.columns import LABELS, SOURCES, TARGETS, end_names, id_names
-from clnr.tables.csv_header import KnownNames
-from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.infer import KINDS
-from clnr.tables.query import query_table
-from clnr.tables.source import Table, open_table
+from clnr.tables.columns.columns import LABELS, SOURCES, TARGETS, end_names, id_names
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.infer import KINDS
+from clnr.tables.io.csv_header import KnownNames
+from clnr.tables.io.query import query_table
+from clnr.tables.io.source import Table, open_table
+from clnr.tables.kinds.table_kinds import NamedEdges, NamedNodes, check_node_kinds, edges_by_kind, nodes_by_kind
 from clnr.tables.table_graph import TableGraph
-from clnr.tables.table_kinds import NamedEdges, NamedNodes, check_node_kinds, edges_by_kind, nodes_by_kind
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

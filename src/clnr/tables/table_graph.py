@@ -8,10 +8,10 @@ import numpy as np
 
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.tables.edge_list import IngestReport
-from clnr.tables.feature_encoder import FeatureEncoder
-from clnr.tables.node_names import names_at
-from clnr.tables.table_kinds import NODE_KIND, ORIGINAL_ID, kind_of
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.edges.edge_list import IngestReport
+from clnr.tables.kinds.table_kinds import NODE_KIND, ORIGINAL_ID, kind_of
+from clnr.tables.roles.node_names import names_at
 
 
 class TableGraph(NamedTuple):

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from clnr.errors import DataError
 from clnr.support.arguments import check_choice
-from clnr.support.checked_files import check_count, check_positive, check_version, parse_json
-from clnr.tables.column_info import ColumnInfo
-from clnr.tables.edge_list import IngestReport
-from clnr.tables.feature_encoder import FeatureEncoder
+from clnr.support.storage.checked_files import check_count, check_positive, check_version, parse_json
+from clnr.tables.columns.column_info import ColumnInfo
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.edges.edge_list import IngestReport
 from clnr.tables.table_arguments import NEGATIVE_WEIGHTS
 
 TABLES, NODES = "tables.json", "nodes.parquet"

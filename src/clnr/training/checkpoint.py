@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from clnr.errors import DataError
-from clnr.support.atomic_io import check_name, remove_leftovers, resolve_path, write_atomic
 from clnr.support.humanize import plural
+from clnr.support.storage.atomic_io import check_name, remove_leftovers, resolve_path, write_atomic
 
 FORMAT_VERSION = 1
 _LONG = 40

@@ -17,7 +17,7 @@ from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
 from clnr.nn.layers import Parameters
 from clnr.nn.objectives import StepContext, Supervision
-from clnr.support.workers import ALONE, Workers
+from clnr.support.processes.workers import ALONE, Workers
 from clnr.training.cuda_graph_step import CudaGraphStep
 from clnr.training.early_stopping import ended
 from clnr.training.metric_buffer import MetricBuffer

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from clnr.engine import Operators, View, cpu
+from clnr.engine import Operators, View, cpu_engine
 from tests import oracles
 
-ENGINE = cpu()
+ENGINE = cpu_engine()
 
 
 class Exact(Operators):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clnr import rng
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.methods import CLNR, CLNR_MIX
 from clnr.methods.recipe import Recipe
 from clnr.nn.encoders import GCN, MLP, GCNAndMLP
@@ -58,7 +58,7 @@ def test_gradients_equal_differences():
 def test_its_loss_and_gradients_are_those_of_the_two_trained_alone(sampled):
     """Of the same views and nodes: the losses add up, and neither side's gradient knows of the other."""
     graph = tiny()
-    engine = cpu()
+    engine = cpu_engine()
     recipe = Recipe(hidden=8, dimension=8, sampled_nodes=sampled)
     step = StepContext(engine, engine.to_device(graph), 3, 2, 10)
     mixed = CLNR_MIX.build(recipe)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from clnr.engine import cpu
+from clnr.engine import cpu_engine
 from clnr.nn.objectives import StepContext
 from tests.conftest import tiny
 
-ENGINE = cpu()
+ENGINE = cpu_engine()
 TINY = ENGINE.to_device(tiny())
 
 

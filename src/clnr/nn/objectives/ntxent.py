@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from clnr.engine.shared_ntxent import shared_nt_xent
+    from clnr.engine.distributed.shared_ntxent import shared_nt_xent
 else:
     torch = lazy("torch")
-    shared_nt_xent = lazy("clnr.engine.shared_ntxent", "shared_nt_xent")
+    shared_nt_xent = lazy("clnr.engine.distributed.shared_ntxent", "shared_nt_xent")
 
 
 @dataclass(frozen=True)

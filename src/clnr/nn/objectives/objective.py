@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from clnr import rng
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
-from clnr.support.workers import ALONE, Workers
+from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from torch import Tensor

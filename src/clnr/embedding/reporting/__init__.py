@@ -1,0 +1,1 @@
+"""The report of an embedding: its map, and what it shows."""

@@ -1,0 +1,123 @@
+"""A 2-D map of an embedding: nodes that are similar lie close together."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clnr import rng
+from clnr.embedding.search.neighbors import NeighborList
+from clnr.engine import unit_rows
+from clnr.graph.csr import Array
+
+_STEPS = 500
+_MANY, _FEWER = 10_000, 200
+_RATE = 0.5
+_AWAY = 5
+_SEARCH = 40
+# The curve 1 / (1 + a d^(2b)) that is nearest to: 1 up to a distance of 0.1, then falling as exp(-(d - 0.1)).
+_A, _B = 1.577, 0.895
+_FURTHEST = 4.0
+_SPREAD = 10.0
+
+
+def layout(z: Array, near: NeighborList, seed: int = 0) -> Array:
+    """Points in the plane, [n, 2], by UMAP (McInnes and others, 2018) with all nodes moved at every step.
+
+    It starts from the first two principal components. Then neighbours attract each other, with weights that fall with their
+    distance relative to the nearest, and random other nodes repel. The same input gives the same map.
+
+    Args:
+        z: The embedding, one row per node.
+        near: The nearest neighbours of every node.
+        seed: Decides which nodes repel.
+    """
+    points, count = torch.from_numpy(principal(z)), len(z)
+    if not can_move(z, near):
+        return points.numpy()
+    heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
+    everyone = torch.arange(count).repeat_interleave(_AWAY)
+    steps = steps_of(count)
+    for step in range(steps):
+        pull = _pull(points, heads, tails, weights)
+        others = (rng.draw(rng.key(seed, "map", step), torch.arange(count * _AWAY)) * count) >> 32
+        push = _push(points, everyone, others)
+        points = points + (pull + push) * (_RATE * (1 - step / steps))
+    return points.numpy()
+
+
+def steps_of(count: int) -> int:
+    """The number of steps for a map of so many nodes."""
+    return _STEPS if count <= _MANY else _FEWER
+
+
+def can_move(z: Array, near: NeighborList) -> bool:
+    """Whether there are nodes enough, each with a neighbour, to move them from where they start."""
+    return near.nodes.shape[1] > 0 and len(z) >= 3 and z.shape[1] > 0
+
+
+def unit(z: Array) -> Array:
+    """Rows of length 1."""
+    return unit_rows(torch.from_numpy(np.asarray(z, np.float32))).numpy()
+
+
+def principal(z: Array) -> Array:
+    """Where all layouts start: the order of unit rows along their first two principal components, from -10 to 10."""
+    return _principal(torch.from_numpy(unit(z))).numpy()
+
+
+def _principal(z: Tensor) -> Tensor:
+    """The order of rows along the first two principal components; signs by the largest loading."""
+    if z.shape[0] < 2 or z.shape[1] < 1:
+        return torch.zeros(z.shape[0], 2)
+    centred = (z - z.mean(0)).double()
+    _, directions = torch.linalg.eigh(centred.T @ centred)
+    chosen = directions[:, -2:].flip(1)
+    chosen = chosen * chosen.gather(0, chosen.abs().argmax(0)[None]).sign()
+    points = centred @ chosen
+    points = torch.nn.functional.pad(points, (0, 2 - points.shape[1]))
+    # By ranks, a few outliers do not press all others into a corner.
+    ranks = points.argsort(dim=0, stable=True).argsort(dim=0, stable=True)
+    return (_SPREAD * (2 * ranks / (len(points) - 1) - 1)).float()
+
+
+def _weighted(nodes: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The symmetrised neighbour graph: weights a + b - ab of both directions, then scaled to sum to 1 for each node."""
+    count, k = nodes.shape
+    beyond = (distance - distance[:, :1]).clamp_min(0).double()
+    low, high = torch.zeros(count, 1).double(), torch.full((count, 1), 1e3).double()
+    # The scale of each node that makes its weights add up to log2 k.
+    for _ in range(_SEARCH):
+        scale = (low + high) / 2
+        much = (-beyond / scale.clamp_min(1e-12)).exp().sum(1, keepdim=True) > np.log2(max(2, k))
+        low, high = torch.where(much, low, scale), torch.where(much, scale, high)
+    weight = (-beyond / high.clamp_min(1e-12)).exp()
+    rows = torch.arange(count).repeat_interleave(k)
+    size = (count, count)
+    one_way = torch.sparse_coo_tensor(torch.stack([rows, nodes.reshape(-1)]), weight.reshape(-1), size).coalesce()
+    other = one_way.t().coalesce()
+    both = (one_way + other - one_way * other).coalesce()
+    heads, tails = both.indices()
+    total = torch.zeros(count).double().index_add_(0, heads, both.values())
+    return heads, tails, (both.values() / total[heads]).float()
+
+
+def _power(values: Tensor, exponent: float) -> Tensor:
+    """By NumPy: the last bits of torch's depend on the number of threads, and in many steps so would the map."""
+    return torch.from_numpy(np.power(values.numpy(), np.float32(exponent)))
+
+
+def _pull(points: Tensor, heads: Tensor, tails: Tensor, weights: Tensor) -> Tensor:
+    apart = points[heads] - points[tails]
+    square = apart.square().sum(1)
+    force = -2 * _A * _B * _power(square.clamp_min(1e-12), _B - 1) / (1 + _A * _power(square, _B))
+    return torch.zeros_like(points).index_add_(0, heads, (weights * force)[:, None] * apart)
+
+
+def _push(points: Tensor, nodes: Tensor, others: Tensor) -> Tensor:
+    apart = points[nodes] - points[others]
+    square = apart.square().sum(1)
+    force = 2 * _B / ((1e-3 + square) * (1 + _A * _power(square, _B)))
+    moves = (force[:, None] * apart).clamp_(-_FURTHEST, _FURTHEST)
+    return moves.reshape(len(points), _AWAY, 2).sum(1)

@@ -1,0 +1,201 @@
+"""What a report shows of an embedding: facts, scores, the loss, and the map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from clnr import rng
+from clnr.embedding.fitting import EmbeddingResult
+from clnr.embedding.preflight import MOST, degrees_of, graph_facts, table_warnings
+from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
+from clnr.embedding.scoring.baseline_comparison import compare
+from clnr.embedding.scoring.headline_scores import headline_scores
+from clnr.embedding.search.neighbors import NeighborSearch
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.methods.settings import Probe
+from clnr.nn.hyper_parameters import declared
+from clnr.report import Column, ComparisonTable, Curve, ReportData, render_html
+from clnr.support.machine.environment import versions
+from clnr.tables import FeatureEncoder
+from clnr.tables.columns.column_info import column_lines
+from clnr.tables.columns.notations import DECIMAL_COMMA
+from clnr.tables.kinds.table_kinds import plain_name
+from clnr.tables.roles.node_names import can_name
+
+_NEAR = 15
+_LONG = 200
+_WORD = 30
+_FEW = 50
+
+_SCORES = {
+    "link_auc": "AUC of held-out edges (chance: 0.5)",
+    "link_average_precision": "their average precision (chance: 0.5)",
+    "links_held_out": "held-out edges, which the method did not see",
+    "effective_rank": "effective rank: dimensions in use",
+    "alignment": "alignment: distance of two views of a node (lower is better)",
+    "uniformity": "uniformity on the sphere (lower is better)",
+    "strict_accuracy": "accuracy of a linear probe, %, test nodes read once (strict)",
+    "validation_accuracy": "its validation accuracy, %, by which it was chosen",
+    "majority_accuracy": "accuracy of always guessing the commonest class, %",
+}
+
+
+def format_scores(scores: dict[str, float]) -> list[tuple[str, str]]:
+    """The description and the value of each score, in a fixed order."""
+    names = [name for name in _SCORES if name in scores]
+    return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in names]
+
+
+def report_html(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT) -> bytes:
+    """The report as the bytes of an HTML file."""
+    return render_html(report_data(result, title, layout)).encode()
+
+
+def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT) -> ReportData:
+    """Everything that the report shows, with a map of some layout."""
+    graph, model = result.table_graph.graph, result.model
+    shown = _shown(graph.num_nodes)
+    z = result.z[shown]
+    near = NeighborSearch(z).nearest(np.arange(len(shown)), _NEAR)
+    start, links = _neighbours(graph, shown)
+    names = [_shorten(name) for name in result.table_graph.names_of(shown)]
+    facts = [
+        *graph_facts(graph).items(),
+        *([("names", f"column {result.table_graph.ingest_report.names}")] if any(names) else []),
+    ]
+    columns = [_split(line) for line in column_lines(result.table_graph.ingest_report.columns)]
+    # The probe that judges a user's graph has no hyper-parameters.
+    recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
+    made = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
+    notes = [*table_warnings(result.table_graph), *result.warnings]
+    if len(shown) < graph.num_nodes:
+        notes.append(f"the map shows {len(shown):,} of {graph.num_nodes:,} nodes, drawn at random; neighbours are among those")
+    return ReportData(
+        title=title,
+        sections=[
+            ("The graph", facts),
+            ("All scores", format_scores(result.scores)),
+            *([("Columns", columns)] if columns else []),
+            ("Training", [*made.items(), *((key, str(value)) for key, value in recipe.items())]),
+            ("Map", [("layout", f"{layout}: {MAP_LAYOUTS[layout].summary}")]),
+            ("Versions", [(name, value) for name, value in versions().items() if name != "code"]),
+        ],
+        notes=notes,
+        curves=[Curve("loss", result.losses)] if result.losses else [],
+        ids=[str(each) for each in graph.node_ids[shown].tolist()],
+        points=MAP_LAYOUTS[layout].draw(z, near, model.seed),
+        layout=layout,
+        columns=_columns(result, shown),
+        near=near.nodes.astype(np.int32),
+        closeness=near.cosine,
+        start=start,
+        links=links,
+        names=names if any(names) else (),
+        comparison=_comparison(result),
+        scores=headline_scores(result.scores, result.baselines, result.z.shape[1]),
+    )
+
+
+def _shorten(text: str) -> str:
+    """At most so many characters, cut where a word ends if that loses little."""
+    if len(text) <= _LONG:
+        return text
+    cut = text[: _LONG - 1]
+    return f"{cut.rsplit(maxsplit=1)[0] if ' ' in cut[-_WORD:] else cut}…"
+
+
+def _split(line: str) -> tuple[str, str]:
+    """What a line is about, and what it says."""
+    name, _, text = line.partition("': ")
+    return f"{name}'", text
+
+
+def _comparison(result: EmbeddingResult) -> ComparisonTable | None:
+    found = compare(result.model.method, result.scores, result.baselines)
+    return None if found is None else ComparisonTable("Beside baselines", found.headings, found.rows, found.sentence)
+
+
+def _shown(count: int) -> Array:
+    if count <= MOST:
+        return np.arange(count)
+    return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(MOST), count).numpy())
+
+
+def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
+    """Neighbours in the graph, in either direction, among the nodes shown: CSR indptr and indices."""
+    adjacency = graph.to_scipy()
+    both = (adjacency + adjacency.T).tocsr()[shown][:, shown]
+    both.setdiag(0)
+    both.eliminate_zeros()
+    both.sort_indices()
+    return both.indptr.astype(np.int64), both.indices.astype(np.int32)
+
+
+def _columns(result: EmbeddingResult, shown: Array) -> list[Column]:
+    """What the map can be coloured by: classes, the node table's columns except names, and degrees."""
+    graph, table = result.table_graph.graph, result.table_graph.columns
+    ids = [str(each) for each in graph.node_ids[shown].tolist()]
+    columns = []
+    if graph.labels is not None:
+        columns.append(_classes(graph.labels[shown], result.table_graph.classes))
+    if table is not None:
+        report = result.table_graph.ingest_report
+        # Classes have a column of their own.
+        left_out = {report.names, *(each.column for each in report.columns if (each.table, each.role) == ("nodes", "label"))}
+        others = [name for name in table.column_names if name not in left_out]
+        commas = _decimal_commas(result.table_graph.feature_encoder)
+        found = (_column(name, table[name].combine_chunks().take(shown), ids, name in commas) for name in others)
+        taken = {each.name for each in columns}
+        more = [column for column in found if column is not None and column.name not in taken]
+        columns += sorted(more, key=_rank)
+    return [*columns, Column("number of edges", degrees_of(graph)[shown].astype(np.float32))]
+
+
+def _classes(labels: Array, names: tuple[str, ...]) -> Column:
+    """Classes by name; a class without a name by its number, if it occurs."""
+    bare = np.unique(labels[labels >= len(names)])
+    codes = np.where(labels < len(names), np.maximum(labels, -1), len(names) + np.searchsorted(bare, labels))
+    return Column("label", codes.astype(np.int32), (*names, *(str(label) for label in bare.tolist())))
+
+
+def _rank(column: Column) -> int:
+    """The order of columns: a few categories first, then numbers, then many categories."""
+    return 0 if 2 <= len(column.names) <= _FEW else 1 if column.is_number else 2
+
+
+def _decimal_commas(encoder: FeatureEncoder | None) -> set[str]:
+    """The columns whose numbers have a decimal comma; those of one kind of nodes by the names in their own table."""
+    encoders = () if encoder is None else encoder.column_encoders
+    found = [each for each in encoders if each.notation == DECIMAL_COMMA]
+    return {plain_name(each.column) if each.node_kind else each.column for each in found}
+
+
+def _column(name: str, values: Any, ids: list[str], has_commas: bool = False) -> Column | None:
+    """A table's column as numbers or as categories; None if it is neither, or holds the ids."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not can_name(values.type):
+        return None
+    texts = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
+    if texts.to_pylist() == ids:
+        return None
+    if not pa.types.is_boolean(values.type):
+        # In a CSV file, numbers are text, too.
+        try:
+            filled = pc.if_else(pc.equal(texts, ""), None, texts)
+            if has_commas:
+                filled = pc.replace_substring(pc.replace_substring_regex(filled, "[. \u00a0\u202f]", ""), ",", ".")
+            numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            pass
+        else:
+            # What does not fit into float32 is shown as missing.
+            return Column(name, np.where(np.abs(numbers) <= np.finfo(np.float32).max, numbers, np.nan).astype(np.float32))
+    coded = pc.dictionary_encode(texts)
+    names = tuple(_shorten(str(each)) for each in coded.dictionary.to_pylist())
+    return Column(name, coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32), names)

@@ -1,0 +1,70 @@
+"""report.html of a folder, and what it was drawn from, so that it need not be drawn again. Nothing here needs torch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from importlib import resources
+from pathlib import Path
+
+from clnr.embedding.reporting.map_layouts import MAP_LAYOUTS
+from clnr.embedding.store.artifact_files import DIGESTS, REPORT
+from clnr.support.storage.atomic_io import resolve_path, write_atomic
+from clnr.version import __version__
+
+_DRAWN_BY = ("report", "embedding")
+_HEAD = 4096
+_LAYOUT = re.compile(rb'<meta name="layout" content="([a-z]+)">')
+
+
+def write_report_file(folder: Path, title: str, html: bytes) -> Path:
+    """Write the report of a folder, and below it what it was drawn from.
+
+    Args:
+        folder: The folder, whose other files are complete.
+        title: Of the report.
+        html: The report.
+    """
+    return write_atomic(folder / REPORT, html + _mark(folder, title))
+
+
+def drawn_layout(folder: Path) -> str | None:
+    """The layout of the map in the report of a folder; None if there is no report, or it does not tell."""
+    path = folder / REPORT
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        found = _LAYOUT.search(file.read(_HEAD))
+    name = "" if found is None else found[1].decode()
+    return name if name in MAP_LAYOUTS else None
+
+
+def current_report(folder: Path, layout: str | None = None) -> Path | None:
+    """The report of a folder, if this version of clnr drew it from the files that are there; else None.
+
+    Args:
+        folder: The folder.
+        layout: Which the map must have; None for any.
+    """
+    path, mark = folder / REPORT, _mark(folder, resolve_path(folder).name)
+    if not mark or not path.is_file() or layout not in (None, drawn_layout(folder)):
+        return None
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - len(mark)))
+        return path if file.read() == mark else None
+
+
+def _mark(folder: Path, title: str) -> bytes:
+    """A comment that tells from what a report is drawn: the digests of a folder's files, the title and the code.
+
+    It is empty for a folder without digests, which nothing is known about.
+    """
+    if not (folder / DIGESTS).is_file():
+        return b""
+    parts = [(folder / DIGESTS).read_bytes(), title.encode("utf-8", "replace"), __version__.encode()]
+    package = Path(str(resources.files("clnr")))
+    code = (path for name in _DRAWN_BY for path in sorted((package / name).iterdir()) if path.is_file())
+    digests = [hashlib.sha256(part).digest() for part in (*parts, *(path.read_bytes() for path in code))]
+    return f"<!-- drawn from {hashlib.sha256(b''.join(digests)).hexdigest()} -->\n".encode()

@@ -1,0 +1,1 @@
+"""Scores of an embedding, and of baselines beside it."""

@@ -1,0 +1,221 @@
+"""Scores of an embedding that is in shards: on samples of held-out edges and labelled nodes, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from clnr import rng
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitting import NO_LINKS, FittedModel, collapse_warnings
+from clnr.embedding.scoring.baseline_comparison import score_warnings
+from clnr.embedding.scoring.scoring import Scored, Scorer
+from clnr.embedding.scoring.stored_links import HeldLinks, hold_out_links
+from clnr.engine import DeviceGraph, Engine, View, unit_rows
+from clnr.engine.files.mapped import MappedFeatures, without_pairs
+from clnr.errors import DataError
+from clnr.evaluation import LinkSplit, geometry
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
+from clnr.methods import RAW
+from clnr.tables.folder_ingest import read_table_info
+
+MOST_LABELLED = 50_000
+"""The most labelled nodes that are scored by."""
+MEASURED = 5_000
+"""So many nodes, drawn uniformly, stand for all: in the effective rank, and in the report."""
+_NODES = 256
+_LABELS = 1 << 22
+
+ReadVectors = Callable[[Array], Array]
+"""The vectors of some nodes, which are sorted."""
+
+
+class SampledScores(NamedTuple):
+    """Scores, warnings and the scores of baselines, as ``EmbeddingResult`` has them."""
+
+    scores: dict[str, float]
+    warnings: tuple[str, ...]
+    baselines: dict[str, dict[str, float]]
+
+
+def training_files(folder: GraphFolder, settings: Settings) -> tuple[DeviceGraph, HeldLinks | None]:
+    """A graph in files without the edges that are held out, and those pairs with as many non-edges; None if none are."""
+    device_graph = settings.engine.to_device(cast(Any, folder))
+    links = hold_out_links(folder, settings.hold_out, settings.seed) if settings.hold_out else None
+    return device_graph if links is None else without_pairs(device_graph, links.positives), links
+
+
+def link_ends(links: HeldLinks | None) -> Array:
+    """The nodes of held-out pairs and non-edges, and the neighbours by which they are compared, sorted."""
+    if links is None:
+        return np.empty(0, np.int64)
+    return np.unique(np.concatenate([links.positives, links.negatives, links.linked], axis=1))
+
+
+def score_files(
+    model: FittedModel,
+    folder: GraphFolder,
+    settings: Settings,
+    read_vectors: ReadVectors,
+    most_rows: int,
+    given: DeviceGraph | None = None,
+    link_rows: Array | None = None,
+) -> SampledScores:
+    """Score an embedding of a graph folder as ``fit_graph`` does, on samples.
+
+    Held-out edges are scored by vectors of their nodes that were computed without these edges; labels by the vectors that were
+    written.
+
+    Args:
+        model: What was trained, without the edges that ``training_files`` holds out.
+        folder: The graph.
+        settings: How it was trained.
+        read_vectors: Reads vectors that were written.
+        most_rows: How many rows may be gathered at a time.
+        given: The graph without the held-out edges, with the features that the encoder is given; None for its own.
+        link_rows: The vectors of ``link_ends``, computed without these edges; None to compute them here.
+    """
+    seen, links = training_files(folder, settings)
+    warnings = [] if links is not None or not settings.hold_out else [NO_LINKS]
+    ends, split = _renumbered(links)
+    labelled, labels, total = _labelled(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)
+    try:
+        scorer = Scorer.of(_labels_alone(folder, labels), split, settings.seed, labels is not None)
+    except DataError as error:
+        warnings.append(f"no accuracy was measured: {error}")
+        scorer = Scorer(split, None, None, settings.seed)
+    with torch.no_grad():
+        given = given or seen
+        found = sampled_rows(model, settings.engine, given, ends, most_rows) if link_rows is None else link_rows
+        own = scorer.score(torch.from_numpy(found), read_vectors(labelled) if scorer.labels is not None else None)
+        scores = own.scores | scorer.reference() | _geometry(model, settings.engine, given, read_vectors)
+    if links is not None:
+        scores["links_held_out"] = float(links.positives.shape[1])
+    baselines, skipped = _score_raw(folder, seen, scorer, own, ends, labelled) if settings.baselines else ({}, [])
+    warnings += [
+        *model.remarks(),
+        *collapse_warnings(scores, read_vectors(np.arange(1)).shape[1]),
+        *own.warnings,
+        *score_warnings(cast(Any, folder), model.method, scores, baselines),
+        *skipped,
+        *_remarks(folder, links, scorer, total),
+    ]
+    return SampledScores(scores, tuple(warnings), baselines)
+
+
+def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, nodes: Array, most_rows: int) -> Array:
+    """The embedding of some nodes of a graph in files, from all that they reach.
+
+    Args:
+        model: Embeds; one that can be embedded in blocks.
+        engine: Computes.
+        device_graph: The graph.
+        nodes: Distinct nodes.
+        most_rows: Of nodes that reach more than so many others, fewer are taken at a time.
+    """
+    built, parameters = model.method.build(model.recipe), model.parameters_on(engine)
+    width = built.encoder.width(model.features)
+    rows = np.empty((len(nodes), width), np.float32)
+    todo = [(at, min(at + _NODES, len(nodes))) for at in range(0, len(nodes), _NODES)]
+    while todo:
+        start, stop = todo.pop()
+        operators = engine.float32.sampled_operators(View(device_graph), torch.from_numpy(nodes[start:stop]))
+        reached = operators.within(model.recipe.layers).nodes
+        if reached is not None and len(reached) > most_rows and stop - start > 1:
+            middle = (start + stop) // 2
+            todo += [(start, middle), (middle, stop)]
+            continue
+        rows[start:stop] = built.embed_layer(parameters, operators).float().numpy(force=True)
+    return rows
+
+
+def shown_nodes(folder: GraphFolder) -> Array:
+    """Some nodes that stand for all, sorted: the same at every call."""
+    count = min(folder.num_nodes, MEASURED)
+    return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(count), folder.num_nodes).numpy())
+
+
+def _renumbered(links: HeldLinks | None) -> tuple[Array, LinkSplit | None]:
+    """The nodes of held-out pairs and non-edges, and the pairs by their places among these."""
+    ends = link_ends(links)
+    if links is None:
+        return ends, None
+    positives, negatives, linked = (np.searchsorted(ends, pairs) for pairs in (links.positives, links.negatives, links.linked))
+    neighbours = Graph.from_edges(linked[0], linked[1], np.zeros((len(ends), 0), np.float32))
+    return ends, LinkSplit(neighbours, positives, negatives, links.kinds_of(ends))
+
+
+def _labelled(folder: GraphFolder, seed: int) -> tuple[Array, Array | None, int]:
+    """A sample of the nodes with a label, their labels, and how many have one; labels are read in parts."""
+    if folder.labels is None:
+        return np.empty(0, np.int64), None, 0
+    parts: list[Array] = []
+    total = 0
+    for start in range(0, folder.num_nodes, _LABELS):
+        nodes = start + np.flatnonzero(np.asarray(folder.labels[start : start + _LABELS]) >= 0)
+        total += len(nodes)
+        # Of all labelled nodes, those with the smallest draws: the same sample, however labels are read.
+        found = np.concatenate([*parts, nodes])
+        draws = rng.draw(rng.key(seed, "labelled"), torch.from_numpy(found)).numpy()
+        parts = [found[np.argsort(draws, kind="stable")[:MOST_LABELLED]]]
+    nodes = np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
+    return nodes, np.asarray(folder.labels[nodes], np.int64), total
+
+
+def _labels_alone(folder: GraphFolder, labels: Array | None) -> Graph:
+    """A graph of nothing but labels, which a split is drawn from."""
+    count = 0 if labels is None else len(labels)
+    return Graph.from_edges([], [], np.zeros((count, 0), np.float32), labels=labels, name=folder.name)
+
+
+def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vectors: ReadVectors) -> dict[str, float]:
+    """As of any graph; alignment and uniformity with the columns' moments over the nodes that they are measured on."""
+    folder = cast(GraphFolder, seen.graph)
+    rank = {"effective_rank": geometry.effective_rank(torch.from_numpy(read_vectors(shown_nodes(folder))))}
+    built, count = model.method.build(model.recipe), folder.num_nodes
+    if built.objective is None or not model.method.symmetric_views:
+        return rank
+    some = rng.permute(rng.key(model.seed, "measured"), torch.arange(min(count, model.recipe.sampled_nodes or _NODES)), count)
+    views = built.augment(seen, model.seed, "measure", 0)
+    projected = built.project(model.parameters_on(engine), engine.float32, views, some, sampled=True)
+    u, v = (unit_rows(rows) for rows in projected[:2])
+    uniformity = (geometry.uniformity(u) + geometry.uniformity(v)) / 2
+    return {"alignment": geometry.alignment(u, v), "uniformity": uniformity, **rank}
+
+
+def _score_raw(
+    folder: GraphFolder, seen: DeviceGraph, scorer: Scorer, own: Scored, ends: Array, labelled: Array
+) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """Scores of raw features by name, and what was left out, a line each."""
+    if not scorer.scores_anything:
+        return {}, []
+    features = cast(MappedFeatures, cast(Any, seen.features))
+
+    def read(nodes: Array) -> Any:
+        found = features.rows(nodes)
+        return found.float().numpy() if isinstance(found, torch.Tensor) else found
+
+    rows, skipped = None if scorer.labels is None else read(labelled), []
+    if rows is not None and not scorer.is_quick(rows):
+        skipped.append(f"the accuracy of raw features was not measured: {folder.num_features:,} columns take too long")
+        rows = None
+    scored = scorer.score(read(ends), rows)
+    return {RAW.name: scored.scores | scored.errors(own)}, skipped
+
+
+def _remarks(folder: GraphFolder, links: HeldLinks | None, scorer: Scorer, labelled: int) -> list[str]:
+    """What the scores are of."""
+    of = [] if links is None else [f"{links.positives.shape[1]:,} held-out edges and as many non-edges"]
+    if scorer.labels is not None:
+        of.append(f"{len(scorer.labels):,} of {labelled:,} labelled nodes")
+    of.append(f"{min(folder.num_nodes, MEASURED):,} nodes for the rank")
+    lines = [f"scores from files are of samples: {', '.join(of)}"]
+    encoder = read_table_info(folder).feature_encoder
+    if links is not None and encoder is not None and encoder.structure is not None:
+        lines.append("features from the structure were made with the held-out edges: link scores may be a little too high")
+    return lines

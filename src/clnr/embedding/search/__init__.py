@@ -1,0 +1,1 @@
+"""Finding nodes: by id, by name, by similar vectors."""

@@ -1,0 +1,141 @@
+"""A graph folder embedded in blocks of nodes, one layer after the other, into shards; by one worker or several."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitting import FittedModel
+from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles, Sink, do_blocks, node_blocks
+from clnr.engine import DeviceGraph, View
+from clnr.engine.files.layer_pass import LayerEndError, LayerOperators
+from clnr.engine.files.mapped import keep_degrees
+from clnr.errors import TrainingError
+from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
+from clnr.support.machine import memory
+from clnr.support.progress import Bar, Tenths
+from clnr.training.loop import advice
+
+
+class BlockEmbedding:
+    """The rows of an encoder for all nodes, one layer after the other, each in blocks of nodes; at most two are on disk.
+
+    What is there of an earlier run is kept: complete layers, the blocks of an unfinished one, and of the last one. Workers take
+    the next block whenever they are done with one, and wait for each other after a layer. A row does not depend on who
+    computes it.
+
+    Args:
+        model: Has the encoder.
+        folder: The graph.
+        settings: Whose engine computes, and whose workers share the blocks.
+        work: Where layers are written; all workers see it.
+        block_rows: How many rows a block may gather: its nodes and the sources of their edges. A node with more edges is a
+            block by itself, and takes more.
+        bar: Shows progress; None for none.
+        device_graph: The graph with the features that the encoder is given; None for its own.
+        sink: Where the rows of the last layer go; None for shards.
+    """
+
+    def __init__(
+        self,
+        model: FittedModel,
+        folder: GraphFolder,
+        settings: Settings,
+        work: Path,
+        block_rows: int,
+        bar: Bar | None = None,
+        device_graph: DeviceGraph | None = None,
+        sink: Sink | None = None,
+    ):
+        self._fitted, self._folder, self._work = model, folder, work
+        self._model, self._engine = model.method.build(model.recipe), settings.engine.float32
+        self._parameters = model.parameters_on(self._engine)
+        self._device_graph = device_graph or self._engine.to_device(cast(Any, folder))
+        self._workers, self._blocks = settings.workers, node_blocks(folder, block_rows)
+        self._what = "vectors" if sink is None else "the encoder's rows"
+        self._sink = sink or ShardFiles(work, folder, self._blocks)
+        self._layers: dict[int, LayerFiles] = {}
+        self._log = (bar or Bar(None, quiet=True)).note
+
+    def run(self) -> tuple[int, int]:
+        """Write all blocks; returns the numbers of a row, and of blocks."""
+        with memory.enough_memory(), torch.no_grad(), self._engine.use_threads():
+            keep_degrees(self._device_graph)
+            for layer in itertools.count(self._workers.from_first(self._complete_layers())):
+                width = self._workers.least(self._compute_layer(layer))
+                self._remove_layers(layer)
+                if width:
+                    return width, len(self._blocks)
+        raise AssertionError
+
+    def _compute_layer(self, layer: int) -> int:
+        """This worker's blocks of a layer; returns what is known of it: numbers of a row if it is the last one, else 0."""
+        width, tenths = sys.maxsize, None
+        asked: set[tuple[str, int]] = set()
+
+        def prepare(number: int) -> LayerOperators | None:
+            if self._layer(layer + 1).path(number).is_file() or self._sink.path(number).is_file():
+                return None
+            block = self._blocks[number]
+            nodes, read = torch.arange(block.start, block.stop), self._layer(layer).rows if layer else None
+            operators = LayerOperators(View(self._device_graph), self._engine, nodes, layer, read)
+            # What blocks before were asked for, this one will be.
+            operators.read(frozenset(asked))
+            return operators
+
+        def compute(number: int, operators: LayerOperators | None) -> Callable[[], None]:
+            nonlocal width, tenths
+            width, write = self._compute_block(layer, number, operators)
+            asked.update(frozenset() if operators is None else operators.asked)
+            what = self._what if width else f"layer {layer + 1}"
+            tenths = tenths or Tenths(self._log, f"embedding, {what}", self._folder.num_nodes)
+            tenths.done(self._blocks[number].stop)
+            return write
+
+        do_blocks(self._workers.take(len(self._blocks)), prepare, compute)
+        return width
+
+    def _compute_block(self, layer: int, number: int, operators: LayerOperators | None) -> tuple[int, Callable[[], None]]:
+        """The rows of a block after a layer, unless they are there: what ``_compute_layer`` returns, and what writes them."""
+        made = self._layer(layer + 1)
+        if operators is None:
+            return 0 if made.path(number).is_file() else self._sink.width(number), lambda: None
+        rows, is_last = self._compute(operators)
+        if not is_last:
+            return 0, lambda: made.write(number, rows)
+        return rows.shape[1], lambda: self._sink.write(number, rows)
+
+    def _compute(self, operators: LayerOperators) -> tuple[Array, bool]:
+        """The rows of a block after a layer, and whether it is the last one."""
+        try:
+            rows, is_last = self._model.embed_layer(self._parameters, operators), True
+        except LayerEndError as end:
+            rows, is_last = end.rows, False
+        if not all(each.isfinite() for each in rows.aminmax()):
+            raise TrainingError(f"the embedding is not finite; {advice(self._fitted.recipe)}")
+        return rows.float().numpy(force=True), is_last
+
+    # -- layers on disk -----------------------------------------------------------------------------------------------
+
+    def _layer(self, layer: int) -> LayerFiles:
+        """What a layer is given."""
+        return self._layers.setdefault(layer, LayerFiles(self._work / f"layer-{layer}", self._blocks, self._folder.resident))
+
+    def _complete_layers(self) -> int:
+        found = [int(path.name.split("-")[1]) for path in self._work.glob("layer-*")]
+        return max((layer for layer in found if self._layer(layer).complete), default=0)
+
+    def _remove_layers(self, layer: int) -> None:
+        """Remove what layers up to this one were given."""
+        for each in range(1, layer + 1):
+            self._layers.pop(each, None)
+            if self._workers.first:
+                shutil.rmtree(self._work / f"layer-{each}", ignore_errors=True)

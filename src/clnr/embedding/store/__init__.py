@@ -1,0 +1,1 @@
+"""The folder that an embedding leaves: model, graph, vectors, exports."""

@@ -1,0 +1,124 @@
+"""The graph in a model folder: graph.safetensors, tables.json and nodes.parquet. Nothing here needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from clnr.embedding.store.artifact_files import (
+    FORMAT_VERSION,
+    GRAPH,
+    VECTORS,
+    ArtifactFiles,
+)
+from clnr.errors import DataError
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.graph.sparse_formats import check_csr
+from clnr.support.storage.checked_files import check_count
+from clnr.tables import TableGraph
+from clnr.tables.columns.columns import check_columns
+from clnr.tables.roles.node_names import can_name
+from clnr.tables.table_info import NODES, TABLES, TableInfo
+
+
+def save_table_graph(table_graph: TableGraph, folder: Path) -> None:
+    """Write the graph, and how it was read, into a folder."""
+    import pyarrow.parquet as pq
+    import safetensors.numpy
+
+    (folder / GRAPH).write_bytes(safetensors.numpy.save(_to_arrays(table_graph.graph), {"form": str(FORMAT_VERSION)}))
+    (folder / TABLES).write_bytes(tables_json(table_graph))
+    if table_graph.columns is not None:
+        pq.write_table(table_graph.columns, folder / NODES)
+
+
+def load_table_graph(files: ArtifactFiles, ids: Array) -> TableGraph:
+    """Read the graph back; every index, label and column is checked."""
+    info = load_table_info(files)
+    with files.reading(GRAPH) as path:
+        import safetensors.numpy
+
+        graph = _from_arrays(safetensors.numpy.load(path.read_bytes()), ids)
+        info.check_labels(graph.num_classes)
+    columns = None
+    if files.has(NODES):
+        with files.reading(NODES) as path:
+            import pyarrow.parquet as pq
+
+            columns = pq.read_table(path)
+            columns.validate(full=True)
+            check_node_table(columns, columns.num_rows, graph.num_nodes)
+    check_name_column(files, info.ingest_report.names, None if columns is None else columns.schema)
+    return TableGraph(graph, info.feature_encoder, info.classes, info.ingest_report, columns)
+
+
+def tables_json(table_graph: TableGraph) -> bytes:
+    """The content of tables.json."""
+    return TableInfo(table_graph.feature_encoder, table_graph.classes, table_graph.ingest_report).to_json()
+
+
+def load_table_info(files: ArtifactFiles) -> TableInfo:
+    """Read tables.json."""
+    with files.reading(TABLES) as path:
+        return TableInfo.from_json(path.read_text(encoding="utf-8"))
+
+
+def check_node_table(table: Any, rows: int, nodes: int) -> None:
+    """Refuse a node table with a column of a type that clnr does not write, or without one row per node."""
+    check_columns(table)
+    if rows != nodes:
+        raise DataError(f"it has {rows:,} rows for {nodes:,} nodes")
+
+
+def check_name_column(files: ArtifactFiles, column: str | None, schema: Any) -> None:
+    """The column of names, if there is one, must be in the node table once."""
+    usable = [] if schema is None else [field.name for field in schema if can_name(field.type)]
+    if column is not None and usable.count(column) != 1:
+        raise DataError(
+            f"{files.folder / TABLES}: the column of names, '{column}', is not in {NODES}, is there twice, or has no texts"
+        )
+
+
+def load_arrays(path: Path, *names: str) -> dict[str, Array]:
+    """Some arrays of a graph file by name, without reading the others; those that it lacks are left out."""
+    import safetensors
+
+    with safetensors.safe_open(str(path), "numpy") as file:
+        return {name: file.get_tensor(name) for name in names if name in file.keys()}  # noqa: SIM118
+
+
+def check_size(size: Array, ids: Array) -> tuple[int, int]:
+    """The numbers of nodes and features that a graph file states, if there are as many nodes as ids."""
+    nodes, width = (check_count(each) for each in size.tolist())
+    if nodes != len(ids):
+        raise DataError(f"it has {nodes:,} nodes, but {VECTORS} has {len(ids):,}")
+    return nodes, width
+
+
+def _to_arrays(graph: Graph) -> dict[str, Array]:
+    x = graph.features
+    features = {"x.start": x.indptr, "x.columns": x.indices, "x.values": x.data} if sp.issparse(x) else {"x": x}
+    size = {"size": np.array(x.shape, np.int64)}
+    incoming = {"start": graph.incoming.indptr, "nodes": graph.incoming.indices, "weight": graph.incoming.weight}
+    edges = {f"edges.{name}": part for name, part in incoming.items() if part is not None}
+    labels = {} if graph.labels is None else {"labels": graph.labels}
+    return {name: np.ascontiguousarray(part) for name, part in (size | features | edges | labels).items()}
+
+
+def _from_arrays(arrays: Mapping[str, Array], ids: Array) -> Graph:
+    nodes, width = check_size(arrays["size"], ids)
+    if "x" in arrays:
+        features: Any = arrays["x"]
+    else:
+        features = check_csr(arrays["x.values"], arrays["x.columns"], arrays["x.start"], (nodes, width))
+    if features.shape != (nodes, width):
+        raise DataError("the features do not have the stated size")
+    links = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (nodes, nodes))
+    target = np.repeat(np.arange(nodes), np.diff(links.indptr))
+    weight, labels = arrays.get("edges.weight"), arrays.get("labels")
+    return Graph.from_edges(arrays["edges.nodes"], target, features, weight=weight, labels=labels, ids=ids)

@@ -1,0 +1,161 @@
+"""Embeddings as files: Parquet, and formats that other tools read."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clnr.embedding.search.node_ids import has_lasting_text, text_of
+from clnr.errors import DataError, UnknownName
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.graph.validation import as_ids
+from clnr.support.humanize import plural
+from clnr.support.optional import import_optional
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def vector_table(ids: pyarrow.Array, z: Array, kinds: pyarrow.Table | None = None) -> pyarrow.Table:
+    """An Arrow table of ``id``, and ``vector`` as a fixed-size list; between them, the columns of ``kinds``, if given."""
+    import pyarrow as pa
+
+    flat = pa.array(np.ascontiguousarray(z, dtype=np.float32).reshape(-1))
+    between = {} if kinds is None else dict(zip(kinds.column_names, kinds.columns, strict=True))
+    return pa.table({"id": ids, **between, "vector": pa.FixedSizeListArray.from_arrays(flat, z.shape[1])})
+
+
+def id_column(graph: Graph) -> pyarrow.Array:
+    """The ids of all nodes in one plain Arrow type if there is one for all of them, else as text."""
+    try:
+        return _as_column(graph.node_ids)
+    except UnicodeEncodeError as error:
+        raise DataError(f"the id {error.object!r:.60} cannot be written as text") from None
+
+
+def _as_column(names: Array) -> pyarrow.Array:
+    import pyarrow as pa
+
+    try:
+        ids = pa.array(names if names.dtype.kind != "O" else names.tolist())
+    except (pa.ArrowException, OverflowError):
+        ids = None
+    if ids is not None and not pa.types.is_nested(ids.type) and not ids.null_count:
+        return ids
+    listed = names.tolist()
+    for name in listed:
+        if not has_lasting_text(name):
+            raise DataError(
+                f"the id {name!r:.80} cannot be saved: its text changes from process to process; use numbers or text as ids"
+            )
+    texts = [text_of(name) for name in listed]
+    if len(set(texts)) < len(texts):
+        raise DataError("ids of mixed types are saved as text, and two of them have the same text; make them distinct")
+    return pa.array(texts)
+
+
+def read_vectors(path: Path) -> tuple[Array, Array]:
+    """Ids and vectors from a Parquet file of ``vector_table``; missing or infinite numbers and duplicate ids are refused."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
+    vector = table["vector"].type
+    if not pa.types.is_fixed_size_list(vector) or not pa.types.is_floating(vector.value_type):
+        raise DataError("the column 'vector' must hold lists of numbers of one fixed length")
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in table["vector"].chunks]
+    with np.errstate(over="ignore"):
+        flat = np.concatenate([np.empty(0, np.float32), *parts], dtype=np.float32, casting="same_kind")
+    if len(flat) != table.num_rows * vector.list_size or not np.isfinite(flat).all():
+        raise DataError("a vector is missing, or has a number that is not finite")
+    ids = table["id"]
+    if ids.null_count:
+        raise DataError("an id is missing")
+    if pa.types.is_integer(ids.type):
+        names = ids.to_numpy()
+    else:
+        # Earlier versions wrote tuples as lists.
+        listed = (tuple(name) if isinstance(name, list) else name for name in ids.to_pylist())
+        names = np.fromiter(listed, object, table.num_rows)
+    return as_ids(names, table.num_rows), flat.reshape(table.num_rows, vector.list_size)
+
+
+def _csv(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
+    between = {} if kinds is None else kinds.to_pydict()
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["id", *between, *(f"v{i}" for i in range(z.shape[1]))])
+        for *beside, row in zip(graph.node_ids.tolist(), *between.values(), z, strict=True):
+            writer.writerow([*beside, *(f"{number:.8g}" for number in row)])
+
+
+def _npy(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
+    np.save(path, z, allow_pickle=False)
+
+
+def _word2vec(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
+    """word2vec's text format: a line of sizes, then one line per node; blanks in ids become underscores, as tools expect."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f"{z.shape[0]} {z.shape[1]}\n")
+        for name, row in zip(graph.node_ids.tolist(), z, strict=True):
+            file.write(f"{_word(name)} {' '.join(f'{number:.8g}' for number in row)}\n")
+
+
+def _word(name: object) -> str:
+    return "_".join(str(name).split()) or "_"
+
+
+def _pyg(graph: Graph, z: Array, path: Path, kinds: pyarrow.Table | None) -> None:
+    import torch
+
+    data = graph.to_pyg()
+    data.z = torch.from_numpy(z.copy())
+    torch.save(data, path)
+
+
+EXPORT_FORMATS: dict[str, tuple[str, Callable[[Graph, Array, Path, Any], None]]] = {
+    "csv": ("embeddings.csv", _csv),
+    "npy": ("embeddings.npy", _npy),
+    "word2vec": ("embeddings.w2v.txt", _word2vec),
+    "pyg": ("embeddings.pyg.pt", _pyg),
+}
+
+
+def check_formats(formats: Iterable[str], graph: Graph) -> None:
+    """Before training: fail if a format cannot hold a graph's ids, and warn if it holds them in another form."""
+    if "word2vec" not in formats:
+        return
+    ids = graph.node_ids.tolist()
+    words = [_word(name) for name in ids]
+    changed = [(name, word) for name, word in zip(ids, words, strict=True) if str(name) != word]
+    if len(set(words)) < len(words):
+        where = f", as in '{changed[0][0]!s:.60}'" if changed else ""
+        raise DataError(
+            f"the format word2vec allows no blanks in ids{where}, and with underscores instead two ids would be equal; leave "
+            "it out, or change the ids"
+        )
+    if changed:
+        name, word = changed[0]
+        warnings.warn(
+            f"the format word2vec allows no blanks in ids: in embeddings.w2v.txt, {plural(len(changed), 'id')} of "
+            f"{len(ids):,} have underscores instead, such as {word:.60} for '{name!s:.60}'",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def parse_formats(words: list[str]) -> list[str]:
+    """Format names, each once; one word may hold several, separated by commas."""
+    names = [name for word in words for name in word.replace(",", " ").split()]
+    for name in names:
+        if name not in EXPORT_FORMATS:
+            raise UnknownName("format", name, EXPORT_FORMATS)
+    if "pyg" in names:
+        import_optional("torch_geometric.data", "the format pyg", "pyg")
+    return list(dict.fromkeys(names))

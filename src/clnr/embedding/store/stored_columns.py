@@ -1,0 +1,89 @@
+"""The node table of a graph folder: the rows of some nodes, without reading it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from clnr.errors import DataError
+from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
+from clnr.support.storage.checked_files import errors_name
+from clnr.tables.columns.columns import check_columns
+from clnr.tables.folder_ingest import read_table_info
+from clnr.tables.kinds.table_kinds import NODE_KIND, ORIGINAL_ID
+from clnr.tables.roles.node_names import name_texts, names_at
+from clnr.tables.table_info import NODES
+
+
+def stored_columns(folder: GraphFolder, nodes: Array, columns: list[str] | None = None) -> Any:
+    """Columns of the node table as an Arrow table, one row for each of some nodes in their order; None if there is no table.
+
+    Args:
+        folder: The graph.
+        nodes: The nodes.
+        columns: Names of columns; None for all of them.
+    """
+    if NODES not in folder.files:
+        return None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    order = np.argsort(nodes, kind="stable")
+    wanted, parts, first = nodes[order], [], 0
+    with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
+        if file.metadata.num_rows != folder.num_nodes:
+            raise DataError(f"it has {file.metadata.num_rows:,} rows for {folder.num_nodes:,} nodes")
+        for group in range(file.metadata.num_row_groups):
+            last = first + file.metadata.row_group(group).num_rows
+            low, high = np.searchsorted(wanted, [first, last])
+            if low < high:
+                parts.append(file.read_row_group(group, columns).take(wanted[low:high] - first))
+            first = last
+        table = pa.concat_tables(parts or [file.schema_arrow.empty_table()])
+        table.validate(full=True)
+        check_columns(table)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return table.take(back)
+
+
+def stored_kinds(folder: GraphFolder) -> Callable[[Array], Any]:
+    """What gives the kinds of some nodes and their ids among these, as an Arrow table; None if nodes have no kinds."""
+    has_kinds = bool(read_table_info(folder).ingest_report.node_kinds)
+    return lambda nodes: stored_columns(folder, nodes, [NODE_KIND, ORIGINAL_ID]) if has_kinds else None
+
+
+def first_of_kinds(folder: GraphFolder) -> Array:
+    """The first node of each kind, kinds being stored one after the other; empty if nodes are of one kind."""
+    if len(read_table_info(folder).ingest_report.node_kinds) < 2 or NODES not in folder.files:
+        return np.empty(0, np.int64)
+    import pyarrow.parquet as pq
+
+    first, found, last = 0, [], None
+    with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
+        for group in range(file.metadata.num_row_groups):
+            kinds = file.read_row_group(group, [NODE_KIND])[NODE_KIND].combine_chunks().dictionary_encode()
+            names, codes = kinds.dictionary.to_pylist(), np.asarray(kinds.indices)
+            starts = np.flatnonzero(np.diff(codes, prepend=-1))
+            found += [first + int(at) for at in starts if at or names[codes[0]] != last]
+            first, last = first + len(codes), names[codes[-1]] if len(codes) else last
+    return np.array(found, np.int64)
+
+
+def stored_names(folder: GraphFolder, column: str | None, nodes: Array, ids: list[str]) -> list[str]:
+    """The names of some nodes, "" for one without; empty if the folder has no names."""
+    if column is None or NODES not in folder.files:
+        return []
+    return names_at(stored_columns(folder, nodes, [column]), column, np.arange(len(nodes)), ids)
+
+
+def stored_name_texts(folder: GraphFolder, column: str) -> Iterator[Any]:
+    """The names of all nodes as Arrow text, one row group at a time."""
+    import pyarrow.parquet as pq
+
+    with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
+        for group in range(file.metadata.num_row_groups):
+            yield name_texts(file.read_row_group(group, [column])[column])

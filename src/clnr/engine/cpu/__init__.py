@@ -1,0 +1,1 @@
+"""The CPU engine: compiled loops, sampled steps, and how many threads and which precision they take."""

@@ -1,0 +1,301 @@
+"""Workers that are processes of a ``torch.distributed`` group: gloo between CPUs, NCCL between GPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from clnr import rng
+from clnr.errors import DataError, DeviceError, LostWorker
+from clnr.support.processes.launch import Place, launched_here, rendezvous_url
+from clnr.support.processes.workers import ALONE, Plain, Value, Workers
+from clnr.version import __version__
+
+_POLL = 0.2
+
+
+@dataclass
+class _Traffic:
+    sent: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerGroup(Workers):
+    """The processes of torch's default group.
+
+    Bytes are counted as a ring sends them: of k workers, each sends its rows k - 1 times to gather them, and twice (k - 1) / k
+    of a tensor to sum it.
+    """
+
+    rank: int
+    size: int
+    local_size: int
+    store: Any
+    timeout: float
+    _rows: int = 0
+    _traffic: _Traffic = field(default_factory=_Traffic)
+    # All workers do the same things in the same order, so that a number names each of them.
+    _names: Iterator[int] = field(default_factory=itertools.count)
+
+    def sharing(self, rows: int) -> WorkerGroup:
+        return replace(self, _rows=rows)
+
+    def _bounds(self, rank: int) -> tuple[int, int]:
+        return self._rows * rank // self.size, self._rows * (rank + 1) // self.size
+
+    def share(self, nodes: Tensor | None, device: torch.device | None = None) -> Tensor | None:
+        if nodes is None:
+            # In no order that means anything, so that each share is as good as drawn.
+            nodes = rng.shuffle(rng.key(0, "share"), self._rows, device)
+        low, high = self._bounds(self.rank)
+        return nodes[low:high]
+
+    def num_rows(self, rows: Tensor) -> int:
+        return self._rows
+
+    def mean(self, values: Tensor, dim: int | None = None) -> Tensor:
+        low, high = self._bounds(self.rank)
+        return values.mean(dim) * ((high - low) / self._rows)
+
+    def part(self, value: Value) -> Value:
+        return value / self.size
+
+    def sum(self, value: Tensor) -> Tensor:
+        return _Sum.apply(value, self)
+
+    def gather(self, rows: Tensor) -> Tensor:
+        return _Gather.apply(rows, self)
+
+    def collect(self, rows: Tensor) -> Tensor:
+        sizes = [high - low for low, high in map(self._bounds, range(self.size))]
+        return self._concatenated(rows, sizes)
+
+    def _concatenated(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
+        """All workers' rows, of which each has so many."""
+        every = self._gathered(rows, max(sizes))
+        return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
+
+    def _gathered(self, rows: Tensor, longest: int) -> Tensor:
+        """All workers' rows; each has ``longest`` at most, and so many places."""
+        own = rows.contiguous()
+        if len(rows) < longest:
+            # A process group gathers tensors of one size.
+            own = rows.new_zeros(longest, *rows.shape[1:])
+            own[: len(rows)] = rows
+        every = rows.new_empty(self.size, longest, *rows.shape[1:])
+        with self._together():
+            dist.all_gather(list(every), own)
+        self._traffic.sent += (self.size - 1) * own.nbytes
+        return every
+
+    def total(self, *values: Tensor) -> list[Tensor]:
+        flat = torch.cat([value.reshape(-1) for value in values])
+        with self._together():
+            dist.all_reduce(flat)
+        self._traffic.sent += 2 * (self.size - 1) * flat.nbytes // self.size
+        parts = flat.split([value.numel() for value in values])
+        return [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]
+
+    def own_rows(self, count: int) -> slice:
+        # All shares but the last ones are of one size, so that what is gathered is in order.
+        share = -(-count // self.size)
+        return slice(min(count, self.rank * share), min(count, (self.rank + 1) * share))
+
+    def all_rows(self, own: Tensor, count: int) -> Tensor:
+        return self._gathered(own, -(-count // self.size)).flatten(0, 1)[:count]
+
+    def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
+        wide = torch.promote_types(rows.dtype, torch.float32)
+        own = nodes()
+        if own is None:
+            return torch.full((len(rows),), 1 / self.size, dtype=wide, device=rows.device)
+        lengths = self._concatenated(torch.tensor([len(own)], device=own.device), [1] * self.size)
+        every, counts = self._concatenated(own, lengths.tolist()).unique(return_counts=True)
+        return 1 / counts[torch.searchsorted(every, own)].to(wide)
+
+    def agree(self, about: Callable[[], Mapping[str, object]]) -> None:
+        own = {**about(), "version of clnr": __version__, "version of torch": torch.__version__}
+        with self._together():
+            self.store.set(f"about {self.rank}", json.dumps(own))
+            every = [json.loads(self.store.get(f"about {rank}")) for rank in range(self.size)]
+        for rank, other in enumerate(every):
+            if differs := [name for name in every[0] if other[name] != every[0][name]]:
+                raise DataError(
+                    f"workers 0 and {rank} do not have the same {', '.join(differs)}; start all of them with the same command "
+                    "on the same data"
+                )
+
+    def from_first(self, value: Plain) -> Plain:
+        text = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
+        length = torch.tensor([len(text)])
+        with self._together():
+            dist.broadcast(length, 0)
+            if not self.first:
+                text = torch.empty(int(length), dtype=torch.uint8)
+            dist.broadcast(text, 0)
+        return json.loads(bytes(text.tolist()))
+
+    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+        with self._together():
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
+
+    def take(self, count: int) -> Iterator[int]:
+        name, taken = f"taken {next(self._names)}", 0
+        while taken < count:
+            with self._together():
+                taken = self.store.add(name, 1)
+                self.store.set(f"latest {self.rank}", f"{name} {taken}")
+            if taken <= count:
+                yield taken - 1
+
+    def least(self, number: int) -> int:
+        name = f"here {next(self._names)}"
+        with self._together():
+            self.store.set(f"{name} {self.rank}", str(int(number)))
+            return min(self._awaited(name, rank) for rank in range(self.size))
+
+    def _awaited(self, name: str, rank: int) -> int:
+        """The number that a worker brings along, once it has come."""
+        latest, since, pause = b"", time.monotonic(), _POLL / 64
+        while not self.store.check([f"{name} {rank}"]):
+            self._check_errors()
+            now = self.store.get(f"latest {rank}") if self.store.check([f"latest {rank}"]) else b""
+            if now != latest:
+                latest, since = now, time.monotonic()
+            elif time.monotonic() > since + self.timeout:
+                raise LostWorker(f"worker {self.rank} of {self.size} has waited for worker {rank} in vain")
+            time.sleep(pause)
+            pause = min(_POLL, 2 * pause)
+        return int(self.store.get(f"{name} {rank}"))
+
+    def _check_errors(self) -> None:
+        if self.store.check(["error"]):
+            raise LostWorker(f"worker {self.rank} of {self.size} lost another one, which tells of an error")
+
+    @property
+    def sent(self) -> int:
+        return self._traffic.sent
+
+    @contextlib.contextmanager
+    def _together(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            raise LostWorker(f"worker {self.rank} of {self.size} lost another one: {error}") from None
+
+    def claim(self) -> bool:
+        with contextlib.suppress(RuntimeError):
+            return self.store.add("error", 1) == 1
+        return self.first
+
+    def leave(self) -> None:
+        with self._together():
+            if self.first:
+                self.store.set("done", "")
+            while not self.store.check(["done"]):
+                self._check_errors()
+                time.sleep(_POLL)
+        dist.destroy_process_group()
+
+
+def join(device: str, timeout: float) -> Workers:
+    """Join the workers that were started together with this process; ``ALONE`` where there are none.
+
+    Each worker of a machine takes the GPU of its number there, if it computes on GPUs.
+
+    Args:
+        device: Where it will compute: ``auto``, ``cpu`` or ``cuda``.
+        timeout: Seconds after which a worker that does not answer is given up.
+    """
+    place = Place.from_environment()
+    if place is None or place.size == 1:
+        return ALONE
+    if not dist.is_available():
+        raise DeviceError("this PyTorch was built without torch.distributed, which several workers need")
+    on_gpu = device != "cpu" and torch.cuda.is_available()
+    if on_gpu:
+        if place.local_size > torch.cuda.device_count():
+            raise DeviceError(
+                f"{place.local_size} workers on a machine with {torch.cuda.device_count()} GPUs: each needs one of its own; "
+                "start fewer, or use --device cpu"
+            )
+        torch.cuda.set_device(place.local_rank)
+    from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
+    from torch.distributed.rendezvous import rendezvous
+
+    limit = timedelta(seconds=timeout)
+    try:
+        if dist.is_initialized():
+            # Ray Train made the group.
+            store = _get_default_store()
+        else:
+            store, _, _ = next(rendezvous(rendezvous_url(), place.rank, place.size, timeout=limit))
+            store.set_timeout(limit)
+            if launched_here() or os.environ.get("LOCAL_WORLD_SIZE") == str(place.size):
+                _stay_on_this_host()
+            backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+            group: dict[str, Any] = {"store": PrefixStore("group", store), "rank": place.rank, "world_size": place.size}
+            dist.init_process_group(backend, timeout=limit, **group)
+    except (RuntimeError, ValueError) as error:
+        raise LostWorker(f"worker {place.rank} of {place.size} did not find the others: {error}") from None
+    _joined.append(WorkerGroup(place.rank, place.size, place.local_size, PrefixStore("workers", store), timeout))
+    return _joined[-1]
+
+
+def is_loss(error: Exception) -> bool:
+    """Whether an error only says that another worker is gone, or does not answer."""
+    return isinstance(error, (LostWorker, dist.DistError) if dist.is_available() else LostWorker)
+
+
+def _stay_on_this_host() -> None:
+    """Let gloo and NCCL listen on the loopback interface alone, whatever the host's name resolves to."""
+    there = {name for _, name in socket.if_nameindex()}
+    for name in ("lo", "lo0"):
+        if name in there:
+            os.environ |= {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"}
+
+
+def current_workers() -> Workers:
+    """The workers that this process has joined."""
+    return _joined[-1] if _joined else ALONE
+
+
+_joined: list[WorkerGroup] = []
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, workers: WorkerGroup) -> Tensor:
+        ctx.workers = workers
+        return workers.total(value)[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return ctx.workers.total(grads[0])[0], None
+
+
+class _Gather(torch.autograd.Function):
+    """Each worker has gradients of all rows; a row's is their sum."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, workers: WorkerGroup) -> Tensor:
+        ctx.workers = workers
+        return workers.collect(rows)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (total,) = ctx.workers.total(grads[0])
+        return ctx.workers.share(total), None

@@ -1,0 +1,1 @@
+"""Graphs in files: what a step or a layer reads of them."""

@@ -1,0 +1,1 @@
+"""The GPU engines: Triton's kernels, cuSPARSE without Triton, and sampled steps."""

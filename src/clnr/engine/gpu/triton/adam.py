@@ -1,0 +1,75 @@
+"""Adam's step of one tensor, in one pass over it."""
+
+from __future__ import annotations
+
+import math
+
+import triton.language as tl
+from torch import Tensor
+
+from clnr.engine.dense import ADAM_BETAS, ADAM_EPSILON
+from clnr.engine.gpu.triton.jit import blocks, kernel
+
+_BLOCK = 1024
+
+
+def adam(
+    parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, step: Tensor, rate: Tensor, decay: float, decoupled: bool
+) -> None:
+    """One step, in place; all tensors are float32 and contiguous but ``gradient``, which may be any.
+
+    Args:
+        parameter: What changes.
+        gradient: Of the parameter.
+        mean: The running mean of gradients.
+        square: The running mean of their squares.
+        step: The number of this step, from 1 on.
+        rate: The learning rate.
+        decay: Strength of the weight decay.
+        decoupled: Whether decay acts on the weights themselves or is added to the gradient.
+    """
+    count = parameter.numel()
+    _adam[(blocks(count, _BLOCK),)](
+        parameter, gradient.contiguous(), mean, square, step, rate, count, decay,
+        LOG_1=math.log(ADAM_BETAS[0]), LOG_2=math.log(ADAM_BETAS[1]), BETA_1=ADAM_BETAS[0], BETA_2=ADAM_BETAS[1],
+        EPSILON=ADAM_EPSILON, DECOUPLED=decoupled, BLOCK=_BLOCK, num_warps=4,
+    )  # fmt: skip
+
+
+@kernel("count", "decay")
+def _adam(
+    parameter: tl.tensor,
+    gradient: tl.tensor,
+    mean: tl.tensor,
+    square: tl.tensor,
+    step: tl.tensor,
+    rate: tl.tensor,
+    count: tl.tensor,
+    decay: tl.tensor,
+    LOG_1: tl.constexpr,
+    LOG_2: tl.constexpr,
+    BETA_1: tl.constexpr,
+    BETA_2: tl.constexpr,
+    EPSILON: tl.constexpr,
+    DECOUPLED: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    # In float64: in float32 the first corrections would be off by some 1e-4.
+    steps = tl.load(step).to(tl.float64)
+    pace = (tl.load(rate).to(tl.float64) / (1.0 - tl.exp(steps * LOG_1))).to(tl.float32)
+    root = tl.sqrt(1.0 - tl.exp(steps * LOG_2)).to(tl.float32)
+    p = tl.load(parameter + at, mask=inside, other=0)
+    g = tl.load(gradient + at, mask=inside, other=0).to(tl.float32)
+    if DECOUPLED:
+        p -= tl.load(rate).to(tl.float32) * decay * p
+    else:
+        g += decay * p
+    m = tl.load(mean + at, mask=inside, other=0)
+    m += (g - m) * (1 - BETA_1)
+    v = tl.load(square + at, mask=inside, other=0) * BETA_2 + (1 - BETA_2) * g * g
+    p -= pace * m / (tl.sqrt(v) / root + EPSILON)
+    tl.store(parameter + at, p, mask=inside)
+    tl.store(mean + at, m, mask=inside)
+    tl.store(square + at, v, mask=inside)

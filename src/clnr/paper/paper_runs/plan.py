@@ -1,0 +1,127 @@
+"""Before the runs: what is cached, what is to be run, and what that will cost."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from clnr.datasets import DATASETS
+from clnr.engine import Engine
+from clnr.experiments.cost import Size, training
+from clnr.paper.paper_runs.run_index import RunIndex
+from clnr.paper.paper_runs.scope import Batch
+from clnr.support.humanize import duration, plural
+from clnr.support.machine import environment
+
+# Seconds of one evaluation, roughly.
+_PROBE = {"cuda": 0.2, "cpu": 4.0}
+_NUMBER = 4
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs of a batch that are made together."""
+
+    batch: Batch
+    seeds: tuple[int, ...]
+
+    @property
+    def digest(self) -> str:
+        """A name for the job that is the same in every process."""
+        parts = repr((self.batch.kind, sorted(self.batch.extra_metrics), self.seeds))
+        return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+    def __str__(self) -> str:
+        which = f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
+        return ", ".join([f"{self.batch.method.name} on {self.batch.dataset}", *self.batch.changed, which])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Jobs in order, and an estimate of their cost.
+
+    Attributes:
+        jobs: What is to be run.
+        cached: How many runs are in the run cache.
+        seconds: Estimated time of all jobs one after another.
+        memory: Estimated bytes of the largest job.
+        guessed: Runs of a kind that this machine has not run before, so that their cost is only a guess.
+        without: Data sets that are not available, each with the reason.
+    """
+
+    jobs: tuple[Job, ...]
+    cached: int
+    seconds: float
+    memory: float
+    guessed: int
+    without: dict[str, str]
+
+    @property
+    def runs(self) -> int:
+        return sum(len(job.seeds) for job in self.jobs)
+
+    def describe(self, workers: int) -> str:
+        """The plan in a line or two."""
+        text = f"{plural(self.runs, 'run')} to do, {self.cached:,} in the run cache"
+        if self.jobs:
+            text += f"; about {duration(self.seconds / workers)}, at most {self.memory * workers / 2**30:.1f} GiB"
+        if self.guessed:
+            text += f" (a rough guess for {self.guessed:,} of them, of kinds not run here before)"
+        return "\n".join([text, *(f"no data for {name}: {reason}" for name, reason in self.without.items())])
+
+
+def plan(batches: Iterable[Batch], run_index: RunIndex, engine: Engine, without: dict[str, str]) -> Plan:
+    """What is to be run for some batches.
+
+    Fast methods come first, in the order given. A run that several batches share is made once, with the most extra metrics.
+    """
+    wanted = [batch for batch in batches if batch.dataset not in without]
+    there: dict[tuple[Any, ...], list[frozenset[str]]] = defaultdict(list)
+    cached: set[tuple[Any, ...]] = set()
+    missing: dict[int, list[int]] = {}
+    # Batches with the most extra metrics come first, since their runs serve the others.
+    for index in sorted(range(len(wanted)), key=lambda i: -len(wanted[i].extra_metrics)):
+        batch = wanted[index]
+        known = run_index.seeds(batch)
+        cached |= {(*batch.kind, seed) for seed in known}
+        missing[index] = []
+        for seed in range(batch.seeds):
+            serving = there[*batch.kind, seed]
+            served = any(batch.extra_metrics <= extra_metrics for extra_metrics in serving)
+            if seed not in known and not served:
+                missing[index].append(seed)
+                serving.append(batch.extra_metrics)
+    jobs = []
+    for index in sorted(missing, key=lambda i: wanted[i].slow):
+        batch, seeds = wanted[index], missing[index]
+        jobs += [Job(batch, tuple(seeds[i : i + engine.parallel_seeds])) for i in range(0, len(seeds), engine.parallel_seeds)]
+    costs = [_cost(job.batch, run_index, engine) for job in jobs]
+    return Plan(
+        jobs=tuple(jobs),
+        cached=len(cached),
+        seconds=sum(seconds * len(job.seeds) for job, (seconds, _, _) in zip(jobs, costs, strict=True)),
+        memory=max((memory for _, memory, _ in costs), default=0.0),
+        guessed=sum(len(job.seeds) for job, (_, _, known) in zip(jobs, costs, strict=True) if not known),
+        without=without,
+    )
+
+
+def _cost(batch: Batch, run_index: RunIndex, engine: Engine) -> tuple[float, float, bool]:
+    """Seconds of a run, its peak of memory, and whether they are known from similar runs on this machine."""
+    here = [run for run in run_index.like(batch) if run.machine == environment.describe(engine.device)]
+    if not here:
+        return (*_guess(batch, engine), False)
+    an_epoch = statistics.fmean(run.train_seconds / max(1, run.epochs) for run in here)
+    evaluated = statistics.fmean(run.seconds - run.train_seconds for run in here)
+    return an_epoch * batch.recipe.epochs + evaluated, max(run.peak_memory_bytes for run in here), True
+
+
+def _guess(batch: Batch, engine: Engine) -> tuple[float, float]:
+    row = DATASETS[batch.dataset]
+    size = Size(row.nodes, row.edges, row.features, _NUMBER * row.nodes * min(row.features, 1000))
+    cost = training(batch.method, batch.recipe, size, engine)
+    return cost.seconds + _PROBE[engine.device.type], cost.memory

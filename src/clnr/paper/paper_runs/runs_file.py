@@ -1,0 +1,118 @@
+"""runs.csv: every run behind the tables, figures and claims, one per line. All of them can be made from it again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from clnr.errors import ClnrError, DataError
+from clnr.experiments.results import Run
+from clnr.experiments.run_cache import check_run
+from clnr.methods import METHODS, find
+from clnr.methods.presets import preset
+from clnr.methods.recipe import Recipe, parse
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.scope import Batch
+from clnr.support.humanize import shorten
+from clnr.support.storage.atomic_io import write_atomic
+
+_TEXTS = ("method", "dataset", "device", "machine", "precision")
+_WHOLE = ("seed", "epochs", "parallel_seeds")
+_NUMBERS = (
+    *("strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
+    *("train_seconds", "seconds"),
+)
+_VERSIONS = ("clnr", "code", "torch", "python")
+COLUMNS = (
+    *("method", "dataset", "seed", "strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
+    *("epochs", "train_seconds", "parallel_seeds", "seconds", "machine", "device", "precision"),
+    *(*_VERSIONS, "made", "changed", "extra_metrics"),
+)
+# What no table needs, and the file does not have.
+_UNKNOWN: dict[str, Any] = {"epoch_ms": None, "peak_memory_bytes": 0, "engine": "", "content": ""}
+
+
+def write_runs(results: ResultSet, batches: Iterable[Batch], folder: Path) -> Path:
+    """Write all runs, numbers with six digits.
+
+    ``changed`` is what differs from the preset recipe; the rest of the recipe is not written.
+    """
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for run in sorted(results.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
+        values = {name: getattr(run, name) for name in (*_TEXTS, *_WHOLE)}
+        values |= {name: f"{getattr(run, name):.6g}" for name in _NUMBERS}
+        values |= {name: run.versions.get(name, "") for name in _VERSIONS}
+        changed = Batch(METHODS[run.method], run.dataset, Recipe.of(run.recipe), 1).changed
+        extra = json.dumps(_rounded(run.extra_metrics), separators=(",", ":")) if run.extra_metrics else ""
+        day = results.run_index.day(run)
+        writer.writerow({**values, "made": day, "changed": " ".join(changed), "extra_metrics": extra})
+    return write_atomic(folder / "runs.csv", out.getvalue().encode())
+
+
+class RunsFiles:
+    """Runs of such files, for a ``RunIndex``. Of two runs of one seed, that of the later file counts."""
+
+    def __init__(self, paths: Iterable[Path]):
+        self._made = [pair for path in paths for pair in _read(path)]
+
+    def runs(self, method: str | None = None, dataset: str | None = None) -> list[tuple[str, Run]]:
+        """Runs with the day on which each was made, all or those of a method and a data set."""
+        return [(day, run) for day, run in self._made if method in (None, run.method) and dataset in (None, run.dataset)]
+
+
+def _read(path: Path) -> list[tuple[str, Run]]:
+    try:
+        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
+        missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
+        if missing:
+            raise DataError(f"--runs {path} has no column {missing[0]}; give a runs.csv that clnr paper wrote")
+        return [(row["made"], _run(row, f"--runs {path}, line {rows.line_num}")) for row in rows]
+    except OSError as error:
+        raise DataError(f"--runs {path} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"--runs {path} is not a CSV file in UTF-8: {error}") from None
+
+
+def _run(row: dict[str, Any], where: str) -> Run:
+    if None in row or None in row.values():
+        raise DataError(f"{where}, has another number of cells than there are columns")
+    try:
+        method = find(row["method"])
+        changed = parse(row["changed"].split())
+        values = {name: row[name] for name in _TEXTS} | {name: int(row[name]) for name in _WHOLE}
+        values |= {name: float(row[name]) for name in _NUMBERS}
+        return check_run(
+            Run(
+                **values,
+                **_UNKNOWN,
+                recipe=preset(method, row["dataset"]).recipe.but(**changed).to_dict(),
+                versions={name: row[name] for name in _VERSIONS},
+                extra_metrics=_document(row["extra_metrics"]),
+            )
+        )
+    except (ClnrError, ValueError) as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"extra_metrics must be a JSON object, not {shorten(text, 60)}")
+    return found
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -1,0 +1,61 @@
+"""Versions and hardware that a result was computed with."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import platform
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clnr.support.lazy import lazy
+from clnr.support.machine.code_digest import code_version
+from clnr.version import __version__
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """The versions of clnr, Python and the libraries that compute."""
+    found = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
+    found |= {name: str(import_module(name).__version__) for name in ("torch", "numpy", "scipy")}
+    if torch.version.cuda is not None:
+        found["cuda"] = torch.version.cuda
+    return found
+
+
+def describe(device: torch.device) -> str:
+    """The hardware in a few words: the GPU, or the processor with cores and threads."""
+    if device.type == "cuda":
+        return _hardware(device)
+    return f"{_hardware(device)}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+
+
+def computed_by(device: torch.device) -> dict[str, str | None]:
+    """What a result depends on besides the code and the number of threads: torch and the hardware."""
+    on_gpu = device.type == "cuda"
+    return {
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda if on_gpu else None,
+        "device": device.type,
+        "hardware": _hardware(device),
+    }
+
+
+def _hardware(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+
+
+@functools.cache
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,138 @@
+"""Memory: how much is free, how much was used, and one error when it runs out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clnr.errors import OutOfMemory
+from clnr.support.lazy import lazy
+from clnr.support.machine.cgroups import cgroups
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+
+def total_memory() -> int | None:
+    """Bytes of main memory; None if the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+# Memory limits of cgroups, by version: the file of the limit, that of what is used, the key of what can be freed.
+_GROUPS = {
+    2: ("memory.max", "memory.current", "inactive_file"),
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
+    """Bytes that are free on a device, if the system tells; in main memory including what this process already uses.
+
+    On Linux, memory limits of cgroups count, as in a container.
+
+    Args:
+        device: The device.
+        root: Where ``proc`` and ``sys`` are.
+    """
+    if device.type == "cuda":
+        # What torch holds and nobody uses counts as used where the driver is asked.
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + held
+    unused = unused_memory(root)
+    if unused is None:
+        return total_memory()
+    own = 0
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        own = _kilobytes(root / "proc/self/status")["RssAnon"]
+    return unused + own
+
+
+def unused_memory(root: Path = Path("/")) -> int | None:
+    """Bytes of main memory that this process may still take; None if the system does not tell."""
+    found = [*_free_in_groups(root)]
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        found.append(_kilobytes(root / "proc/meminfo")["MemAvailable"])
+    return max(0, min(found)) if found else None
+
+
+def _kilobytes(path: Path) -> dict[str, int]:
+    """The amounts in a file of the kernel, in bytes, by name."""
+    words = [line.split() for line in path.read_text().splitlines()]
+    return {each[0].rstrip(":"): int(each[1]) * 1024 for each in words if each[2:] == ["kB"]}
+
+
+def _free_in_groups(root: Path) -> Iterator[int]:
+    """What is free in each cgroup of this process, from the innermost to the outermost visible one."""
+    for version, group in cgroups("memory", root):
+        with contextlib.suppress(OSError, ValueError):
+            yield _free_in(group, *_GROUPS[version])
+
+
+def _free_in(group: Path, limit: str, usage: str, reclaimable: str) -> int:
+    stat = {name: int(value) for name, value in (line.split() for line in (group / "memory.stat").read_text().splitlines())}
+    most = int((group / limit).read_text())
+    # Version 1 also lists limits of groups that are not visible.
+    most = min(most, stat.get("hierarchical_memory_limit", most))
+    return most - int((group / usage).read_text()) + stat.get(reclaimable, 0)
+
+
+@contextlib.contextmanager
+def enough_memory() -> Iterator[None]:
+    """Turn torch's out-of-memory errors into ``OutOfMemory``."""
+    try:
+        yield
+    except RuntimeError as error:
+        # Within the capture of a CUDA graph, the error is the context of another one.
+        if isinstance(error.__context__, torch.OutOfMemoryError):
+            error = error.__context__
+        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+            raise
+        advice = "a smaller hidden, dimension or sampled_nodes (--set) needs less"
+        raise OutOfMemory(f"out of memory: {_first_sentence(error)}; {advice}") from None
+
+
+def _first_sentence(error: RuntimeError) -> str:
+    return str(error).partition("DefaultCPUAllocator: ")[2].partition(". ")[0] or str(error).partition(". ")[0]
+
+
+class MemoryMeter:
+    """The peak memory since its creation: of the allocator on a GPU, else the resident memory of the process.
+
+    Where the system cannot reset the peak (other than on Linux), it is the peak since the process began.
+    """
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        else:
+            with contextlib.suppress(OSError):
+                Path("/proc/self/clear_refs").write_text("5")
+
+    def peak(self) -> int:
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self._device)
+        try:
+            status = Path("/proc/self/status").read_text()
+            return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+        except (OSError, StopIteration):
+            return lifetime_peak()
+
+
+def lifetime_peak() -> int:
+    """The peak memory of the process; 0 if the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,1 @@
+"""Several processes that share work: started, restarted, and what they do together."""

@@ -1,0 +1,1 @@
+"""Files and folders: written whole, read without trust, locked while in use."""

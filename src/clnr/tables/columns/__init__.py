@@ -1,0 +1,1 @@
+"""Columns: what each is, and how it becomes features."""

@@ -1,0 +1,290 @@
+"""Columns by name; ids as integers or text throughout; labels, and the other columns of a node table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clnr.errors import DataError, did_you_mean
+from clnr.graph.csr import Array
+from clnr.support.humanize import one_line, plural
+from clnr.tables.io.source import Column, Table, store
+from clnr.tables.io.sql import DATETIMES, FLOATS, NUMBERS, fetch_columns, fetch_numpy, quoted, run, trimmed
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SOURCES = ("source", "src", "from", "source_id", "from_id", "head", "u", "node1", "subject")
+TARGETS = ("target", "dst", "to", "target_id", "to_id", "dest", "destination", "tail", "v", "node2", "object")
+WEIGHTS = ("weight", "w", "edge_weight", "strength")
+IDS = ("id", "node", "node_id", "nodeid", "key", "name", "index")
+LABELS = ("label", "class", "y", "category_label")
+NO_COLUMN = ""
+"""The name of no column, where one with a common name is not meant."""
+
+
+def id_names(kind: str | None) -> tuple[str, ...]:
+    """Common names of the column of ids; first, those of a kind of nodes."""
+    return IDS if kind is None else (*_of_kind(kind), *IDS)
+
+
+def end_names(ends: tuple[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Common names of the columns of sources and of targets; first, those of the kinds of nodes that they join."""
+    if ends is None or ends[0] == ends[1]:
+        return SOURCES, TARGETS
+    return (*_of_kind(ends[0]), *SOURCES), (*_of_kind(ends[1]), *TARGETS)
+
+
+def _of_kind(kind: str) -> tuple[str, ...]:
+    plain = kind.casefold()
+    return plain, f"{plain}_id", f"{plain}id", f"{plain} id"
+
+
+_INTEGER = "0|-?[1-9][0-9]{0,17}"
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT")
+_NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "GEOMETRY", "VARIANT")
+
+
+def find_column(
+    table: Table, name: str | None, usual: Sequence[str], role: str, others: Sequence[str | None] = ()
+) -> str | None:
+    """A column by its name, in any case; without a name, the first of the usual ones.
+
+    Args:
+        table: The table.
+        name: What the user called it, if anything.
+        usual: Common names for it, the likeliest first.
+        role: What it holds, for messages.
+        others: Columns that have another role.
+    """
+    names = {column.strip().casefold(): column for column in table.columns}
+    if name == NO_COLUMN:
+        return None
+    if name is not None:
+        if (key := name.strip().casefold()) not in names:
+            raise no_column(name, f"for {role}", [table])
+        return names[key]
+    taken = {other.strip().casefold() for other in others if other}
+    return next((names[each] for each in usual if each in names and each not in taken), None)
+
+
+def no_column(name: str, role: str, tables: Sequence[Table]) -> DataError:
+    """The error for a column that none of some tables has."""
+    missing = f"there is no column '{one_line(name, 80)}' {role}"
+    near = did_you_mean(name, (column for table in tables for column in table.columns))
+    if len(tables) == 1:
+        return DataError(f"{tables[0].name}: {missing}; {near}there are {', '.join(tables[0].columns)}")
+    there = "; ".join(f"{table.name} has {', '.join(table.columns)}" for table in tables)
+    return DataError(f"{missing}; {near}{there}")
+
+
+def check_rows(
+    db: DuckDBPyConnection, table: Table, rows: str, wrong: str, column: str, message: str, cure: str, value: str = "NULL"
+) -> None:
+    """Raise on the first row that is wrong, if any; rows count from 1, without the header.
+
+    Args:
+        db: The connection.
+        table: The user's table, for the message.
+        rows: What to write after FROM.
+        wrong: The condition, in SQL.
+        column: The user's column, for the message.
+        message: What is wrong with it.
+        cure: What to do about it.
+        value: The value as text, in SQL; NULL to leave it out.
+    """
+    if run(db, f"SELECT 1 FROM {rows} WHERE {wrong} LIMIT 1", table.name):
+        numbered = f"(SELECT *, row_number() OVER () AS number FROM {rows})"
+        first_one = f"min(number), arg_min({value}, number), count(*)"
+        ((first, text, count),) = run(db, f"SELECT {first_one} FROM {numbered} WHERE {wrong}", table.name)
+        row = f"in row {first:,}" + (f" (and {count - 1:,} more)" if count > 1 else "")
+        found = f"{message} {row}" if text is None else f"is '{one_line(text, 80)}' {row}, which {message}"
+        raise DataError(f"{table.name}: '{column}' {found}; {cure}")
+
+
+def check_filled(
+    db: DuckDBPyConnection,
+    table: Table,
+    rows: str,
+    empty: str,
+    column: str,
+    other: str = "--drop-empty (drop_empty=True) leaves such rows out",
+) -> None:
+    """Raise if a column is empty in some rows: where, in how many, and what to do.
+
+    Args:
+        db: The connection.
+        table: The user's table, for the message.
+        rows: What to write after FROM.
+        empty: The condition, in SQL.
+        column: The user's column.
+        other: What to do instead of filling it in.
+    """
+    check_rows(db, table, rows, empty, column, "is empty", f"fill it in, or: {other}")
+
+
+def without_empty(db: DuckDBPyConnection, table: Table, columns: Iterable[str | None]) -> tuple[Table, list[str]]:
+    """A table without rows in which one of some columns is empty, and a note that says how many there were."""
+    tests = []
+    for c, kind in (table.columns[column] for column in dict.fromkeys(filter(None, columns))):
+        floating = kind.startswith(FLOATS) and not kind.endswith("]")
+        tests.append(f"{c} IS NULL OR isnan({c})" if floating else f"{trimmed(c)} IS NULL")
+    empty = f"({' OR '.join(tests)})"
+    ((count, rows),) = run(db, f"SELECT count(*) FILTER ({empty}), count(*) FROM {table.sql}", table.name)
+    if not count:
+        return table, []
+    note = f"{table.name}: left out: {plural(count, 'row')} of {rows:,} with an empty id, end, kind, weight or time"
+    return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE NOT {empty})"), [note]
+
+
+# -- ids --------------------------------------------------------------------------------------------------------------------
+
+
+def all_integers(db: DuckDBPyConnection, table: Table, *columns: str) -> bool:
+    """Whether all ids are integers in their usual notation: '007' and '7' are two ids."""
+    unsure = [column for column in columns if table.columns[column].kind not in _INTEGERS]
+    if not unsure:
+        return True
+    tests = ", ".join(f"bool_and({_is_integer_sql(table, column)})" for column in unsure)
+    # The first rows mostly tell, which saves a scan of millions.
+    for rows in (f"(SELECT * FROM {table.sql} LIMIT 1000)", table.sql):
+        if any(value is False for value in run(db, f"SELECT {tests} FROM {rows}", table.name)[0]):
+            return False
+    return True
+
+
+def _is_integer_sql(table: Table, column: str) -> str:
+    c, kind = table.columns[column]
+    if table.is_text:
+        return f"regexp_full_match(trim({c}, ' '), {quoted(_INTEGER)})"
+    if kind in _WIDE:
+        return f"{c} BETWEEN -999999999999999999 AND 999999999999999999"
+    if kind.startswith(NUMBERS) and not kind.endswith("]"):
+        v = f"CAST({c} AS DOUBLE)"
+        # Beyond 2^53 a float no longer tells one integer from the next.
+        return f"isnan({v}) OR {v} = floor({v}) AND abs({v}) <= 9007199254740992"
+    return f"{c} IS NULL"
+
+
+def id_sql(table: Table, column: str, whole: bool) -> str:
+    """An id in SQL, as BIGINT or VARCHAR; empty text and NaN are NULL.
+
+    Spaces around ids are no part of them in a text file, where they align columns; any other character is, such as a no-break
+    space. Text of nothing but blanks of any sort is empty.
+    """
+    c, kind = table.columns[column]
+    floating = kind.startswith(FLOATS) and not kind.endswith("]")
+    if whole:
+        return f"CAST(nullif(CAST({c} AS DOUBLE), 'nan') AS BIGINT)" if floating else f"CAST({c} AS BIGINT)"
+    text = f"CAST({c} AS VARCHAR)"
+    if floating:
+        short = f"CAST(CAST({c} AS BIGINT) AS VARCHAR)"
+        return f"CASE WHEN {_is_integer_sql(table, column)} THEN CASE WHEN NOT isnan({c}) THEN {short} END ELSE {text} END"
+    return f"CASE WHEN trim({text}) <> '' THEN trim({text}, ' ') END" if table.is_text else f"nullif({text}, '')"
+
+
+def load_nodes(
+    db: DuckDBPyConnection, table: Table, key: str, whole: bool, rows: str = "node_table", ids: str = "row_ids"
+) -> Table:
+    """Load the SQL table ``node_table``, with numbered rows, and ``row_ids``, the id of each row; or tables of other names."""
+    node_table = store(db, table, rows)
+    run(db, f"CREATE TEMP TABLE {ids} AS SELECT {id_sql(node_table, key, whole)} AS id, i FROM {rows}", node_table.name)
+    if not run(db, f"SELECT 1 FROM {ids} LIMIT 1", node_table.name):
+        raise DataError(f"{node_table.name}: there is no node in it")
+    other = "--drop-empty (drop_empty=True) leaves such rows out; or name another column of ids: --id"
+    check_filled(db, node_table, ids, "id IS NULL", key, other)
+    twice = f"SELECT id, min(i), max(i) FROM {ids} GROUP BY id HAVING count(*) > 1 ORDER BY 2 LIMIT 1"
+    for node, first, last in run(db, twice, node_table.name):
+        raise DataError(
+            f"{node_table.name}: node '{node}' is there twice, in rows {first + 1:,} and {last + 1:,}; keep one row a "
+            f"node, or name another column of ids than '{key}': --id; if its rows are edges, give it as --edges (edges=)"
+        )
+    return node_table
+
+
+# -- other columns ----------------------------------------------------------------------------------------------------------
+
+
+def read_labels(db: DuckDBPyConnection, node_table: Table, label: str, known: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+    """The label of each row of ``node_table``, -1 where missing, and the names of all classes."""
+    names = register_classes(db, node_table, label, known)
+    return fetch_numpy(db, label_sql(node_table, label), node_table.name)["c"].astype(np.int64), names
+
+
+def register_classes(db: DuckDBPyConnection, node_table: Table, label: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Make the SQL table ``known_classes``, and return the names of all classes.
+
+    New classes come after the known ones, in the order of numbers if they are numbers, else of text.
+    """
+    import pyarrow as pa
+
+    value = trimmed(node_table.columns[label].sql)
+    sql = f"SELECT DISTINCT {value} AS class FROM node_table WHERE {value} IS NOT NULL"
+    rows = run(db, f"SELECT class FROM ({sql}) ORDER BY TRY_CAST(class AS DOUBLE) NULLS LAST, class", node_table.name)
+    seen = set(known)
+    names = (*known, *(name for (name,) in rows if name not in seen))
+    db.register("known_classes", pa.table({"class": pa.array(names, pa.string()), "c": np.arange(len(names))}))
+    return names
+
+
+def label_sql(node_table: Table, label: str) -> str:
+    """Selects the class ``c`` of each row of ``node_table``, in order; see ``register_classes``."""
+    value = trimmed(node_table.columns[label].sql)
+    joined = f"(SELECT {value} AS class, i FROM node_table) LEFT JOIN known_classes USING (class)"
+    return f"SELECT coalesce(c, -1) AS c FROM {joined} ORDER BY i"
+
+
+def flat_columns(node_table: Table) -> dict[str, Column]:
+    """Its columns without lists and other nested values; or its ``outputs``, if it has some."""
+    columns = node_table.columns if node_table.outputs is None else node_table.outputs
+    return {
+        name: column for name, column in columns.items() if not (column.kind.endswith("]") or column.kind.startswith(_NESTED))
+    }
+
+
+def read_columns(db: DuckDBPyConnection, node_table: Table) -> Any:
+    """The rows of ``node_table`` as an Arrow table, without nested values; unusual types become text."""
+    import pyarrow as pa
+
+    kept = column_sql(node_table)
+    columns = fetch_columns(db, list(kept.values()), "node_table ORDER BY i", node_table.name)
+    return pa.Table.from_arrays(columns, list(kept))
+
+
+def column_sql(node_table: Table) -> dict[str, str]:
+    """What ``read_columns`` selects, by the names of the columns.
+
+    Times with a time zone become UTC, since not every machine knows every zone.
+    """
+    kept = {}
+    for column, (c, kind) in flat_columns(node_table).items():
+        if kind in _WIDE or kind.startswith("DECIMAL"):  # DuckDB's decimals become types that not every Arrow knows.
+            c = f"CAST({c} AS DOUBLE)"
+        elif kind == "TIMESTAMP WITH TIME ZONE":
+            c = f"CAST({c} AS TIMESTAMP)"
+        elif not kind.startswith(("VARCHAR", "BOOLEAN", *NUMBERS, *DATETIMES)):
+            c = f"CAST({c} AS VARCHAR)"
+        kept[column] = c
+    return kept
+
+
+def check_columns(table: Any) -> None:
+    """Raise if an Arrow table has a column of a type that ``read_columns`` never makes, which later steps may not know."""
+    import pyarrow as pa
+
+    is_ = pa.types
+    numbers = (is_.is_null, is_.is_boolean, is_.is_integer, is_.is_floating, is_.is_decimal)
+    kinds = (*numbers, is_.is_string, is_.is_large_string, is_.is_date, is_.is_timestamp)
+    for column in table.schema:
+        right = any(is_one(column.type) for is_one in kinds)
+        try:
+            # An unknown time zone only shows when a time is written.
+            pa.scalar(0 if pa.types.is_timestamp(column.type) else None, column.type).cast(pa.string())
+        except pa.ArrowException:
+            right = False
+        if not right:
+            raise DataError(f"column '{column.name}' is of type {column.type}, which clnr neither writes nor reads")

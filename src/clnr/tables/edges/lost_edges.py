@@ -1,0 +1,90 @@
+"""Edges that are left out since an end is in no node table: how many, and what may be wrong with their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from clnr.support.humanize import one_line, plural, shorten
+from clnr.tables.io.sql import quoted, run
+from clnr.tables.kinds.table_kinds import Ends, node_id
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from clnr.tables.edges.edge_list import IngestReport
+
+# More edges than this share are rarely left out on purpose; less is enough where the reason is known.
+_MUCH, _MUCH_EXPLAINED = 1 / 3, 1 / 10
+# Of so many rows at most, edges are joined with nodes once more.
+_MOST_ROWS = 20_000_000
+
+
+def loses_much(report: IngestReport) -> bool:
+    """Whether so many edges were left out that something is wrong with their ids."""
+    return report.dangling > (_MUCH_EXPLAINED if report.dangling_hint else _MUCH) * report.rows
+
+
+def dangling_warning(report: IngestReport) -> str | None:
+    """How many edges were left out because one of their ends is not in the node table; None if none were."""
+    if not report.dangling:
+        return None
+    share = f" ({report.dangling / report.rows:.0%})" if loses_much(report) else ""
+    count = f"{plural(report.dangling, 'edge')} of {report.rows:,}{share}"
+    example = f"'{one_line(str(report.first_dangling), 80)}'"
+    hint = f"; {report.dangling_hint}" if report.dangling_hint else ""
+    return f"left out: {count} with an end that is not in the node table, such as {example}{hint}"
+
+
+def dangling_hint(db: DuckDBPyConnection, title: str, rows: int, lost: int, whole: bool, joined: Iterable[Ends]) -> str:
+    """What may be wrong with the ids of edges that are left out: other spelling, or kinds of nodes that are swapped.
+
+    Args:
+        db: The connection, with the SQL tables ``edges`` (s, t) and ``ids`` (id, i).
+        title: What to call the tables of edges.
+        rows: How many edges there are.
+        lost: How many of them are left out.
+        whole: Whether ids are integers.
+        joined: The kinds of nodes that tables of edges join.
+    """
+    if whole or rows > _MOST_ROWS:
+        return ""
+    for a, b in dict.fromkeys(ends for ends in joined if ends.source != ends.target):
+        if lost > _MUCH * rows and 2 * (rows - _kept_if_swapped(db, title, a, b)) < lost:
+            return f"the tables of '{a}' and '{b}' look swapped: with them exchanged, most of these edges would be kept"
+    run(db, f"CREATE TEMP TABLE spelled AS SELECT {_plain('id')} AS plain, min(id) AS id FROM ids GROUP BY 1", title)
+    ((near, given, right),) = run(
+        db,
+        "WITH lost AS (SELECT s, t, a.i AS a, b.i AS b FROM edges LEFT JOIN ids a ON s = a.id LEFT JOIN ids b ON t = b.id "
+        "WHERE a.i IS NULL OR b.i IS NULL), "
+        f"found AS (SELECT lost.*, x.id AS x, y.id AS y FROM lost LEFT JOIN spelled x ON {_plain('s')} = x.plain "
+        f"LEFT JOIN spelled y ON {_plain('t')} = y.plain) "
+        "SELECT count(*), min(if(a IS NULL, s, t)), arg_min(if(a IS NULL, x, y), if(a IS NULL, s, t)) FROM found "
+        "WHERE x IS NOT NULL AND y IS NOT NULL",
+        title,
+    )
+    run(db, "DROP TABLE spelled", title)
+    if not near:
+        return ""
+    # Other blanks than spaces are shown by their codes.
+    example = f"as {shorten(given, 40)!r} for {shorten(right, 40)!r}"
+    return f"{near:,} of them would be kept if case, blanks and - _ . in ids did not count, {example}; write ids alike"
+
+
+def _plain(text: str) -> str:
+    """An id without what people write in two ways, in SQL."""
+    return f"regexp_replace(lower({text}), '[-_.\\s\\p{{Z}}]', '', 'g')"
+
+
+def _kept_if_swapped(db: DuckDBPyConnection, title: str, a: str, b: str) -> int:
+    """How many edges have both ends if the nodes of two kinds are exchanged."""
+    first, second = (quoted(node_id(kind, "")) for kind in (a, b))
+
+    def swapped(end: str) -> str:
+        there = f"WHEN starts_with({end}, {first}) THEN {second} || substr({end}, {len(node_id(a, '')) + 1})"
+        back = f"WHEN starts_with({end}, {second}) THEN {first} || substr({end}, {len(node_id(b, '')) + 1})"
+        return f"CASE {there} {back} ELSE {end} END"
+
+    joins = f"JOIN ids a ON {swapped('s')} = a.id JOIN ids b ON {swapped('t')} = b.id"
+    ((kept,),) = run(db, f"SELECT count(*) FROM edges {joins}", title)
+    return int(kept)

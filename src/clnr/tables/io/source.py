@@ -1,0 +1,204 @@
+"""Sources of tables: files, globs and data frames, each opened as a relation of a DuckDB connection."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clnr.errors import DataError
+from clnr.support.humanize import one_line
+from clnr.tables.io import csv_header
+from clnr.tables.io.duckdb_errors import check_names
+from clnr.tables.io.sql import quoted, run
+from clnr.tables.io.table_files import files_sql, find_files
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_TEXT = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
+_PARQUET = (".parquet", ".pq")
+_JSON = (".json", ".jsonl", ".ndjson")
+_NUMBERED = re.compile(r"_[0-9]+$")
+# Types that DuckDB infers for text in JSON that looks like it.
+_FROM_TEXT = re.compile(r"DATE|TIME(STAMP)?(_[A-Z]+)?( WITH TIME ZONE)?|UUID")
+
+
+class Column(NamedTuple):
+    """A column of a table: its name in SQL, which is its position and never the user's name, and its type in DuckDB."""
+
+    sql: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A relation that can be queried.
+
+    Attributes:
+        name: What to call it in messages: the file, or the argument.
+        sql: What to write after FROM.
+        columns: By name, in order.
+        is_text: Whether all columns are text, as in a CSV file, so that types must be inferred.
+        no_header: Whether its columns have no names.
+        looks_otherwise: Whether its first line does not look like what the user said of it.
+        outputs: What is kept of it beside the graph, if that is not its columns.
+    """
+
+    name: str
+    sql: str
+    columns: dict[str, Column]
+    is_text: bool = False
+    no_header: bool = False
+    looks_otherwise: bool = False
+    outputs: dict[str, Column] | None = None
+
+
+def open_table(
+    db: DuckDBPyConnection,
+    given: Any,
+    role: str,
+    known: csv_header.KnownNames,
+    header: bool | None = None,
+    kind: str = "",
+) -> Table:
+    """Open a table that the user gave.
+
+    Args:
+        db: The connection.
+        given: A path or a glob, or a data frame (pandas, polars, Arrow).
+        role: ``edges`` or ``nodes``, for messages.
+        known: A text file's first line is a header if it has these names.
+        header: Whether any other first line is one; None to decide by the lines below.
+        kind: What its rows are called, if there are several tables of this role.
+    """
+    if not isinstance(given, str | Path):
+        return _frame(db, given, role, kind)
+    return _file(db, os.fspath(given), lambda files: csv_header.read_header(files, role, known, header))
+
+
+def describe(db: DuckDBPyConnection, name: str, sql: str) -> Table:
+    """A relation with the columns that DuckDB sees."""
+    rows = run(db, f"DESCRIBE SELECT * FROM {sql}", name)
+    check_names((row[0] for row in rows), name)
+    return _with_columns(name, sql, {row[0]: row[1] for row in rows})
+
+
+def store(db: DuckDBPyConnection, given: Table, name: str) -> Table:
+    """A copy of a table under a name in SQL, its rows numbered from 0 by ``i``."""
+    run(db, f"CREATE TEMP TABLE {name} AS SELECT *, row_number() OVER () - 1 AS i FROM {given.sql}", given.name)
+    return replace(given, sql=name)
+
+
+def _with_columns(name: str, sql: str, kinds: dict[str, str]) -> Table:
+    columns = {column: Column(f"c{i}", kind) for i, (column, kind) in enumerate(kinds.items())}
+    return Table(one_line(name), f"{sql} AS given({', '.join(column.sql for column in columns.values())})", columns)
+
+
+# -- frames -----------------------------------------------------------------------------------------------------------------
+
+
+def is_frame(given: Any) -> bool:
+    """Whether it is a data frame of pandas, polars or Arrow. Its type is asked, since a column may have any name."""
+    return hasattr(type(given), "columns")
+
+
+def is_table(given: Any) -> bool:
+    """Whether it is a file or a data frame."""
+    return isinstance(given, str | Path) or is_frame(given)
+
+
+def _frame(db: DuckDBPyConnection, given: Any, role: str, kind: str) -> Table:
+    if not is_frame(given):
+        raise DataError(f"{role} must be a file or a data frame, not a {type(given).__name__}")
+    name, view = f"the data frame of {role}" + (f" '{kind}'" if kind else ""), f"given_{role}_{kind.encode().hex()}"
+    try:
+        frame = _as_columns(given)
+        names = [str(each) for each in (frame.column_names if hasattr(type(frame), "column_names") else frame.columns)]
+        if names:
+            db.register(view, frame)
+    except Exception as error:
+        raise DataError(f"{name}: {one_line(str(error))}") from None
+    if not names:
+        raise DataError(f"{name}: there is no column in it")
+    check_names(names, name)
+    return describe(db, name, view)
+
+
+def _as_columns(given: Any) -> Any:
+    """A frame with all its data in columns: pandas' named index becomes one, and a lazy frame of polars is collected."""
+    kind = type(given)
+    if hasattr(kind, "reset_index") and any(name is not None for name in given.index.names):
+        return given.reset_index()
+    return given.collect() if hasattr(kind, "collect_schema") and not hasattr(kind, "shape") else given
+
+
+# -- files ------------------------------------------------------------------------------------------------------------------
+
+
+def _file(db: DuckDBPyConnection, path: str, read_header: Callable[[list[Path]], csv_header.Header]) -> Table:
+    files = find_files(db, path)
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
+    kind = suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
+    if kind in _PARQUET:
+        return _parquet(db, path, files)
+    if kind in _JSON:
+        return _json(db, path, files)
+    if kind in _TEXT:
+        return _text(path, files, read_header([Path(file) for file in files]))
+    known = ", ".join((*_TEXT, *_PARQUET, *_JSON))
+    raise DataError(f"{one_line(path)}: its format is unknown; the name should end in one of {known}")
+
+
+def _text(path: str, files: list[str], header: csv_header.Header) -> Table:
+    sql = f"read_csv({files_sql(files)}, {csv_header.options(header)})"
+    table = _with_columns(path, sql, dict.fromkeys(header.names, "VARCHAR"))
+    return replace(table, is_text=True, no_header=not header.in_file, looks_otherwise=header.looks_otherwise)
+
+
+def _parquet(db: DuckDBPyConnection, path: str, files: list[str]) -> Table:
+    rows = run(db, f"SELECT file_name, name, num_children FROM parquet_schema({files_sql(files)})", path)
+    for file in dict.fromkeys(file for file, _, _ in rows):
+        check_names(_outermost([row[1:] for row in rows if row[0] == file]), file)
+    return describe(db, path, f"read_parquet({files_sql(files)}, hive_partitioning = false)")
+
+
+def _outermost(rows: Sequence[tuple[str, int | None]]) -> list[str]:
+    """The top-level columns of a Parquet file's schema, which lists each column before its children."""
+    names, within = [], 0
+    for name, children in rows[1:]:
+        if not within:
+            names.append(name)
+        within += (children or 0) - (within > 0)
+    return names
+
+
+def _json(db: DuckDBPyConnection, path: str, files: list[str]) -> Table:
+    """Text stays text, even if it looks like a date; columns with several types become text."""
+    plain = f"{files_sql(files)}, hive_partitioning = false"
+    found = describe(db, path, f"read_json_auto({plain}, sample_size = -1, map_inference_threshold = -1)")
+    if list(found.columns) == ["json"] and _keys(db, path, files) != ["json"]:
+        raise DataError(f"{path}: there are no rows with named columns in it")
+    small = {column.casefold() for column in found.columns}
+    if any(_NUMBERED.search(column) and _NUMBERED.sub("", column) in small for column in small):
+        # DuckDB may have made such a name from one that differs from another only by case.
+        check_names(_keys(db, path, files), path)
+    kinds = {column: "VARCHAR" if _FROM_TEXT.fullmatch(kind) else kind for column, (_, kind) in found.columns.items()}
+    if list(kinds.values()) != [kind for _, kind in found.columns.values()]:
+        columns = ", ".join(f"{quoted(column)}: {quoted(kind)}" for column, kind in kinds.items())
+        found = _with_columns(path, f"read_json({plain}, columns = {{{columns}}})", kinds)
+    if "JSON" not in kinds.values():
+        return found
+    texts = ", ".join(f"{c} ->> '$'" if kind == "JSON" else c for c, kind in found.columns.values())
+    mixed = {column: "VARCHAR" if kind == "JSON" else kind for column, kind in kinds.items()}
+    return _with_columns(path, f"(SELECT {texts} FROM {found.sql})", mixed)
+
+
+def _keys(db: DuckDBPyConnection, path: str, files: list[str]) -> list[str]:
+    """All keys in JSON files, as written."""
+    rows = run(db, f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects_auto({files_sql(files)})", path)
+    return sorted(key for (key,) in rows)

@@ -1,0 +1,85 @@
+"""The files that a path names. A path is never read as anything else: SQL, a URL or a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clnr.errors import DataError
+from clnr.tables.io.sql import quoted, run
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_HOME = re.compile(r"~[^/\\]*[/\\]")
+_GLOB = re.compile(r"[*?[]")
+# At the start of a path, DuckDB reads these as a home folder or a URL.
+_SPECIAL = re.compile(r"~|[^/\\]{2,}:")
+
+
+def find_files(db: DuckDBPyConnection, path: str) -> list[str]:
+    """The file of exactly this name if there is one, else one in a home folder, else those that match a glob."""
+    _check(path)
+    home = os.path.expanduser(path) if _HOME.match(path) else path
+    for exact in (path, home):
+        if _exists(exact):
+            if os.sep != "\\" and "\\" in exact and _GLOB.search(exact):
+                raise DataError(f"{path}: DuckDB cannot open a name with a backslash and one of *?[ in it; rename the file")
+            return [exact]
+    if _ADDRESS.match(path):
+        raise DataError(f"{path}: it is a URL, and only files on this machine are read; download it first")
+    found = run(db, f"SELECT file FROM glob({quoted(_local(home))}) ORDER BY file", path) if _GLOB.search(home) else []
+    if not found:
+        raise DataError(f"{path}: there is no such file")
+    return [file for (file,) in found]
+
+
+def files_sql(files: list[str]) -> str:
+    """Files as a list in SQL, escaped so that DuckDB opens exactly these."""
+    return f"[{', '.join(quoted(_local(_GLOB.sub(_in_brackets, file))) for file in files)}]"
+
+
+def _in_brackets(sign: re.Match[str]) -> str:
+    return f"[{sign[0]}]"
+
+
+def _local(path: str) -> str:
+    return f"./{path}" if _SPECIAL.match(path) else path
+
+
+def _check(path: str) -> None:
+    if not path.strip():
+        raise DataError("a table must be a file or a data frame, not empty text")
+    if "\0" in path or path != path.encode("utf-8", "ignore").decode():
+        raise DataError(f"{path!a}: it is no name of a file in UTF-8")
+
+
+def _exists(path: str) -> bool:
+    """Whether there is such a file; a folder, pipe or device is an error."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EINVAL):
+            return False
+        raise DataError(f"{path}: it cannot be read: {error.strerror}") from None
+    if stat.S_ISDIR(mode):
+        raise DataError(f"{path}: it is a folder; name a file, or a glob such as {Path(path, '*.parquet')}")
+    _check_mode(path, mode)
+    return True
+
+
+def check_no_pipe(path: str) -> None:
+    """Raise if it is a pipe or a device, which opened could wait forever; what is not there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        _check_mode(path, Path(path).stat().st_mode)
+
+
+def _check_mode(path: str, mode: int) -> None:
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(f"{path}: it is a pipe or a device, and a table is read more than once; write it to a file first")

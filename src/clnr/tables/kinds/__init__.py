@@ -1,0 +1,1 @@
+"""Several kinds of nodes and edges, each with a table of its own."""

@@ -1,0 +1,165 @@
+"""Nodes of several kinds, such as users and items: a table of each, stored as one table, ids and columns apart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from clnr.errors import DataError
+from clnr.graph.csr import Array
+from clnr.tables.columns.columns import all_integers, flat_columns, load_nodes
+from clnr.tables.io.source import Column, Table
+from clnr.tables.io.sql import fetch_table, quoted, run
+from clnr.tables.kinds.table_kinds import NODE_KIND, NODE_NAME, ORIGINAL_ID, node_id, qualified_name
+from clnr.tables.roles.node_names import guess_name, may_name
+from clnr.tables.roles.roles import Roles
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+# Names are guessed by so many rows of a kind.
+_ROWS = 1 << 16
+
+
+class NodeKind(NamedTuple):
+    """The nodes of one kind.
+
+    Attributes:
+        name: What they are called.
+        table: Their rows of the stored table, numbered from 0, and their columns by the names of their own table.
+        roles: Which column holds what.
+        names: The column of their names, if there is one.
+    """
+
+    name: str
+    table: Table
+    roles: Roles
+    names: str | None = None
+
+
+class StoredKinds(NamedTuple):
+    """The SQL tables ``node_table`` and ``row_ids`` of all kinds.
+
+    Attributes:
+        table: The stored table. Its columns are those of each kind, as ``user.age``; of its outputs, those of the same name are
+            one column.
+        roles: Which of its columns holds what.
+        kinds: What is known of each kind.
+    """
+
+    table: Table
+    roles: Roles
+    kinds: tuple[NodeKind, ...]
+
+
+def load_node_kinds(db: DuckDBPyConnection, tables: Sequence[tuple[str, Table, Roles]]) -> StoredKinds:
+    """Load the nodes of several kinds, one kind after the other; the node 7 of the kind ``user`` gets the id ``user:7``."""
+    whole = all(all_integers(db, table, roles.id) for _, table, roles in tables)
+    parts, kinds, first = [], [], 0
+    for number, (name, table, roles) in enumerate(tables):
+        for column in (NODE_KIND, ORIGINAL_ID):
+            if column in map(str.casefold, table.columns):
+                raise DataError(f"{table.name}: there is a column '{column}', which clnr adds to tables of kinds; rename it")
+        stored = load_nodes(db, table, roles.id, whole, f"nodes_{number}", f"ids_{number}")
+        columns = {each: Column(f"k{number}_{sql}", kind) for each, (sql, kind) in stored.columns.items()}
+        renamed = [f"{stored.columns[each].sql} AS {column.sql}" for each, column in columns.items()]
+        own = [f"{quoted(name)} AS {NODE_KIND}", f"id AS {ORIGINAL_ID}", f"i + {first} AS i"]
+        parts.append(f"SELECT {', '.join(own + renamed)} FROM nodes_{number} JOIN ids_{number} USING (i)")
+        rows = f"(SELECT * REPLACE (i - {first} AS i) FROM node_table WHERE {NODE_KIND} = {quoted(name)})"
+        kinds.append(NodeKind(name, replace(stored, sql=rows, columns=columns), roles))
+        ((count,),) = run(db, f"SELECT count(*) FROM nodes_{number}", table.name)
+        first += count
+    title = ", ".join(kind.table.name for kind in kinds)
+    run(db, f"CREATE TEMP TABLE node_table AS {' UNION ALL BY NAME '.join(parts)}", title)
+    for number in range(len(tables)):
+        run(db, f"DROP TABLE nodes_{number}", title)
+        run(db, f"DROP TABLE ids_{number}", title)
+    _number_rows(db, title)
+    return StoredKinds(_whole_table(title, whole, kinds), _all_roles(kinds), tuple(kinds))
+
+
+def nodes_of_edges(db: DuckDBPyConnection, title: str, whole: bool, earlier: Array | None) -> StoredKinds:
+    """The nodes that the SQL table ``edges`` names, by kinds and ids; those of an earlier graph are left out."""
+    import pyarrow as pa
+
+    both = "SELECT s AS id FROM edges UNION SELECT t FROM edges"
+    left = ""
+    if earlier is not None:
+        db.register("earlier_ids", pa.table({"id": pa.array(earlier.tolist(), pa.string())}))
+        left = "ANTI JOIN earlier_ids USING (id)"
+    at = "strpos(id, ':')"
+    parts = f"SELECT id[:{at} - 1] AS kind, id[{at} + 1:] AS own FROM ({both}) {left}"
+    number = "CAST(own AS BIGINT)" if whole else "own"
+    ids = f"SELECT kind AS {NODE_KIND}, {number} AS {ORIGINAL_ID} FROM ({parts})"
+    order = f"row_number() OVER (ORDER BY {NODE_KIND}, {ORIGINAL_ID}) - 1 AS i"
+    run(db, f"CREATE TEMP TABLE node_table AS SELECT *, {order} FROM ({ids})", title)
+    _number_rows(db, title)
+    return StoredKinds(_whole_table(title, whole, ()), _all_roles(()), ())
+
+
+def guess_names(db: DuckDBPyConnection, kind: NodeKind) -> str | None:
+    """The column of the names of one kind of nodes, by its first rows."""
+    roles = kind.roles
+    taken = (roles.id, roles.label, roles.time, *roles.ignored)
+    columns = {name: column for name, column in flat_columns(kind.table).items() if name not in taken and may_name(name)}
+    if not columns:
+        return None
+    selected = ", ".join(column.sql for column in columns.values())
+    rows = fetch_table(db, f"SELECT {selected} FROM {kind.table.sql} WHERE i < {_ROWS} ORDER BY i", kind.table.name)
+    return guess_name(rows.rename_columns(list(columns)), ())
+
+
+def with_names(stored: StoredKinds, names: Mapping[str, str | None], joined: bool) -> tuple[StoredKinds, str | None]:
+    """The stored kinds with a column of names for each, and the one column of the table's outputs that has all names.
+
+    If kinds have names in columns that are called alike, it is that one; else, or if ``joined``, one more, ``node_name``.
+    """
+    kinds = tuple(kind._replace(names=names.get(kind.name)) for kind in stored.kinds)
+    outputs = dict(stored.table.outputs or {})
+    by_plain_name = {name.strip().casefold(): name for name in outputs}
+    found = [kind for kind in kinds if kind.names is not None]
+    called = {str(kind.names).strip().casefold() for kind in found}
+    if not called or (len(called) == 1 and not joined) or NODE_NAME in by_plain_name:
+        first = next((str(kind.names).strip().casefold() for kind in found), None)
+        return stored._replace(kinds=kinds), None if first is None else by_plain_name[first]
+    texts = (f"CAST({kind.table.columns[str(kind.names)].sql} AS VARCHAR)" for kind in found)
+    outputs[NODE_NAME] = Column(f"coalesce({', '.join(texts)})", "VARCHAR")
+    return stored._replace(kinds=kinds, table=replace(stored.table, outputs=outputs)), NODE_NAME
+
+
+def _number_rows(db: DuckDBPyConnection, title: str) -> None:
+    ids = f"SELECT {NODE_KIND} || {quoted(node_id('', ''))} || CAST({ORIGINAL_ID} AS VARCHAR) AS id, i FROM node_table"
+    run(db, f"CREATE TEMP TABLE row_ids AS {ids}", title)
+
+
+def _whole_table(title: str, whole: bool, kinds: Sequence[NodeKind]) -> Table:
+    own = {NODE_KIND: Column(NODE_KIND, "VARCHAR"), ORIGINAL_ID: Column(ORIGINAL_ID, "BIGINT" if whole else "VARCHAR")}
+    columns = dict(own)
+    alike: dict[str, list[tuple[str, Column]]] = defaultdict(list)
+    for kind in kinds:
+        columns |= {qualified_name(kind.name, name): column for name, column in kind.table.columns.items()}
+        for name, column in flat_columns(kind.table).items():
+            alike[name.strip().casefold()].append((name, column))
+    merged = {found[0][0]: _either([column for _, column in found]) for found in alike.values()}
+    return Table(title, "node_table", columns, outputs=own | merged)
+
+
+def _either(columns: list[Column]) -> Column:
+    """Columns of several kinds as one: of their common type, else as text."""
+    if len({column.kind for column in columns}) == 1:
+        return Column(f"coalesce({', '.join(column.sql for column in columns)})", columns[0].kind)
+    return Column(f"coalesce({', '.join(f'CAST({column.sql} AS VARCHAR)' for column in columns)})", "VARCHAR")
+
+
+def _all_roles(kinds: Sequence[NodeKind]) -> Roles:
+    labels = [qualified_name(kind.name, kind.roles.label) for kind in kinds if kind.roles.label is not None]
+    if len(labels) > 1:
+        raise DataError(
+            f"there are labels of several kinds of nodes, {' and '.join(labels)}, and classes are those of one kind; choose "
+            f"one: --label {labels[0]}"
+        )
+    names = [qualified_name(kind.name, column) for kind in kinds for column in kind.roles.features]
+    return Roles(id=ORIGINAL_ID, label=labels[0] if labels else None, features=tuple(names))

@@ -1,0 +1,312 @@
+"""Which column of a table holds what: found by common names, or as the user says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clnr.errors import DataError
+from clnr.tables.columns.column_asks import Ask, Asks, answer_all
+from clnr.tables.columns.column_encoders import ColumnEncoder, empty_sql
+from clnr.tables.columns.column_info import NOT_USED, ColumnInfo
+from clnr.tables.columns.columns import IDS, LABELS, SOURCES, TARGETS, WEIGHTS, end_names, find_column, id_names, no_column
+from clnr.tables.columns.feature_encoder import FeatureEncoder
+from clnr.tables.columns.notations import NOTATIONS, ask_notation, notation_words
+from clnr.tables.io.source import Table
+from clnr.tables.io.sql import DATETIMES, NUMBERS, is_code, looks_like_datetime, trimmed
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from clnr.tables.table_arguments import TableArguments
+
+# Table and role of columns that extend a graph in the role that they had in it, by the argument that names them.
+_REMEMBERED = {
+    **{("edges", role): role for role in ("source", "target", "weight")},
+    **{("nodes", role): role for role in ("id", "label", "time")},
+}
+
+
+# What ``--as`` calls a kind of encoder, where that is another word.
+_WORDS = {"datetime": "date"}
+
+
+class Roles(NamedTuple):
+    """Columns by their roles; empty or None where there is none.
+
+    Attributes:
+        source: Of edges: the sources.
+        target: Of edges: the targets.
+        weight: Of edges: the weights.
+        edge_type: Of edges: their kinds.
+        edge_time: Of edges: their times.
+        weight_notation: Of edges: how weights are written as text; see ``NOTATIONS``.
+        fading: Whether edges weigh less by their age.
+        guessed: Whether sources and targets are the first columns because no name tells.
+        id: Of nodes: the ids.
+        label: Of nodes: the labels.
+        time: Of nodes: times that are no feature.
+        features: Of nodes: all that may be features.
+        types: What some of these hold, as the user says.
+        ignored: Of both: what the user leaves out.
+    """
+
+    source: str = ""
+    target: str = ""
+    weight: str | None = None
+    edge_type: str | None = None
+    edge_time: str | None = None
+    weight_notation: str = ""
+    fading: bool = False
+    guessed: bool = False
+    id: str = ""
+    label: str | None = None
+    time: str | None = None
+    features: tuple[str, ...] = ()
+    types: Mapping[str, str] = MappingProxyType({})
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def weighted(self) -> bool:
+        """Whether edges have weights: a column of them, kinds that are balanced, or ages by which they fade."""
+        return self.weight is not None or self.edge_type is not None or self.fading
+
+
+def find_roles(
+    edge_table: Table | None,
+    node_table: Table | None,
+    arguments: TableArguments,
+    kind: str | None = None,
+    ends: tuple[str, str] | None = None,
+) -> Roles:
+    """The roles of all columns; a table of nodes that is given for one of edges is recognised, and the other way round.
+
+    Args:
+        edge_table: A table of edges, if there is one.
+        node_table: A table of nodes, if there is one.
+        arguments: Which columns the user named.
+        kind: What the rows of the table are called, if there are several of its role.
+        ends: The kinds of nodes that edges join, if nodes have kinds.
+    """
+    ignored = tuple(_named(arguments.ignore, [edge_table, node_table], "to ignore"))
+    tables = {table_title("edges", kind): edge_table, table_title("nodes", kind): node_table}
+    arguments = _as_before(arguments, tables, ignored)
+    roles = Roles(ignored=ignored)
+    if edge_table is not None:
+        source, target, weight, guessed = _ends(edge_table, arguments, ignored, ends)
+        edge_type = find_column(edge_table, arguments.edge_type, (), "edge types")
+        time = find_column(edge_table, next(iter(arguments.edge_times), None), (), "edge times")
+        roles = roles._replace(source=source, target=target, weight=weight, edge_type=edge_type, edge_time=time)
+        roles = roles._replace(fading=arguments.half_life is not None, guessed=guessed)
+    if node_table is not None:
+        return _of_nodes(node_table, arguments, roles, kind)
+    if arguments.features or arguments.types:
+        column = next(iter(arguments.features or arguments.types))
+        raise DataError(f"column '{column}' for features must be in the node table, and there is none")
+    return roles
+
+
+def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignored: tuple[str, ...]) -> TableArguments:
+    """Columns that had a role in the graph that is extended have it again, where they are there and no other is named."""
+    if arguments.base is None:
+        return arguments
+    named = {getattr(arguments, argument) for argument in (*_REMEMBERED.values(), "edge_type", "edge_time", "names")}
+    found: dict[str, Any] = {}
+    for info in arguments.base.ingest_report.columns:
+        table = tables.get(info.table)
+        if table is None or info.column not in table.columns or info.column in (*named, *ignored):
+            continue
+        for role in info.role.split(" and "):
+            argument = _REMEMBERED.get((info.table.partition(" ")[0], role))
+            if argument is not None and getattr(arguments, argument) is None:
+                found[argument] = info.column
+    return replace(arguments, **found)
+
+
+def _ends(
+    table: Table, arguments: TableArguments, ignored: tuple[str, ...], ends: tuple[str, str] | None
+) -> tuple[str, str, str | None, bool]:
+    """The columns of sources, targets and weights; and whether the first two are guessed."""
+    left = [column for column in table.columns if column not in ignored]
+    if len(left) < 2:
+        raise DataError(f"{table.name}: it has one column, and edges need two; is there another delimiter?")
+    source, target, weight = arguments.source, arguments.target, next(iter(arguments.weights), None)
+    taken = (weight, arguments.edge_type, *arguments.edge_times, *ignored)
+    sources, targets = end_names(ends)
+    a = find_column(table, source, sources, "source", (target, *taken))
+    b = find_column(table, target, targets, "target", (a, *taken))
+    key = find_column(table, None, IDS, "id")
+    if a is None and b is None and key is not None:
+        raise DataError(
+            f"{table.name}: it looks like a table of nodes: it has a column '{key}', and none for source or target; give it as "
+            "--nodes (nodes=), or name the two columns of edges: --source, --target"
+        )
+    guessed = a is None and b is None
+    free = [column for column in left if column not in taken] or left
+    a = a or next((column for column in free if column != b), free[0])
+    b = b or next((column for column in free if column != a), a)
+    if guessed and not table.is_text and (why := _no_ends(table.columns[a].kind, table.columns[b].kind)):
+        raise DataError(
+            f"{table.name}: it looks like a table of nodes: its first columns, '{a}' and '{b}', {why}; give it as --nodes "
+            "(nodes=), or name the two columns of edges: --source, --target"
+        )
+    if guessed:
+        _check_order(table, b, ignored, "which columns have the ends of edges; name them: --source, --target")
+    if a == b:
+        raise DataError(f"{table.name}: column '{a}' cannot be both source and target; name two columns: --source, --target")
+    return a, b, find_column(table, weight, WEIGHTS, "weight", (a, b, *taken[1:])), guessed
+
+
+def _check_order(table: Table, last: str, ignored: tuple[str, ...], unsure: str) -> None:
+    """Raise if a column is ignored that comes before the last one that was guessed by its place."""
+    for column in table.columns:
+        if column in ignored:
+            raise DataError(f"{table.name}: column '{column}' is ignored, so it is not clear {unsure}")
+        if column == last:
+            break
+
+
+def _no_ends(source: str, target: str) -> str | None:
+    """Why two types of columns are hardly those of the ends of edges; None if they may be."""
+    if any(kind.startswith(("FLOAT", "DOUBLE", "DECIMAL")) for kind in (source, target)):
+        return "hold fractions, which are no ids"
+    if source.startswith(NUMBERS) != target.startswith(NUMBERS):
+        return "hold numbers and text, and edges have ids of one type"
+    return None
+
+
+def _of_nodes(table: Table, arguments: TableArguments, roles: Roles, kind: str | None) -> Roles:
+    asked = tuple(_named(arguments.features or (), [table], "for features"))
+    types = {column: each for name, each in arguments.types.items() for column in _named((name,), [table], "as a type (--as)")}
+    if both := [column for column in (*asked, *types) if column in roles.ignored]:
+        raise DataError(f"column '{both[0]}' cannot be both a feature and ignored; leave out one of the two")
+    label, time = arguments.label, arguments.time
+    taken = (label, time, *roles.ignored)
+    key = find_column(table, arguments.id, id_names(kind), "id", (*taken, *asked))
+    if key is None:
+        ends = [find_column(table, None, usual, "an end") for usual in (SOURCES, TARGETS)]
+        if all(ends):
+            raise DataError(
+                f"{table.name}: it looks like a table of edges: it has the columns '{ends[0]}' and '{ends[1]}', and none for "
+                "ids; give it as --edges (edges=), or name the column of ids: --id"
+            )
+        key = next((column for column in table.columns if column not in roles.ignored), next(iter(table.columns)))
+        of_ids = "which column has the ids; name it: --id; it is no feature, ignored or not"
+        _check_order(table, key, roles.ignored, of_ids)
+    label = find_column(table, label, LABELS, "label", (key, time, *roles.ignored, *asked))
+    time = find_column(table, time, (), "time")
+    if label is not None and label in (*asked, *types):
+        raise DataError(
+            f"{table.name}: column '{label}' is the label, which is never a feature; name another --label, or leave it out of "
+            f"{'--features' if label in asked else '--as'}"
+        )
+    if arguments.features is not None:
+        features = [column for column in table.columns if column in asked]
+    else:
+        others = {column for column in (key, label, time, *roles.ignored) if column not in types}
+        features = [column for column in table.columns if column not in others]
+    return roles._replace(id=key, label=label, time=time, features=tuple(features), types=types)
+
+
+def _named(names: Iterable[str], tables: list[Table | None], role: str) -> list[str]:
+    """Columns of some tables by their names; several may be given in one, with commas."""
+    there = [table for table in tables if table is not None]
+    columns = {column.strip().casefold(): column for table in there for column in table.columns}
+    found = []
+    for name in names:
+        whole = name.strip().casefold() in columns
+        for part in [name] if whole else [part for part in name.split(",") if part.strip()] or [name]:
+            if (plain := part.strip().casefold()) not in columns:
+                raise no_column(part, role, there)
+            found.append(columns[plain])
+    return found
+
+
+# -- how columns were read ----------------------------------------------------------------------------------------------------
+
+
+def table_title(role: str, kind: str | None) -> str:
+    """What a table is called in the lines of its columns: ``edges``, or ``edges bought``."""
+    return role if kind is None else f"{role} {kind}"
+
+
+def describe_edges(
+    db: DuckDBPyConnection, table: Table, roles: Roles, whole: bool, kind: str | None = None
+) -> list[ColumnInfo]:
+    """How each column of an edge table was read."""
+    by_column = {roles.edge_time: "time", roles.edge_type: "edge type", roles.weight: "weight"}
+    by_column |= {roles.source: "source", roles.target: "target"}
+    ids = "whole number" if whole else "text"
+    others = [column for column in table.columns if column not in (roles.source, roles.target)]
+    kinds = dict(zip(others, answer_all(db, table.name, [_ask_kind(table, column) for column in others]), strict=True))
+    infos = []
+    for column in table.columns:
+        role, holds = by_column.get(column, NOT_USED), kinds.get(column, ids)
+        note = notation_words(roles.weight_notation) if role == "weight" and roles.weight_notation else _why(column, roles)
+        infos.append(ColumnInfo(table_title("edges", kind), column, role, holds, note))
+    return infos
+
+
+def describe_nodes(
+    db: DuckDBPyConnection,
+    table: Table,
+    roles: Roles,
+    whole: bool,
+    names: str | None,
+    encoder: FeatureEncoder,
+    node_kind: str | None = None,
+) -> list[ColumnInfo]:
+    """How each column of a stored node table was read."""
+    encoders = {each.column: each for each in encoder.column_encoders}
+    by_column = {roles.time: "time", roles.label: "label", roles.id: "id"}
+    asks = [_ask_empty(table, name, encoders.get(name), whole and name == roles.id) for name in table.columns]
+    found = answer_all(db, table.name, asks)
+    infos = []
+    for column, (missing, kind) in zip(table.columns, found, strict=True):
+        role, note, features = by_column.get(column, NOT_USED), "", 0
+        if (encoded := encoders.get(column)) is not None:
+            role = "feature" if column not in by_column else f"{role} and feature"
+            note, features = encoded.summary, encoded.width + encoded.missing
+        elif role == NOT_USED:
+            note = encoder.dropped.get(column) or _why(column, roles)
+        if column == names:
+            role = "name" if role == NOT_USED else f"{role} and name"
+        infos.append(ColumnInfo(table_title("nodes", node_kind), column, role, kind, note, features, int(missing)))
+    return infos
+
+
+def _why(column: str, roles: Roles) -> str:
+    return "ignored" if column in roles.ignored else ""
+
+
+def _ask_empty(table: Table, column: str, encoder: ColumnEncoder | None, whole: bool) -> Asks[tuple[int, str]]:
+    """In how many rows a column is empty, and what it holds."""
+    given = table.columns[column]
+    c = given._replace(sql="c")
+    empty = empty_sql(c) if encoder is None else encoder.missing_sql(c)
+    (count,) = yield Ask(given, table.sql, ("count(*) FILTER (v)",), empty)
+    if encoder is not None:
+        return count, _WORDS.get(encoder.kind, encoder.kind)
+    return count, "whole number" if whole else (yield from _ask_kind(table, column))
+
+
+def _ask_kind(table: Table, column: str) -> Asks[str]:
+    """What a column holds, in a word; of text, by its first rows."""
+    kind = table.columns[column].kind
+    if kind.endswith("]"):
+        return "list"
+    if kind.startswith(NUMBERS):
+        return "number"
+    if kind.startswith(DATETIMES):
+        return "date"
+    if kind != "VARCHAR":
+        return kind.partition("(")[0].lower()
+    numbers = f"count(TRY_CAST(v AS DOUBLE)) FILTER (NOT {is_code('v')})"
+    counts = ("count(v)", numbers, f"count(*) FILTER ({looks_like_datetime('v')})")
+    present, numbers, dates = yield Ask(table.columns[column], f"(SELECT * FROM {table.sql} LIMIT 1000)", counts, trimmed("c"))
+    if present and present in (numbers, dates):
+        return "number" if numbers == present else "date"
+    notation = yield from ask_notation(table, column, by_first_rows=True)
+    return _WORDS.get(NOTATIONS[notation], NOTATIONS[notation]) if notation else "text"

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from html import escape
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clnr.embedding.convert import as_table_graph
+from clnr.embedding.fitting import fit_graph
+from clnr.embedding.reporting import report_data as module
+from clnr.embedding.reporting.report_data import format_scores, report_data
+from clnr.engine import cpu_engine
+from clnr.graph import Graph
+from clnr.methods import METHODS, RAW, UNTRAINED
+from clnr.methods.recipe import Recipe
+from clnr.report import render_html
+from clnr.tables import FeatureEncoder, read_tables
+from clnr.tables.columns.column_encoders import ColumnEncoder
+from tests.conftest import tiny
+
+SMALL = Recipe(hidden=16, dimension=8, epochs=3, probe_steps=20)
+
+
+def fitted(graph=None, columns=None, method="CLNR"):
+    table_graph = as_table_graph(tiny() if graph is None else graph)._replace(columns=columns)
+    return fit_graph(table_graph, METHODS[method], SMALL, 0, cpu_engine())
+
+
+def test_it_tells_of_graph_scores_and_recipe():
+    result = fitted()
+    made = report_data(result, "mine")
+    sections = {name: dict(facts) for name, facts in made.sections}
+    assert sections["The graph"]["nodes"] == "40"
+    assert sections["All scores"]["effective rank: dimensions in use"] == f"{result.scores['effective_rank']:.4g}"
+    assert sections["Training"]["epochs"] == "3"
+    assert made.curves[0].values == result.losses
+    assert render_html(made).startswith("<!doctype html>")
+
+
+def test_the_column_of_labels_is_shown_once(tmp_path):
+    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"n{i},n{i * 3 % 20}\n" for i in range(20)))
+    rows = "".join(f"n{i},{i % 7},{'xyz'[i % 3]}\n" for i in range(20))
+    (tmp_path / "n.csv").write_text("id,age,subject\n" + rows)
+    table_graph = read_tables(tmp_path / "e.csv", tmp_path / "n.csv", label="subject")
+    made = report_data(fit_graph(table_graph, METHODS["CLNR"], SMALL, 0, cpu_engine()), "mine")
+    assert [column.name for column in made.columns] == ["label", "age", "number of edges"]
+
+
+def test_long_values_are_cut_where_a_word_ends():
+    values = ["word " * 60, "x" * 300, "short", "y" * 200] * 10
+    (column, _) = [*report_data(fitted(columns=pa.table({"v": values})), "mine").columns[-2:]]
+    assert column.names == ("word " * 38 + "word…", "x" * 199 + "…", "short", "y" * 200)
+
+
+def test_every_score_has_a_name():
+    scores = fitted().scores
+    assert len(format_scores(scores)) == len(scores)
+
+
+def test_baselines_stand_beside_it_above_the_sections():
+    assert report_data(fitted(), "mine").comparison is None
+    result = fit_graph(as_table_graph(tiny()), METHODS["CLNR"], SMALL, 0, cpu_engine(), baselines=(RAW, UNTRAINED))
+    made = report_data(result, "mine")
+    assert [row[0] for row in made.comparison.rows] == ["raw features", "Untrained", "CLNR: this embedding"]
+    assert made.comparison.rows[-1][1] == f"{result.scores['link_auc']:.3f}"
+    html = render_html(made)
+    assert html.index(escape(made.comparison.note)) < html.index("The graph")
+
+
+def test_the_papers_probe_is_not_told_of():
+    assert not any(key.startswith("probe") for _, facts in report_data(fitted(), "mine").sections for key, _ in facts)
+
+
+def test_neighbours_are_those_of_the_graph_both_ways():
+    graph = Graph.from_edges([0, 1, 1, 4], [1, 2, 1, 0], np.eye(5))
+    made = report_data(fitted(graph), "mine")
+    rows = [made.links[made.start[i] : made.start[i + 1]].tolist() for i in range(5)]
+    assert rows == [[1, 4], [0, 2], [1], [], [0]]
+
+
+def test_columns_become_numbers_or_categories_and_ids_are_left_out():
+    columns = pa.table(
+        {
+            "id": list(range(40)),
+            "age": [None, float("inf"), *range(38)],
+            "kind": ["a", None, "b"] * 13 + ["a"],
+            "flag": [True, False] * 20,
+            "text": ["1.5", "", " 2 ", None] * 10,
+            "when": [datetime.date(2026, 1, 1 + i % 3) for i in range(40)],
+            "many": [[1.0, 2.0]] * 40,
+            "label": ["x"] * 40,
+        }
+    )
+    made = {column.name: column for column in report_data(fitted(columns=columns), "mine").columns}
+    assert list(made) == ["label", "kind", "flag", "when", "age", "text", "number of edges"]
+    assert np.isnan(made["age"].values[:2]).all()
+    assert made["age"].values[5] == 3
+    assert [made["kind"].names[c] if c >= 0 else None for c in made["kind"].values[:3]] == ["a", None, "b"]
+    np.testing.assert_array_equal(made["text"].values[:4], np.array([1.5, np.nan, 2, np.nan], np.float32))
+    assert made["when"].names == ("2026-01-01", "2026-01-02", "2026-01-03")
+    assert made["flag"].names == ("true", "false")
+    assert made["label"].names == ("0", "1", "2")
+    assert made["number of edges"].values.sum() == tiny().num_edges
+
+
+def test_numbers_with_a_decimal_comma_are_numbers():
+    columns = pa.table({"id": list(range(40)), "high": ["1,5", "1.234,25", None, "7"] * 10})
+    encoder = FeatureEncoder((ColumnEncoder("high", "number", 1, notation="decimal comma"),))
+    result = fitted(columns=columns)
+    read = replace(result, table_graph=result.table_graph._replace(feature_encoder=encoder))
+    made = {each.name: each for each in report_data(read, "mine").columns}
+    np.testing.assert_array_equal(made["high"].values[:4], np.array([1.5, 1234.25, np.nan, 7], np.float32))
+
+
+def test_names_are_told_and_their_column_is_no_colour():
+    table_graph = as_table_graph(tiny())
+    columns = pa.table({"title": [f" Node {i}" if i % 2 else None for i in range(40)], "kind": ["a", "b"] * 20})
+    table_graph = table_graph._replace(columns=columns, ingest_report=replace(table_graph.ingest_report, names="title"))
+    made = report_data(fit_graph(table_graph, METHODS["CLNR"], SMALL, 0, cpu_engine()), "mine")
+    assert list(made.names) == [f"Node {i}" if i % 2 else "" for i in range(40)]
+    assert [column.name for column in made.columns] == ["label", "kind", "number of edges"]
+    assert dict(made.sections[0][1])["names"] == "column title"
+    assert report_data(fitted(columns=columns), "mine").names == ()
+
+
+def test_numbers_beyond_float32_are_shown_as_missing_and_nothing_is_warned_of():
+    values = [1e300, -1e300, 3e38, float("inf"), None, *[1.0] * 35]
+    (column, _) = [*report_data(fitted(columns=pa.table({"v": values})), "mine").columns[-2:]]
+    assert column.name == "v"
+    np.testing.assert_array_equal(column.values, np.array([*[np.nan] * 2, 3e38, *[np.nan] * 2, *[1.0] * 35], np.float32))
+
+
+def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
+    monkeypatch.setattr(module, "MOST", 10)
+    made = report_data(fitted(), "mine")
+    assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
+    assert any("the map shows 10 of 40 nodes" in note for note in made.notes)
+    assert made.near.max() < 10
+    assert len(made.start) == 11
+    render_html(made)
+
+
+@pytest.mark.parametrize("method", ["Raw", "Untrained", "GCN"])
+def test_methods_that_learn_nothing_or_by_labels_have_one_too(method):
+    render_html(report_data(fitted(method=method), "mine"))

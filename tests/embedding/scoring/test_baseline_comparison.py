@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from math import nan
+
+import numpy as np
+import pytest
+
+from clnr.embedding.scoring.baseline_comparison import compare, score_warnings
+from clnr.graph import Graph
+from clnr.methods import CLNR, RAW, UNTRAINED
+from tests.conftest import tiny
+
+RING = Graph.from_edges(range(7), [*range(1, 7), 0], np.eye(7), undirected=True)
+SQUARE = Graph.from_edges(range(8), [*range(1, 8), 0], np.eye(8))
+
+
+def scored(strict=None, auc=None, validation=None, error=1.0, **more):
+    """Scores of a baseline; the error of an AUC is a hundredth of that of an accuracy."""
+    made = {} if auc is None else {"link_auc": auc, "link_auc_error": error / 100}
+    if strict is not None:
+        validation = strict if validation is None else validation
+        made |= {"strict_accuracy": strict, "validation_accuracy": validation, "strict_accuracy_error": error}
+    return made | more
+
+
+def test_the_table_has_raw_features_the_best_and_this_embedding():
+    baselines = {"Raw": scored(60, 0.7), "A": scored(70, 0.9, validation=71), "B": scored(75, 0.8, validation=70)}
+    found = compare(CLNR, scored(80, 0.95), baselines)
+    assert found.headings == ("", "link AUC", "strict accuracy %")
+    assert found.rows == (
+        ("raw features", "0.700", "60.0"),
+        ("A: the best of 2 without training", "0.900", "70.0"),
+        ("CLNR: this embedding", "0.950", "80.0"),
+    )
+    assert found.sentence == "CLNR is better than the best without training, A: strict accuracy 80.0 against 70.0 %"
+    assert not found.beaten
+
+
+def test_the_best_is_chosen_by_validation_and_never_by_test_nodes():
+    baselines = {"A": scored(70, validation=71), "B": scored(99, validation=70)}
+    assert compare(CLNR, scored(80), baselines).rival == "A"
+
+
+def test_of_equals_the_best_is_the_one_that_predicts_edges_best():
+    baselines = {"Raw": scored(60, 0.55, validation=100), "A": scored(93, 0.7, validation=100)}
+    assert compare(CLNR, scored(93), baselines).rival == "A"
+
+
+@pytest.mark.parametrize(
+    ("edges", "said"), [(1, "1 held-out edge is too few"), (29, "29 held-out edges are too few"), (30, "")]
+)
+def test_a_handful_of_edges_decides_nothing(edges, said):
+    baselines, own = {"A": scored(auc=0.9)}, scored(auc=0.4, links_held_out=float(edges))
+    found, warned = compare(CLNR, own, baselines), score_warnings(RING, CLNR, own, {})
+    assert found.beaten is not bool(said)
+    assert (found.sentence.startswith(f"{said} to say whether CLNR is better: link AUC 0.400 against 0.900 of A")) is bool(said)
+    assert (warned[0].startswith(f"{said} to judge by: the link AUC of 0.400 may be chance")) is bool(said)
+    assert len(warned) == 1
+    # By labels it is decided all the same.
+    labelled = compare(CLNR, own | scored(80), {"A": scored(70, 0.9)})
+    assert labelled.sentence.startswith("CLNR is better")
+
+
+def test_without_labels_edges_decide():
+    found = compare(CLNR, scored(auc=0.8), {"Raw": scored(auc=0.7), "A": scored(auc=0.9), "B": scored(auc=0.85)})
+    assert found.headings == ("", "link AUC")
+    assert found.sentence == (
+        "A is better than CLNR: link AUC 0.900 against 0.800, and takes no training; --method A would take it; "
+        "edges are a weak guide to other tasks"
+    )
+
+
+@pytest.mark.parametrize(
+    ("strict", "words", "numbers"),
+    [
+        (82.1, "A is better than CLNR", "82.1 against 80.0 %, and takes no training; --method A would take it"),
+        (81.9, "A does as well as CLNR, within 2 standard errors", "81.9 against 80.0 %, and takes no training; --method A w"),
+        (78.1, "A does as well as CLNR, within 2 standard errors", "78.1 against 80.0 %, and takes no training; --method A w"),
+        (77.9, "CLNR is better than the best without training, A", "80.0 against 77.9 %"),
+    ],
+)
+def test_the_winner_is_named_and_two_standard_errors_are_noise(strict, words, numbers):
+    assert compare(CLNR, scored(80), {"A": scored(strict)}).sentence.startswith(f"{words}: strict accuracy {numbers}")
+
+
+def test_raw_features_can_win():
+    found = compare(CLNR, scored(50), {"Raw": scored(70), "A": scored(60)})
+    assert found.sentence == (
+        "raw features are better than CLNR: strict accuracy 70.0 against 50.0 %, and take no training; "
+        "--method Raw would take them; perhaps neighbours are too unlike"
+    )
+    equal = compare(CLNR, scored(70), {"Raw": scored(70)})
+    assert equal.sentence.startswith("raw features do as well as CLNR, within 2 standard errors: ")
+
+
+def test_raw_features_alone_are_not_the_best_of_several():
+    assert compare(CLNR, scored(80), {"Raw": scored(60)}).sentence.startswith("CLNR is better than raw features: ")
+    both = compare(CLNR, scored(80), {"Raw": scored(60), "A": scored(50)})
+    assert both.sentence.startswith("CLNR is better than the best without training, raw features: ")
+
+
+def test_a_method_that_takes_no_training_is_not_told_of_it():
+    assert "no training" not in compare(UNTRAINED, scored(50), {"A": scored(70)}).sentence
+
+
+def test_an_unknown_error_is_noise_and_nothing_is_compared_with_nothing():
+    assert not compare(CLNR, scored(auc=0.5), {"A": scored(auc=0.9, error=nan)}).beaten
+    assert not compare(CLNR, scored(auc=0.5), {"A": {"link_auc": 0.9}}).beaten
+    assert compare(CLNR, scored(80, 0.9), {}) is None
+    assert compare(CLNR, {"effective_rank": 3.0}, {"A": scored(80)}) is None
+    half = compare(CLNR, scored(80, 0.9), {"Raw": scored(auc=0.8), "A": scored(70, 0.7)})
+    assert half.rows[0] == ("raw features", "0.800", "-")
+    assert half.rival == "A"
+
+
+@pytest.mark.parametrize(("auc", "words"), [(0.49, "below chance, 0.5"), (0.54, "near chance: 0.5 to 0.55"), (0.56, None)])
+def test_a_link_auc_near_chance_is_a_warning(auc, words):
+    lines = score_warnings(RING, CLNR, scored(auc=auc), {})
+    assert lines == ([] if words is None else [f"the link AUC of {auc:.3f} is {words}"])
+
+
+def test_its_reason_may_be_the_graph():
+    (line,) = score_warnings(SQUARE, CLNR, scored(auc=0.4), {})
+    assert "; the graph is bipartite, where linked nodes need not be alike; --edges KIND,NAME,KIND=FILE" in line
+    (line,) = score_warnings(RING, CLNR, scored(auc=0.5), {"Raw": scored(auc=0.45)})
+    assert line.endswith("; linked nodes are hardly more alike than others (raw features: 0.450)")
+
+
+@pytest.mark.parametrize(
+    ("edges", "bipartite"),
+    [
+        ([(0, 1), (2, 3)], True),
+        ([(0, 1), (1, 2), (2, 0)], False),
+        ([(0, 1), (1, 2), (3, 2), (0, 3)], True),
+        ([(0, 1), (2, 3), (3, 4), (4, 2)], False),
+        ([(0, 1), (2, 2)], False),
+        ([], True),
+    ],
+)
+@pytest.mark.parametrize("undirected", [False, True])
+def test_bipartite_graphs_are_recognised(edges, bipartite, undirected):
+    source, target = zip(*edges, strict=True) if edges else ((), ())
+    graph = Graph.from_edges(source, target, np.eye(5), undirected=undirected)
+    (line,) = score_warnings(graph, CLNR, scored(auc=0.4), {})
+    assert ("bipartite" in line) == bipartite
+
+
+@pytest.mark.parametrize(("strict", "warned"), [(29, True), (30, True), (30.1, False)])
+def test_what_is_not_above_the_majority_is_a_warning(strict, warned):
+    lines = score_warnings(tiny(), CLNR, scored(strict, majority_accuracy=30.0), {})
+    assert [line.split(" commonest ")[-1] for line in lines] == ["class, 30.0 %"] * warned
+
+
+def test_what_a_baseline_beats_is_a_warning_once():
+    beaten = score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(65, 0.7), "A": scored(75, 0.7)})
+    assert beaten == [compare(CLNR, scored(70), {"A": scored(75)}).sentence]
+    by_raw = score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(75, 0.7), "A": scored(65, 0.7)})
+    assert by_raw == [compare(CLNR, scored(70), {RAW.name: scored(75)}).sentence]
+    both = score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(75, 0.9), "A": scored(80, 0.7)})
+    assert [line.split(":")[0] for line in both] == ["A is better than CLNR", *["raw features are better than CLNR"] * 2]
+    assert score_warnings(RING, CLNR, scored(70, 0.8), {"Raw": scored(71, 0.81), "A": scored(71, 0.7)}) == []
+    assert score_warnings(RING, CLNR, scored(auc=0.8), {"A": scored(auc=0.9)}) == []
+    assert len(score_warnings(RING, CLNR, scored(auc=0.8), {"Raw": scored(auc=0.9)})) == 1

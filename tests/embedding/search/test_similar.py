@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clnr.embedding.convert import as_table_graph
+from clnr.embedding.search.similar import similar_nodes
+from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact_files import DIGESTS, GRAPH, METRICS, MODEL, NODES, RECIPE, TABLES, VECTORS
+from clnr.errors import ClnrError, DataError
+from clnr.graph import Graph
+from clnr.tables import read_tables
+from tests.conftest import tiny
+from tests.embedding.store.test_artifact import OLD, fitted, saved, tables
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return saved(fitted(table_graph=tables(tmp_path)), tmp_path)
+
+
+def by_hand(folder, node, k):
+    """The same from the whole folder, by NumPy in double precision."""
+    result = load_folder(folder)
+    graph, z = result.table_graph.graph, result.z.astype(float)
+    ids = [str(each) for each in graph.node_ids.tolist()]
+    i = ids.index(node)
+    unit = z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-30)
+    cosine = unit @ unit[i]
+    cosine[i] = -2
+    order = np.argsort(-cosine, kind="stable")[:k]
+    adjacency = graph.to_scipy().toarray()
+    names = result.table_graph.names_of(order) or [""] * len(order)
+    labels = np.full(len(ids), -1) if graph.labels is None else graph.labels
+    return [
+        (
+            ids[j],
+            pytest.approx(cosine[j], abs=1e-6),
+            bool(adjacency[i, j] or adjacency[j, i]),
+            name or None,
+            None if labels[j] < 0 else result.table_graph.class_name(int(labels[j])),
+        )
+        for j, name in zip(order, names, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("node", ["n0", "n7", "n19"])
+def test_it_answers_as_the_whole_folder_does(node, folder):
+    found = similar_nodes(folder, node, 6)
+    assert [tuple(each) for each in found.nodes] == by_hand(folder, node, 6)
+    assert (found.has_names, found.has_labels) == (False, True)
+    save_names(name_nodes(load_folder(folder), "kind", folder), folder)
+    named = similar_nodes(folder, node, 6)
+    assert [tuple(each) for each in named.nodes] == by_hand(folder, node, 6)
+    assert named.has_names
+    assert {each.name for each in named.nodes} <= {"a", "b"}
+
+
+@pytest.mark.parametrize("how", [{}, {"sparse": True}, {"weighted": True}, {"undirected": False}])
+def test_graphs_of_every_kind(how, tmp_path):
+    folder = saved(fitted(table_graph=as_table_graph(tiny(**how))), tmp_path)
+    for node in ("0", "17", "39"):
+        assert [tuple(each) for each in similar_nodes(folder, node, 39).nodes] == by_hand(folder, node, 39)
+
+
+def test_a_node_is_found_by_its_name(tmp_path):
+    tables(tmp_path)
+    titles = "".join(f"n{i},{i % 7},{['Brave', 'Calm', 'Deep'][i % 3]} River {i // 2}\n" for i in range(20))
+    (tmp_path / "n.csv").write_text("id,x,title\n" + titles)
+    folder = saved(fitted(table_graph=read_tables(tmp_path / "e.csv", tmp_path / "n.csv")), tmp_path)
+    named = similar_nodes(folder, " CALM river 2 ", 4)
+    assert named == similar_nodes(folder, "n4", 4)
+    assert named.id == "n4"
+    with pytest.raises(DataError, match=r"folder: there is no node 'Calm Rivver 2'; did you mean 'n4' \(Calm River 2\), "):
+        similar_nodes(folder, "Calm Rivver 2")
+    save_names(name_nodes(load_folder(folder), "x", folder), folder)
+    with pytest.raises(DataError, match="3 nodes are called '5'; take the id of one: 'n5', 'n12', 'n19'"):
+        similar_nodes(folder, "5")
+
+
+def test_a_graph_without_labels_or_with_unknown_ones(tmp_path):
+    bare = saved(fitted(table_graph=as_table_graph(tiny().without_labels())), tmp_path)
+    assert similar_nodes(bare, "3", 2).has_labels is False
+    graph = tiny()
+    labels = np.where(np.arange(40) % 2, graph.labels, -1)
+    some = tmp_path / "some"
+    some.mkdir()
+    save_folder(fitted(table_graph=as_table_graph(replace(graph, labels=labels))), some)
+    assert {each.label is None for each in similar_nodes(some, "3", 39).nodes} == {True, False}
+
+
+@pytest.mark.parametrize("name", [VECTORS, GRAPH, TABLES, NODES, DIGESTS])
+def test_a_file_that_is_read_is_checked(name, folder):
+    save_names(name_nodes(load_folder(folder), "kind", folder), folder)
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 4
+    (folder / name).write_bytes(content)
+    with pytest.raises(DataError, match=r"damaged|digests\.json"):
+        similar_nodes(folder, "n3")
+
+
+def test_no_other_file_is_read(folder):
+    right = similar_nodes(folder, "n3")
+    for name in (MODEL, METRICS, NODES):
+        (folder / name).unlink()
+    (folder / RECIPE).write_text("form = nothing")
+    assert similar_nodes(folder, "n3") == right
+
+
+def test_without_digests_what_is_wrong_is_refused_as_well(folder):
+    import safetensors.numpy
+
+    (folder / DIGESTS).unlink()
+    arrays = safetensors.numpy.load_file(folder / GRAPH)
+    for name, value, message in (
+        ("edges.nodes", 99, "column 99"),
+        ("edges.start", 2**40, "indptr"),
+        ("labels", 2**40, "labels must number"),
+        ("labels", 7, r"label 7, but tables\.json lists 3 classes"),
+        ("size", 3, "it has 3 nodes"),
+    ):
+        changed = {key: each.copy() for key, each in arrays.items()}
+        changed[name].reshape(-1)[0] = value
+        safetensors.numpy.save_file(changed, folder / GRAPH)
+        with pytest.raises(DataError, match=f"{GRAPH}: .*{message}"):
+            similar_nodes(folder, "n3")
+    safetensors.numpy.save_file(arrays, folder / GRAPH)
+    text = json.loads((folder / TABLES).read_text())
+    text["findings"]["names"] = "no such column"
+    (folder / TABLES).write_text(json.dumps(text))
+    with pytest.raises(DataError, match=r"tables\.json: the column of names, 'no such column', is not in nodes\.parquet"):
+        similar_nodes(folder, "n3")
+    text["form"] = 7
+    (folder / TABLES).write_text(json.dumps(text))
+    with pytest.raises(DataError, match="format is version 7"):
+        similar_nodes(folder, "n3")
+
+
+def test_what_is_asked_wrongly_is_said(folder, tmp_path):
+    with pytest.raises(DataError, match=r"folder: there is no node 'n99'; did you mean 'n9', 'n19'\?"):
+        similar_nodes(folder, "n99")
+    with pytest.raises(DataError, match="there is no node 'zed', and no id is like it; ids are such as 'n0', 'n1', 'n2'"):
+        similar_nodes(folder, "zed")
+    with pytest.raises(ClnrError, match="-k"):
+        similar_nodes(folder, "n3", 0)
+    with pytest.raises(DataError, match="no such folder"):
+        similar_nodes(tmp_path / "none", "n3")
+    with pytest.raises(DataError, match=r"it has no recipe\.toml"):
+        similar_nodes(tmp_path, "n3")
+
+
+def test_one_node_has_no_other(tmp_path):
+    folder = saved(fitted(table_graph=as_table_graph(Graph.from_edges([], [], np.ones((1, 12))))), tmp_path)
+    assert similar_nodes(folder, "0").nodes == []
+
+
+@pytest.mark.parametrize("name", ["folder", "folder-with-digests"])
+def test_folders_of_earlier_versions(name, tmp_path):
+    folder = tmp_path / name
+    shutil.copytree(OLD / name, folder)
+    ids = [str(each) for each in load_folder(folder).table_graph.graph.node_ids[:3]]
+    for node in ids:
+        assert [tuple(each) for each in similar_nodes(folder, node, 5).nodes] == by_hand(folder, node, 5)
+
+
+def test_torch_is_not_imported():
+    script = f"""
+import sys
+from pathlib import Path
+from clnr.embedding.search.similar import similar_nodes
+folder = Path({str(OLD / "folder-with-digests")!r})
+print(len(similar_nodes(folder, "a1", 3).nodes), [name for name in ("torch", "duckdb", "sklearn") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("3 []\n", "")

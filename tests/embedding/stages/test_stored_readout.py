@@ -1,0 +1,264 @@
+"""What a read-out and inputs make of a graph in files is what they make of it in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from clnr import evaluation, methods
+from clnr.embedding import disk_plan
+from clnr.embedding.disk_plan import plan
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.scoring.stored_links import hold_out_links
+from clnr.embedding.stages import block_passes, pass_columns, stored_readout
+from clnr.embedding.stages.block_passes import Passes
+from clnr.embedding.stages.stored_readout import passes_over
+from clnr.embedding.store.artifact import load_model
+from clnr.embedding.store.artifact_files import ArtifactFiles
+from clnr.engine import choose
+from clnr.engine.files import mapped
+from clnr.engine.files.mapped import draw_stored_neighbours, without_pairs
+from clnr.errors import DataError
+from clnr.experiments.run import learn
+from clnr.graph import Graph, csr
+from clnr.graph.csr import draw_neighbours
+from clnr.graph.folder_writer import write_graph
+from clnr.graph.graph_folder import GraphFolder
+from clnr.nn import inputs, readout, structure
+from clnr.nn.structure import walks
+from clnr.support.processes.workers import Alone
+
+pytest.importorskip("numba")
+pq = pytest.importorskip("pyarrow.parquet")
+
+NODES = 300
+RECIPE = {"dimension": 16, "hidden": 12, "epochs": 3, "sampled_nodes": 64, "moments": "sampled", "walk_columns": 10}
+MEMORY = 4_000_000_000
+SHORT = (1, 3)
+
+
+def a_graph(features: str, **options) -> Graph:
+    random = np.random.default_rng(2)
+    source, target = random.integers(0, NODES - 4, (2, 1000))
+    target[:150] = 7
+    x = random.normal(size=(NODES, 9)).astype(np.float32)
+    if features == "bag":
+        x = sp.csr_array((random.random((NODES, 40)) < 0.1).astype(np.float32))
+    if options.pop("weighted", False):
+        options["weight"] = random.integers(1, 4, 1000).astype(np.float32)
+    return Graph.from_edges(source, target, x, ids=[f"n{i}" for i in range(NODES)], **options)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    path = tmp_path_factory.mktemp("graphs")
+    made = {
+        "numbers": a_graph("numbers", weighted=True),
+        "bag": a_graph("bag", undirected=True),
+    }
+    return {name: write_graph(graph, path / name) for name, graph in made.items()}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Blocks are small, and walks are short."""
+    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 60)
+    monkeypatch.setattr(block_passes, "_MOST_NODES", 120)
+    for module in (block_passes, pass_columns, inputs, readout, stored_readout, structure):
+        monkeypatch.setattr(module, "STEPS", SHORT)
+
+
+def settings(method="CLNR-mix", hold_out=0.0, changes=(), **more):
+    chosen = methods.find(method)
+    recipe = {key: value for key, value in {**RECIPE, "structure": 0, **dict(changes)}.items() if key in chosen.keys}
+    return Settings(chosen, choose("cpu", "float32"), recipe=recipe, hold_out=hold_out, evaluate=False, baselines=False, **more)
+
+
+def vectors(folder):
+    tables = [pq.read_table(path) for path in sorted((folder / "embeddings").iterdir())]
+    return np.concatenate([np.stack(table["vector"].to_pylist()) for table in tables]).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "changes"),
+    [
+        ("numbers", "CLNR-mix", {}),
+        ("numbers", "CLNR-mix", {"structure": 6, "feature_weights": "none"}),
+        ("bag", "CLNR-mix", {"hop_rows": "unit", "walk_columns": 7}),
+        ("bag", "CLNR-tuned", {"layers": 2, "hops": 1}),
+        ("numbers", "CLNR", {"structure": 6}),
+        ("bag", "SVD-mix", {}),
+        ("numbers", "SVD-both", {"reduced": 4}),
+        ("bag", "SVD", {}),
+    ],
+    ids=str,
+)
+def test_from_files_as_in_memory(folders, tmp_path, name, method, changes):
+    chosen = settings(method, changes=changes)
+    found = embed_folder(folders[name], tmp_path / "out", chosen, MEMORY)
+    recipe, planned = plan(folders[name], chosen, MEMORY)
+    whole = learn(chosen.method, folders[name].graph().with_median_loops(), 0, recipe, chosen.engine)
+    assert found.shards > 2
+    np.testing.assert_allclose(vectors(tmp_path / "out"), whole.z.numpy(), rtol=1e-3, atol=2e-3)
+    model = load_model(ArtifactFiles.open(tmp_path / "out"))
+    assert model.parameters.keys() == whole.fitted.parameters.keys()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (planned.passes > 0) == (method != "SVD")
+
+
+def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr(csr, "_LOOKED_AT", NODES)
+    folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})
+    found = embed_folder(folder, tmp_path / "out", chosen, MEMORY)
+    whole, links = folder.graph(), hold_out_links(folder, 0.1, 0)
+    source, target, weight = whole.edges()
+    keys = np.concatenate([links[0][0] * NODES + links[0][1], links[0][1] * NODES + links[0][0]])
+    kept = ~np.isin(source * NODES + target, keys)
+    seen = Graph.from_edges(source[kept], target[kept], whole.features, weight=weight[kept], ids=whole.node_ids.tolist())
+    seen = dataclasses.replace(seen, loop_weight=folder.median_weight)
+    trained = learn(chosen.method, seen, 0, plan(folder, chosen, MEMORY)[0], chosen.engine)
+    for name, value in trained.fitted.parameters.items():
+        if name.endswith(("weight", "bias")):
+            torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(vectors(tmp_path / "out"), found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
+    scored = evaluation.link_scores(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
+    assert found.scored.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["numbers", "bag"])
+def test_neighbours_are_drawn_from_files_as_in_memory(folders, monkeypatch, name):
+    monkeypatch.setattr(csr, "_LOOKED_AT", NODES)
+    monkeypatch.setattr(mapped, "_DRAWN", 50)
+    folder, nodes = folders[name], np.random.default_rng(0).permutation(NODES)
+    pairs = np.array([[0, 7, 8], [7, 9, 20]])
+    seen = without_pairs(choose("cpu").to_device(folder), pairs)
+    source, target, _ = folder.graph().edges()
+    left_out = np.concatenate([pairs[0] * NODES + pairs[1], pairs[1] * NODES + pairs[0]])
+    kept = ~np.isin(source * NODES + target, left_out)
+    graph = Graph.from_edges(source[kept], target[kept], np.zeros((NODES, 0)))
+    ways = [(way.indptr, way.indices) for way in (graph.incoming, graph.outgoing)]
+    for most in (4, NODES):
+        for found, right in zip(draw_stored_neighbours(seen, nodes, most), draw_neighbours(ways, nodes, most), strict=True):
+            np.testing.assert_array_equal(found, right)
+
+
+def test_damaged_edges_are_named_when_neighbours_are_drawn(folders, tmp_path):
+    path = shutil.copytree(folders["numbers"].path, tmp_path / "graph")
+    columns = np.fromfile(path / "outgoing.indices.bin", folders["numbers"].arrays["outgoing.indices"].dtype)
+    columns[columns == 7] = NODES
+    columns.tofile(path / "outgoing.indices.bin")
+    device_graph = choose("cpu").to_device(GraphFolder.open(path))
+    with pytest.raises(DataError, match=r"outgoing\.indices\.bin: it is damaged"):
+        draw_stored_neighbours(device_graph, np.arange(NODES), 5)
+
+
+def test_what_edges_weigh_is_told(folders, tmp_path):
+    found = embed_folder(folders["bag"], tmp_path / "out", settings("SVD-mix", hold_out=0.1), MEMORY)
+    (line,) = (line for line in found.scored.warnings if line.startswith("edges tell little about the nodes here"))
+    assert f"they weigh {found.model.parameters['readout.block.3.weight']:.2f} in the vectors" in line
+
+
+@pytest.mark.parametrize("count", [3, 9, 14, 22])
+def test_a_read_out_that_was_stopped_goes_on(folders, tmp_path, monkeypatch, count):
+    changes = {"structure": 6}
+    chosen = settings(hold_out=0.1, resume=True, checkpoint=tmp_path / "checkpoint", changes=changes)
+    make, calls = Passes.make, []
+
+    def stopped(self, *arguments):
+        calls.append(arguments[1])
+        if len(calls) == count:
+            raise KeyboardInterrupt
+        make(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Passes, "make", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
+    monkeypatch.setattr(Passes, "make", lambda *arguments: calls.append("again") or make(*arguments))
+    embed_folder(folders["bag"], tmp_path / "out", chosen, MEMORY)
+    # Random rows and walks of two widths, of two graphs; the read-out, of which a pass or two is done again; and the sums.
+    assert calls.count("again") <= 2 * 2 * 4 + 4 + 3 - count + 4
+    if "undisturbed" not in folders:
+        embed_folder(folders["bag"], tmp_path / "other", settings(hold_out=0.1, changes=changes), MEMORY)
+        folders["undisturbed"] = vectors(tmp_path / "other")
+    np.testing.assert_array_equal(vectors(tmp_path / "out"), folders["undisturbed"])
+
+
+@pytest.mark.parametrize("name", ["numbers", "bag"])
+def test_walks_over_files_are_walks(folders, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(block_passes, "STEPS", (4, 8, 16))
+    folder, chosen = folders[name], settings()
+    pairs = hold_out_links(folder, 0.1, 0)[0]
+    device_graph = without_pairs(chosen.engine.to_device(folder), pairs)
+    read = passes_over(device_graph, chosen, tmp_path, 90).walks(10)
+    whole = folder.graph()
+    source, target, weight = whole.edges()
+    held = np.concatenate([pairs[0] * NODES + pairs[1], pairs[1] * NODES + pairs[0]])
+    kept = ~np.isin(source * NODES + target, held)
+    seen = Graph.from_edges(
+        source[kept],
+        target[kept],
+        whole.features,
+        weight=None if weight is None else weight[kept],
+        ids=whole.node_ids.tolist(),
+        undirected=not whole.directed,
+    )
+    expected = torch.cat(walks(chosen.engine, chosen.engine.to_device(seen), 10, (4, 8, 16)), 1)
+    nodes = np.array([299, 3, 7, 150])
+    torch.testing.assert_close(read(nodes), expected[nodes], rtol=1e-4, atol=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["walk-10-16", "walk-10-4", "walk-10-8"]
+
+
+def test_inner_products_are_the_same_bits_whichever_worker_is_quicker(folders, tmp_path):
+    class OneOfTwo(Alone):
+        size = 2
+
+        def __init__(self, rank, taken):
+            self.rank, self._taken = rank, taken
+
+        def take(self, count):
+            return range(count)[self._taken]
+
+        def total(self, *values):
+            return list(values)
+
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(NODES, 6)).astype(np.float32))
+
+    def found(rank, taken):
+        workers = dataclasses.replace(settings(), workers=OneOfTwo(rank, taken))
+        device_graph = workers.engine.to_device(folders["numbers"])
+        return passes_over(device_graph, workers, tmp_path, 90).inner_products(lambda nodes: rows[nodes], 6)
+
+    first, second = found(0, slice(0, 3)), found(1, slice(3, None))
+    assert torch.equal(first, found(0, slice(0, None)))
+    assert torch.equal(second, found(1, slice(0, 0)))
+    torch.testing.assert_close(first + second, rows.double().T @ rows.double())
+
+
+def test_a_sample_of_nodes_is_enough_to_fit_the_components(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_readout, "FITTED_NODES", 200)
+    found = embed_folder(folders["numbers"], tmp_path / "out", settings(), MEMORY)
+    z = vectors(tmp_path / "out")
+    np.testing.assert_allclose(z, found.model.embed(folders["numbers"].graph(), choose("cpu")), rtol=1e-3, atol=2e-3)
+    whole = learn(
+        methods.CLNR_MIX, folders["numbers"].graph().with_median_loops(), 0, found.model.recipe, choose("cpu", "float32")
+    ).z.numpy()
+    # Whatever the rotation, the same nodes are near each other.
+    one, other = (np.corrcoef(each) for each in (z, whole))
+    assert np.corrcoef(one.reshape(-1), other.reshape(-1))[0, 1] > 0.9
+
+
+def test_damaged_edges_are_named(folders, tmp_path):
+    graph = write_graph(a_graph("numbers"), tmp_path / "graph")
+    path = graph.path / "outgoing.indices.bin"
+    content = bytearray(path.read_bytes())
+    content[:4] = np.array([NODES], "<i4").tobytes()
+    path.write_bytes(content)
+    with pytest.raises(Exception, match=r"outgoing.indices.bin: it is damaged, or was changed: row 0 has column 300 of 300"):
+        embed_folder(GraphFolder.open(graph.path), tmp_path / "out", settings("SVD-mix"), MEMORY)

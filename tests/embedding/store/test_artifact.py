@@ -1,0 +1,588 @@
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.embedding.convert import as_table_graph
+from clnr.embedding.extension import extend
+from clnr.embedding.fitting import fit_graph
+from clnr.embedding.reporting.report_data import report_data
+from clnr.embedding.search.similar import similar_nodes
+from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact_files import (
+    DIGESTS,
+    GRAPH,
+    METRICS,
+    MODEL,
+    NODES,
+    OWNED_FILES,
+    RECIPE,
+    TABLES,
+    VECTORS,
+    ArtifactFiles,
+)
+from clnr.embedding.store.output_folder import write_report
+from clnr.engine import cpu_engine
+from clnr.errors import DataError, MethodError
+from clnr.graph import Graph
+from clnr.methods import METHODS
+from clnr.methods.presets import preset
+from clnr.methods.recipe import Recipe
+from clnr.tables import read_tables
+from tests.conftest import tiny
+
+OLD = Path(__file__).parents[1] / "old"
+SMALL = {"hidden": 16, "dimension": 8, "epochs": 3, "probe_steps": 20, "head_width": 0}
+
+FITTED_ROWS = [method.name for method in METHODS.values() if method.readout or method.inputs != METHODS["CLNR"].inputs]
+
+
+def fitted(method="CLNR", table_graph=None, **changes):
+    recipe = preset(METHODS[method], None).recipe.but(**SMALL | changes)
+    return fit_graph(as_table_graph(tiny()) if table_graph is None else table_graph, METHODS[method], recipe, 1, cpu_engine())
+
+
+def tables(tmp_path):
+    (tmp_path / "e.csv").write_text("source,target,weight\n" + "".join(f"n{i},n{i * 3 % 20},{i + 1}\n" for i in range(20)))
+    (tmp_path / "n.csv").write_text(
+        "id,age,kind,label\n" + "".join(f"n{i},{i * i},{'ab'[i % 2]},{'xyz'[i % 3]}\n" for i in range(20))
+    )
+    return read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
+
+
+def saved(result, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    save_folder(result, folder)
+    return folder
+
+
+def unsealed(result, tmp_path):
+    """As saved before there were digests."""
+    folder = saved(result, tmp_path)
+    (folder / DIGESTS).unlink()
+    return folder
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_comes_back_and_embeds_as_before(name, tmp_path):
+    result = fitted(name)
+    back = load_folder(saved(result, tmp_path))
+    assert (back.z == result.z).all()
+    assert (back.model.embed(tiny(seed=5), cpu_engine()) == result.model.embed(tiny(seed=5), cpu_engine())).all()
+    assert back.model.recipe == result.model.recipe
+    assert (back.losses, back.scores, back.warnings) == (result.losses, pytest.approx(result.scores), result.warnings)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Graph.from_edges([], [], np.ones((1, 3))),
+        Graph.from_edges([0], [1], np.zeros((2, 1)), undirected=True),
+        Graph.from_edges([0, 1], [1, 2], np.eye(4, 60), undirected=True),
+    ],
+    ids=["one node", "one feature", "few nodes"],
+)
+@pytest.mark.parametrize(
+    ("name", "structure"),
+    # What has no columns of structure has no use for their number.
+    [(name, structure) for name in FITTED_ROWS for structure in (0, 2) if not structure or "structure" in METHODS[name].keys],
+)
+def test_rows_that_fit_inputs_or_a_read_out_come_back_whatever_their_width(name, structure, graph, tmp_path):
+    result = fitted(name, as_table_graph(graph), structure=structure, dimension=40, walk_columns=3)
+    back = load_folder(saved(result, tmp_path))
+    assert np.isfinite(back.z).all()
+    assert (back.z == result.z).all()
+    assert (back.model.embed(graph, cpu_engine()) == result.model.embed(graph, cpu_engine())).all()
+
+
+def cut(name, rows):
+    return lambda arrays: arrays.__setitem__(name, arrays[name][:rows].copy())
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "said"),
+    [
+        ("Spectral", cut("input.0.rows", 5), "'input.0.rows' is of another shape or type"),
+        ("Spectral", cut("input.0.ids", 5), "'input.0.ids' is of another shape or type"),
+        ("Spectral", lambda arrays: arrays.pop("input.0.ids"), "'input.0.ids' is not there"),
+        ("Spectral", lambda arrays: arrays["input.0.rows"].__setitem__(0, np.nan), "'input.0.rows' has a number that is not"),
+        ("SVD-mix", cut("input.0.weight", 5), "'input.0.weight' is of another shape or type"),
+        (
+            "SVD-mix",
+            lambda arrays: arrays["input.0.centre"].__setitem__(0, np.inf),
+            "'input.0.centre' has a number that is not",
+        ),
+        ("SVD-mix", cut("readout.block.0.directions", 5), "'readout.block.0.directions' is of another shape or type"),
+        ("SVD", cut("readout.weight", 5), "'readout.weight' is of another shape or type"),
+        ("SVD", lambda arrays: arrays.pop("readout.bias"), "'readout.bias' is not there"),
+        (
+            "SVD",
+            lambda arrays: arrays.__setitem__("input.0.rows", np.ones((3, 3), np.float32)),
+            "'input.0.rows' is not of this",
+        ),
+        ("CLNR-mix", cut("encoder.mlp.0.mean", 5), "'encoder.mlp.0.mean' is of another shape or type"),
+        ("Cleora", lambda arrays: arrays.__setitem__("extra", np.ones(3, np.float32)), "'extra' is not of this model"),
+    ],
+)
+def test_damaged_inputs_and_read_outs_are_refused(method, change, said, tmp_path):
+    folder = unsealed(fitted(method), tmp_path)
+    edited(folder, MODEL, change)
+    with pytest.raises(DataError, match=f"model.safetensors: .*{said}"):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize("name", ["SVD", "SVD-mix", "CLNR-mix", "Spectral", "Cleora"])
+def test_numbers_of_any_size_in_a_recipe_take_neither_time_nor_memory(name, tmp_path):
+    folder = unsealed(fitted(name, structure=1), tmp_path)
+    text = (folder / RECIPE).read_text()
+    for old, new in (
+        ("features = 12", f"features = {10**9}"),
+        ("reduced = 256", "reduced = 65536"),
+        ("n = 8\n", "n = 65536\n"),
+    ):
+        assert old in text
+        (folder / RECIPE).write_text(text.replace(old, new))
+        # Some fit any number of them.
+        with contextlib.suppress(DataError):
+            load_folder(folder)
+
+
+def test_scores_of_baselines_come_back_and_older_folders_have_none(tmp_path):
+    result = dataclasses.replace(fitted(), baselines={"Raw": {"link_auc": 0.5, "link_auc_error": float("nan")}})
+    folder = unsealed(result, tmp_path)
+    back = load_folder(folder).baselines["Raw"]
+    assert back["link_auc"] == 0.5
+    assert np.isnan(back["link_auc_error"])
+    *epochs, last = (folder / METRICS).read_text().splitlines()
+    content = json.loads(last)
+    assert content.pop("baselines") == {"Raw": {"link_auc": 0.5, "link_auc_error": None}}
+    (folder / METRICS).write_text("\n".join([*epochs, json.dumps(content)]))
+    assert load_folder(folder).baselines == {}
+    (folder / METRICS).write_text("\n".join([*epochs, json.dumps(content | {"baselines": ["Raw"]})]))
+    with pytest.raises(DataError, match=r"metrics\.jsonl: it cannot be read"):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize("how", [{}, {"sparse": True}, {"weighted": True}, {"undirected": False}])
+def test_the_graph_comes_back(how, tmp_path):
+    result = fitted(table_graph=as_table_graph(tiny(**how)))
+    back = load_folder(saved(result, tmp_path)).table_graph.graph
+    assert back.digest == result.table_graph.graph.digest
+
+
+def test_tables_come_back_with_ids_encoding_and_columns(tmp_path):
+    result = fitted(table_graph=tables(tmp_path))
+    back = load_folder(saved(result, tmp_path)).table_graph
+    assert back.graph.ids.tolist() == result.table_graph.graph.ids.tolist() == [f"n{i}" for i in range(20)]
+    assert back.feature_encoder == result.table_graph.feature_encoder
+    assert back.classes == result.table_graph.classes == ("x", "y", "z")
+    assert back.ingest_report == result.table_graph.ingest_report
+    assert back.columns.equals(result.table_graph.columns)
+
+
+def test_an_earlier_clnrs_folder_opens_and_its_nodes_can_be_given_names(tmp_path):
+    folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
+    content = json.loads((folder / TABLES).read_text())
+    del content["findings"]["names"]
+    (folder / TABLES).write_text(json.dumps(content))
+    back = load_folder(folder)
+    assert back.table_graph.names_of(np.arange(20)) == []
+    result = name_nodes(back, "Kind", folder)
+    save_names(result, folder)
+    named = result.table_graph
+    assert named.names_of(np.arange(3)) == ["a", "b", "a"]
+    assert load_folder(folder).table_graph.ingest_report == named.ingest_report
+    assert (folder / DIGESTS).is_file()
+    with pytest.raises(
+        DataError,
+        match=r"nodes\.parquet: there is no column 'king' for names; did you mean 'kind'\? there are id, age, kind, label",
+    ):
+        name_nodes(back, "king", folder)
+    with pytest.raises(DataError, match="there is no node table"):
+        name_nodes(fitted(), "kind", folder)
+
+
+def test_vectors_are_plain_parquet(tmp_path):
+    import pyarrow.parquet as pq
+
+    result = fitted(table_graph=tables(tmp_path))
+    table = pq.read_table(saved(result, tmp_path) / VECTORS)
+    assert table.column_names == ["id", "vector"]
+    assert table["id"].to_pylist()[3] == "n3"
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), result.z)
+
+
+def test_a_method_of_ones_own_is_not_saved(tmp_path):
+    from clnr.methods import CLNR
+
+    own = CLNR.but("mine", "of my own", postprocess=())
+    result = fit_graph(as_table_graph(tiny()), own, Recipe(**SMALL), 0, cpu_engine())
+    with pytest.raises(MethodError, match="mine"):
+        saved(result, tmp_path)
+
+
+@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, "graph.safetensors"])
+def test_a_missing_file_is_named(name, tmp_path):
+    folder = saved(fitted(), tmp_path)
+    (folder / name).unlink()
+    with pytest.raises(DataError, match=name):
+        load_folder(folder)
+
+
+def test_what_is_no_folder_is_said(tmp_path):
+    with pytest.raises(DataError, match="no such folder"):
+        load_folder(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", [RECIPE, TABLES])
+def test_a_newer_form_is_refused(name, tmp_path):
+    folder = unsealed(fitted(), tmp_path)
+    path = folder / name
+    path.write_text(path.read_text().replace("form = 1", "form = 7").replace('"form": 1,\n "enc', '"form": 7,\n "enc'))
+    with pytest.raises(DataError, match="format is version 7"):
+        load_folder(folder)
+
+
+def replaced(path, a, b):
+    text = path.read_text()
+    assert a in text
+    path.write_text(text.replace(a, b))
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "said"),
+    [
+        (RECIPE, "hidden = 16", "hidden = 65536", "does not fit"),
+        (RECIPE, "dimension = 8", "dimension = 9", "does not fit"),
+        (RECIPE, "features = 12", "features = 1000000", "does not fit"),
+        (RECIPE, 'method = "CLNR"', 'method = "GRACE"', "learned by 'CLNR', not by GRACE"),
+        (RECIPE, 'method = "CLNR"', 'method = "nCLNR"', "learned by 'CLNR', not by nCLNR"),
+        (RECIPE, "features = 12", f"features = {2**62}", MODEL),
+        (RECIPE, "seed = 1", f"seed = {2**200}", "seed must be"),
+        (RECIPE, "form = 1", "form = 7" * 50, RECIPE),
+        (RECIPE, 'method = "CLNR"', 'method = "os.system"', "unknown method"),
+        (RECIPE, "seed = 1", "seed = -1", "whole number"),
+        (RECIPE, "epochs = 3", 'epochs = "3"', "whole number"),
+        (METRICS, '"loss"', '"lost"', "loss"),
+        (TABLES, '"names": null', '"names": "title"', "the column of names, 'title', is not in nodes.parquet"),
+    ],
+)
+def test_what_does_not_fit_is_refused(name, a, b, said, tmp_path):
+    folder = unsealed(fitted(), tmp_path)
+    replaced(folder / name, a, b)
+    with pytest.raises(DataError, match=said):
+        load_folder(folder)
+
+
+def test_numbers_that_are_not_finite_are_refused(tmp_path):
+    import safetensors.torch
+
+    folder = unsealed(fitted(), tmp_path)
+    parameters = safetensors.torch.load_file(folder / MODEL)
+    name = next(iter(parameters))
+    parameters[name][0] = torch.nan
+    safetensors.torch.save_file(parameters, folder / MODEL)
+    with pytest.raises(DataError, match="not finite"):
+        load_folder(folder)
+
+
+def edited(folder, name, change):
+    """The arrays of a file with some changed."""
+    import safetensors.numpy
+
+    arrays = safetensors.numpy.load_file(folder / name)
+    change(arrays)
+    safetensors.numpy.save_file(arrays, folder / name)
+
+
+def broken_rows(arrays):
+    """What SciPy's own full check lets pass."""
+    start = np.zeros_like(arrays["x.start"])
+    start[1] = 100_000
+    arrays["x.start"] = start
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        broken_rows,
+        lambda arrays: arrays["x.start"].__setitem__(3, -7),
+        lambda arrays: arrays["x.columns"].__setitem__(0, 10**6),
+        lambda arrays: arrays["x.columns"].__setitem__(0, -1),
+        lambda arrays: arrays["edges.start"].__setitem__(2, 2**62),
+        lambda arrays: arrays["edges.start"].fill(0),
+        lambda arrays: arrays["edges.nodes"].__setitem__(0, 40),
+        lambda arrays: arrays["size"].__setitem__(1, 2**62),
+        lambda arrays: arrays["size"].__setitem__(1, -1),
+        lambda arrays: arrays.update(size=np.array([40], np.int64)),
+        lambda arrays: arrays.update({"x.start": arrays["x.start"].astype(np.float32)}),
+        lambda arrays: arrays.update({"edges.start": arrays["edges.start"][:, None]}),
+    ],
+)
+def test_index_arrays_are_checked_completely(change, tmp_path):
+    folder = unsealed(fitted(table_graph=as_table_graph(tiny(sparse=True))), tmp_path)
+    edited(folder, GRAPH, change)
+    with pytest.raises(DataError, match=GRAPH):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize("name", [RECIPE, MODEL, TABLES, VECTORS, METRICS, GRAPH, NODES, DIGESTS])
+def test_a_flipped_bit_is_noticed_in_any_file(name, tmp_path):
+    folder = saved(fitted(table_graph=tables(tmp_path)), tmp_path)
+    path = folder / name
+    content = path.read_bytes()
+    random = np.random.default_rng(0)
+    for place in {*random.integers(0, len(content), 12).tolist(), 0, len(content) - 1}:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"damaged|digests\.json"):
+            load_folder(folder)
+    path.write_bytes(content)
+    load_folder(folder)
+
+
+def test_a_recipe_edited_by_hand_is_said_and_what_to_do_about_it(tmp_path):
+    folder = saved(fitted(), tmp_path)
+    replaced(folder / RECIPE, "temperature = 0.5", "temperature = 0.6")
+    with pytest.raises(DataError, match=r"recipe\.toml: it is damaged, or was edited; .* write the folder again") as caught:
+        load_folder(folder)
+    assert DIGESTS not in str(caught.value)
+    (folder / DIGESTS).unlink()
+    assert load_folder(folder).model.recipe.temperature == 0.6
+
+
+@pytest.mark.parametrize("use", ["load", "similar"])
+def test_a_folder_that_is_replaced_while_it_is_read_is_the_new_one(tmp_path, monkeypatch, use):
+    results = [fitted(table_graph=as_table_graph(tiny(seed=seed))) for seed in (0, 1)]
+    for name, result in zip(("folder", "new"), results, strict=True):
+        (tmp_path / name).mkdir()
+        save_folder(result, tmp_path / name)
+    wanted = similar_nodes(tmp_path / "new", "3", 2)
+    opened = ArtifactFiles.open
+
+    def replaced(folder):
+        files = opened(folder)
+        if (tmp_path / "new").is_dir():
+            shutil.rmtree(tmp_path / "folder")
+            (tmp_path / "new").rename(tmp_path / "folder")
+        return files
+
+    monkeypatch.setattr(ArtifactFiles, "open", replaced)
+    if use == "load":
+        np.testing.assert_array_equal(load_folder(tmp_path / "folder").z, results[1].z)
+    else:
+        assert similar_nodes(tmp_path / "folder", "3", 2) == wanted
+
+
+def test_files_of_two_folders_do_not_mix(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, seed in ((one, 0), (other, 1)):
+        folder.mkdir()
+        save_folder(fitted(table_graph=as_table_graph(tiny(seed=seed))), folder)
+    for name in (MODEL, GRAPH, VECTORS, METRICS):
+        mixed = tmp_path / f"mixed-{name}"
+        shutil.copytree(one, mixed)
+        shutil.copy(other / name, mixed)
+        with pytest.raises(DataError, match=name):
+            load_folder(mixed)
+    (one / NODES).write_bytes(b"of somebody else")
+    with pytest.raises(DataError, match=NODES):
+        load_folder(one)
+
+
+def test_other_files_may_be_edited_or_go(tmp_path):
+    folder = saved(fitted(), tmp_path)
+    (folder / "report.html").write_text("mine now")
+    (folder / "embeddings.csv").write_text("mine as well")
+    load_folder(folder)
+
+
+def test_a_folder_of_before_there_were_digests_loads():
+    back = load_folder(OLD / "folder")
+    assert back.model.method.name == "CLNR"
+    assert back.z.shape == (20, 4)
+    np.testing.assert_allclose(back.model.embed(back.table_graph.graph, cpu_engine()), back.z, atol=1e-5)
+    assert back.losses[0] == pytest.approx(3.42286825)
+    assert back.table_graph.classes == ("x", "y", "z")
+    assert back.table_graph.columns.column_names == ["id", "age", "kind", "label"]
+    assert OWNED_FILES.find_foreign(OLD / "folder") is None
+
+
+def test_a_folder_of_the_version_before_opens_and_can_be_used(tmp_path):
+    """Written by 0.2.0.dev0, with digests: it has names, text, a date, a missing label, and keys of recipes of then."""
+    folder = tmp_path / "old"
+    shutil.copytree(OLD / "folder-with-digests", folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        back = load_folder(folder)
+    graph = back.table_graph.graph
+    assert (back.model.method.name, back.model.seed, back.z.shape) == ("CLNR", 0, (8, 4))
+    assert graph.ids.tolist()[:3] == ["a1", "a2", "a3"]
+    np.testing.assert_allclose(back.model.embed(graph, cpu_engine()), back.z, atol=1e-5)
+    assert len(back.losses) == 4
+    assert len(back.warnings) == 2
+    assert back.table_graph.ingest_report.names == "title"
+    assert OWNED_FILES.find_foreign(folder) is None
+    again = tmp_path / "again"
+    again.mkdir()
+    save_folder(back, again)
+    for name in (METRICS, GRAPH):
+        assert (again / name).read_bytes() == (folder / name).read_bytes()
+    new, old = (json.loads((each / TABLES).read_text()) for each in (again, folder))
+    old["findings"] |= {"columns": [], "edge_types": {}, "fading": 1.0, "node_kinds": []}
+    old["findings"] |= {"dangling_hint": "", "negative_weights": "refuse"}
+    for key in ("form", "classes", "findings"):
+        assert new[key] == old[key]
+    assert load_folder(again).model.recipe == back.model.recipe
+    report = write_report(folder, "kind").read_text()
+    assert "column kind" in report
+    assert load_folder(folder).table_graph.ingest_report.names == "kind"
+
+
+def test_tables_are_added_to_a_folder_of_the_version_before(tmp_path):
+    import pyarrow as pa
+
+    earlier = load_folder(OLD / "folder-with-digests")
+    edges = pa.table({"source": ["new", "new"], "target": ["a1", "a2"]})
+    known = earlier.table_graph.columns.slice(0, 1).to_pylist()[0]
+    nodes = pa.table({name: ["new" if name == "id" else value] for name, value in known.items()})
+    larger = extend(earlier, {"edges": edges, "nodes": nodes}, cpu_engine())
+    assert larger.table_graph.graph.ids.tolist() == [*earlier.table_graph.graph.ids.tolist(), "new"]
+    assert larger.z.shape == (9, 4)
+    assert larger.model is earlier.model
+    assert any("before these tables" in line for line in larger.warnings)
+    folder = saved(larger, tmp_path)
+    assert (load_folder(folder).z == larger.z).all()
+    assert similar_nodes(folder, "new", 3).nodes[0].id in earlier.table_graph.graph.ids
+
+
+@pytest.mark.parametrize("made", ["from tables", "in Python"])
+def test_a_wrong_class_takes_neither_time_nor_memory(made, tmp_path):
+    table_graph = tables(tmp_path) if made == "from tables" else as_table_graph(tiny())
+    folder = unsealed(fitted(table_graph=table_graph), tmp_path)
+    edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 2**40))
+    with pytest.raises(DataError, match=f"graph.safetensors: labels must number the classes .* node 0 has {2**40}"):
+        load_folder(folder)
+    edited(folder, GRAPH, lambda arrays: arrays["labels"].__setitem__(0, 900))
+    if made == "from tables":
+        with pytest.raises(DataError, match=r"label 900, but tables\.json lists 3 classes"):
+            load_folder(folder)
+        return
+    back = load_folder(folder)
+    labels = report_data(back, "title").columns[0]
+    assert labels.names == ("0", "1", "2", "900")
+    assert labels.values[:4].tolist() == [3, 1, 2, 0]
+    assert back.table_graph.class_name(900) == "900"
+
+
+@pytest.mark.parametrize(
+    ("ids", "vectors", "said"),
+    [
+        (None, 1e300, "not finite"),
+        (None, np.inf, "not finite"),
+        ([f"n{i % 19}" for i in range(20)], None, "ids must be distinct"),
+        ([i % 19 for i in range(20)], None, "ids must be distinct"),
+        ([[i % 19, 0] for i in range(20)], None, "ids must be distinct"),
+        ([*range(19), None], None, "an id is missing"),
+    ],
+)
+def test_odd_vectors_and_ids_are_refused(ids, vectors, said, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
+    table = pq.read_table(folder / VECTORS)
+    if ids is not None:
+        table = table.set_column(0, "id", pa.array(ids))
+    if vectors is not None:
+        flat = pa.array(np.full(20 * 8, vectors))
+        table = table.set_column(1, "vector", pa.FixedSizeListArray.from_arrays(flat, 8))
+    pq.write_table(table, folder / VECTORS)
+    with pytest.raises(DataError, match=f"{VECTORS}: .*{said}"):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize(("ids", "said"), [([1, "1"], "two of them have the same text"), (["\ud800"], "cannot be written")])
+def test_ids_that_could_not_be_loaded_are_not_saved(ids, said, tmp_path):
+    graph = tiny()
+    source, target, _ = graph.edges()
+    names = np.array([*ids, *(f"n{i}" for i in range(40 - len(ids)))], dtype=object)
+    result = fitted(table_graph=as_table_graph(Graph.from_edges(source, target, graph.features, ids=names)))
+    with pytest.raises(DataError, match=said):
+        saved(result, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "a", "b"), [(TABLES, '"x"', '"\\ud800"'), (METRICS, "alignment", "\\udfff")])
+def test_halves_of_surrogate_pairs_are_refused(name, a, b, tmp_path):
+    folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
+    replaced(folder / name, a, b)
+    with pytest.raises(DataError, match=f"{name}: .*surrogates"):
+        load_folder(folder)
+
+
+def test_text_that_is_none_in_a_column_of_nodes_is_refused(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
+    columns = pq.read_table(folder / NODES)
+    bad = pa.array([b"\xff\xfe"] * 20).view(pa.string())
+    pq.write_table(columns.set_column(2, "kind", bad), folder / NODES)
+    with pytest.raises(DataError, match=NODES):
+        load_folder(folder)
+
+
+def test_features_of_any_number_take_no_memory_without_weights(tmp_path):
+    folder = unsealed(fitted("Raw"), tmp_path)
+    for number in (13, 10**9, 2**62, 2**70):
+        text = (folder / RECIPE).read_text()
+        (folder / RECIPE).write_text(text.replace("features = 12", f"features = {number}"))
+        with pytest.raises(DataError):
+            load_folder(folder)
+        (folder / RECIPE).write_text(text)
+
+
+def test_a_folder_is_ours_by_its_content(tmp_path):
+    assert OWNED_FILES.find_foreign(saved(fitted(), tmp_path)) is None
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / NODES).write_bytes(b"my own table")
+    assert OWNED_FILES.find_foreign(mine) == NODES
+    (mine / RECIPE).write_text("[soup]\nwater = 1\n")
+    assert OWNED_FILES.find_foreign(mine) == NODES
+
+
+def test_a_pickle_is_refused_and_never_run(tmp_path):
+    """Whichever file of the folder it stands in."""
+
+    class Bomb:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "exploded"),))
+
+    whole = unsealed(fitted(table_graph=tables(tmp_path)), tmp_path)
+    for name in sorted(path.name for path in whole.iterdir()):
+        folder = tmp_path / f"bomb-{name}"
+        shutil.copytree(whole, folder)
+        torch.save(Bomb(), folder / name)
+        with pytest.raises(DataError, match=name):
+            load_folder(folder)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_json_that_is_no_object_is_refused(tmp_path):
+    folder = unsealed(fitted(), tmp_path)
+    for text in ("[]", "3", "null", json.dumps({"form": 1}), "{" * 10_000):
+        (folder / TABLES).write_text(text)
+        with pytest.raises(DataError, match=TABLES):
+            load_folder(folder)

@@ -1,0 +1,47 @@
+"""Shards have the columns of an embedding in one file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clnr.embedding import disk_plan
+from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.pipeline import embed_tables
+from clnr.embedding.stages import block_passes
+from clnr.embedding.store.artifact_files import VECTORS
+from clnr.tables import ingest
+from tests.embedding.test_out_of_core import MEMORY, settings
+
+pytest.importorskip("duckdb")
+pytest.importorskip("numba")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.mark.parametrize("given", ["nodes of two kinds", "edges of two kinds", "one kind"])
+def test_shards_have_the_columns_of_one_file(given, tmp_path, monkeypatch):
+    random = np.random.default_rng(0)
+    user, item = random.integers(0, 60, 400), random.integers(0, 50, 400)
+    edges = pa.table({"source": user, "target": item})
+    nodes = None
+    if given != "one kind":
+        edges = {("user", "bought", "item"): edges}
+    if given == "nodes of two kinds":
+        nodes = {
+            "user": pa.table({"id": np.arange(60), "age": random.normal(size=60)}),
+            "item": pa.table({"id": np.arange(50), "price": random.normal(size=50)}),
+        }
+    chosen = settings("Untrained")
+    embed_tables({"edges": edges, "nodes": nodes}, tmp_path / "whole", chosen, layout=None)
+    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
+    monkeypatch.setattr(block_passes, "_MOST_NODES", 30)
+    folder = ingest(edges, nodes, out=tmp_path / "graph")
+    assert embed_folder(folder, tmp_path / "shards", chosen, MEMORY).shards > 1
+    whole = pq.read_table(tmp_path / "whole" / VECTORS)
+    found = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "shards" / "embeddings").iterdir()))
+    assert ("node_kind" in found.column_names) == (given != "one kind")
+    assert found.schema == whole.schema
+    for name in found.column_names[:-1]:
+        assert found[name].to_pylist() == whole[name].to_pylist()
+    np.testing.assert_allclose(np.stack(found["vector"].to_pylist()), np.stack(whole["vector"].to_pylist()), atol=1e-5)

@@ -1,0 +1,182 @@
+"""What a stopped embedding has left is taken up where it ended, by what it was made for alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from clnr.embedding import disk_plan, out_of_core
+from clnr.embedding.disk_plan import plan
+from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.stages import block_passes
+from clnr.embedding.stages.block_embedding import BlockEmbedding
+from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles
+from clnr.embedding.stages.file_stages import FileStages
+from clnr.embedding.store.work_folder import as_begun, is_trained
+from clnr.engine import choose
+from clnr.errors import DataError
+from clnr.graph import Graph
+from clnr.graph.folder_writer import write_graph
+from clnr.support.progress import Bar
+from clnr.training.checkpoint import Checkpoint
+from tests.embedding.test_out_of_core import MEMORY, NODES, settings, vectors
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two graphs of the same size."""
+    path, random = tmp_path_factory.mktemp("graphs"), np.random.default_rng(1)
+    made = []
+    for name in ("one", "other"):
+        features = random.normal(size=(NODES, 6)).astype(np.float32)
+        made.append(write_graph(Graph.from_edges(*random.integers(0, NODES, (2, 1200)), features), path / name))
+    return made
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
+    monkeypatch.setattr(block_passes, "_MOST_NODES", NODES // 5)
+
+
+def stopped(folder, out, chosen, monkeypatch, sink):
+    """An embedding that finds the disk full at its third block of a layer, or of vectors."""
+    write = sink.write
+
+    def full(self, number, rows):
+        if number == 2:
+            raise OSError(28, "No space left on device")
+        write(self, number, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            embed_folder(folder, out, chosen, MEMORY)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("sink", [LayerFiles, ShardFiles])
+def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypatch, sink):
+    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    stopped(folders[0], tmp_path / "out", chosen, monkeypatch, sink)
+    # What was written need not be free again.
+    free = plan(folders[0], chosen, MEMORY)[1].disk - 5000
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    blocks, compute = [], BlockEmbedding._compute
+    monkeypatch.setattr(BlockEmbedding, "_compute", lambda *args: blocks.append(args) or compute(*args))
+    assert embed_folder(folders[0], tmp_path / "out", chosen, MEMORY).shards >= 5
+    again = len(blocks)
+    with pytest.raises(DataError, match="the disk is too small"):
+        embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    free += 5000
+    embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    of_all = len(blocks) - again
+    written = 2 if sink is LayerFiles else of_all // 2 + 2
+    assert again == of_all - written
+    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
+
+
+@pytest.mark.parametrize("stage", ["train", "embed"])
+def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monkeypatch, stage):
+    graph = write_graph(folders[0].graph(), tmp_path / "graph")
+    made = getattr(FileStages, stage)
+
+    def changed(*arguments):
+        result = made(*arguments)
+        shutil.rmtree(tmp_path / "graph")
+        write_graph(folders[1].graph(), tmp_path / "graph")
+        return result
+
+    monkeypatch.setattr(FileStages, stage, changed)
+    with pytest.raises(DataError, match="graph has changed since this began"):
+        embed_folder(graph, tmp_path / "out", settings(), MEMORY)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_graph_that_changed_is_told_and_nothing_is_lost(folders, tmp_path, monkeypatch):
+    one, other = folders
+    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    stopped(one, tmp_path / "out", chosen, monkeypatch, ShardFiles)
+    left = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for folder, asked, said in ((other, chosen, "another graph;"), (one, dataclasses.replace(chosen, seed=1), "another seed;")):
+        with pytest.raises(DataError, match=f"what was stopped with {said} undo that, or start anew without --resume"):
+            embed_folder(folder, tmp_path / "out", asked, MEMORY)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == left
+    embed_folder(other, tmp_path / "out", dataclasses.replace(chosen, resume=False), MEMORY)
+    embed_folder(other, tmp_path / "whole", settings(), MEMORY)
+    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
+
+
+def test_an_output_that_was_written_over_leaves_nothing(folders, tmp_path):
+    for folder in folders:
+        embed_folder(folder, tmp_path / "out", settings(), MEMORY, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    # As a process that was killed at that moment would leave it.
+    (tmp_path / "out").rename(tmp_path / ".out.clnr.work")
+    assert not is_trained(tmp_path / "out")
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_stopped_run_keeps_its_precision_and_threads(folders, tmp_path, monkeypatch):
+    out, checkpoint = tmp_path / "out", tmp_path / "out.checkpoint"
+    chosen = settings(resume=True, checkpoint=checkpoint)
+    stopped(folders[0], out, chosen, monkeypatch, ShardFiles)
+    begun = chosen.engine.choices
+    # Another machine prefers another precision, and has more threads.
+    monkeypatch.setenv("CLNR_PRECISION", {"float32": "bfloat16", "bfloat16": "float32"}[begun["precision"]])
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    asked = dataclasses.replace(chosen, engine=choose("cpu"))
+    assert asked.engine.precision != begun["precision"]
+    with pytest.raises(DataError, match="stopped with another precision"):
+        embed_folder(folders[0], out, asked, MEMORY)
+    assert as_begun(asked).engine is asked.engine
+    again = as_begun(asked, out)
+    assert again.engine.choices == begun
+    embed_folder(folders[0], out, again, MEMORY)
+    embed_folder(folders[0], tmp_path / "whole", settings(engine=again.engine), MEMORY)
+    np.testing.assert_array_equal(vectors(out)[1], vectors(tmp_path / "whole")[1])
+
+
+@pytest.mark.parametrize("choices", [{}, [], "x", {"device": "cpu", "precision": "x", "threads": None}])
+def test_choices_that_nobody_wrote_are_refused_in_one_line(tmp_path, choices):
+    Checkpoint(tmp_path / "state", 1, {}, False, None, choices).save(1, {"written": torch.ones(2, 3)})
+    with pytest.raises(DataError, match=f"^{tmp_path / 'state'}: .*$"):
+        as_begun(settings(resume=True, checkpoint=tmp_path / "state"))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_shards_of_another_version_are_written_again(folders, tmp_path, monkeypatch):
+    chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
+    embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    expected = vectors(tmp_path / "whole")[1]
+    stopped(folders[0], tmp_path / "out", chosen, monkeypatch, ShardFiles)
+    (work,) = {path.parent.parent for path in tmp_path.rglob("part-00000.parquet")} - {tmp_path / "whole"}
+    shard, lines = work / "embeddings" / "part-00001.parquet", []
+    pq.write_table(pq.read_table(shard).rename_columns(["node", "vector"]), shard)
+    embed_folder(folders[0], tmp_path / "out", chosen, MEMORY, bar=Bar(None, False, lines.append))
+    assert "1 of 2 shards have the columns of another version of clnr: they are written again" in lines
+    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], expected)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_so_are_they_if_all_were_written(folders, tmp_path, monkeypatch):
+    chosen, lines = settings(resume=True, checkpoint=tmp_path / "out.checkpoint"), []
+    with monkeypatch.context() as patch:
+        patch.setattr(out_of_core, "score_files", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            embed_folder(folders[0], tmp_path / "out", chosen, MEMORY)
+    for shard in tmp_path.rglob("part-*.parquet"):
+        pq.write_table(pq.read_table(shard).rename_columns(["node", "vector"]), shard)
+    made = embed_folder(folders[0], tmp_path / "out", chosen, MEMORY, bar=Bar(None, False, lines.append))
+    assert f"{made.shards} of {made.shards} shards have the columns" in "\n".join(lines)
+    embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
+    np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])

@@ -1,0 +1,212 @@
+"""bfloat16 on a CPU: when it is taken, and how far its results are from float32."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from clnr.engine import View, choose, cpu_engine, unit_rows
+from clnr.engine.cpu.cpu_engine import CompiledEngine, CSRArrays
+from clnr.errors import DeviceError
+from clnr.experiments.run import supervision_of
+from clnr.methods import CLNR, METHODS
+from clnr.methods.recipe import Recipe
+from clnr.nn.objectives import StepContext
+from clnr.training.loop import fit
+from tests import oracles
+from tests.conftest import tiny
+from tests.engine.conftest import GRAPHS
+
+module = importlib.import_module("clnr.engine.cpu.bfloat16")
+ASKED = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+NARROW = CompiledEngine(torch.bfloat16)
+
+
+AMX = "flags\t\t: fpu avx512f avx512_bf16 amx_tile amx_bf16\n"
+OTHERS = ("flags\t\t: fpu avx512f avx512_bf16 amx_tile\n", "Features\t: fp asimd bf16 i8mm\n", "flags\t\t: fpu\n", "")
+
+
+@pytest.fixture
+def cpuinfo(tmp_path, monkeypatch):
+    """Which flags Linux tells of the processor, with a torch that uses AMX, and nothing forced."""
+    monkeypatch.delenv(module.FORCED, raising=False)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+
+    def write(text):
+        (tmp_path / "cpuinfo").write_text(text)
+        return tmp_path / "cpuinfo"
+
+    return write
+
+
+def test_auto_is_bfloat16_on_a_cpu_with_amx_alone(cpuinfo, tmp_path):
+    assert module.preferred_dtype(cpuinfo(AMX)) == torch.bfloat16
+    for text in OTHERS:
+        assert module.preferred_dtype(cpuinfo(text)) == torch.float32
+    assert module.preferred_dtype(tmp_path / "nothing") == torch.float32
+
+
+def test_neither_the_clock_nor_a_cache_decides(cpuinfo, home, monkeypatch):
+    monkeypatch.setattr("time.perf_counter", None)
+    monkeypatch.setattr(torch, "mm", None)
+    assert module.preferred_dtype(cpuinfo(AMX)) == torch.bfloat16
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("missing", ["oneDNN", "numba"])
+def test_amx_is_not_enough_without_what_uses_it(cpuinfo, missing, monkeypatch):
+    where, name = (torch.backends.mkldnn, "is_available") if missing == "oneDNN" else (module, "numba_kernels")
+    monkeypatch.setattr(where, name, lambda: None)
+    assert module.preferred_dtype(cpuinfo(AMX)) == torch.float32
+
+
+def test_it_can_be_forced_on_any_cpu(cpuinfo, monkeypatch):
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    for forced in ("bfloat16", "float32"):
+        monkeypatch.setenv(module.FORCED, forced)
+        assert {module.preferred_dtype(cpuinfo(text)) for text in (AMX, *OTHERS)} == {getattr(torch, forced)}
+        engine = choose("cpu")
+        # As if it had been asked for by name.
+        assert engine.precision == engine.choices["precision"] == forced
+        assert choose("cpu", forced).precision == forced
+    monkeypatch.setenv(module.FORCED, "float16")
+    with pytest.raises(DeviceError, match="CLNR_PRECISION must be float32 or bfloat16, not 'float16'"):
+        choose("cpu")
+
+
+def test_it_is_refused_where_it_is_not(monkeypatch):
+    monkeypatch.setenv(module.FORCED, "float32")
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    with pytest.raises(DeviceError, match="this CPU cannot multiply bfloat16"):
+        choose("cpu", "bfloat16")
+
+
+def test_without_numba_it_is_refused(monkeypatch):
+    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    monkeypatch.setattr(importlib.import_module("clnr.engine.cpu.cpu_engine"), "numba_kernels", lambda: None)
+    with pytest.raises(DeviceError, match="bfloat16 on a CPU needs numba"):
+        choose("cpu", "bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("processor\t: 0\nmodel name\t: X\nflags\t\t: fpu avx512f avx512_bf16 amx_tile\n", True),
+        ("flags\t\t: fpu sse amx_bf16\n", True),
+        ("Features\t: fp asimd bf16 i8mm\n", True),
+        ("processor\t: 0\nFeatures\t: fp asimd fphp\n", False),
+        ("flags\t\t: fpu sse avx512f amx_tile\n", False),
+        ("model name\t: amx_bf16 bf16\n", False),
+    ],
+)
+def test_what_linux_says_about_the_processor(text, there, tmp_path, monkeypatch):
+    for name in ASKED:
+        monkeypatch.delattr(torch.cpu, name, raising=False)
+    (tmp_path / "cpuinfo").write_text(text)
+    assert module.has_bfloat16(tmp_path / "cpuinfo") is there
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_torch_says_about_the_processor(name, tmp_path, monkeypatch):
+    for each in ASKED:
+        monkeypatch.setattr(torch.cpu, each, lambda each=each: each == name, raising=False)
+    assert module.has_bfloat16(tmp_path / "nothing")
+    monkeypatch.delattr(torch.cpu, name)
+    assert not module.has_bfloat16(tmp_path / "nothing")
+
+
+# -- results ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("width", [1, 7, 64])
+def test_a_sparse_product_of_bfloat16_is_exact_up_to_its_last_rounding(width, relu):
+    random = np.random.default_rng(0)
+    matrix = sp.csr_array((random.random((30, 20)) < 0.3) * random.standard_normal((30, 20)).astype(np.float32))
+    arrays = CSRArrays(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+    h, mask = (torch.tensor(random.standard_normal((rows, width))).bfloat16() for rows in (20, 30))
+    bias = torch.linspace(-1, 1, width)
+    for above in (None, mask):
+        got = arrays.multiply(h, relu, bias, above)
+        wide = arrays.multiply(h.float(), relu, bias, None if above is None else above.float())
+        assert torch.equal(got, wide.bfloat16())
+    x = h.double().relu() if relu else h.double()
+    expected = torch.tensor(matrix.toarray().astype(np.float64)) @ x + bias
+    torch.testing.assert_close(wide.double(), torch.where(mask > 0, expected, 0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["kept", "in blocks"])
+@pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0])
+def test_the_contrastive_loss_and_its_gradient_are_near(temperature, large, monkeypatch):
+    if large:
+        monkeypatch.setattr(importlib.import_module("clnr.engine.cpu.cpu_engine")._NTXent, "LARGEST", 0)
+    torch.manual_seed(0)
+    if large:
+        monkeypatch.setattr("clnr.engine.torch_sparse._SIMILARITIES", 120 * 50)
+    u = torch.randn(60, 32)
+    rows = torch.cat([u, u + 0.5 * torch.randn(60, 32)])
+    outcomes = []
+    for engine in (cpu_engine(), NARROW):
+        z = rows.clone().requires_grad_()
+        loss = engine.nt_xent(z, temperature)
+        outcomes.append((loss.detach(), *torch.autograd.grad(loss, z)))
+    (exact, slope), (near, other) = outcomes
+    assert near.dtype == other.dtype == torch.float32
+    oracle = oracles.nt_xent(unit_rows(rows[:60]).double().numpy(), unit_rows(rows[60:]).double().numpy(), temperature)
+    assert float(exact) == pytest.approx(oracle, rel=1e-5)
+    assert float(near) == pytest.approx(oracle, rel=1e-3, abs=1e-3)
+    assert float((other - slope).norm()) < 0.01 * float(slope.norm())
+
+
+@pytest.mark.parametrize("moments", ["all", "sampled"])
+@pytest.mark.parametrize("name", ["usual", "sparse features", "weighted", "no edges"])
+def test_a_step_differs_by_the_precision(name, moments):
+    graph, outcomes = GRAPHS[name], []
+    recipe = Recipe(hidden=16, dimension=8, sampled_nodes=10, moments=moments)
+    for engine in (cpu_engine(), NARROW):
+        model = CLNR.build(recipe)
+        parameters = {key: value.requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
+        loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
+        outcomes.append((loss.detach(), *torch.autograd.grad(loss, [parameters[f"encoder.{i}.weight"] for i in (0, 1)])))
+    for exact, near in zip(*outcomes, strict=True):
+        assert near.dtype == torch.float32
+        assert float((near - exact).norm()) < 0.06 * float(exact.norm())
+        assert not torch.equal(near, exact)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_learns_the_same_and_embeds_in_float32(name, sparse, monkeypatch):
+    monkeypatch.setattr(CompiledEngine, "dense_above", 1.0)
+    method, graph = METHODS[name], tiny(sparse=sparse)
+    recipe = Recipe(
+        hidden=16, dimension=3, epochs=1, sampled_nodes=10, dropout=0.2, heads=2, reduced=4, walk_columns=2, walk_steps=2
+    )
+    supervision = supervision_of(graph, 0, torch.device("cpu"))[0] if method.supervised else None
+    losses = []
+    for engine in (cpu_engine(), NARROW):
+        model = method.build(recipe)
+        device_graph = engine.to_device(model.prepare(model.fit_inputs(graph, engine), graph, engine))
+        fitted = fit(model, engine, device_graph, recipe, 0, supervision=supervision)
+        losses.append(fitted.losses)
+        z = model.embed(fitted.parameters, engine.float32, View(device_graph))
+        assert z.dtype == torch.float32
+        assert z.isfinite().all()
+    torch.testing.assert_close(*losses, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("moments", ["all", "sampled"])
+def test_training_repeats_bit_for_bit_and_follows_float32(moments):
+    graph, recipe = tiny(300, 900), Recipe(hidden=32, dimension=16, sampled_nodes=100, epochs=30, moments=moments)
+
+    def losses(engine):
+        return fit(CLNR.build(recipe), engine, engine.to_device(graph), recipe, 0).losses
+
+    first = losses(NARROW)
+    assert torch.equal(first, losses(NARROW))
+    assert not torch.equal(first, losses(cpu_engine()))
+    torch.testing.assert_close(first, losses(cpu_engine()), rtol=0.02, atol=0)

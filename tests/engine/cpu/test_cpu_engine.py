@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.engine import View, cpu_engine
+from clnr.engine.cpu import numba_kernels
+from clnr.engine.torch_sparse import TorchEngine
+from tests.conftest import tiny
+
+module = importlib.import_module("clnr.engine.cpu.cpu_engine")
+
+
+def test_without_numba_it_works_slower_and_says_so(monkeypatch):
+    monkeypatch.setattr(module, "numba_kernels", lambda: None)
+    with pytest.warns(UserWarning, match="numba cannot be used"):
+        engine = cpu_engine()
+    assert isinstance(engine, TorchEngine)
+    assert engine.name != module.CompiledEngine.name
+
+
+@pytest.mark.parametrize("width", [1, 1 << 30])
+@pytest.mark.parametrize("threads", [1, 2, 3, 50])
+def test_every_row_is_done_once_however_many_threads(threads, width):
+    indptr = np.array([0, 0, 7, 7, 900, 901, 901])
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(threads)
+    try:
+        numba_kernels.shared(indptr, lambda low, high: seen.extend(range(low, high)), width=width)
+        numba_kernels.shared(np.zeros(1, np.int64), lambda low, high: pytest.fail("there are no rows"))
+    finally:
+        torch.set_num_threads(before)
+    assert sorted(seen) == list(range(6))
+
+
+def test_a_failure_in_another_thread_is_not_lost(threads):
+    def fails(low, high):
+        if high == 6:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        numba_kernels.shared(np.arange(7), fails, width=1 << 30)
+
+
+def test_a_thread_is_woken_only_for_much_work():
+    before, calls = torch.get_num_threads(), []
+    torch.set_num_threads(4)
+    try:
+        for width in (1, 1 << 17, 1 << 18, 1 << 30):
+            calls.append([])
+            numba_kernels.shared(np.arange(9), lambda low, high: calls[-1].append((low, high)), width=width)
+    finally:
+        torch.set_num_threads(before)
+    # Eight rows of one entry each count as 16 entries.
+    assert [len(parts) for parts in calls] == [1, 2, 4, 4]
+
+
+def test_what_is_no_number_stays_none():
+    """A loss that breaks has to be noticed."""
+    engine = cpu_engine()
+    operators = engine.operators(View(engine.to_device(tiny())))
+    h = torch.zeros(40, 3)
+    h[0] = torch.nan
+    assert operators.propagate(h, relu=True).isnan().any()

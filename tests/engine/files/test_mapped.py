@@ -1,0 +1,288 @@
+"""A sampled step on a graph in files computes what it computes on the same graph in memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clnr import methods
+from clnr.engine import View, choose
+from clnr.engine.files import mapped as module
+from clnr.engine.files.mapped import MappedFeatures, map_folder
+from clnr.engine.files.read_ahead import ReadAhead
+from clnr.errors import DataError, MethodError
+from clnr.graph.graph_folder import GraphFolder
+from clnr.graph.stored_arrays import FEATURE_TYPES
+from clnr.methods.presets import preset
+from clnr.support.storage import folder_locks
+from clnr.support.storage.folder_locks import shared_folder
+from clnr.tables import ingest
+from clnr.training.loop import fit
+from tests.apart import process_apart
+
+pytest.importorskip("duckdb")
+pytest.importorskip("numba")
+pa = pytest.importorskip("pyarrow")
+
+NODES = 400
+
+
+def written(folder, *, weighted=False, directed=False, sparse=False, dtype="float32", loops=False):
+    """A random graph in a folder; a few nodes have no edges."""
+    rng = np.random.default_rng(3)
+    source, target = rng.integers(0, NODES - 5, (2, 1500))
+    edges = {"source": source, "target": target}
+    if weighted:
+        edges["weight"] = rng.integers(1, 5, 1500).astype(float)
+    nodes = {"id": np.arange(NODES), "x": rng.normal(size=(NODES, 12)).tolist()}
+    if sparse:
+        nodes = {"id": np.arange(NODES), "kind": [f"k{i}" for i in rng.integers(0, 60, NODES)], "size": rng.normal(size=NODES)}
+    return ingest(pa.table(edges), pa.table(nodes), out=folder / "graph", directed=directed, dtype=dtype)
+
+
+def trained(device_graph, engine, method=methods.CLNR, **changes):
+    options = {"epochs": 4, "hidden": 16, "dimension": 16, "sampled_nodes": 64, "moments": "sampled", **changes}
+    recipe = preset(method, None).recipe.but(**options)
+    return fit(method.build(recipe), engine, device_graph, recipe, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ({}, {}),
+        ({"weighted": True}, {}),
+        ({"directed": True, "weighted": True}, {"layers": 3}),
+        ({}, {"edge_drop_mode": "pairs", "feature_mask_mode": "elements"}),
+        ({}, {"max_neighbors": 2}),
+        ({"sparse": True}, {}),
+        ({"sparse": True}, {"feature_mask_mode": "elements"}),
+        ({"dtype": "bfloat16"}, {}),
+        ({"dtype": "float16"}, {"edge_drop": 0.0, "feature_mask": 0.0}),
+    ],
+    ids=str,
+)
+def test_training_from_files_is_training_in_memory(tmp_path, monkeypatch, options, changes):
+    monkeypatch.setattr(module, "_ROWS", 37)
+    engine, folder = choose("cpu"), written(tmp_path, **options)
+    assert folder.median_weight == (2 if options.get("weighted") else 1)
+    from_files = trained(engine.to_device(replace(folder, loop_weight=folder.median_weight)), engine, **changes)
+    in_memory = trained(engine.to_device(folder.graph().with_median_loops()), engine, **changes)
+    exact = not options.get("sparse")
+    for name, value in in_memory.parameters.items():
+        found = from_files.parameters[name]
+        assert torch.equal(found, value) if exact else torch.allclose(found, value, rtol=1e-3, atol=1e-5)
+    assert torch.allclose(from_files.losses, in_memory.losses, rtol=0 if exact else 1e-4)
+
+
+@pytest.mark.parametrize("method", ["GRACE", "nCLNR", "GCLNR"])
+def test_methods_by_contrast_train_from_files(tmp_path, method):
+    engine, folder = choose("cpu"), written(tmp_path)
+    found = methods.find(method)
+    one, other = (trained(engine.to_device(each), engine, found) for each in (folder, folder.graph()))
+    assert torch.equal(one.losses, other.losses)
+
+
+@pytest.mark.parametrize("encoder", ["mlp", "gcn-bn"])
+def test_statistics_of_all_nodes_are_those_of_a_sample(tmp_path, encoder):
+    engine, folder = choose("cpu"), written(tmp_path)
+    one, other = (trained(engine.to_device(each), engine, encoder=encoder) for each in (folder, folder.graph()))
+    for name, value in other.parameters.items():
+        torch.testing.assert_close(one.parameters[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", FEATURE_TYPES)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_are_those_of_the_matrix_in_any_order(tmp_path, monkeypatch, dtype, sparse):
+    monkeypatch.setattr(module, "_ROWS", 7)
+    folder = written(tmp_path, dtype=dtype, sparse=sparse)
+    features = map_folder(folder).features
+    assert isinstance(features, MappedFeatures)
+    whole = folder.graph().features
+    for nodes in (np.random.default_rng(0).permutation(NODES)[:50], np.array([5]), np.empty(0, np.int64)):
+        found = features.rows(nodes)
+        wanted = whole[nodes]
+        np.testing.assert_array_equal(found.toarray() if sparse else found.float(), wanted.toarray() if sparse else wanted)
+
+
+def test_pages_are_given_back(tmp_path, monkeypatch):
+    released = []
+    monkeypatch.setattr(module.MappedArray, "release", lambda self: released.append(self.dtype))
+    engine, folder = choose("cpu"), written(tmp_path)
+    trained(engine.to_device(folder), engine, epochs=1)
+    assert not released
+    trained(engine.to_device(replace(folder, resident=0)), engine, epochs=1)
+    assert {"float32", "int32", "int64"} == set(released)
+    released.clear()
+    # The system counts pages, and says how large they are.
+    monkeypatch.setattr("mmap.PAGESIZE", 1 << 50)
+    trained(engine.to_device(folder), engine, epochs=1)
+    assert released
+
+
+def test_damaged_files_are_noticed_before_they_do_harm(tmp_path):
+    engine, folder = choose("cpu"), written(tmp_path)
+    for name, value in (("incoming.indices", NODES), ("incoming.indices", -1), ("incoming.indptr", 10**9)):
+        path = folder.path / f"{name}.bin"
+        content = path.read_bytes()
+        kind = folder.arrays[name].dtype
+        path.write_bytes(np.full(len(content) // np.dtype(kind).itemsize, value, kind).tobytes())
+        with pytest.raises(DataError, match=f"{name}.bin: it is damaged, or was changed"):
+            trained(engine.to_device(GraphFolder.open(folder.path)), engine)
+        path.write_bytes(content)
+
+
+DAMAGE = {
+    "a row before the file": ("incoming.indptr", 7, -1, {}, "row 6 is from entry"),
+    "a row beyond the file": ("incoming.indptr", 7, 10**12, {}, "row 6 is from entry"),
+    "a row that ends before it begins": ("incoming.indptr", 7, 0, {}, "row 6 is from entry"),
+    "an edge from nowhere": ("incoming.indices", 3, NODES, {}, r"row \d+ has column 400 of 400"),
+    "an edge twice": ("incoming.indices", "last", "before", {}, r"row \d+ is not sorted, or has a column twice"),
+    "a negative weight": (
+        "incoming.weight",
+        5,
+        -1.0,
+        {"weighted": True},
+        r"row \d+ has -1.0, and numbers must be finite and not",
+    ),
+    "an infinite weight": ("incoming.weight", 5, np.inf, {"weighted": True}, r"row \d+ has inf, and numbers must be"),
+    "a weight that is no number": ("incoming.weight", 5, np.nan, {"weighted": True}, r"row \d+ has nan, and numbers must be"),
+    "weights beyond float32": (
+        "incoming.weight",
+        "all",
+        3e38,
+        {"weighted": True},
+        r"weights of row \d+ add up to more than float32",
+    ),
+    "a feature that is no number": ("features.values", 12 * 9, np.nan, {}, "row 9 has a number that is not finite"),
+    "an infinite half": (
+        "features.values",
+        12 * 9 + 11,
+        -np.inf,
+        {"dtype": "float16"},
+        "row 9 has a number that is not finite",
+    ),
+    "sparse: a row before the file": ("features.indptr", 7, -1, {"sparse": True}, "row 6 is from entry"),
+    "sparse: a column beyond": ("features.indices", 0, 999, {"sparse": True}, r"row 0 has column 999 of \d+"),
+    "sparse: a number that is infinite": ("features.values", 0, np.inf, {"sparse": True}, "row 0 has inf"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_what_cannot_be_is_noticed_where_it_is_read(tmp_path, case):
+    name, place, value, options, said = DAMAGE[case]
+    folder = written(tmp_path, **options)
+    path = folder.path / f"{name}.bin"
+    values = np.fromfile(path, folder.arrays[name].dtype)
+    if place == "last":
+        place = np.flatnonzero(np.diff(np.fromfile(folder.path / "incoming.indptr.bin", "<i8")) > 1)[-1]
+        place = np.fromfile(folder.path / "incoming.indptr.bin", "<i8")[place + 1] - 1
+        value = values[place - 1]
+    values[slice(None) if place == "all" else place] = value
+    values.tofile(path)
+    graph, nodes = map_folder(GraphFolder.open(folder.path)), np.arange(NODES)
+    read = graph.features.rows if name.startswith("features") else module.StoredRule(View(graph)).count
+    with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}") as caught:
+        read(nodes)
+    assert "\n" not in str(caught.value)
+    if name.startswith("incoming") and place != "all":
+        with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}"):
+            module.neighbour_rows(graph, 0, NODES)
+
+
+@pytest.mark.parametrize("dtype", FEATURE_TYPES)
+def test_numbers_at_the_ends_of_their_range_are_read(tmp_path, dtype):
+    folder = written(tmp_path, dtype=dtype)
+    largest = torch.finfo(getattr(torch, dtype))
+    ends = torch.tensor([largest.max, largest.min, largest.tiny, 0.0, -0.0], dtype=getattr(torch, dtype))
+    path = folder.path / "features.values.bin"
+    content = bytearray(path.read_bytes())
+    stored = ends.view(torch.int16 if ends.element_size() == 2 else torch.int32).numpy().tobytes()
+    content[: len(stored)] = stored
+    path.write_bytes(content)
+    assert torch.equal(map_folder(GraphFolder.open(folder.path)).features.rows(np.arange(3))[0, :5], ends)
+
+
+def read_after_cut(path, name):
+    """In a process apart: a file loses its half after it was mapped, and rows are read."""
+    graph, nodes = map_folder(GraphFolder.open(Path(path))), np.arange(NODES)
+    file = Path(path) / name
+    os.truncate(file, file.stat().st_size // 2 // 8192 * 8192)
+    rule = module.StoredRule(View(graph))
+    rule.fill(nodes, rule.count(nodes)[0])
+    graph.features.rows(nodes)
+
+
+def test_rows_are_not_read_while_another_program_waits_to_write(tmp_path):
+    folder = written(tmp_path)
+    graph, path = map_folder(folder), folder.path / "features.values.bin"
+    with shared_folder(folder.path):
+        if path not in folder_locks._leases:
+            pytest.skip("a system, or a file system, without leases")
+        graph.features.rows(np.arange(3))
+        with pytest.raises(BlockingIOError):
+            os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        with pytest.raises(DataError, match=r"features\.values\.bin: another program is about to write to it"):
+            graph.features.rows(np.arange(3))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is mapped cannot be cut")
+def test_a_file_that_shrinks_is_told_in_one_line(tmp_path):
+    folder = written(tmp_path, weighted=True)
+    with process_apart() as apart:
+        for path in (folder.path / f"{name}.bin" for name in ("incoming.indices", "incoming.weight", "features.values")):
+            content = path.read_bytes()
+            said = apart("tests.engine.files.test_mapped:read_after_cut", str(folder.path), path.name)
+            assert said.startswith(f"DataError: {path}: it is damaged, or was changed: it has "), said
+            assert said.endswith("when it was opened")
+            path.write_bytes(content)
+
+
+def test_rates_of_single_edges_are_refused(tmp_path):
+    from clnr import rng
+    from clnr.engine import Drop
+
+    engine, folder = choose("cpu"), written(tmp_path)
+    view = View(engine.to_device(folder), drop=Drop(rng.key(0), torch.zeros(3)))
+    with pytest.raises(MethodError, match="a rate of their own"):
+        engine.sampled_operators(view, torch.arange(3))
+
+
+def test_the_next_step_is_read_while_one_computes(tmp_path, monkeypatch):
+    folder, engine = written(tmp_path), choose("cpu")
+    device_graph, plain = engine.to_device(folder), engine.to_device(folder)
+    begun, found = [], []
+    frontier = ReadAhead.frontier
+
+    def noted(self, view, nodes):
+        before = len(self._ahead)
+        made = frontier(self, view, nodes)
+        found.append((len(self._ahead) < before, threading.current_thread() is threading.main_thread()))
+        return made
+
+    monkeypatch.setattr(ReadAhead, "frontier", noted)
+    monkeypatch.setattr(MappedFeatures, "rows", counted(MappedFeatures.rows, begun))
+    ahead = trained(device_graph, engine, epochs=6)
+    # Of the first step nothing is read ahead; when the second one is, nobody may know yet what a step asks for.
+    assert [was_read for was_read, _ in found] == [False] * 2 + [True] * 10
+    assert all(main for _, main in found)
+    assert len(begun) == 12
+    assert begun.count("clnr-ahead_0") >= 8
+    monkeypatch.setattr(ReadAhead, "begin", lambda self, views, nodes: None)
+    alone = trained(plain, engine, epochs=6)
+    assert torch.equal(ahead.losses, alone.losses)
+    assert all(torch.equal(ahead.parameters[name], alone.parameters[name]) for name in alone.parameters)
+
+
+def counted(function, threads):
+    def call(*arguments):
+        threads.append(threading.current_thread().name)
+        return function(*arguments)
+
+    return call

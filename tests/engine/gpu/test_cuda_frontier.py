@@ -1,0 +1,390 @@
+"""Rows of some nodes by the GPU's kernels, interpreted where there is no GPU, against all rows of the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from clnr.datasets.synthetic import shaped
+from clnr.engine import Drop, Dropout, Engine, Mask, View
+from clnr.engine.base import SelectedOperators
+from clnr.engine.gpu import cuda_frontier
+from clnr.engine.gpu.cuda_engine import KernelEngine
+from clnr.engine.gpu.cuda_frontier import Frontier, ListedOperators, capacity
+from clnr.engine.view import Neighbors
+from clnr.graph import Graph
+from clnr.methods import CLNR
+from clnr.methods.recipe import Recipe
+from clnr.nn.objectives import StepContext
+from tests.conftest import tiny
+from tests.engine.conftest import DROPS, FUSED, GRAPHS, KEY, MASKS, OTHER, exact, random, reference
+
+csr_layout = pytest.importorskip("clnr.engine.gpu.triton.csr_layout", reason="Triton is not installed")
+listed_rows = pytest.importorskip("clnr.engine.gpu.triton.listed_rows", reason="Triton is not installed")
+
+KERNELS = [*FUSED, pytest.param(exact, id="gpu", marks=pytest.mark.gpu)]
+SMALL = {"nodes": 10, "edges": 16, "features": 5}
+SOME = {
+    "usual": tiny(**SMALL),
+    "sparse features": tiny(**SMALL, sparse=True),
+    "directed, weighted, sparse": tiny(**SMALL, undirected=False, weighted=True, sparse=True),
+    "directed": tiny(**SMALL, undirected=False),
+    **{name: GRAPHS[name] for name in ("one node", "no edges", "loops of its own", "no features but zeros")},
+}
+
+
+PAYS = cuda_frontier.Frontier.pays
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch):
+    """Rows are computed apart, whether or not it pays."""
+    monkeypatch.setattr(cuda_frontier.Frontier, "pays", True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_unwritten_is_read():
+    """Where kernels are interpreted, memory that nobody has written to is NaN."""
+    torch.use_deterministic_algorithms(not torch.cuda.is_available(), warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(params=["own places", "moved together", "large"])
+def places(request, monkeypatch):
+    """Each node's row at its own place, or rows of reached nodes together, with one place fewer than there are nodes.
+
+    In the first case rows share programs, in the second each has its own; in the third their edges move, too.
+    """
+    moved = request.param != "own places"
+
+    def most(links, wanted, rate, hops, draws, sizes):
+        return links.shape[0] - (moved and links.shape[0] > 4) if sizes is None else len(links.columns)
+
+    monkeypatch.setattr(listed_rows, "_FEW", (1 << 30) if request.param == "moved together" else 0)
+    monkeypatch.setattr(cuda_frontier, "capacity", most)
+    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "_LARGE", 0 if request.param == "large" else 1 << 30)
+
+
+def wanted(graph, device="cpu"):
+    """A hub, an isolated node and some others, in no order."""
+    count = graph.num_nodes
+    return torch.tensor(list(dict.fromkeys([count - 1, 0, *(7 % count, 3 % count)])), device=device)
+
+
+def assert_rows_equal(engine, graph, drop, mask, layers=2, neighbors=None, given=None):
+    """Rows of the wanted nodes after up to ``layers`` convolutions, in both orders, and the gradients of all weights.
+
+    The engine is ``given`` the graph in another form, or as it is.
+    """
+    nodes = wanted(graph)
+    weights = random(graph.num_features, 4), random(graph.num_features, 17, seed=3), random(4, 4, seed=4), random(17, 4, seed=5)
+    target = random(len(nodes), 4, seed=6)
+
+    def outcome(engine, graph, drop, mask):
+        view = View(engine.to_device(graph), drop, mask, neighbors=neighbors)
+        operators = engine.sampled_operators(view, nodes.to(engine.device))
+        some = [torch.tensor(w, dtype=torch.float32, device=engine.device, requires_grad=True) for w in weights]
+        narrow, wide, between, last = some
+        bias, shift = (torch.linspace(-1, 1, width, device=engine.device, requires_grad=True) for width in (4, 17))
+        maps = [operators.within(hops) for hops in range(layers + 1)]
+        rows = [maps[0].project(narrow, bias)]
+        rows.append(maps[1].convolve(last, bias, maps[2].convolve(wide, shift), relu=True))
+        if layers == 3:
+            h = maps[2].convolve(between, bias, maps[3].convolve(narrow, bias))
+            rows.append(maps[1].propagate(h, relu=True))
+        aim = torch.tensor(target, dtype=torch.float32, device=engine.device)
+        loss = sum((each * aim).sum() + each.square().sum() / 9 for each in rows)
+        gradients = torch.autograd.grad(loss, [*some, bias, shift], allow_unused=True)
+        found = [*rows, maps[0].features, *(each for each in gradients if each is not None)]
+        return operators, [each.detach().cpu().numpy() for each in found]
+
+    operators, got = outcome(engine, given or graph, *(_moved(each, engine.device) for each in (drop, mask)))
+    _, expected = outcome(reference(), graph, drop, mask)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=3e-5)
+    return operators
+
+
+def _moved(rule, device):
+    each = rule is not None and isinstance(rule.rate, torch.Tensor)
+    return rule._replace(rate=rule.rate.to(device)) if each else rule
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_of_some_nodes_of_every_graph(engine, name):
+    operators = assert_rows_equal(engine, SOME[name], DROPS["half"], MASKS["columns"], layers=3 if name == "directed" else 2)
+    assert isinstance(operators, ListedOperators)
+
+
+VIEWS = [("usual", drop, "all") for drop in DROPS] + [("sparse features", "all", mask) for mask in MASKS]
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(("name", "drop", "mask"), [*VIEWS, ("usual", "half", "elements")])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_of_some_nodes_of_every_view(engine, name, drop, mask):
+    assert_rows_equal(engine, SOME[name], DROPS[drop], MASKS[mask])
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(
+    ("name", "drop", "most", "segment"),
+    [
+        ("usual", "all", 1, 256),
+        ("usual", "half", 2, 2),
+        ("directed, weighted, sparse", "half", 2, 256),
+        ("usual", "half", 40, 256),
+    ],
+)
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_with_a_bound_on_neighbours(engine, name, drop, most, segment, monkeypatch):
+    """Also where hubs are split, and where there are fewer neighbours than the bound."""
+    monkeypatch.setattr(csr_layout, "SHORT", min(csr_layout.SHORT, segment))
+    monkeypatch.setattr(csr_layout, "SEGMENT", segment)
+    bound = Neighbors(OTHER, most)
+    assert isinstance(assert_rows_equal(engine, SOME[name], DROPS[drop], None, 2 + (most == 2), bound), ListedOperators)
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_a_bound_on_neighbours_bounds_what_is_reached_from_a_hub(engine, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", 0)
+    rim = np.arange(1, 3000)
+    graph = Graph.from_edges(np.zeros(len(rim)), rim, np.ones((3000, 1)), undirected=True)
+    nodes = torch.tensor([0, 7], device=engine.device)
+    frontier = Frontier(View(engine.to_device(graph), Drop(KEY, 0.5), neighbors=Neighbors(OTHER, 3)), engine, nodes, None)
+    assert [len(frontier.places(hops)) for hops in range(3)] == [2, 8, 32]
+    assert sorted(frontier.places(0).nodes.tolist()) == [0, 7]
+    reached = [node for node in frontier.places(1).nodes.tolist() if node >= 0]
+    assert {0, 7} < set(reached)
+    assert len(reached) == 5 == len(set(reached))
+    assert frontier.matrix(1)._transposed.shape == (8, 2)
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_each_edge_and_each_column_has_its_own_rate(engine, pairs):
+    graph = SOME["directed, weighted, sparse"]
+    links = reference().to_device(graph).edges
+    rates = (links.rows + links.columns if pairs else 7 * links.rows + 3 * links.columns) % 10 / 10
+    columns = torch.arange(graph.num_features).double() % 4 / 4
+    assert_rows_equal(engine, graph, Drop(KEY, rates.double(), pairs), Mask(OTHER, columns, False, 1.5))
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize("name", ["sparse features", "directed, weighted, sparse"])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_long_rows_are_split(engine, name, monkeypatch):
+    monkeypatch.setattr(csr_layout, "SHORT", 1)
+    monkeypatch.setattr(csr_layout, "SEGMENT", 2)
+    assert_rows_equal(engine, SOME[name], DROPS["half"], None)
+
+
+@pytest.mark.parametrize("large", [0, 1 << 30])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_rows_move_together_where_few_are_reached(engine, large, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", large)
+    graph = shaped(1500, 1500, 5)
+    device_graph, nodes = engine.to_device(graph), torch.tensor([3, 1400, 77], device=engine.device)
+    frontier = Frontier(View(device_graph, Drop(KEY, 0.5)), engine, nodes, None)
+    keep = Drop(KEY, 0.5).keep(device_graph.edges)
+    source, target = (t[keep].tolist() for t in (device_graph.edges.columns, device_graph.edges.rows))
+    near = {3, 1400, 77}
+    for hops in (1, 2):
+        near = near | {i for i, j in zip(source, target, strict=True) if j in near}
+        places = frontier.places(hops)
+        there = [node for node in places.nodes.tolist() if node >= 0]
+        assert there == sorted(near)
+        assert (len(places) < 750, float(places.excess)) == (True, 0)
+        assert [places.place[node].item() for node in there] == list(range(len(there)))
+        assert int((places.place >= 0).sum()) == len(there)
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_on_large_graphs_a_step_holds_no_more_edges_than_it_reaches(engine, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", 0)
+    # A ring: 2 neighbours each, and 7 nodes within three hops of one.
+    count = 4000
+    graph = Graph.from_edges(np.arange(count), (np.arange(count) + 1) % count, np.ones((count, 1)), undirected=True)
+    nodes = torch.tensor([5, 2000], device=engine.device)
+    frontier = Frontier(View(engine.to_device(graph), Drop(KEY, 0.5)), engine, nodes, None)
+    for hops in (1, 2, 3):
+        rows, back = (frontier._rows(hops, transposed) for transposed in (False, True))
+        matrix = frontier.matrix(hops)
+        held = [frontier.places(hops).nodes, matrix._forward.columns, matrix._transposed.columns]
+        held += [frontier._kept[hops][0].columns, rows.row, rows.to, back.to]
+        assert max(len(each) for each in held) < 1000
+
+
+def test_the_room_for_edges_holds_and_is_no_looser_than_it_must():
+    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
+    sizes = links.indptr.diff()
+    generator, reached = np.random.default_rng(0), []
+    for _ in range(30):
+        keep = (links.columns == links.rows).numpy() | (generator.random(len(links.columns)) >= 0.5)
+        near = np.zeros(20_000, bool)
+        near[generator.choice(20_000, 50, replace=False)] = True
+        near[links.columns.numpy()[keep][near[links.rows.numpy()[keep]]]] = True
+        reached.append(int(sizes[near].sum()))
+    bound = capacity(links, 50, 0.5, 1, None, sizes)
+    assert max(reached) < bound < 8 * max(reached)  # One hub that is reached brings a quarter of that.
+    assert capacity(links, 20_000, 0.0, 1, None, sizes) == len(links.columns)
+
+
+@pytest.mark.parametrize(("large", "nodes", "edges"), [(1 << 30, 5, 100), (0, 5, 100), (0, 9, 12)])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_too_few_places_and_too_little_room_are_noticed(engine, large, nodes, edges, monkeypatch):
+    monkeypatch.setattr(cuda_frontier, "_LARGE", large)
+    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: nodes if rest[-1] is None else edges)
+    graph = SOME["usual"]
+    operators = engine.sampled_operators(View(engine.to_device(graph)), wanted(graph, engine.device))
+    h = torch.ones(nodes, 3, device=engine.device)
+    assert operators.within(1).propagate(h).isnan().any()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_the_bound_on_reached_nodes_holds_and_is_no_looser_than_it_must(hops, rate):
+    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
+    bound = capacity(links, 50, rate, hops)
+    source, target = links.columns.numpy(), links.rows.numpy()
+    generator, reached = np.random.default_rng(0), []
+    for _ in range(30):
+        keep = (source == target) | (generator.random(len(source)) >= rate)
+        near = np.zeros(20_000, bool)
+        near[generator.choice(20_000, 50, replace=False)] = True
+        for _ in range(hops):
+            near[source[keep][near[target[keep]]]] = True
+        reached.append(near.sum())
+    assert max(reached) < bound <= 20_000
+    if hops == 1:
+        # 2^-64 is 9 standard deviations of a normal law, and the bound is no exact one; hubs have a heavier tail still.
+        degree = np.bincount(target, minlength=20_000)
+        heavy = np.sort(degree)[-8:].sum()
+        assert bound < np.mean(reached) + 20 * np.std(reached) + heavy
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_the_bound_for_known_draws_holds_and_is_tighter(hops):
+    links = reference().to_device(shaped(20_000, 20_000, 1)).edges
+    source, target = links.columns.numpy(), links.rows.numpy()
+    generator, reached = np.random.default_rng(0), []
+    draws = np.stack([generator.choice(20_000, 50, replace=False) for _ in range(20)])
+    bound = capacity(links, 50, 0.5, hops, torch.tensor(draws))
+    for draw in np.tile(draws, (3, 1)):
+        keep = (source == target) | (generator.random(len(source)) >= 0.5)
+        near = np.zeros(20_000, bool)
+        near[draw] = True
+        for _ in range(hops):
+            near[source[keep][near[target[keep]]]] = True
+        reached.append(near.sum())
+    assert max(reached) < bound < capacity(links, 50, 0.5, hops)
+    if hops == 1:
+        # Without dropped edges no draw can reach more than this.
+        degree = np.bincount(target, minlength=20_000)
+        assert bound < degree[draws].sum(1).max() + 64
+
+
+def test_the_bound_without_edges_is_the_number_of_wanted_nodes_and_some():
+    links = reference().to_device(Graph.from_edges([], [], np.ones((1000, 1)))).edges
+    assert 50 <= capacity(links, 50, 0.5, 2) <= 128
+    assert capacity(links, 990, 0.5, 2) == 1000
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_what_cannot_be_computed_apart_is_selected(engine):
+    device_graph, nodes = engine.to_device(SOME["usual"]), wanted(SOME["usual"], engine.device)
+    order = torch.arange(10, device=engine.device).roll(1)
+    assert isinstance(engine.sampled_operators(View(device_graph, node_permutation=order), nodes), SelectedOperators)
+    edges = View(device_graph, propagation_matrix=device_graph.edges)
+    assert isinstance(engine.sampled_operators(edges, nodes), SelectedOperators)
+    apart = engine.sampled_operators(View(device_graph, dropout=Dropout(KEY, 0.5)), nodes)
+    assert isinstance(apart, ListedOperators)
+    assert isinstance(apart.unpadded().within(1), SelectedOperators)
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+@pytest.mark.parametrize(("few", "places", "apart"), [(1 << 16, 1, False), (0, 10, False), (0, 9, True)])
+def test_where_it_does_not_pay_all_is_computed_but_for_a_perceptron(engine, few, places, apart, monkeypatch):
+    monkeypatch.setattr(cuda_frontier.Frontier, "pays", PAYS)
+    monkeypatch.setattr(cuda_frontier, "_FEW_ENTRIES", few)
+    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: places)
+    graph = SOME["usual"]
+    operators = engine.sampled_operators(View(engine.to_device(graph), DROPS["half"]), wanted(graph, engine.device))
+    assert isinstance(operators.within(0), ListedOperators)
+    assert isinstance(operators.within(1), ListedOperators if apart else SelectedOperators)
+    for neighbors in (None, Neighbors(OTHER, 1)):
+        assert_rows_equal(engine, graph, DROPS["half"], None, neighbors=neighbors)
+
+
+def loss_and_gradients(engine, graph, **keys):
+    """Of a step of CLNR with sampled moments: its loss and the gradients of its weights."""
+    model = CLNR.build(Recipe(hidden=8, dimension=8, sampled_nodes=5, moments="sampled", **keys))
+    fresh = model.init(graph.num_features, 0)
+    parameters = {key: value.to(engine.device).requires_grad_() for key, value in fresh.items()}
+    loss = model.loss(parameters, StepContext(engine, engine.to_device(graph), 0, 0, 5))
+    gradients = torch.autograd.grad(loss, [value for value in parameters.values() if value.ndim == 2])
+    return [each.detach().cpu() for each in (loss, *gradients)]
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(("name", "encoder"), [("usual", "gcn"), ("sparse features", "mlp")])
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_a_step_is_that_of_the_reference(engine, name, encoder):
+    expected = loss_and_gradients(reference(), SOME[name], encoder=encoder)
+    for one, other in zip(loss_and_gradients(engine, SOME[name], encoder=encoder), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", KERNELS, indirect=True)
+def test_in_bfloat16_a_step_is_that_with_all_rows(engine, monkeypatch):
+    engine = KernelEngine(engine.device, torch.bfloat16)
+    apart = loss_and_gradients(engine, SOME["sparse features"])
+    monkeypatch.setattr(KernelEngine, "sampled_operators", Engine.sampled_operators)
+    for one, other in zip(apart, loss_and_gradients(engine, SOME["sparse features"]), strict=True):
+        assert float((one - other).norm()) <= 0.03 * float(other.norm())
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(("encoder", "most"), [("gcn", 0), ("gcn", 3), ("mlp", 0)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_captured_step_is_replayed_with_other_nodes_and_edges(cuda, encoder, most, sparse):
+    engine, graph = exact(), tiny(sparse=sparse)
+    sampled = {"sampled_nodes": 10, "moments": "sampled", "max_neighbors": most}
+    recipe = Recipe(encoder=encoder, hidden=16, dimension=8, **sampled)
+    model = CLNR.build(recipe)
+    parameters = {key: value.to(cuda).requires_grad_() for key, value in model.init(graph.num_features, 0).items()}
+    epoch, device_graph = torch.zeros((), dtype=torch.int64, device=cuda), engine.to_device(graph)
+    losses = torch.zeros(8, device=cuda)
+    gradient = torch.zeros(8, len(parameters) - 1, device=cuda)  # The last bias has no effect, hence no gradient.
+
+    def step():
+        loss = model.loss(parameters, StepContext(engine, device_graph, 0, epoch, 8))
+        found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        gradients = [each for each in found if each is not None]
+        losses.index_copy_(0, epoch.reshape(1), loss.detach().reshape(1))
+        gradient.index_copy_(0, epoch.reshape(1), torch.stack([each.norm() for each in gradients])[None])
+        epoch.add_(1)
+
+    with engine.own_stream():
+        for _ in range(8):
+            step()
+        eager = losses.clone(), gradient.clone()
+        epoch.zero_()
+        step()
+        assert engine.runs_without_sync(step)
+        replay = engine.capture([step])
+        for _ in range(6):
+            replay()
+    torch.cuda.synchronize()
+    assert len(set(eager[0].tolist())) == 8
+    torch.testing.assert_close(losses, eager[0], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gradient, eager[1], rtol=1e-3, atol=1e-5)

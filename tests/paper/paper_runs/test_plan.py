@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+
+from clnr import methods
+from clnr.engine import cpu_engine
+from clnr.methods import CLNR, METHODS
+from clnr.paper.paper_runs.plan import plan
+from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
+from clnr.paper.paper_runs.scope import SETS, Scope
+from clnr.support.machine import environment
+from tests.paper.made import cache_of, made
+
+SCOPE = Scope(seeds=3)
+BATCH = SCOPE.batch(CLNR, "cora")
+
+
+def planned(batches, *runs, without=None):
+    return plan(batches, RunIndex(cache_of(*runs), RunFilter()), cpu_engine(), without or {})
+
+
+def wanted(ahead):
+    return [(job.batch.method.name, job.batch.dataset, job.seeds) for job in ahead.jobs]
+
+
+def test_what_the_run_cache_has_is_not_planned():
+    ahead = planned([BATCH], made(BATCH, 1))
+    assert wanted(ahead) == [("CLNR", "cora", (0,)), ("CLNR", "cora", (2,))]
+    assert (ahead.runs, ahead.cached) == (2, 1)
+    assert "2 runs to do, 1 in the run cache" in ahead.describe(1)
+
+
+def test_seeds_that_are_trained_side_by_side_are_one_job(monkeypatch):
+    monkeypatch.setattr(type(cpu_engine()), "parallel_seeds", 2)
+    assert [seeds for _, _, seeds in wanted(planned([BATCH]))] == [(0, 1), (2,)]
+
+
+def test_a_run_that_serves_several_is_made_once_and_for_the_most_demanding():
+    clusters = SCOPE.batch(CLNR, "cora", extra_metrics=("clusters",))
+    points = SCOPE.batch(CLNR, "cora", extra_metrics=("points",))
+    ahead = planned([BATCH, clusters, BATCH, points])
+    assert [(sorted(job.batch.extra_metrics), job.seeds[0]) for job in ahead.jobs] == [
+        *((["clusters"], seed) for seed in range(3)),
+        *((["points"], seed) for seed in range(3)),
+    ]
+
+
+def test_quick_methods_come_first_and_else_as_given():
+    names = ["MVGRL", "GRACE", "BGRL", "CLNR"]
+    ahead = planned([SCOPE.batch(METHODS[name], "cora") for name in names])
+    assert list(dict.fromkeys(name for name, _, _ in wanted(ahead))) == ["GRACE", "CLNR", "MVGRL", "BGRL"]
+
+
+def test_data_that_cannot_be_had_is_named_and_not_planned():
+    ahead = planned([BATCH, SCOPE.batch(CLNR, "ogbn-arxiv")], without={"ogbn-arxiv": "it is not there"})
+    assert {dataset for _, dataset, _ in wanted(ahead)} == {"cora"}
+    assert "no data for ogbn-arxiv: it is not there" in ahead.describe(1)
+
+
+def test_time_is_told_from_runs_of_the_kind_on_this_machine():
+    other = SCOPE.batch(CLNR, "cora", epochs=200)
+    here = environment.describe(cpu_engine().device)
+    known = planned([BATCH], made(other, train_seconds=40.0, seconds=43.0, machine=here, peak_memory_bytes=5 * 2**30))
+    assert known.seconds == pytest.approx(3 * (40.0 * 50 / 200 + 3.0))
+    assert known.memory == 5 * 2**30
+    assert known.guessed == 0
+    assert "about 20 s" in known.describe(2)
+    assert "10.0 GiB" in known.describe(2)
+
+
+def test_of_another_machine_it_is_a_guess():
+    elsewhere = planned([BATCH], made(SCOPE.batch(CLNR, "cora", epochs=200), seconds=40.0, machine="another"))
+    assert elsewhere.guessed == 3
+    assert "rough guess" in elsewhere.describe(1)
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_guess_is_a_sensible_number_for_every_method_and_data_set(method):
+    for name in SETS:
+        ahead = planned([Scope(seeds=1).batch(method, name)])
+        assert 0 < ahead.seconds < 1e8
+        assert 2**28 < ahead.memory < 2**45
+
+
+def test_a_larger_graph_and_a_longer_training_are_guessed_to_take_longer():
+    def seconds(dataset, **changes):
+        return planned([Scope(seeds=1).batch(methods.CLNR, dataset, **changes)]).seconds
+
+    assert seconds("cora", epochs=50) < seconds("cora", epochs=500)
+    assert seconds("cora", epochs=50, layers=2) < seconds("physics", epochs=50, layers=2)
+
+
+def test_a_job_says_what_is_unusual_about_it():
+    job = planned([SCOPE.batch(CLNR, "cora", edge_noise=0.3, dimension=64)]).jobs[0]
+    assert str(job) == "CLNR on cora, dimension=64, edge_noise=0.3, seed 0"
+
+
+def test_nothing_to_do_is_said_without_a_guess():
+    ahead = planned([BATCH], *(made(BATCH, seed) for seed in range(3)))
+    assert ahead.describe(1) == "0 runs to do, 3 in the run cache"

@@ -1,0 +1,164 @@
+"""Many columns are read by few queries, and each as if it were alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clnr.errors import DataError
+from clnr.tables import FeatureEncoder, ingest, load, load_graph_folder, read_tables
+from clnr.tables.columns.column_asks import Ask, answer_all
+from clnr.tables.columns.type_warnings import type_warnings
+from clnr.tables.io import sql
+from clnr.tables.io.chunks import fetch_chunks
+from clnr.tables.io.source import Column, describe, store
+from clnr.tables.io.sql import connect
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+EDGES = pa.table({"source": ["0", "1"], "target": ["1", "2"]})
+ROWS = 60
+
+
+@pytest.fixture
+def queries(monkeypatch):
+    """What was asked of DuckDB so far."""
+    asked = []
+    guarded = sql._guarded
+    monkeypatch.setattr(sql, "_guarded", lambda query, name: asked.append(name) or guarded(query, name))
+    return asked
+
+
+@pytest.fixture
+def db():
+    db = connect()
+    yield db
+    db.close()
+
+
+def mixed(copies):
+    """Columns of all sorts, so many of each."""
+    rng = np.random.default_rng(0)
+    day = [f"2020-{1 + r % 12:02}-{1 + r % 28:02}" for r in range(ROWS)]
+    made = {}
+    for copy in range(copies):
+        numbers = rng.normal(size=ROWS)
+        sorts = {
+            "float": numbers,
+            "text": [f"{x:.3f}" for x in numbers],
+            "gaps": [None if r % 7 == 0 else f"{x * 10**copy:.3g}" for r, x in enumerate(numbers)],
+            "integer": rng.integers(0, 9, ROWS),
+            "counted": np.arange(ROWS),
+            "same": ["x"] * ROWS,
+            "empty": [""] * ROWS,
+            "day": day,
+            "german day": [f"{d[8:]}.{d[5:7]}.{d[:4]}" for d in day],
+            "comma": [f"{x:.3f}".replace(".", ",") for x in numbers],
+            "truth": rng.choice(["yes", "no"], ROWS),
+            "bool": rng.random(ROWS) < 0.5,
+            "color": rng.choice(["red", "blue", "green", "7"], ROWS),
+            "code": [f"0{r % 5}{copy}" for r in range(ROWS)],
+            "many": [f"value{r // 2}" if r < 50 else f"other{r}" for r in range(ROWS)],
+            "words": [f"some words {r} and {r % 3}" for r in range(ROWS)],
+            "tags": ["|".join(rng.choice(["a", "b", "c"], 2)) for _ in range(ROWS)],
+            "list": pa.array(rng.normal(size=(ROWS, 2)).tolist()),
+            "mostly numbers": ["none" if r == 3 else str(r % 9) for r in range(ROWS)],
+        }
+        made |= {f"{sort} {copy}": values for sort, values in sorts.items()}
+    return pa.table({"id": [str(r) for r in range(ROWS)], **made})
+
+
+def test_each_column_is_read_as_if_it_were_alone(db):
+    db.register("given", mixed(2))
+    table = store(db, describe(db, "nodes", "given"), "t")
+    together = FeatureEncoder.fit(db, table, list(table.columns))
+    alone = [FeatureEncoder.fit(db, table, [column]) for column in table.columns]
+    assert together.column_encoders == tuple(encoder for each in alone for encoder in each.column_encoders)
+    assert together.dropped == {column: why for each in alone for column, why in each.dropped.items()}
+    assert {encoder.kind for encoder in together.column_encoders} == {
+        *("number", "datetime", "bool", "category", "text", "tags", "vector"),
+    }
+    notes = type_warnings(db, table, together.column_encoders)
+    assert notes == [line for each in together.column_encoders for line in type_warnings(db, table, [each])]
+    assert sum("mostly numbers" in line for line in notes) == 2
+
+
+@pytest.mark.parametrize("values", ["{:.4f}", "value{:.0f}"])
+def test_many_columns_are_read_by_few_queries(queries, values):
+    def wide(columns):
+        numbers = np.random.default_rng(0).normal(size=(columns, 30))
+        made = {f"x{i}": list(map(values.format, row)) for i, row in enumerate(numbers)}
+        return pa.table({"id": [str(r) for r in range(30)], **made})
+
+    counts = []
+    for columns in (20, 120):
+        queries.clear()
+        read_tables(EDGES, wide(columns))
+        counts.append(len(queries))
+    assert counts[0] == counts[1] < 60
+
+
+def test_many_columns_of_edges_are_read_by_few_queries(queries, tmp_path):
+    path = tmp_path / "edges.csv"
+    header = ",".join(["source", "target", *(f"x{i}" for i in range(200))])
+    path.write_text("\n".join([header, *(f"{r},{r + 1}{',0.5' * 200}" for r in range(9))]))
+    read_tables(path)
+    assert len(queries) < 40
+
+
+def test_a_tall_table_is_read_in_parts_of_its_columns(queries, monkeypatch, db):
+    monkeypatch.setattr("clnr.tables.columns.column_asks._VALUES", 4 * ROWS)
+    db.register("given", mixed(1))
+    table = store(db, describe(db, "nodes", "given"), "t")
+    queries.clear()
+    answers = answer_all(db, "nodes", [_count(table, column) for column in ("text 0", "day 0", "color 0", "words 0", "tags 0")])
+    assert answers == [ROWS] * 5
+    assert len(queries) == 3
+
+
+def _count(table, column):
+    (count,) = yield Ask(table.columns[column], table.sql, ("count(v)",))
+    return count
+
+
+def test_a_table_without_rows_has_answers(db):
+    table = store(db, describe(db, "nodes", "(SELECT '' AS a, '' AS b WHERE false)"), "t")
+    assert FeatureEncoder.fit(db, table, ["a", "b"]).dropped == {"a": "it is empty", "b": "it is empty"}
+
+
+def test_more_than_a_thousand_columns_of_text_are_fetched(db):
+    names = [f"c{i}" for i in range(1001)]
+    table = store(db, describe(db, "t", f"(SELECT {', '.join(f'{i} AS c{i}' for i in range(1001))})"), "t")
+    ((*found,),) = fetch_chunks(db, table, [table.columns[name].sql for name in names], names)
+    assert [column.to_pylist() for column in found] == [[i] for i in range(1001)]
+
+
+def test_a_table_of_too_many_columns_is_refused_with_another_way(monkeypatch):
+    monkeypatch.setattr(load, "_COLUMNS", 3)
+    nodes = pa.table({"id": ["0"], "a": [1], "b": [2], "c": [3]})
+    with pytest.raises(DataError, match=r"it has 4 columns, and a table may have 3; .*--feature-matrix.*--nodes-query"):
+        read_tables(EDGES, nodes)
+    with pytest.raises(DataError, match=r"4 columns.*; a query selects some: --edges-query"):
+        read_tables(nodes.rename_columns(["source", "target", "b", "c"]))
+
+
+def test_progress_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr("clnr.tables.columns.fit_encoder.NowAndThen.due", lambda self: True)
+    nodes = pa.table({"id": ["0", "1", "2"], "a": [1, 2, 4], "b": ["x", "y", "x"]})
+    lines = []
+    read_tables(EDGES, nodes, progress=lines.append)
+    assert lines[-1] == "the data frame of nodes: 2 of 2 columns are read"
+    ingest(EDGES, nodes, out=tmp_path / "g", progress=lines.append)
+    assert lines.count("the data frame of nodes: 2 of 2 columns are read") == 2
+    assert load_graph_folder(tmp_path / "g").graph.num_features == 3
+
+
+def test_parameters_are_those_of_each_column(db):
+    db.register("given", pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}))
+
+    def scaled(column, by):
+        (total,) = yield Ask(Column(column, "DOUBLE"), "given", ("sum(v / p0)",), "c + 1", parameters=(by,))
+        return total
+
+    assert answer_all(db, "given", [scaled("a", 0.1), scaled("b", 2.0)]) == [pytest.approx(50), 4.5]

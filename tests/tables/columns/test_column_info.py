@@ -1,0 +1,225 @@
+"""How each column was read, and how a user changes it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from clnr.errors import ClnrError, DataError
+from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
+from clnr.tables.columns.column_info import ColumnInfo, column_lines
+from clnr.tables.table_info import TableInfo
+from tests.tables.files import EDGES, saved
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+NODES = """id,age,zip,serial no,about,when,same
+a,30,1000,7,the bread,2020-01-01,x
+b,40,1000,9,the mill,,x
+c,31,2000,8,a,2021-01-01,x
+"""
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return saved(tmp_path, "e.csv", "source,target,year\na,b,1999\nb,c,2000\n"), saved(tmp_path, "n.csv", NODES)
+
+
+def kinds(read):
+    return {part.column: part.kind for part in read.feature_encoder.column_encoders}
+
+
+def test_each_column_has_a_line(tables):
+    scaled = "scaled to mean 0 and variance 1"
+    ids = "all its values are distinct whole numbers, as ids are; --as serial no=number makes it a feature"
+    assert column_lines(read_tables(*tables, label="zip", ignore=["about"]).ingest_report.columns) == [
+        "edges 'source': source, text",
+        "edges 'target': target, text",
+        "edges 'year': not used, number",
+        "nodes 'id': id, text, none empty",
+        f"nodes 'age': feature, number, {scaled}, 1 feature, none empty",
+        "nodes 'zip': label, number, none empty",
+        f"nodes 'serial no': not used, number, none empty: {ids}",
+        "nodes 'about': not used, text, none empty: ignored",
+        f"nodes 'when': feature, date, {scaled}, 2 features, 1 empty",
+        "nodes 'same': not used, text, none empty: all its values are the same",
+    ]
+
+
+def test_many_columns_alike_share_a_line():
+    alike = [ColumnInfo("nodes", f"x{i}", "feature", "number", "scaled", 2, 1) for i in range(7)]
+    assert column_lines([*alike, alike[0]._replace(empty=0)]) == [
+        "nodes 'x0' to 'x6' (7 columns): feature, number, scaled, 14 features, 1 empty",
+        "nodes 'x0': feature, number, scaled, 2 features, none empty",
+    ]
+
+
+def test_a_user_says_what_is_a_feature_and_as_what(tables):
+    assert kinds(read_tables(*tables, features=["Zip", "age"])) == {"age": "number", "zip": "number"}
+    assert kinds(read_tables(*tables, features=["zip,age"])) == {"age": "number", "zip": "number"}
+    assert kinds(read_tables(*tables, features=["id"])) == {"id": "category"}
+    assert kinds(read_tables(*tables, ignore=["age,when", "zip"])) == {"about": "category"}
+    wanted = {"zip": "category", "serial no": "number", "about": "text", "age": "id", "when": "date", "id": "category"}
+    expected = {"id": "category", "zip": "category", "serial no": "number", "about": "text", "when": "datetime"}
+    read = read_tables(*tables, types=wanted)
+    assert kinds(read) == expected
+    x = read.graph.features.toarray()
+    assert x[:, 3:5].tolist() == [[1, 0], [1, 0], [0, 1]]
+    assert np.allclose(x[:, 5], (np.array([7, 9, 8]) - 8) / np.std([7, 9, 8]), atol=1e-6)
+    assert read.feature_encoder.dropped["age"] == "it is an id"
+
+
+def test_a_column_is_bool_if_told(tmp_path):
+    nodes = saved(tmp_path, "n.csv", "id,vip\na,yes\nb,unknown\nc,no\n")
+    read = read_tables(saved(tmp_path, "e.csv", "source,target\na,b\nb,c\n"), nodes, types={"vip": "bool"})
+    assert read.graph.features.tolist() == [[1, 0], [0, 1], [0, 0]]
+
+
+def test_a_weight_that_is_ignored_is_none(tmp_path):
+    path = saved(tmp_path, "e.csv", "source,target,weight\na,b,1\nb,c,heavy\n")
+    with pytest.raises(DataError, match=r"'weight' is 'heavy' in row 2, which is no weight; .*; --ignore weight leaves"):
+        read_tables(path)
+    assert read_tables(path, ignore=["weight"]).graph.incoming.weight is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"features": ["none"]}, r"n\.csv: there is no column 'none' for features; there are id, age"),
+        (
+            {"ignore": ["none"]},
+            r"^there is no column 'none' to ignore; \S+e\.csv has source, target, .*; \S+n\.csv has id, age",
+        ),
+        ({"ignore": ["abuot"]}, r"^there is no column 'abuot' to ignore; did you mean 'about'\? \S+e\.csv has source"),
+        ({"label": "agee"}, r"n\.csv: there is no column 'agee' for label; did you mean 'age'\? there are id, age"),
+        ({"types": {"none": "text"}}, r"n\.csv: there is no column 'none' as a type \(--as\)"),
+        ({"types": {"age": "txt"}}, "unknown type for column 'age' 'txt'; did you mean 'text'"),
+        (
+            {"types": {"about": "number"}},
+            r"n\.csv: 'about' is no number: 'the bread' in row 1; .*; choose another --as about=KIND",
+        ),
+        ({"types": {"about": "date"}}, "'about' is no date: 'the bread' in row 1"),
+        ({"types": {"about": "bool"}}, "'about' is no bool: 'the bread' in row 1"),
+        ({"features": ["age"], "ignore": ["age"]}, "'age' cannot be both a feature and ignored"),
+        ({"features": ["zip"], "label": "zip"}, "'zip' is the label, which is never a feature"),
+        ({"types": {"zip": "text"}, "label": "zip"}, "'zip' is the label, which is never a feature"),
+        ({"features": "age"}, "features must be a list of names of columns, not a value of type str"),
+        ({"ignore": [7]}, "ignore must be a list of names of columns"),
+        ({"types": ["age"]}, "types must be kinds by the names of columns"),
+        ({"header": 1}, "header must be True or False"),
+    ],
+)
+def test_what_cannot_be_is_refused(tables, asked, said):
+    with pytest.raises(ClnrError, match=said):
+        read_tables(*tables, **asked)
+
+
+def test_what_comes_before_a_guessed_column_is_not_ignored(tmp_path):
+    edges, nodes = (
+        saved(tmp_path, "e.csv", "row,a,b\n1,x7,y1\n2,y1,z2\n"),
+        saved(tmp_path, "n.csv", "who,age\nx7,1\ny1,5\nz2,2\n"),
+    )
+    with pytest.raises(DataError, match=r"e\.csv: column 'row' is ignored, so it is not clear .*: --source, --target$"):
+        read_tables(edges, nodes, ignore=["row"])
+    named = {"source": "a", "target": "b"}
+    assert read_tables(edges, nodes, ignore=["row"], **named).graph.num_edges == 4
+    with pytest.raises(
+        DataError, match=r"n\.csv: column 'who' is ignored, so it is not clear which column has the ids; .*--id;"
+    ):
+        read_tables(edges, nodes, ignore=["who"], **named)
+    assert read_tables(edges, nodes, ignore=["who"], id="who", **named).graph.num_edges == 4
+
+
+def test_features_need_a_node_table_and_no_earlier_encoder(tables):
+    with pytest.raises(DataError, match="column 'age' for features must be in the node table, and there is none"):
+        read_tables(tables[0], features=["age"])
+    read = read_tables(*tables)
+    for more in ({"base": read}, {"feature_encoder": read.feature_encoder}):
+        with pytest.raises(DataError, match=r"read as by the earlier feature encoder: leave out features \(--features\)"):
+            read_tables(*tables, features=["age"], **more)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "used"),
+    [
+        ("x", [3, 1, 2], True),
+        ("user_id", [3, 1, 2], False),
+        ("userId", [3, 1, 2], False),
+        ("User ID", [3, 1, 2], False),
+        ("user_id", [3, 1, None], True),
+        ("user_id", [3, 1, 1], True),
+        ("user_id", [0.5, 1, 2], True),
+        ("humid", [3, 1, 2], True),
+        ("x", list(range(25)), False),
+        ("x", [i * i for i in range(25)], True),
+        ("x", [i * i for i in range(100)], False),
+    ],
+)
+def test_distinct_whole_numbers_are_ids_where_that_is_likely(column, values, used):
+    """In a large table, if they count the rows, or if they are called so."""
+    nodes = pa.table({"id": [f"n{i}" for i in range(len(values))], column: values})
+    read = read_tables(pa.table({"source": ["n0"], "target": ["n1"]}), nodes)
+    assert (column in kinds(read)) == used
+
+
+def test_columns_are_saved_with_the_graph_and_absent_from_files_of_before(tables, tmp_path):
+    read = read_tables(*tables, types={"zip": "category"})
+    ingest(*tables, types={"zip": "category"}, out=tmp_path / "graph", memory="1 GB")
+    again = load_graph_folder(tmp_path / "graph")
+    assert again.ingest_report == read.ingest_report
+    assert again.feature_encoder == read.feature_encoder
+    saved_info = json.loads(TableInfo(read.feature_encoder, (), read.ingest_report).to_json())
+    del saved_info["findings"]["columns"]
+    assert TableInfo.from_json(json.dumps(saved_info)).ingest_report.columns == ()
+    for wrong in ([7], [{"table": "x"}], [{**read.ingest_report.columns[0]._asdict(), "features": -1}]):
+        saved_info["findings"]["columns"] = wrong
+        with pytest.raises((DataError, TypeError)):
+            TableInfo.from_json(json.dumps(saved_info))
+
+
+def test_an_encoder_of_the_format_before_is_read():
+    nodes = pa.table({"id": ["a", "b"], "x": [1.5, 2.5]})
+    encoder = read_tables(pa.table({"source": ["a"], "target": ["b"]}), nodes).feature_encoder
+    content = json.loads(encoder.to_json())
+    del content["matrix"], content["column_encoders"][0]["separator"]
+    assert FeatureEncoder.from_json(json.dumps(content | {"form": 4})) == encoder
+
+
+def test_columns_of_an_extension_are_those_of_its_tables_and_of_a_table_that_it_does_not_have(tables):
+    first = read_tables(*tables)
+    more = read_tables(pa.table({"source": ["a"], "target": ["d"], "w": [2.0]}), base=first)
+    assert column_lines(more.ingest_report.columns) == [
+        "edges 'source': source, text",
+        "edges 'target': target, text",
+        "edges 'w': weight, number",
+        *(line for line in column_lines(first.ingest_report.columns) if line.startswith("nodes")),
+    ]
+
+
+def test_edges_alone(tmp_path):
+    assert len(read_tables(saved(tmp_path, "e.csv", EDGES)).ingest_report.columns) == 2
+
+
+def test_a_graph_is_extended_by_columns_in_the_roles_that_they_had():
+    mails = pa.table({"sent": ["x", "y"], "kind": ["mail", "mail"], "sender": ["a", "b"], "recipient": ["b", "c"]})
+    staff = pa.table(
+        {"name": ["Ann", "Bo", "Cy"], "number": ["a", "b", "c"], "team": ["red", "blue", "red"], "age": [1.5, 2.5, 4.0]}
+    )
+    first = read_tables(mails, staff, source="sender", target="recipient", id="number", label="team")
+    more = pa.table({"sent": ["z"], "kind": ["chat"], "sender": ["c"], "recipient": ["d"]})
+    new = pa.table({"name": ["Di"], "number": ["d"], "team": ["blue"], "age": [2.0]})
+    read = read_tables(more, new, base=first)
+    assert read.graph.node_ids.tolist() == ["a", "b", "c", "d"]
+    assert read.graph.labels.tolist() == [*first.graph.labels.tolist(), first.graph.labels[1]]
+    again = read_tables(pa.table({"sender": ["d"], "x": ["?"], "recipient": ["a"]}), base=read_tables(more, base=first))
+    assert again.graph.node_ids.tolist() == ["a", "b", "c", "d"]
+    other = read_tables(pa.table({"sender": ["a"], "recipient": ["?"], "boss": ["c"]}), target="boss", base=first)
+    assert other.graph.num_nodes == 3
+
+
+def test_a_time_is_never_a_weight():
+    with pytest.raises(DataError, match="column 'year' cannot be both time and weight of the edges"):
+        read_tables(pa.table({"a": ["x"], "b": ["y"], "year": [2020]}), edge_time="year", weight="year")

@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from clnr.errors import ClnrError, DataError
+from clnr.tables import FeatureEncoder, StructuralFeatures
+from clnr.tables.columns.column_encoders import ColumnEncoder
+from clnr.tables.io.source import describe, store
+from clnr.tables.io.sql import connect
+
+OLD = Path(__file__).parents[1] / "old"
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def db():
+    db = connect()
+    yield db
+    db.close()
+
+
+def learned(db, sql, columns=("x",)):
+    """The feature_encoder of a query's columns, and its features."""
+    people = kept(db, f"({sql})")
+    feature_encoder = FeatureEncoder.fit(db, people, columns)
+    return feature_encoder, dense(feature_encoder.transform(db, people))
+
+
+def kept(db, sql):
+    db.execute("DROP TABLE IF EXISTS t")
+    return store(db, describe(db, "nodes.csv", sql), "t")
+
+
+def dense(features):
+    return features.toarray() if sp.issparse(features) else features
+
+
+def values(*texts, kind="VARCHAR"):
+    rows = ", ".join("(NULL)" if text is None else f"('{text}')" for text in texts)
+    return f"SELECT CAST(x AS {kind}) AS x FROM (VALUES {rows}) v(x)"
+
+
+@pytest.mark.parametrize("kind", ["VARCHAR", "DOUBLE", "INTEGER", "DECIMAL(8, 2)", "UTINYINT", "HUGEINT", "BIGINT", "FLOAT"])
+def test_numbers_are_scaled_whatever_they_are_written_as(db, kind):
+    feature_encoder, x = learned(db, values("1", "2", "6", kind=kind))
+    expected = (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6])
+    assert np.allclose(x[:, 0], expected, atol=1e-6)
+    assert (feature_encoder.column_encoders[0].kind, feature_encoder.width) == ("number", 1)
+
+
+def test_what_is_no_finite_number_is_missing_and_marked(db):
+    feature_encoder, x = learned(db, values("1", None, "nan", "-inf", "3"))
+    assert feature_encoder.column_encoders[0].missing
+    assert x.tolist() == [[-1, 0], [0, 1], [0, 1], [0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (values("true", "false", None, kind="BOOLEAN"), [[1, 0], [0, 0], [0, 1]]),
+        (values("yes", "No", ""), [[1, 0], [0, 0], [0, 1]]),
+        (values("T", "f", "t"), [[1], [0], [1]]),
+    ],
+)
+def test_flags(db, sql, expected):
+    feature_encoder, x = learned(db, sql)
+    assert feature_encoder.column_encoders[0].kind == "bool"
+    assert x.tolist() == expected
+
+
+def test_days_are_numbers(db):
+    feature_encoder, x = learned(db, values("2026-01-01", "2026-01-03", "2026-01-02", kind="DATE"))
+    assert feature_encoder.column_encoders[0].kind == "datetime"
+    assert np.allclose(x[:, 0], np.array([-1, 1, 0]) / np.std([-1, 1, 0]), atol=1e-5)
+
+
+def test_times_of_day_and_other_types_are_taken_as_text(db):
+    feature_encoder, x = learned(db, values("10:00:00", "11:30:00", "10:00:00", kind="TIME"))
+    assert (feature_encoder.column_encoders[0].kind, x.shape) == ("category", (3, 2))
+    assert feature_encoder.column_encoders[0].values == ("10:00:00", "11:30:00")
+
+
+def test_few_categories_have_a_feature_each_and_an_unseen_one_none(db):
+    feature_encoder, x = learned(db, values("red", "blue", " red ", None))
+    assert feature_encoder.column_encoders[0].values == ("blue", "red")
+    assert x.tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    other = kept(db, f"({values('green', 'blue')})")
+    assert dense(feature_encoder.transform(db, other)).tolist() == [[0, 0, 0], [1, 0, 0]]
+
+
+def test_many_categories_that_occur_once_are_hashed(db):
+    feature_encoder, x = learned(db, values(*(f"code{i}" for i in range(200))))
+    (encoder,) = feature_encoder.column_encoders
+    assert (encoder.kind, encoder.values, encoder.buckets, feature_encoder.width) == ("category", (), 256, 256)
+    assert encoder.summary == "200 values hashed into 256 features"
+    assert (x.sum(1) == 1).all()
+    assert 60 < (x.sum(0) > 0).sum() < 200
+
+
+def test_many_categories_that_occur_twice_have_a_feature_each(db):
+    codes = [f"code{i:03}" for i in range(100)]
+    feature_encoder, x = learned(db, values(*codes, *codes[::-1]))
+    (encoder,) = feature_encoder.column_encoders
+    assert (encoder.values, encoder.buckets, encoder.summary) == (tuple(codes), 0, "100 values")
+    assert np.array_equal(x, np.concatenate([np.eye(100), np.eye(100)[::-1]]))
+
+
+def test_only_the_most_frequent_of_very_many_categories_have_a_feature_each(db, monkeypatch):
+    monkeypatch.setattr("clnr.tables.columns.infer._VALUES", 3)
+    monkeypatch.setattr("clnr.tables.columns.infer._VALUE_BUCKETS", 7)
+    others = [f"x{i}" for i in range(60)]
+    feature_encoder, x = learned(db, values(*others, "é", "é", "b", "b", "c", "c", "a", "a", "a", "é", None))
+    (encoder,) = feature_encoder.column_encoders
+    assert encoder.values == ("a", "b", "é")
+    assert encoder.summary == "3 most frequent of 64 values, the others hashed into 7 features"
+    expected = np.array([slow(encoder, value) for value in (*others, "é", "b", "c", "a", None)])
+    assert np.array_equal(x[[*range(61), 62, 64, 66, 70]], expected)
+
+
+def test_words_have_no_case_and_long_texts_weigh_as_short_ones(db):
+    texts = [f"graph number {i} of many more" for i in range(60)]
+    feature_encoder, x = learned(db, values(*texts, "Graph, GRAPH!", None))
+    (encoder,) = feature_encoder.column_encoders
+    assert (encoder.kind, encoder.width, encoder.summary) == ("text", 65, "65 words, weighted by rarity")
+    norms = np.linalg.norm(x[:, :-1], axis=1)
+    assert np.allclose(norms[:-1], 1, atol=1e-6)
+    # One word, whatever its case: it is among those of each text.
+    (column,) = np.flatnonzero(x[60, :-1])
+    assert encoder.values[column] == "graph"
+    assert (x[:60, column] > 0).all()
+    assert x[61].tolist() == [0] * 65 + [1]
+
+
+def test_digits_with_leading_zeros_are_codes(db):
+    """Not numbers, as whoever has postal codes knows."""
+    feature_encoder, x = learned(db, values("01067", "10115", "01067", None))
+    (encoder,) = feature_encoder.column_encoders
+    assert (encoder.kind, encoder.values, x.tolist()) == (
+        "category",
+        ("01067", "10115"),
+        [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]],
+    )
+    for plain in (("0", "7", "10"), ("0.5", "7", "10"), ("-0.7", "0e1", "10")):
+        assert learned(db, values(*plain))[0].column_encoders[0].kind == "number"
+    sql = "SELECT lpad(CAST(i * 7 AS VARCHAR), 5, '0') AS x, i % 2 AS y FROM range(200) r(i)"
+    many, _ = learned(db, sql, "xy")
+    assert many.dropped["x"].startswith("all its values are distinct codes, as ids are")
+
+
+def test_vectors_are_scaled_by_one_number(db):
+    feature_encoder, x = learned(db, "SELECT * FROM (VALUES ([3.0, 4.0]), ([0.0, 0.0]), (NULL)) v(x)")
+    assert (feature_encoder.column_encoders[0].kind, feature_encoder.column_encoders[0].width) == ("vector", 2)
+    scale = math.sqrt(25 / 4)
+    assert np.allclose(x, [[3 / scale, 4 / scale, 0], [0, 0, 0], [0, 0, 1]])
+    fixed, _ = learned(db, "SELECT CAST([1, i] AS FLOAT[2]) AS x FROM range(3) r(i)")
+    assert fixed.column_encoders[0].kind == "vector"
+
+
+def test_vectors_of_two_lengths_are_refused_with_the_row(db):
+    with pytest.raises(DataError, match=r"nodes.csv: 'x' has 2 numbers in some rows and another count in row 2; give all"):
+        learned(db, "SELECT * FROM (VALUES ([3.0, 4.0]), ([1.0])) v(x)")
+
+
+def test_what_cannot_be_a_feature_is_left_out_and_said(db):
+    sql = (
+        "SELECT i, NULL AS nothing, 'same' AS same, 7 AS seven, true AS yes, {'a': i} AS nested, ['a'] AS words "
+        "FROM range(3) r(i)"
+    )
+    feature_encoder, _ = learned(db, sql, ("i", "nothing", "same", "seven", "yes", "nested", "words"))
+    assert [part.column for part in feature_encoder.column_encoders] == ["i"]
+    assert feature_encoder.dropped == {
+        "nothing": "it is empty",
+        "same": "all its values are the same",
+        "seven": "all its values are the same",
+        "yes": "all its values are the same",
+        "nested": "a struct is no feature",
+        "words": "all its values are the same",
+    }
+
+
+def test_columns_of_any_name(db):
+    name = "a \"quoted\" 'name'; DROP TABLE t; --"
+    quoted = name.replace('"', '""')
+    feature_encoder, x = learned(db, f'SELECT i AS "{quoted}" FROM range(3) r(i)', (name,))
+    assert feature_encoder.column_encoders[0].column == name
+    assert len(x) == 3
+
+
+def test_an_encoding_is_the_same_after_a_file(db):
+    sql = "SELECT i AS a, 'c' || (i % 3) AS b, [i, 2 * i] AS v, i % 2 = 0 AS f FROM range(9) r(i)"
+    feature_encoder, x = learned(db, sql, "abvf")
+    again = FeatureEncoder.from_json(feature_encoder.to_json())
+    assert again == feature_encoder
+    assert np.array_equal(dense(again.transform(db, kept(db, f"({sql})"))), x)
+    assert feature_encoder.width == x.shape[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda given: given | {"form": 6},
+        lambda given: {"column_encoders": given["column_encoders"]},
+        lambda given: given | {"column_encoders": [{"column": "x"}]},
+        lambda given: given | {"column_encoders": [given["column_encoders"][0] | {"kind": "__import__"}]},
+        lambda given: given | {"column_encoders": [given["column_encoders"][0] | {"width": 1 << 40}]},
+        lambda given: given | {"column_encoders": [given["column_encoders"][0] | {"width": -1}]},
+        lambda given: given | {"column_encoders": [given["column_encoders"][0] | {"scale": 0}]},
+        lambda given: given | {"column_encoders": [given["column_encoders"][0] | {"centre": "7"}]},
+        lambda given: given | {"column_encoders": [given["column_encoders"][0] | {"surprise": 1}]},
+        lambda given: given | {"column_encoders": 7},
+        lambda given: given | {"column_encoders": []},
+        lambda given: given | {"structure": {"centre": [0] * 4, "scale": [1] * 4}},
+        lambda given: given | {"column_encoders": [], "structure": {"centre": [0] * 4, "scale": [1] * 3}},
+        lambda given: given | {"column_encoders": [], "structure": {"centre": [0] * 4, "scale": [1, 1, 1, 0]}},
+        lambda given: given | {"column_encoders": [], "structure": {"centre": [0, 0, 0, "0"], "scale": [1] * 4}},
+        lambda given: given | {"column_encoders": [], "structure": {"centre": [0] * 4}},
+        lambda given: given | {"column_encoders": [], "structure": 7},
+        lambda given: [given],
+        lambda given: "text",
+    ],
+)
+def test_what_is_no_encoding_is_refused(db, change):
+    feature_encoder, _ = learned(db, values("1", "2"))
+    with pytest.raises(ClnrError):
+        FeatureEncoder.from_json(json.dumps(change(json.loads(feature_encoder.to_json()))))
+    with pytest.raises(DataError):
+        FeatureEncoder.from_json("{")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": ["a", "a"]},
+        {"values": ["a"]},
+        {"values": ["a", 7]},
+        {"values": ["a", "\ud800"]},
+        {"values": "ab"},
+        {"values": {"a": 1, "b": 2}},
+        {"values": None},
+        {"weights": [1.5] * 4},
+        {"weights": [1.5, 1.5, 1.5, 1.5, math.nan]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, math.inf]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, 10**400]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, 0]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, -1]},
+        {"weights": [1.5, 1.5, 1.5, 1.5, "1"]},
+        {"weights": 7},
+        {"buckets": 2},
+        {"buckets": -3},
+        {"buckets": 3.0},
+        {"buckets": True},
+        {"distinct": -1},
+        {"distinct": "9"},
+        {"width": 6},
+    ],
+)
+def test_damaged_words_are_refused(change):
+    text = ColumnEncoder("x", "text", 5, values=("a", "b"), weights=(1.5,) * 5, buckets=3, distinct=9)
+    given = json.loads(FeatureEncoder((text,)).to_json())
+    assert FeatureEncoder.from_json(json.dumps(given)).column_encoders == (text,)
+    given["column_encoders"][0] |= change
+    with pytest.raises(DataError, match="not a valid saved feature encoder"):
+        FeatureEncoder.from_json(json.dumps(given))
+
+
+def test_encoders_of_a_damaged_old_form_are_refused(db):
+    feature_encoder, _ = learned(db, values("1", "2"))
+    columns = json.loads(feature_encoder.to_json())["column_encoders"]
+    for parts in (7, [7], ["x"], [{"column": "x"}], [columns[0] | {"kind": []}], [columns[0] | {"kind": "__import__"}]):
+        with pytest.raises(ClnrError):
+            FeatureEncoder.from_json(json.dumps({"form": 2, "parts": parts, "dropped": {}, "structure": None}))
+
+
+@pytest.mark.parametrize("form", [1, 2, 3])
+def test_encoders_of_earlier_forms_encode_as_before(db, form):
+    """Each was written by a version of its time; the features are those of the last version that wrote form 3."""
+    feature_encoder = FeatureEncoder.from_json((OLD / f"encoder-{form}.json").read_text())
+    people = kept(db, f"read_parquet('{OLD / 'nodes.parquet'}')")
+    x = feature_encoder.transform(db, people)
+    assert np.array_equal(x.toarray(), sp.load_npz(OLD / f"features-{form}.npz").toarray())
+    said = [encoder.summary for encoder in feature_encoder.column_encoders if encoder.buckets]
+    assert said == ["values hashed into 256 features", "words hashed into 1,024 features"]
+    again = FeatureEncoder.from_json(feature_encoder.to_json())
+    assert again == feature_encoder
+
+
+def test_an_encoding_of_structure_is_the_same_after_a_file():
+    feature_encoder = FeatureEncoder(
+        structure=StructuralFeatures((0.1, 1 / 3, 0.0, 2.0), (1.0, 0.7, 1e-3, 1.0)), dropped={"x": "it is empty"}
+    )
+    assert FeatureEncoder.from_json(feature_encoder.to_json()) == feature_encoder
+    assert feature_encoder.width == 132
+
+
+def test_numbers_so_large_that_their_squares_are_not(db):
+    for unit in (1e300, 1e-200, 1.0):
+        feature_encoder, x = learned(db, values(*(repr(each * unit) for each in (1.0, 2.0, 6.0)), kind="DOUBLE"))
+        assert np.allclose(x[:, 0], (np.array([1, 2, 6]) - 3) / np.std([1, 2, 6]), atol=1e-6)
+    assert feature_encoder.transform(db, kept(db, f"({values('1', '1e300', kind='DOUBLE')})"))[1, 0] == 0
+
+
+@pytest.mark.parametrize("number", [1e30, 0.1, 1e16 / 3, -1e300, 1e-300, 0.0])
+def test_equal_numbers_are_equal_whatever_their_mean_is_rounded_to(db, number):
+    rows = [repr(number)] * 3
+    _, x = learned(db, values(*rows, None))
+    assert x.tolist() == [[0, 0]] * 3 + [[0, 1]]
+    assert FeatureEncoder.fit(db, kept(db, f"({values(*rows)})"), ["x"]).dropped == {"x": "all its values are the same"}
+
+
+def test_vectors_with_numbers_that_are_none(db):
+    rows = "([1.0, NULL]), (['nan'::DOUBLE, 1e300]), ([-1.0, 1.0]), ([1.0, 'inf'::DOUBLE])"
+    feature_encoder, x = learned(db, f"SELECT * FROM (VALUES {rows}) v(x)")
+    assert (feature_encoder.column_encoders[0].scale, feature_encoder.column_encoders[0].missing) == (1.0, False)
+    assert x.tolist() == [[1, 0], [0, 0], [-1, 1], [1, 0]]
+    other = kept(db, "(SELECT * FROM (VALUES ([1.0]), ([1.0, 2.0]), (NULL)) v(x))")
+    assert feature_encoder.transform(db, other).tolist() == [[0, 0], [1, 2], [0, 0]]
+    dropped, _ = learned(db, "SELECT i, [[i]] AS x FROM range(3) r(i)", ("i", "x"))
+    assert dropped.dropped == {"x": "a list of lists is no feature"}
+
+
+@pytest.mark.parametrize("kind", ["number", "datetime", "bool", "category", "text", "vector"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT TIMESTAMP '2026-01-01' AS x",
+        "SELECT TIME '10:00' AS x",
+        "SELECT 7 AS x",
+        "SELECT true AS x",
+        "SELECT 'text' AS x",
+        "SELECT [1, 2] AS x",
+        "SELECT [DATE '2026-01-01'] AS x",
+        "SELECT {'a': 1} AS x",
+        "SELECT NULL AS x",
+        "SELECT 1 AS other",
+        "SELECT 1 AS x WHERE false",
+    ],
+)
+def test_tomorrow_a_column_may_be_of_any_type(db, kind, sql):
+    people = kept(db, f"({sql})")
+    words = {"values": ("a", "b"), "buckets": 3} if kind in ("category", "text") else {}
+    width = 5 if words else 2 if kind == "vector" else 1
+    feature_encoder = FeatureEncoder((ColumnEncoder("x", kind, width, True, **words),))
+    x = dense(feature_encoder.transform(db, people))
+    assert x.shape == (0 if "false" in sql else 1, feature_encoder.width)
+    assert np.isfinite(x).all()
+
+
+# -- against one row at a time ----------------------------------------------------------------------------------------------
+
+
+def feature_of(part, value):
+    return part.values.index(value) if value in part.values else len(part.values) + zlib.crc32(value.encode()) % part.buckets
+
+
+def slow(part, value):
+    """The features of one value, from the definition."""
+    row = [0.0] * part.width
+    known = value is not None
+    if part.kind == "number":
+        known = known and math.isfinite(value)
+        row = [(value - part.centre) / part.scale if known else 0.0]
+    elif part.kind == "bool":
+        row = [float(value in ("yes", "T"))]
+    elif part.kind == "vector":
+        row = [x / part.scale if x is not None and math.isfinite(x) else 0.0 for x in value] if known else row
+    elif known and part.kind == "category":
+        row[feature_of(part, value.strip())] = 1.0
+    elif known:
+        found = {feature_of(part, word) for word in re.findall(r"\w+", value.lower())}
+        for feature in found:
+            row[feature] = part.weights[feature] / math.sqrt(sum(part.weights[each] ** 2 for each in found))
+    return row + [float(not known)] * part.missing
+
+
+@pytest.mark.parametrize("rows", [9, 64, 1 << 18])
+def test_features_are_those_of_one_row_at_a_time_however_many_are_taken_together(db, monkeypatch, rows):
+    monkeypatch.setattr("clnr.tables.io.chunks._ROWS", rows)
+    rng = np.random.default_rng(0)
+    words = ["Graph", "naïve", "ΟΔΟΣ", "of", "İ", "漢字", "x_1", "it's", "3.5", "A-B"]
+
+    def some(make):
+        return [None if rng.random() < 0.2 else make(i) for i in range(200)]
+
+    given = {
+        "number": some(lambda i: float(rng.choice([rng.normal(), math.inf, math.nan, 1e30]))),
+        "bool": some(lambda i: str(rng.choice(["yes", "No", "T"]))),
+        "category": some(lambda i: str(rng.choice(["red", " red ", "blü"]))),
+        "code": some(lambda i: f"kode{i % 130}é" * (1 + i % 9)),
+        "text": some(lambda i: " ".join(map(str, rng.choice(words, 1 + i % 9))) + f" {i}"),
+        "vector": some(lambda i: [float(i), None if i % 3 else math.nan, 1.0]),
+    }
+    db.register("given", pa.table(given))
+    people = kept(db, "given")
+    feature_encoder = FeatureEncoder.fit(db, people, list(given))
+    assert [part.kind for part in feature_encoder.column_encoders] == [name.replace("code", "category") for name in given]
+    expected = [[x for part in feature_encoder.column_encoders for x in slow(part, given[part.column][i])] for i in range(200)]
+    assert np.allclose(dense(feature_encoder.transform(db, people)), expected, atol=1e-6)
+    numbers = FeatureEncoder(feature_encoder.column_encoders[:2])
+    assert np.allclose(numbers.transform(db, people), np.array(expected)[:, :4], atol=1e-6)

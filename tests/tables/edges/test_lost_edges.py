@@ -1,0 +1,77 @@
+"""Edges that are left out since an end is in no node table: many of them are a warning that says what may be wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from clnr.embedding.preflight import table_warnings
+from clnr.errors import DataError
+from clnr.tables import ingest, load_graph_folder, read_tables
+from clnr.tables.edges.lost_edges import dangling_warning, loses_much
+from tests.tables.files import saved
+
+pytest.importorskip("duckdb")
+
+NODES = "id,x\ntorch,1\nscikit-learn,2\nnumpy,4\nzope.interface,8\n"
+ORDERS = "user,item\n1,1\n2,1\n3,2\n4,2\n5,1\n6,2\n"
+
+
+def lines(read):
+    return [line for line in table_warnings(read) if "left out" in line]
+
+
+def packages(tmp_path, *edges):
+    rows = "".join(f"{edge}\n" for edge in edges)
+    return read_tables(saved(tmp_path, "e.csv", f"source,target\n{rows}"), saved(tmp_path, "n.csv", NODES))
+
+
+def test_a_few_are_a_line_and_many_a_warning(tmp_path):
+    kept = ["torch,numpy", "numpy,scikit-learn", "numpy,zope.interface"]
+    (few,) = lines(packages(tmp_path, *kept, "numpy,hatch"))
+    assert few == "left out: 1 edge of 4 with an end that is not in the node table, such as 'hatch'"
+    read = packages(tmp_path, *kept, "numpy,hatch", "hatch,pip")
+    (many,) = lines(read)
+    assert many.startswith("warning: left out: 2 edges of 5 (40%) with an end")
+    assert loses_much(read.ingest_report)
+    (explained,) = lines(packages(tmp_path, *kept, "numpy,Torch"))
+    assert explained.startswith("warning: left out: 1 edge of 4 (25%) with an end")
+
+
+def test_ids_that_are_written_in_another_way_are_counted(tmp_path):
+    read = packages(
+        tmp_path, "torch,numpy", "Torch,numpy", "numpy,scikit_learn", "TORCH,Zope-Interface", "hatch,Torch", "numpy,pip"
+    )
+    (line,) = lines(read)
+    assert "left out: 5 edges of 6 (83%)" in line
+    assert "3 of them would be kept if case, blanks and - _ . in ids did not count, as 'TORCH' for 'torch'" in line
+    with pytest.raises(DataError, match=r"no edge has an id of the node table: .*; 1 of them would be kept if case"):
+        packages(tmp_path, "Torch,NumPy", "hatch,pip")
+    with pytest.raises(DataError, match="no edge has both its ends in the node table: 'NumPy' is not there; 1 of them"):
+        packages(tmp_path, "torch,NumPy")
+
+
+def test_a_blank_that_cannot_be_seen_is_shown(tmp_path):
+    (line,) = lines(packages(tmp_path, "torch,numpy", "torch\u00a0,numpy"))
+    assert r"1 of them would be kept if case, blanks and - _ . in ids did not count, as 'torch\xa0' for 'torch'" in line
+
+
+def test_kinds_of_nodes_that_look_swapped_are_named(tmp_path):
+    edges = {("user", "bought", "item"): saved(tmp_path, "e.csv", ORDERS)}
+    users = saved(tmp_path, "users.csv", "id,age\n" + "".join(f"{i},{20 + i}\n" for i in range(1, 7)))
+    items = saved(tmp_path, "items.csv", "id,price\n1,3\n2,4\n")
+    assert not lines(read_tables(edges, {"user": users, "item": items}))
+    wrong = {"user": items, "item": users}
+    (line,) = lines(read_tables(edges, wrong))
+    assert "left out: 4 edges of 6 (67%)" in line
+    assert "the tables of 'user' and 'item' look swapped: with them exchanged, most of these edges would be kept" in line
+    ingest(edges, wrong, out=tmp_path / "graph")
+    report = load_graph_folder(tmp_path / "graph").ingest_report
+    assert f"warning: {dangling_warning(report)}" == line
+
+
+def test_kinds_that_are_not_swapped_are_not_said_to_be(tmp_path):
+    edges = {("user", "bought", "item"): saved(tmp_path, "e.csv", ORDERS)}
+    users = saved(tmp_path, "users.csv", "id,age\n1,3\n2,4\n")
+    (line,) = lines(read_tables(edges, {"user": users, "item": saved(tmp_path, "items.csv", "id,price\n1,3\n2,4\n")}))
+    assert line.startswith("warning: ")
+    assert "swapped" not in line

@@ -1,0 +1,447 @@
+"""Several tables of edges and of nodes, by the names of their kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clnr.errors import DataError, UnknownName
+from clnr.tables import FeatureEncoder, ingest, load_graph_folder, read_tables
+from clnr.tables.table_info import TableInfo
+from tests.tables.edges.test_edge_weighting import EDGES, ROWS, normalised, weights
+from tests.tables.files import saved
+
+pytest.importorskip("duckdb")
+pa = pytest.importorskip("pyarrow")
+
+USERS = "user_id,age,name,joined\n7,30,Ann,2020-01-01\n8,,Bob,2021-01-01\n9,50,Cy,2022-01-01\n"
+ITEMS = "price,item id,name,genre\n2.5,7,pen,tool\n3.5,1,ink,\n4.0,2,ink,fluid\n"
+BOUGHT = "day,item_id,user_id\n2020-01-01,7,7\n2020-01-02,7,8\n2020-01-03,1,9\n2020-01-04,1,7\n2020-01-05,2,8\n"
+KNOWS = "from,to,weight\n7,8,2\n8,9,1\n"
+ENDS = ("user", "bought", "item"), ("user", "knows", "user")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kinds")
+    for name, text in (("users", USERS), ("items", ITEMS), ("bought", BOUGHT), ("knows", KNOWS)):
+        saved(folder, f"{name}.csv", text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(files):
+    edges = dict(zip(ENDS, (files / "bought.csv", files / "knows.csv"), strict=True))
+    return {"edges": edges, "nodes": {"user": files / "users.csv", "item": files / "items.csv"}}
+
+
+@pytest.fixture(scope="module")
+def shop(tables):
+    return read_tables(**tables, label="genre")
+
+
+# -- kinds of edges -----------------------------------------------------------------------------------------------------------
+
+
+def by_kind(kind):
+    columns = zip(*(row[:3] for row in ROWS if row[3] == kind), strict=True)
+    return pa.table(dict(zip(("a", "b", "strength"), columns, strict=True)))
+
+
+@pytest.mark.parametrize(("weight", "how"), [("", "it counts once"), (",weight", "its weights are added")])
+def test_a_repeated_edge_of_a_kind_counts_once_unless_it_has_weights(tmp_path, weight, how):
+    from clnr.embedding.preflight import table_warnings
+
+    one = ",1" if weight else ""
+    rows = [f"a,b{one}", f"b,c{one}", f"c,d{one}"]
+    once, twice = (
+        read_tables(
+            {
+                "met": saved(tmp_path, f"met{len(more)}.csv", "\n".join([f"source,target{weight}", *rows, *more, ""])),
+                "wrote": saved(tmp_path, f"wrote{len(more)}.csv", f"source,target{weight}\na,d{one}\n"),
+            }
+        )
+        for more in ([], rows[:1])
+    )
+    assert (once.graph.digest == twice.graph.digest) == (not weight)
+    assert f"merged: 1 row repeating an edge; {how}" in table_warnings(twice)
+
+
+def test_tables_by_name_are_as_a_column_of_kinds():
+    named = read_tables({kind: by_kind(kind) for kind in ("buys", "knows")})
+    column = read_tables(EDGES, edge_type="sort")
+    assert named.graph.digest == column.graph.digest
+    assert named.ingest_report.edge_types == column.ingest_report.edge_types
+    assert [(info.table, info.role) for info in named.ingest_report.columns[:3]] == [
+        ("edges buys", "source"),
+        ("edges buys", "target"),
+        ("edges buys", "weight"),
+    ]
+
+
+def test_messy_tables_of_edges(tmp_path):
+    """A delimiter, a header, a weight and an order of columns of their own; and one is a glob."""
+    one = saved(tmp_path, "one.tsv", "x\ty\n1\t2\n2\t3\n")
+    saved(tmp_path, "two-a.csv", "w;target;source\n2.5;1;3\n")
+    saved(tmp_path, "two-b.csv", "w;target;source\n0.5;4;3\n")
+    read = read_tables({"one": one, "two": str(tmp_path / "two-*.csv")})
+    rows = [("1", "2", 1.0, "one"), ("2", "3", 1.0, "one"), ("3", "1", 2.5, "two"), ("3", "4", 0.5, "two")]
+    expected, factors = normalised(rows)
+    assert read.graph.ids.tolist() == [1, 2, 3, 4]
+    assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
+    source, target, weight = read.graph.edges()
+    found = {(str(a + 1), str(b + 1)): w for a, b, w in zip(source.tolist(), target.tolist(), weight.tolist(), strict=True)}
+    assert {pair: found[pair] for pair in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def test_wrong_rows_are_named_with_their_own_table(tmp_path):
+    right = saved(tmp_path, "right.csv", "source,target,weight\na,b,1\n")
+    wrong = saved(tmp_path, "wrong.csv", "source,target,weight\na,b,1\na,,1\n")
+    with pytest.raises(DataError, match=r"wrong\.csv: 'target' is empty in row 2"):
+        read_tables({"right": right, "wrong": wrong})
+    negative = saved(tmp_path, "negative.csv", "source,target,weight\na,b,1\nb,c,-2\n")
+    with pytest.raises(DataError, match=r"negative\.csv: 'weight' is '-2' in row 2, which is negative.*; --negative-weights"):
+        read_tables({"right": right, "negative": negative})
+
+
+def test_times_hold_for_all_tables(tmp_path):
+    dated = saved(tmp_path, "dated.csv", "source,target,day\na,b,2020-01-01\nb,c,2020-01-11\n")
+    years = saved(tmp_path, "years.csv", "source,target,day\na,c,2019\n")
+    plain = saved(tmp_path, "plain.csv", "source,target\na,c\n")
+    both = {"one": dated, "two": dated}
+    assert read_tables(both, edge_time="day", until="2020-01-05").graph.num_edges == 2
+    with pytest.raises(DataError, match=r"dates in .*dated\.csv and numbers in .*years\.csv; write them alike"):
+        read_tables({"one": dated, "two": years}, edge_time="day")
+    with pytest.raises(DataError, match=r"plain\.csv: there is no column 'day' for edge times"):
+        read_tables({"one": dated, "two": plain}, edge_time="day")
+    other = saved(tmp_path, "other.csv", "source,target,sent\na,c,2020-01-01\nb,d,2020-01-11\n")
+    assert read_tables({"one": dated, "two": other}, edge_time=["day", "sent"], until="2020-01-05").graph.num_edges == 4
+    with pytest.raises(DataError, match=r"it has both 'day' and 'source', and times are one column.* --edge-time"):
+        read_tables({"one": dated, "two": other}, edge_time=["day", "source", "sent"])
+
+
+def test_new_edges_of_named_kinds():
+    first = read_tables({kind: by_kind(kind) for kind in ("buys", "knows")})
+    more = pa.table({"a": ["d"], "b": ["e"], "strength": [4.0]})
+    read = read_tables({"knows": more}, base=first)
+    assert weights(read) == pytest.approx(weights(first) | {("d", "e"): 4 * first.ingest_report.edge_types["knows"]})
+    with pytest.raises(DataError, match="no edges of the kind 'sells', only 'buys', 'knows'"):
+        read_tables({"sells": more}, base=first)
+    with pytest.raises(DataError, match="the earlier graph has edges of several kinds"):
+        read_tables(more, base=first)
+
+
+# -- negative weights ---------------------------------------------------------------------------------------------------------
+
+SIGNED = [("a", "b", 2.0), ("b", "c", -3.0), ("c", "d", 1.0), ("a", "b", -1.0)]
+
+
+def test_negative_weights():
+    edges = pa.table(dict(zip(("source", "target", "weight"), zip(*SIGNED, strict=True), strict=True)))
+    with pytest.raises(
+        DataError, match=r"'weight' is '-3.0' in row 2 \(and 1 more\), which is negative.*; .*drop.*kind of their own"
+    ):
+        read_tables(edges)
+    dropped = read_tables(edges, negative_weights="drop")
+    assert weights(dropped) == {("a", "b"): 2.0, ("c", "d"): 1.0}
+    (remark,) = dropped.ingest_report.remarks
+    assert remark.endswith("left out: 2 edges of 4 with a negative weight")
+    read = read_tables(edges, negative_weights="kind")
+    expected, factors = normalised([(a, b, abs(w), "negative" if w < 0 else "positive") for a, b, w in SIGNED])
+    assert weights(read) == pytest.approx(expected, rel=1e-5)
+    assert read.ingest_report.edge_types == pytest.approx(factors, rel=1e-5)
+    assert read.ingest_report.remarks[0].endswith("a kind of their own, since their weights are negative: 2 of 4")
+    more = read_tables(edges, negative_weights="kind", base=read)
+    assert more.ingest_report.edge_types == read.ingest_report.edge_types
+    named = read_tables({"trusts": edges, "knows": by_kind("knows")}, negative_weights="kind")
+    assert sorted(named.ingest_report.edge_types) == ["knows positive", "trusts negative", "trusts positive"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"negative_weights": "abs"}, "unknown negative_weights 'abs'"),
+        (
+            {"negative_weights": "drop", "ignore": ["weight"]},
+            "needs weights, and there is no column of them",
+        ),
+    ],
+)
+def test_what_cannot_be_done_with_weights(asked, said):
+    with pytest.raises((DataError, UnknownName), match=said):
+        read_tables(EDGES, **asked)
+
+
+def test_all_weights_negative():
+    edges = pa.table({"source": ["a"], "target": ["b"], "weight": [-1.0]})
+    with pytest.raises(DataError, match=r"all its weights are negative.* choose --negative-weights kind"):
+        read_tables(edges, negative_weights="drop")
+    assert weights(read_tables(edges, negative_weights="kind")) == {("a", "b"): 1.0}
+
+
+# -- kinds of nodes -----------------------------------------------------------------------------------------------------------
+
+
+def test_ids_of_two_kinds_are_apart(shop):
+    assert shop.graph.ids.tolist() == ["user:7", "user:8", "user:9", "item:7", "item:1", "item:2"]
+    assert shop.ingest_report.node_kinds == ("user", "item")
+    rows = shop.columns.to_pydict()
+    assert rows["node_kind"] == ["user"] * 3 + ["item"] * 3
+    assert rows["original_id"] == [7, 8, 9, 7, 1, 2]
+    assert rows["name"] == ["Ann", "Bob", "Cy", "pen", "ink", "ink"]
+    assert rows["age"] == ["30", None, "50", None, None, None]
+    bought = [("user:7", "item:7"), ("user:8", "item:7"), ("user:9", "item:1"), ("user:7", "item:1"), ("user:8", "item:2")]
+    knows = [("user:7", "user:8", 2.0), ("user:8", "user:9", 1.0)]
+    expected, _ = normalised([*((a, b, 1.0, "bought") for a, b in bought), *((*row, "knows") for row in knows)])
+    found = weights(shop)
+    assert found == pytest.approx({tuple(sorted(pair)): w for pair, w in expected.items()}, rel=1e-5)
+    assert sorted(shop.ingest_report.edge_types) == ["user,bought,item", "user,knows,user"]
+
+
+def test_features_are_side_by_side(shop):
+    """Each column is scaled over the nodes of its kind, and is 0 for others: only nodes of its kind can lack it."""
+    x = shop.graph.features.toarray()
+    encoders = shop.feature_encoder.column_encoders
+    of_users, of_items = ["user.age", "user.name", "user.joined"], ["item.price", "item.name"]
+    assert [each.column for each in encoders] == ["node_kind", *of_users, *of_items]
+    assert x[:, :2].tolist() == [[1, 0]] * 3 + [[0, 1]] * 3
+    at = {each.column: sum(other.width + other.missing for other in encoders[:i]) for i, each in enumerate(encoders)}
+    np.testing.assert_allclose(x[:, at["user.age"]], [-1, 0, 1, 0, 0, 0], atol=1e-6)
+    assert x[:, at["user.age"] + 1].tolist() == [0, 1, 0, 0, 0, 0]
+    price = np.array([2.5, 3.5, 4.0])
+    np.testing.assert_allclose(x[3:, at["item.price"]], (price - price.mean()) / price.std(), rtol=1e-5)
+    assert not x[:3, at["item.price"] :].any()
+    assert not x[3:, at["user.age"] : at["item.price"]].any()
+    assert (x[:, at["user.name"] : at["user.joined"]].sum(1) == [1, 1, 1, 0, 0, 0]).all()
+
+
+def test_labels_are_those_of_one_kind(tables, files, tmp_path, shop):
+    assert shop.graph.labels.tolist() == [-1, -1, -1, 1, -1, 0]
+    assert shop.classes == ("fluid", "tool")
+    users = saved(tmp_path, "users.csv", "user_id,label\n7,x\n8,y\n9,x\n")
+    items = saved(tmp_path, "items.csv", "item_id,label\n7,x\n1,z\n2,z\n")
+    both = {"user": users, "item": items}
+    with pytest.raises(DataError, match=r"labels of several kinds.* user.label and item.label.* choose one: --label"):
+        read_tables(tables["edges"], both)
+    chosen = read_tables(tables["edges"], both, label="item.label")
+    assert chosen.graph.labels.tolist()[3:] == [0, 1, 1]
+    assert [each.column for each in chosen.feature_encoder.column_encoders] == ["node_kind", "user.label"]
+
+
+def test_columns_are_named_alone_or_with_their_kind(tables):
+    read = read_tables(**tables, ignore=["user.name,joined"], types={"price": "category"})
+    assert [each.column for each in read.feature_encoder.column_encoders] == [
+        *("node_kind", "user.age", "item.price", "item.name", "item.genre")
+    ]
+    assert read.feature_encoder.column_encoders[2].kind == "category"
+    some = read_tables(**tables, features=["age", "item.name"])
+    assert [each.column for each in some.feature_encoder.column_encoders] == ["node_kind", "user.age", "item.name"]
+    with pytest.raises(DataError, match=r"no table has a column 'item.age' to ignore; there are day, item_id, user_id"):
+        read_tables(**tables, ignore=["item.age"])
+
+
+def test_each_column_says_how_it_was_read(shop):
+    infos = {(info.table, info.column): info for info in shop.ingest_report.columns}
+    assert infos["edges user,bought,item", "user_id"].role == "source"
+    assert infos["edges user,bought,item", "day"].role == "not used"
+    assert infos["nodes user", "user_id"].role == "id"
+    assert infos["nodes user", "age"].empty == 1
+    assert infos["nodes item", "item id"].role == "id"
+    assert infos["nodes item", "genre"].role == "label"
+    assert infos["nodes", "node_kind"].features == 2
+
+
+def test_nodes_of_edges_alone_have_kinds(tables, tmp_path):
+    read = read_tables(tables["edges"])
+    assert read.graph.ids.tolist() == ["item:1", "item:2", "item:7", "user:7", "user:8", "user:9"]
+    assert read.columns.to_pydict() == {"node_kind": ["item"] * 3 + ["user"] * 3, "original_id": [1, 2, 7, 7, 8, 9]}
+    assert read.feature_encoder.structure is not None
+    assert read.ingest_report.remarks == ()
+    words = pa.table({"user": ["x", "007"], "item": ["7", "8"]})
+    assert read_tables({ENDS[0]: words}).columns["original_id"].to_pylist() == ["7", "8", "007", "x"]
+
+
+def test_a_folder_of_kinds(tables, shop, tmp_path):
+    ingest(**tables, label="genre", out=tmp_path / "graph", memory="1 GB")
+    again = load_graph_folder(tmp_path / "graph")
+    assert again.graph.digest == shop.graph.digest
+    assert again.ingest_report == shop.ingest_report
+    assert again.columns.equals(shop.columns)
+    assert FeatureEncoder.from_json(shop.feature_encoder.to_json()) == shop.feature_encoder
+    assert TableInfo.from_json(TableInfo(None, (), shop.ingest_report).to_json().decode()).ingest_report == shop.ingest_report
+
+
+def test_unseen_nodes_of_kinds(shop):
+    edges = {ENDS[0]: pa.table({"user_id": [10, 7], "item_id": [1, 3]})}
+    alone = read_tables(edges, base=shop)
+    assert alone.graph.ids.tolist() == [*shop.graph.ids.tolist(), "item:3", "user:10"]
+    assert alone.columns["node_kind"].to_pylist()[-2:] == ["item", "user"]
+    assert alone.columns["original_id"].to_pylist()[-2:] == [3, 10]
+    assert alone.ingest_report.remarks == ("known from edges alone, with all values missing: 2 new nodes",)
+    x = alone.graph.features.toarray()
+    assert x[-1].nonzero()[0].tolist() == [0, 3]  # A user without an age.
+    assert x[-2].nonzero()[0].tolist() == [1]  # No item lacked a price.
+    users = pa.table({"user_id": [10], "age": [40], "name": ["Ann"], "joined": ["2021-01-01"]})
+    known = read_tables(edges, {"user": users}, base=shop)
+    assert known.graph.ids.tolist() == [*shop.graph.ids.tolist(), "user:10"]
+    assert (known.ingest_report.dangling, known.ingest_report.first_dangling) == (1, "item:3")
+    np.testing.assert_array_equal(known.graph.features.toarray()[:-1], shop.graph.features.toarray())
+    assert known.columns["name"].to_pylist()[-1] == "Ann"
+    apart = read_tables(
+        edges, {"user": users, "item": pa.table({"item_id": [1, 3], "price": [2.5, 3.5]})}, feature_encoder=shop.feature_encoder
+    )
+    assert apart.graph.num_features == shop.graph.num_features
+
+
+FRAME = pa.table({"source": [1], "target": [2]})
+NODES = pa.table({"id": [1, 2], "x": [0.5, 1.5]})
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "more", "said"),
+    [
+        (FRAME, {"user": NODES}, {}, r"kinds \(user\), and the table of edges must say .*--edges user,bought,item=FILE"),
+        ({"likes": FRAME}, {"user": NODES}, {}, r"edges 'likes' must say which it joins"),
+        ({ENDS[0]: FRAME}, NODES, {}, r"the kinds user, item: give a table for each: --nodes user=FILE --nodes item=FILE"),
+        ({ENDS[0]: FRAME}, {"user": NODES}, {}, r"the kind 'item', and there are only user; .*--nodes item=FILE"),
+        ({ENDS[0]: FRAME, "likes": FRAME}, None, {}, r"edges 'likes': it is not said which kinds of nodes they join"),
+        ({("user", "item"): FRAME}, None, {}, r"edges 'user,item': edges are named by source, relation and target"),
+        ({"a,b": FRAME}, None, {}, r"a kind of edges is a name without any of ',.:='"),
+        ({"": FRAME}, None, {}, r"a kind of edges is a name"),
+        ({3: FRAME}, None, {}, r"a kind of edges is a name .* not 3"),
+        ({"a": FRAME, "A ": FRAME}, None, {}, r"two tables of edges are called 'A'"),
+        ({"a": FRAME, "b": 5}, None, {}, r"edges must be a file or a data frame, not a int"),
+        ({"a": FRAME}, None, {"edge_type": "source"}, r"leave out edge_type \(--edge-type\)"),
+        ({ENDS[1]: FRAME}, {"user": NODES}, {"feature_matrix": np.eye(2)}, r"a feature matrix has the rows of one node table"),
+        ({ENDS[1]: FRAME}, None, {"feature_matrix": np.eye(2)}, r"a feature matrix has the rows of one node table"),
+        ({ENDS[1]: FRAME}, {"user": NODES.rename_columns(["id", "Node_kind"])}, {}, r"a column 'node_kind', which clnr adds"),
+        ({ENDS[1]: FRAME}, {"user": pa.table({"id": [1, 1]})}, {}, r"'user': node '1' is there twice, in rows 1 and 2"),
+    ],
+)  # fmt: skip
+def test_what_is_ambiguous_is_refused(edges, nodes, more, said):
+    with pytest.raises(DataError, match=said):
+        read_tables(edges, nodes, **more)
+
+
+def test_what_does_not_extend_a_graph(shop):
+    with pytest.raises(DataError, match=r"earlier graph has nodes of several kinds \(user, item\).*--nodes user=FILE"):
+        read_tables(FRAME, base=shop)
+    with pytest.raises(DataError, match="earlier graph has no nodes of the kind 'shop', only user, item"):
+        read_tables({("user", "visited", "shop"): FRAME}, base=shop)
+    with pytest.raises(DataError, match="earlier graph has nodes of one kind"):
+        read_tables({ENDS[1]: FRAME}, base=read_tables({"a": FRAME}, NODES))
+    apart = {"feature_encoder": shop.feature_encoder}
+    with pytest.raises(DataError, match="earlier graph has nodes of several kinds"):
+        read_tables(FRAME, NODES, **apart)
+    with pytest.raises(DataError, match=r"nodes of the kind 'item', and there are only user"):
+        read_tables({ENDS[0]: FRAME}, {"user": NODES}, **apart)
+    with pytest.raises(DataError, match=r"the feature_encoder encodes a node table, and there is none"):
+        read_tables({ENDS[0]: FRAME}, **apart)
+
+
+def test_weights_of_several_tables(tmp_path):
+    """Each named column holds for the tables that have it; one that no table has, or two of one table, are refused."""
+    bought = saved(tmp_path, "bought.csv", "a,b,qty,price\nu,x,2,9\nv,x,1,9\nv,y,3,9\n")
+    rated = saved(tmp_path, "rated.csv", "a,b,rating\nu,x,-4\nu,y,5\nv,y,1\n")
+    met = saved(tmp_path, "met.csv", "a,b,weight\nu,x,7\nv,y,7\n")
+    edges = {"bought": bought, "rated": rated, "met": met}
+    read = read_tables(edges, weight=["rating", "qty"], negative_weights="drop")
+    roles = {(info.table, info.column): info.role for info in read.ingest_report.columns}
+    assert {column for column, role in roles.items() if role == "weight"} == {
+        ("edges bought", "qty"),
+        ("edges rated", "rating"),
+        ("edges met", "weight"),
+    }
+    alone = [read_tables({"bought": bought}, weight=given) for given in ("qty", ["qty"], ["QTY", "qty"])]
+    assert weights(alone[0]) == weights(alone[1]) == weights(alone[2]) == {("u", "x"): 2.0, ("v", "x"): 1.0, ("v", "y"): 3.0}
+    for given, said in (
+        (["rating", "qty", "price"], "bought.csv: it has both 'qty' and 'price', and weights are one column of a table"),
+        (["rating", "stars"], "no table has a column 'stars' for weight; there are a, b, qty, price, rating, weight"),
+        ([1], "weight must be a list of names of columns"),
+    ):
+        with pytest.raises(DataError) as caught:
+            read_tables(edges, weight=given, negative_weights="drop")
+        assert said in str(caught.value)
+    for given, said in ((["qty", "price"], "it has both 'qty' and 'price'"), (["qty", "star"], "no column 'star' for weight")):
+        with pytest.raises(DataError, match=said):
+            read_tables(bought, weight=given)
+    with pytest.raises(DataError, match="'qty' cannot be both time and weight"):
+        read_tables(bought, weight=["price", "qty"], edge_time="qty")
+
+
+@pytest.mark.parametrize("choice", ["drop", "kind"])
+def test_negative_weights_with_nothing_to_do_are_said(tmp_path, choice):
+    path = saved(tmp_path, "e.csv", "a,b,weight\nu,x,2\nv,x,1\n")
+    read = read_tables(path, negative_weights=choice)
+    assert any(
+        "no weight is negative, so there is nothing for --negative-weights" in each for each in read.ingest_report.remarks
+    )
+    more = read_tables(path, negative_weights=choice, base=read)
+    assert not any("no weight is negative" in each for each in more.ingest_report.remarks)
+
+
+# -- names --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def books(tmp_path_factory):
+    """Readers, of whom there are more, have no names, or nicknames; books have titles."""
+    folder = tmp_path_factory.mktemp("books")
+    readers = [f"{i},{30 + i}" for i in range(9)]
+    saved(folder, "readers.csv", "id,age\n" + "".join(f"{row}\n" for row in readers))
+    saved(folder, "named.csv", "id,age,nickname\n" + "".join(f"{row},nick {row[0]}\n" for row in readers))
+    saved(folder, "books.csv", "id,title,pages\n" + "".join(f"{i},Book no {i},{100 + i}\n" for i in range(3)))
+    saved(folder, "read.csv", "reader,book\n" + "".join(f"{i},{i % 3}\n" for i in range(9)))
+    saved(folder, "new.csv", "id,age,nickname\n20,50,late\n")
+    saved(folder, "new_read.csv", "reader,book\n20,0\n")
+    return folder
+
+
+def names_of(read):
+    return dict(zip(read.graph.ids.tolist(), read.names_of(np.arange(read.graph.num_nodes)), strict=True))
+
+
+def test_names_are_guessed_for_each_kind(books):
+    edges = {("reader", "read", "book"): books / "read.csv"}
+    read = read_tables(edges, {"reader": books / "readers.csv", "book": books / "books.csv"})
+    assert read.ingest_report.names == "title"
+    assert names_of(read)["book:2"] == "Book no 2"
+    assert names_of(read)["reader:2"] == ""
+
+
+def test_names_of_two_kinds_may_be_in_two_columns(books, tmp_path):
+    edges = {("reader", "read", "book"): books / "read.csv"}
+    nodes = {"reader": books / "named.csv", "book": books / "books.csv"}
+    read = read_tables(edges, nodes)
+    assert read.ingest_report.names == "node_name"
+    assert names_of(read)["book:2"] == "Book no 2"
+    assert names_of(read)["reader:2"] == "nick 2"
+    named = {(info.table, info.column) for info in read.ingest_report.columns if "name" in info.role.split(" and ")}
+    assert named == {("nodes reader", "nickname"), ("nodes book", "title")}
+    more = read_tables({("reader", "read", "book"): books / "new_read.csv"}, {"reader": books / "new.csv"}, base=read)
+    assert names_of(more) == {**names_of(read), "reader:20": "late"}
+    ingest(edges, nodes, out=tmp_path / "graph")
+    folder = load_graph_folder(tmp_path / "graph")
+    assert folder.ingest_report == read.ingest_report
+    assert names_of(folder) == names_of(read)
+    assert read_tables(edges, nodes, names="title").ingest_report.names == "title"
+    assert read_tables(edges, nodes, names="original_id").ingest_report.names is None
+
+
+@pytest.mark.parametrize("choice", ["drop", "kind"])
+def test_an_earlier_graph_remembers_what_is_done_with_negative_weights(tmp_path, choice):
+    read = read_tables(saved(tmp_path, "e.csv", "a,b,weight\nu,x,2\nv,x,-1\nu,v,3\n"), negative_weights=choice)
+    ingest(tmp_path / "e.csv", negative_weights=choice, out=tmp_path / "graph")
+    more = saved(tmp_path, "more.csv", "a,b,weight\nw,x,5\nw,u,-4\n")
+    for base in (read, load_graph_folder(tmp_path / "graph")):
+        larger = read_tables(more, base=base)
+        assert weights(larger) == weights(read_tables(more, base=base, negative_weights=choice))
+        assert ("u", "w") in weights(larger) if choice == "kind" else ("u", "w") not in weights(larger)
+    with pytest.raises(DataError, match=r"'weight' is '-4' in row 2, which is negative|must be alike"):
+        read_tables(more, base=read, negative_weights="refuse")
+    bare = saved(tmp_path, "bare.csv", "source,target\nw,x\n")
+    if choice == "kind":
+        with pytest.raises(DataError, match="negative_weights needs weights"):
+            read_tables(bare, base=read)
+    else:
+        assert read_tables(bare, base=read).graph.num_nodes == 4
