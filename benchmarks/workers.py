@@ -72,7 +72,7 @@ def embed(name: str, method: Method, threads: int) -> None:
     embedding_times(shaped(2000, 10_000, 64), method, engine)
     graph = subject(name)[0].without_labels()
     before = workers.sent
-    workers.least(0)
+    workers.barrier()
     seconds = embedding_times(graph, method, engine)
     if workers.first:
         Path(os.environ[RESULT]).write_text(json.dumps(seconds | {"sent": workers.sent - before}))

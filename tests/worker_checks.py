@@ -84,7 +84,7 @@ def first_step(model, recipe: Recipe, workers) -> dict[str, torch.Tensor]:
     parameters = {name: value.double().requires_grad_() for name, value in model.init(given.num_features, 3).items()}
     loss = model.loss(parameters, StepContext(engine, engine.to_device(given), 3, 0, recipe.epochs, None, workers))
     gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
-    total, *gradients = workers.total(loss.detach(), *gradients)
+    total, *gradients = workers.all_reduce(loss.detach(), *gradients)
     return {"first loss": total, "gradient": torch.cat([each.flatten() for each in gradients])}
 
 
@@ -101,18 +101,18 @@ def operations(workers) -> dict[str, torch.Tensor]:
 
     def done(name, own, part):
         (gradient,) = torch.autograd.grad(part, own)
-        found[f"{name} loss"], found[f"{name} gradient"] = workers.total(part.detach())[0], workers.collect(gradient)
+        found[f"{name} loss"], found[f"{name} gradient"] = workers.all_reduce(part.detach())[0], workers.all_gather(gradient)
 
     def own():
         return workers.share(rows).requires_grad_()
 
     a = own()
-    everything = workers.gather(a)
+    everything = workers.all_gather_with_grad(a)
     found["gathered"] = everything.detach()
     # Each worker uses all rows in its own way; together they use each in all ways.
     done("gather", a, workers.mean((workers.share(weights) @ everything.T).tanh().sum(1)))
     a = own()
-    done("sum", a, workers.part((workers.sum(a.sum(0)) / 100).tanh().sum()))
+    done("sum", a, workers.part((workers.all_reduce_with_grad(a.sum(0)) / 100).tanh().sum()))
     a = own()
     variance, mean = PLAIN.among(workers).column_moments(a)
     found["variance"], found["mean"] = variance.detach(), mean.detach()
@@ -138,7 +138,7 @@ def batch_norm(workers) -> dict[str, torch.Tensor]:
     each = (z * weights[nodes]).tanh().sum(1)
     part = each.sum() if counted is None else (each * counted).sum()
     (gradient,) = torch.autograd.grad(part, h)
-    loss, gradient = workers.total(part.detach(), gradient)
+    loss, gradient = workers.all_reduce(part.detach(), gradient)
     return {"loss": loss, "gradient": gradient}
 
 
@@ -185,7 +185,7 @@ def fitted(workers) -> dict[str, object]:
 
 def disagreement(workers) -> str:
     try:
-        workers.agree(lambda: {"seed": 1, "tables": "a" if workers.first else "b"})
+        workers.check_same_on_all_ranks(lambda: {"seed": 1, "tables": "a" if workers.first else "b"})
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "agreed"

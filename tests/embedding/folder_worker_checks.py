@@ -112,7 +112,7 @@ def first_step(graph: GraphFolder, chosen: Settings) -> dict[str, torch.Tensor]:
     parameters = {name: value.double().requires_grad_() for name, value in model.init(graph.num_features, 0).items()}
     loss = model.loss(parameters, StepContext(engine, given, 0, 0, recipe.epochs, None, workers))
     gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
-    total, *gradients = workers.total(loss.detach(), *gradients)
+    total, *gradients = workers.all_reduce(loss.detach(), *gradients)
     return {"loss": total, "gradient": torch.cat([each.flatten() for each in gradients])}
 
 

@@ -203,7 +203,7 @@ def _embed_in_memory(graph: Path, settings: Any, memory: str | None, workers: in
 
     fits = fits_memory(GraphFolder.open(graph), settings, _bytes(memory), workers)
     # What does not fit on one machine is in files for the workers on all of them.
-    return bool(settings.workers.least(fits))
+    return bool(settings.workers.all_reduce_min(fits))
 
 
 def _bytes(memory: str | None) -> int | None:

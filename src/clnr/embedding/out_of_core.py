@@ -86,7 +86,7 @@ def embed_folder(
             check_folder(out, force, OWNED_FILES)
         settings.check_checkpoint()
         folder, recipe, disk_plan, work = _begin(folder, out, settings, bound)
-        if workers.from_first(finished and work.is_finished(force)):
+        if workers.broadcast_object(finished and work.is_finished(force)):
             settings.remove_checkpoint()
             return None
         for line in disk_plan.lines:
@@ -95,11 +95,11 @@ def embed_folder(
         settings.remove_stale_checkpoint()
         earlier = work.resumed()
         work.check_seen()
-        block_rows = workers.from_first(work.begin(workers.least(disk_plan.block_rows)))
+        block_rows = workers.broadcast_object(work.begin(workers.all_reduce_min(disk_plan.block_rows)))
         if (of_old := work.remove_old_shards()) is not None:
             log(of_old)
         stages = FileStages(folder, settings, recipe, work.path, block_rows, bar)
-        if workers.from_first(earlier is not None):
+        if workers.broadcast_object(earlier is not None):
             assert earlier is not None
             model, losses = earlier
             log("training is complete: embedding goes on")
@@ -108,12 +108,12 @@ def embed_folder(
             _check_unchanged(folder)
             work.save(model, losses)
         read_out = work.read_out
-        if workers.from_first(stages.has_readout and read_out is None):
+        if workers.broadcast_object(stages.has_readout and read_out is None):
             read_out = stages.fit_readout(model)
             work.save_read_out(*read_out)
         model = _with_read_out(model, read_out)
         embedded = work.embedded
-        if workers.from_first(embedded is None):
+        if workers.broadcast_object(embedded is None):
             embedded = stages.embed(model)
             _check_unchanged(folder)
             work.save_embedded(*embedded)
@@ -135,18 +135,18 @@ def _work_along(folder: GraphFolder, out: Path, settings: Settings, bound: int |
     """Do a worker's share of the first one's ``embed_folder``."""
     workers = settings.workers
     folder, recipe, disk_plan, work = _begin(folder, out, settings, bound)
-    if workers.from_first(False):
+    if workers.broadcast_object(False):
         return
     work.check_seen()
-    workers.least(disk_plan.block_rows)
-    stages = FileStages(folder, settings, recipe, work.path, workers.from_first(0))
-    if not workers.from_first(False):
+    workers.all_reduce_min(disk_plan.block_rows)
+    stages = FileStages(folder, settings, recipe, work.path, workers.broadcast_object(0))
+    if not workers.broadcast_object(False):
         stages.train_along()
     # Told when the first one has written the model.
-    if workers.from_first(False):
+    if workers.broadcast_object(False):
         stages.fit_readout(work.load()[0])
     # Told when the first one has written the read-out.
-    if workers.from_first(False):
+    if workers.broadcast_object(False):
         stages.embed(_with_read_out(work.load()[0], work.read_out))
 
 
@@ -160,7 +160,7 @@ def _begin(
         others = settings.about(folder.digest, recipe)
         return {"graph folder": others.pop("tables"), **others}
 
-    settings.workers.agree(about)
+    settings.workers.check_same_on_all_ranks(about)
     folder = replace(folder, resident=disk_plan.resident, loop_weight=folder.median_weight)
     return folder, recipe, disk_plan, WorkFolder(resolve_path(out), folder, settings, recipe)
 

@@ -74,9 +74,9 @@ def embed_tables(
         else:
             table_graph = read_source(tables, bar)
             recipe, preflight = plan(table_graph, settings, layout=drawn)
-            settings.workers.agree(lambda: settings.about(table_graph.graph.digest, recipe))
+            settings.workers.check_same_on_all_ranks(lambda: settings.about(table_graph.graph.digest, recipe))
             finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
-            if settings.workers.from_first(finished):
+            if settings.workers.broadcast_object(finished):
                 settings.remove_checkpoint()
                 return None
             settings.remove_stale_checkpoint()
@@ -93,8 +93,8 @@ def _work_along(tables: Mapping[str, Any], settings: Settings) -> None:
     """Do a worker's share of the training in ``embed_tables``."""
     table_graph = read_source(tables)
     recipe, _ = plan(table_graph, settings)
-    settings.workers.agree(lambda: settings.about(table_graph.graph.digest, recipe))
-    if not settings.workers.from_first(False):
+    settings.workers.check_same_on_all_ranks(lambda: settings.about(table_graph.graph.digest, recipe))
+    if not settings.workers.broadcast_object(False):
         fit_share(table_graph, settings, recipe)
 
 

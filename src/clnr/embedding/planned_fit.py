@@ -58,7 +58,7 @@ def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> 
 def fit_along_others(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult | None:
     """``fit`` by workers, all of which call this with the same graph; all but the first return None."""
     recipe, preflight = plan(table_graph, settings)
-    settings.workers.agree(lambda: settings.about(table_graph.graph.digest, recipe))
+    settings.workers.check_same_on_all_ranks(lambda: settings.about(table_graph.graph.digest, recipe))
     if settings.workers.first:
         return fit_planned(table_graph, settings, recipe, preflight, bar)
     fit_share(table_graph, settings, recipe)

@@ -136,10 +136,10 @@ class Dense:
     def moments(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """``column_moments`` without a gradient."""
         share = 1 / self.workers.num_rows(z)
-        (mean,) = self.workers.total(self.column_sums(z, share))
+        (mean,) = self.workers.all_reduce(self.column_sums(z, share))
         # The mean of what is left corrects the rounding of the first sum.
         away = z - mean
-        off, square = self.workers.total(self.column_sums(away, share), self.column_sums(away.square(), share))
+        off, square = self.workers.all_reduce(self.column_sums(away, share), self.column_sums(away.square(), share))
         return (square - off.square()).clamp(min=0), mean + off
 
     def segment_sums(self, values: Tensor, links: SparseMatrix, transposed: bool = False) -> Tensor:
@@ -253,7 +253,7 @@ class _Moments(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         z, mean = ctx.saved_tensors
         count = ctx.workers.num_rows(z)
-        variance, middle = (g / count for g in ctx.workers.total(*grads))
+        variance, middle = (g / count for g in ctx.workers.all_reduce(*grads))
         return torch.addcmul(middle - 2 * mean * variance, z, 2 * variance).to(z.dtype), None
 
 
@@ -263,11 +263,11 @@ class _WeightedMoments(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, weights: Tensor, workers: Workers) -> tuple[Tensor, Tensor]:
         z = at_least_float32(z)
-        (count,) = workers.total(weights.sum())
+        (count,) = workers.all_reduce(weights.sum())
         share = weights / count
-        (mean,) = workers.total(share @ z)
+        (mean,) = workers.all_reduce(share @ z)
         away = z - mean
-        off, square = workers.total(share @ away, share @ away.square())
+        off, square = workers.all_reduce(share @ away, share @ away.square())
         mean = mean + off
         ctx.save_for_backward(z, share, mean)
         ctx.workers = workers
@@ -276,7 +276,7 @@ class _WeightedMoments(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         z, share, mean = ctx.saved_tensors
-        variance, middle = ctx.workers.total(*grads)
+        variance, middle = ctx.workers.all_reduce(*grads)
         return share[:, None] * torch.addcmul(middle - 2 * mean * variance, z, 2 * variance), None, None
 
 

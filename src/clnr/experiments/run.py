@@ -313,7 +313,7 @@ def _embedded(
     if not engine.workers.alone:
         # The same bits for all who share the rows, whatever machine they are on.
         parameters = {name: value.contiguous() for name, value in parameters.items()}
-        engine.workers.copy_from_first(list(parameters.values()))
+        engine.workers.broadcast(list(parameters.values()))
     fitted = replace(fitted, parameters=parameters, seconds=fitted.seconds + spent)
     z = model.embed(fitted.parameters, engine.float32, View(device_graph))
     if not z.isfinite().all():

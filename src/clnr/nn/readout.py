@@ -373,7 +373,7 @@ class Readout:
         for _, matrix in self._made(parameters, context):
             rows = rows + matrix[own] @ weight[begin : begin + matrix.shape[1]]
             begin += matrix.shape[1]
-        return workers.all_rows(rows, count)
+        return workers.all_gather_rows(rows, count)
 
     def _made(self, parameters: Parameters, context: ReadoutContext) -> Iterator[tuple[float, Tensor]]:
         for place, block in self.places():
@@ -416,4 +416,4 @@ def _covariance(matrices: list[Tensor], mean: Tensor, scale: Tensor, workers: Wo
     for begin in range(workers.rank * ROWS, count, workers.size * ROWS):
         rows = (torch.cat([matrix[begin : begin + ROWS] for matrix in matrices], 1) - mean) * scale
         covariance.addmm_(rows.T, rows, alpha=1 / count)
-    return workers.total(covariance)[0]
+    return workers.all_reduce(covariance)[0]

@@ -165,13 +165,13 @@ def train_all(
         fresh = [model.init(start.device_graph.graph.num_features, start.seed) for start in starts]
     learns = model.objective is not None and any(fresh)
     begun, state = (checkpoint.load() if checkpoint is not None and learns else None) or (0, None)
-    begun = workers.from_first(begun)
+    begun = workers.broadcast_object(begun)
     buffer = MetricBuffer(recipe.epochs if learns else 0, len(starts), engine.device, begun, not workers.alone)
     train_states = [TrainState(model, recipe, *each) for each in zip(fresh, starts, buffer.history, strict=True)]
     if begun or state is not None:
         # Only the first worker has the state yet.
         train_states[0].load_state(train_states[0].state if state is None else state, begun)
-        workers.copy_from_first(list(train_states[0].state.values()))
+        workers.broadcast(list(train_states[0].state.values()))
     if learns:
         on_device = starts[0].device_graph.device == engine.device
         step = CudaGraphStep(train_states, engine, model.cuda_graph_safe and workers.alone and on_device)

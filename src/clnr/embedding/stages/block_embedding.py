@@ -69,8 +69,8 @@ class BlockEmbedding:
         """Write all blocks; returns the numbers of a row, and of blocks."""
         with memory.enough_memory(), torch.no_grad(), self._engine.use_threads():
             keep_degrees(self._device_graph)
-            for layer in itertools.count(self._workers.from_first(self._complete_layers())):
-                width = self._workers.least(self._compute_layer(layer))
+            for layer in itertools.count(self._workers.broadcast_object(self._complete_layers())):
+                width = self._workers.all_reduce_min(self._compute_layer(layer))
                 self._remove_layers(layer)
                 if width:
                     return width, len(self._blocks)
@@ -100,7 +100,7 @@ class BlockEmbedding:
             tenths.done(self._blocks[number].stop)
             return write
 
-        do_blocks(self._workers.take(len(self._blocks)), prepare, compute)
+        do_blocks(self._workers.work_queue(len(self._blocks)), prepare, compute)
         return width
 
     def _compute_block(self, layer: int, number: int, operators: LayerOperators | None) -> tuple[int, Callable[[], None]]:

@@ -220,8 +220,8 @@ class Passes:
         self._say(what)
         pace = NowAndThen()
         # Whoever is done takes the next block.
-        do_blocks(self.workers.take(len(self.blocks)), read, computed)
-        self.workers.least(0)
+        do_blocks(self.workers.work_queue(len(self.blocks)), read, computed)
+        self.workers.barrier()
 
     def _nodes(self, number: int) -> Array:
         block = self.blocks[number]
@@ -253,15 +253,15 @@ class Passes:
         # Sums are the same bits whoever is quicker: each has blocks of its own.
         own = range(self.workers.rank, len(self.blocks), self.workers.size)
         do_blocks(own, lambda number: source(self._nodes(number)), add)
-        self.workers.least(0)
-        return self.workers.total(total)[0]
+        self.workers.barrier()
+        return self.workers.all_reduce(total)[0]
 
     # -- walks --------------------------------------------------------------------------------------------------------
 
     def walks(self, width: int) -> ReadRows:
         """Where walks lead, as ``nn.structure.walks``: what reads the rows after each number of steps, side by side."""
         files = [self.files(_walk(width, step)) for step in range(max(STEPS) + 1)]
-        done = self.workers.from_first(max((step for step, each in enumerate(files) if each.complete), default=-1))
+        done = self.workers.broadcast_object(max((step for step, each in enumerate(files) if each.complete), default=-1))
         even = width + width % 2
         if done < 0:
             self.make(

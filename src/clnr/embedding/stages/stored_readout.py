@@ -219,7 +219,7 @@ class StoredReadout:
             if hop in steps:
                 inner[hop] = self._passes.inner_products(read, rows.columns.stop)
         # Nobody reads it any more.
-        self._passes.workers.least(0)
+        self._passes.workers.barrier()
         self._passes.remove(_hop(rows, hops))
 
     def _edge_weight(self, own: list[Product]) -> float:

@@ -71,7 +71,7 @@ def as_begun(settings: Settings, out: Path | None = None) -> Settings:
             found, what = parse_json(about.read_text(encoding="utf-8")).get("choices"), about.parent
     elif settings.checkpoint is not None:
         found = begun_with(settings.checkpoint)
-    found = settings.workers.from_first(found)
+    found = settings.workers.broadcast_object(found)
     if found is None or what is None:
         return settings
     with errors_name(what):
@@ -132,10 +132,10 @@ class WorkFolder:
         workers, path = self._settings.workers, self.path / _SEEN
         if workers.alone:
             return
-        mark = workers.from_first(secrets.randbelow(1 << 60))
+        mark = workers.broadcast_object(secrets.randbelow(1 << 60))
         if workers.first:
             path.write_text(str(mark), encoding="utf-8")
-        workers.least(0)
+        workers.barrier()
         # A network file system may show it a little later.
         end = time.monotonic() + _LATEST
         while not (path.is_file() and path.read_text(encoding="utf-8") == str(mark)):
@@ -145,7 +145,7 @@ class WorkFolder:
                     "a file system that all of them share"
                 )
             time.sleep(_POLL)
-        workers.least(0)
+        workers.barrier()
         if workers.first:
             path.unlink()
 

@@ -31,7 +31,7 @@ class _SharedNTXent(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, temperature: float, workers: Workers) -> Tensor:
         # Of each node its rows in both views side by side, so that all rows are in the order of nodes.
-        every = workers.collect(torch.cat(rows.chunk(2), 1))
+        every = workers.all_gather(torch.cat(rows.chunk(2), 1))
         every = torch.cat(every.chunk(2, 1))
         count = len(every)
         own = workers.share(torch.arange(count // 2, device=rows.device))
@@ -39,7 +39,7 @@ class _SharedNTXent(torch.autograd.Function):
         own = torch.cat([own, own + count // 2])
         twins = every[(own + count // 2) % count]
         logs = torch.cat([each.logsumexp(1) for each in _similarities(rows, every, own, temperature)])
-        all_logs = workers.collect(torch.stack(logs.chunk(2), 1)).T.reshape(-1)
+        all_logs = workers.all_gather(torch.stack(logs.chunk(2), 1)).T.reshape(-1)
         ctx.save_for_backward(rows, every, own, logs, all_logs, twins)
         ctx.temperature = temperature
         return (logs - (rows * twins).sum(1) / temperature).sum() / count

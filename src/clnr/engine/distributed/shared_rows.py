@@ -45,7 +45,7 @@ class _Given(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return ctx.workers.total(grads[0])[0], None
+        return ctx.workers.all_reduce(grads[0])[0], None
 
 
 class _Collected(torch.autograd.Function):
@@ -54,7 +54,7 @@ class _Collected(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, workers: Workers, shared: SharedRows) -> Tensor:
         ctx.own = shared.own
-        return workers.all_rows(rows, shared.count)
+        return workers.all_gather_rows(rows, shared.count)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

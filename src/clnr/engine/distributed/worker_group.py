@@ -72,13 +72,13 @@ class WorkerGroup(Workers):
     def part(self, value: Value) -> Value:
         return value / self.size
 
-    def sum(self, value: Tensor) -> Tensor:
+    def all_reduce_with_grad(self, value: Tensor) -> Tensor:
         return _Sum.apply(value, self)
 
-    def gather(self, rows: Tensor) -> Tensor:
+    def all_gather_with_grad(self, rows: Tensor) -> Tensor:
         return _Gather.apply(rows, self)
 
-    def collect(self, rows: Tensor) -> Tensor:
+    def all_gather(self, rows: Tensor) -> Tensor:
         sizes = [high - low for low, high in map(self._bounds, range(self.size))]
         return self._concatenated(rows, sizes)
 
@@ -100,7 +100,7 @@ class WorkerGroup(Workers):
         self._traffic.sent += (self.size - 1) * own.nbytes
         return every
 
-    def total(self, *values: Tensor) -> list[Tensor]:
+    def all_reduce(self, *values: Tensor) -> list[Tensor]:
         flat = torch.cat([value.reshape(-1) for value in values])
         with self._together():
             dist.all_reduce(flat)
@@ -113,7 +113,7 @@ class WorkerGroup(Workers):
         share = -(-count // self.size)
         return slice(min(count, self.rank * share), min(count, (self.rank + 1) * share))
 
-    def all_rows(self, own: Tensor, count: int) -> Tensor:
+    def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
         return self._gathered(own, -(-count // self.size)).flatten(0, 1)[:count]
 
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
@@ -125,7 +125,7 @@ class WorkerGroup(Workers):
         every, counts = self._concatenated(own, lengths.tolist()).unique(return_counts=True)
         return 1 / counts[torch.searchsorted(every, own)].to(wide)
 
-    def agree(self, about: Callable[[], Mapping[str, object]]) -> None:
+    def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
         own = {**about(), "version of clnr": __version__, "version of torch": torch.__version__}
         with self._together():
             self.store.set(f"about {self.rank}", json.dumps(own))
@@ -137,7 +137,7 @@ class WorkerGroup(Workers):
                     "on the same data"
                 )
 
-    def from_first(self, value: Plain) -> Plain:
+    def broadcast_object(self, value: Plain) -> Plain:
         text = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
         length = torch.tensor([len(text)])
         with self._together():
@@ -147,12 +147,12 @@ class WorkerGroup(Workers):
             dist.broadcast(text, 0)
         return json.loads(bytes(text.tolist()))
 
-    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
         with self._together():
             for tensor in tensors:
                 dist.broadcast(tensor, 0)
 
-    def take(self, count: int) -> Iterator[int]:
+    def work_queue(self, count: int) -> Iterator[int]:
         name, taken = f"taken {next(self._names)}", 0
         while taken < count:
             with self._together():
@@ -161,7 +161,7 @@ class WorkerGroup(Workers):
             if taken <= count:
                 yield taken - 1
 
-    def least(self, number: int) -> int:
+    def all_reduce_min(self, number: int) -> int:
         name = f"here {next(self._names)}"
         with self._together():
             self.store.set(f"{name} {self.rank}", str(int(number)))
@@ -280,11 +280,11 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor, workers: WorkerGroup) -> Tensor:
         ctx.workers = workers
-        return workers.total(value)[0]
+        return workers.all_reduce(value)[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return ctx.workers.total(grads[0])[0], None
+        return ctx.workers.all_reduce(grads[0])[0], None
 
 
 class _Gather(torch.autograd.Function):
@@ -293,9 +293,9 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, workers: WorkerGroup) -> Tensor:
         ctx.workers = workers
-        return workers.collect(rows)
+        return workers.all_gather(rows)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        (total,) = ctx.workers.total(grads[0])
+        (total,) = ctx.workers.all_reduce(grads[0])
         return ctx.workers.share(total), None

@@ -43,8 +43,8 @@ class KernelDense(Dense):
         if _double(z):
             return super().moments(z)
         share = 1 / self.workers.num_rows(z)
-        (mean,) = self.workers.total(self.column_sums(z, share))
-        (variance,) = self.workers.total(self._kernels.column_sums(z, share, mean, square=True))
+        (mean,) = self.workers.all_reduce(self.column_sums(z, share))
+        (variance,) = self.workers.all_reduce(self._kernels.column_sums(z, share, mean, square=True))
         return variance, mean
 
     def segment_sums(self, values: Tensor, links: SparseMatrix, transposed: bool = False) -> Tensor:

@@ -40,7 +40,7 @@ class CCA(SampledObjective):
         n = step.workers.num_rows(u)
         agreement = (u * v).sum() / n
         one = torch.eye(u.shape[1], dtype=u.dtype, device=u.device)
-        distances = [(one - step.workers.sum(z.T @ z) / n).square().sum() for z in views]
+        distances = [(one - step.workers.all_reduce_with_grad(z.T @ z) / n).square().sum() for z in views]
         return self.decorrelation * sum(map(step.workers.part, distances)) - agreement
 
     def summed(self, width: int, views: int) -> int:

@@ -41,7 +41,7 @@ class Infomax(SampledObjective):
 
     def __call__(self, parameters: Parameters, views: list[Tensor], step: StepContext) -> Tensor:
         real, corrupted = views[: len(views) // 2], views[len(views) // 2 :]
-        means = step.workers.sum(torch.stack([step.workers.mean(h, 0) for h in real]))
+        means = step.workers.all_reduce_with_grad(torch.stack([step.workers.mean(h, 0) for h in real]))
         summaries = [parameters["weight"] @ mean.sigmoid() for mean in means]
         terms = []
         for direction, h, other in zip(summaries[1:] + summaries[:1], real, corrupted, strict=True):

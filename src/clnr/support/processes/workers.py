@@ -63,27 +63,27 @@ class Workers(ABC):
         """This worker's part of a value that all workers have computed alike."""
 
     @abstractmethod
-    def sum(self, value: Tensor) -> Tensor:
+    def all_reduce_with_grad(self, value: Tensor) -> Tensor:
         """The sum of all workers' values, on each of them; gradients pass."""
 
     @abstractmethod
-    def gather(self, rows: Tensor) -> Tensor:
+    def all_gather_with_grad(self, rows: Tensor) -> Tensor:
         """All workers' rows in the order of the step's nodes; gradients pass."""
 
     @abstractmethod
-    def collect(self, rows: Tensor) -> Tensor:
-        """``gather`` without gradients."""
+    def all_gather(self, rows: Tensor) -> Tensor:
+        """``all_gather_with_grad`` without gradients."""
 
     @abstractmethod
-    def total(self, *values: Tensor) -> list[Tensor]:
-        """``sum`` of several values at once, without gradients; those given may be overwritten."""
+    def all_reduce(self, *values: Tensor) -> list[Tensor]:
+        """The sums of all workers' values, without gradients; those given may be overwritten."""
 
     @abstractmethod
     def own_rows(self, count: int) -> slice:
         """Which of so many rows, of all nodes, this worker computes for all."""
 
     @abstractmethod
-    def all_rows(self, own: Tensor, count: int) -> Tensor:
+    def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
         """So many rows, each from the worker whose own it is; without gradients."""
 
     @abstractmethod
@@ -101,29 +101,33 @@ class Workers(ABC):
     # -- a training ---------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def agree(self, about: Callable[[], Mapping[str, object]]) -> None:
+    def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
         """Fail where the workers' descriptions of the training differ; one alone is not asked for its own."""
 
     @abstractmethod
-    def from_first(self, value: Plain) -> Plain:
+    def broadcast_object(self, value: Plain) -> Plain:
         """The value that the first worker gives: a number, or anything else that JSON has."""
 
     @abstractmethod
-    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite tensors by those of the first worker."""
 
     # -- pieces of work that need nobody else --------------------------------------------------------------------------------
 
     @abstractmethod
-    def take(self, count: int) -> Iterable[int]:
+    def work_queue(self, count: int) -> Iterable[int]:
         """Numbers below ``count``, in order, each given to one of the workers: to whoever is the next to ask."""
 
     @abstractmethod
-    def least(self, number: int) -> int:
-        """Wait until all workers have come here; returns the smallest of their numbers.
+    def all_reduce_min(self, number: int) -> int:
+        """The smallest of all workers' numbers, once all have come here.
 
         However long they take: one is given up only if it has taken no piece of work for the time after which it is.
         """
+
+    def barrier(self) -> None:
+        """Wait until all workers have come here, as long as ``all_reduce_min`` does."""
+        self.all_reduce_min(0)
 
     # -- the end ------------------------------------------------------------------------------------------------------------
 
@@ -163,40 +167,40 @@ class Alone(Workers):
     def part(self, value: Value) -> Value:
         return value
 
-    def sum(self, value: Tensor) -> Tensor:
+    def all_reduce_with_grad(self, value: Tensor) -> Tensor:
         return value
 
-    def gather(self, rows: Tensor) -> Tensor:
+    def all_gather_with_grad(self, rows: Tensor) -> Tensor:
         return rows
 
-    def collect(self, rows: Tensor) -> Tensor:
+    def all_gather(self, rows: Tensor) -> Tensor:
         return rows
 
-    def total(self, *values: Tensor) -> list[Tensor]:
+    def all_reduce(self, *values: Tensor) -> list[Tensor]:
         return list(values)
 
     def own_rows(self, count: int) -> slice:
         return slice(0, count)
 
-    def all_rows(self, own: Tensor, count: int) -> Tensor:
+    def all_gather_rows(self, own: Tensor, count: int) -> Tensor:
         return own
 
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         return None
 
-    def agree(self, about: Callable[[], Mapping[str, object]]) -> None:
+    def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
         pass
 
-    def from_first(self, value: Plain) -> Plain:
+    def broadcast_object(self, value: Plain) -> Plain:
         return value
 
-    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
         pass
 
-    def take(self, count: int) -> Iterable[int]:
+    def work_queue(self, count: int) -> Iterable[int]:
         return range(count)
 
-    def least(self, number: int) -> int:
+    def all_reduce_min(self, number: int) -> int:
         return number
 
     def claim(self) -> bool:
