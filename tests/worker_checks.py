@@ -15,7 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from clnr.embedding import fitting
+from clnr.embedding import job
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.stages import memory_graph
 from clnr.engine import View, cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.dense import PLAIN
@@ -174,12 +176,14 @@ def weighted(sparse: bool = False):
 
 def fitted(workers) -> dict[str, object]:
     """A graph trained on and embedded by all workers, as ``clnr embed --workers`` does."""
-    fitting.sharing_pays = lambda size, recipe, graph_size: size > 1
-    whole, method, recipe = TableGraph(graph(), None), METHODS["CLNR-mix"], recipe_of("CLNR-mix")
-    if not workers.first:
-        fitting.fit_along(whole, method, recipe, 3, cpu_engine(), hold_out=0.1, workers=workers)
+    memory_graph.sharing_pays = lambda size, recipe, graph_size: size > 1
+    recipe = recipe_of("CLNR-mix")
+    settings = Settings(
+        METHODS["CLNR-mix"], cpu_engine(), recipe=recipe, seed=3, hold_out=0.1, baselines=False, workers=workers
+    )
+    result = job.fit(TableGraph(graph(), None), settings)
+    if result is None:
         return {}
-    result = fitting.fit_graph(whole, method, recipe, 3, cpu_engine(), hold_out=0.1, workers=workers)
     return {"z": torch.tensor(result.z), "parameters": result.model.parameters, "scores": result.scores}
 
 

@@ -10,7 +10,7 @@ import pytest
 from clnr import methods
 from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
 from clnr.embedding.stages.block_passes import LayerFiles, Passes, ShardFiles
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
@@ -20,7 +20,7 @@ from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
-from tests.embedding.test_out_of_core import MEMORY, NODES, settings
+from tests.embedding.stages.test_file_graph import MEMORY, NODES, settings
 
 pytest.importorskip("numba")
 

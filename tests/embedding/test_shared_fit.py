@@ -14,7 +14,7 @@ import pytest
 from clnr import NodeEmbedder
 from clnr.cli import fit_worker
 from clnr.embedding import disk_plan, shared_fit
-from clnr.embedding.shared_fit import do_job, read_job, tell_error
+from clnr.embedding.shared_fit import do_job, read_task, tell_error
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
 from clnr.graph import Graph
 from clnr.graph.folder_writer import write_graph
@@ -67,7 +67,7 @@ def in_this_process(monkeypatch):
     def launch(command, workers, restarts, say, folder):
         assert repr(str(folder)) in command[-1]
         told.append((workers, json.dumps(sorted(path.name for path in folder.iterdir()))))
-        job = read_job(folder)
+        job = read_task(folder)
         try:
             do_job(job, NodeEmbedder(**job.options)._settings(), folder)
         except ClnrError as error:
@@ -106,7 +106,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
         (UnknownName("method", "x", ["y"]), ClnrError),
         (RecipeError("too large"), RecipeError),
     ):
-        monkeypatch.setattr("clnr.embedding.planned_fit.fit_along_others", lambda *_, error=error: (_ for _ in ()).throw(error))
+        monkeypatch.setattr("clnr.embedding.job.fit", lambda *_, error=error: (_ for _ in ()).throw(error))
         with pytest.raises(kind, match=str(error)[:9]):
             embedder.fit(a_graph())
     for code, kind in ((STOPPED, KeyboardInterrupt), (FAILED, LostWorker)):
@@ -116,7 +116,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
 
 
 def test_a_worker_that_fails_before_it_joins_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_fit, "read_job", lambda folder: 1 // 0)
+    monkeypatch.setattr(shared_fit, "read_task", lambda folder: 1 // 0)
     monkeypatch.setattr(fit_worker, "end_process", sys.exit)
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
         monkeypatch.setenv(name, value)
@@ -154,4 +154,4 @@ class _Unpicklable(type(Path())):
 def test_what_the_script_defines_is_named(tmp_path):
     (tmp_path / "job").write_bytes(b"c__main__\nNoSuchThing\n.")
     with pytest.raises(MethodError, match="workers do not run the script that starts them"):
-        read_job(tmp_path)
+        read_task(tmp_path)

@@ -95,11 +95,10 @@ def embed(
     """
     from time import perf_counter
 
-    from clnr.embedding import pipeline
+    from clnr.embedding import job
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.extension import plan_extension
     from clnr.embedding.fit_settings import Settings
-    from clnr.embedding.planned_fit import plan
     from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
     from clnr.embedding.store.artifact import load_folder
     from clnr.embedding.store.export import parse_formats
@@ -166,7 +165,7 @@ def embed(
         if model is not None:
             preflight = plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, preflight = plan(pipeline.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
+            _, preflight = job.plan(job.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
         if group.first:
             tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
         return
@@ -175,7 +174,7 @@ def embed(
     options: dict[str, Any] = {"model": model, "standalone": standalone, "force": force, "formats": chosen, "layout": drawn}
     try:
         with progress_bar(quiet or not group.first) as bar:
-            result = pipeline.embed_tables(tables, folder, settings, **options, bar=bar)
+            result = job.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
         if model is None and group.first:
             _say_stopped(settings.checkpoint)
@@ -231,7 +230,7 @@ def _embed_from_files(
     """Embed a graph folder from its files."""
     from time import perf_counter
 
-    from clnr.embedding import disk_plan, out_of_core
+    from clnr.embedding import disk_plan, job
     from clnr.embedding.scoring.baseline_comparison import compare
     from clnr.embedding.store.work_folder import is_trained
     from clnr.errors import ClnrError
@@ -252,7 +251,7 @@ def _embed_from_files(
     began = perf_counter()
     try:
         with progress_bar(quiet or not first) as bar:
-            result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, layout=layout, bar=bar)
+            result = job.embed_folder(opened, folder, settings, bound, force=force, layout=layout, bar=bar)
     except KeyboardInterrupt:
         if first and is_trained(folder):
             say("stopped; training is complete: the same command with --resume goes on with the next block")

@@ -12,15 +12,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from clnr.embedding import disk_plan, extension, planned_fit
+from clnr.embedding import disk_plan, extension, job
 from clnr.embedding.convert import as_graph_folder, as_table_graph
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.disk_plan import DiskPlan
-from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
+from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.preflight import Preflight, table_warnings
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.neighbors import NeighborSearch, check_kind, most_similar
 from clnr.embedding.search.node_ids import Lookup
 from clnr.embedding.search.node_search import NodeTexts
@@ -179,7 +179,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         folder = _too_large(source, settings, workers)
         if folder is not None:
             return disk_plan.plan(folder, disk_plan.for_files(folder, settings, None, workers), None, workers)[1]
-        return planned_fit.plan(as_table_graph(source), settings, workers)[1]
+        return job.plan(as_table_graph(source), settings, workers)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
@@ -198,10 +198,12 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 return self
             table_graph = as_table_graph(source)
             if self.workers > 1:
-                planned_fit.plan(table_graph, settings, self.workers)
+                job.plan(table_graph, settings, self.workers)
                 self._set_result(fit_shared(table_graph, shared, self.workers))
             else:
-                self._set_result(planned_fit.fit(table_graph, settings, bar))
+                result = job.fit(table_graph, settings, bar)
+                assert result is not None
+                self._set_result(result)
         _warn_dangling(table_graph.ingest_report)
         return self
 

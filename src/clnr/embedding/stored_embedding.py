@@ -15,16 +15,16 @@ import numpy as np
 
 from clnr.embedding import disk_plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import FittedModel
-from clnr.embedding.out_of_core import check_disk, embed_folder
+from clnr.embedding.job import check_disk, embed_folder
+from clnr.embedding.model import FittedModel
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.reporting.report_file import write_report_file
 from clnr.embedding.reporting.sample_report import sample_report_html
-from clnr.embedding.scoring.sampled_scores import SampledScores
+from clnr.embedding.scoring.job_scores import Scores
 from clnr.embedding.search.node_ids import id_list
 from clnr.embedding.search.node_search import Texts
 from clnr.embedding.shared_fit import embed_shared
-from clnr.embedding.stages.file_stages import FileStages
+from clnr.embedding.stages.file_graph import FileGraph
 from clnr.embedding.store.artifact import load_metrics, load_model
 from clnr.embedding.store.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, SHARDS, ArtifactFiles
 from clnr.embedding.store.artifact_graph import load_table_info
@@ -170,7 +170,7 @@ class StoredResult:
     shards: Shards
     z: StoredEmbedding
     losses: tuple[float, ...]
-    scored: SampledScores
+    scored: Scores
 
     @classmethod
     def fit(
@@ -196,7 +196,7 @@ class StoredResult:
         shards = Shards.open(files)
         losses, *scored = load_metrics(files)
         z = StoredEmbedding(shards, temporary)
-        return cls(load_model(files), load_table_info(files), shards, z, losses, SampledScores(*scored))  # type: ignore[arg-type]
+        return cls(load_model(files), load_table_info(files), shards, z, losses, Scores(*scored))  # type: ignore[arg-type]
 
     def names_of(self, nodes: Array) -> list[str]:
         """The names of some nodes, "" for one without; empty if no column holds names, or the graph folder is not there."""
@@ -240,11 +240,10 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
     # Nothing is trained, so that no edge is held out.
     alone = replace(settings, hold_out=0.0)
     with shared_folder(folder.path):
-        stages = FileStages(folder, alone, model.recipe, made.path, planned.block_rows)
-        dimension, shards = stages.embed(model)
-        stages.remove()
-    where = folder.path, folder.digest
-    return StoredEmbedding(Shards(made.path, folder.num_nodes, dimension, shards, where), made)
+        graph = FileGraph(folder, alone, model.recipe, made.path, planned.block_rows)
+        shards = graph.embed(model)
+        graph.remove()
+    return StoredEmbedding(shards, made)
 
 
 def _link(path: Path, to: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from clnr.embedding.convert import as_table_graph
-from clnr.embedding.fitting import fit_graph
+from clnr.embedding.job import fit_graph
 from clnr.embedding.reporting import report_data as module
 from clnr.embedding.reporting.report_data import format_scores, report_data
 from clnr.engine import cpu_engine

@@ -14,7 +14,7 @@ from clnr import evaluation, methods
 from clnr.embedding import disk_plan
 from clnr.embedding.disk_plan import plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
 from clnr.embedding.scoring.stored_links import hold_out_links
 from clnr.embedding.stages import block_passes, pass_columns, stored_readout
 from clnr.embedding.stages.block_passes import Passes

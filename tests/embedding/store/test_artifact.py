@@ -14,7 +14,7 @@ import torch
 
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.extension import extend
-from clnr.embedding.fitting import fit_graph
+from clnr.embedding.job import fit_graph
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from clnr.embedding import disk_plan
-from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.pipeline import embed_tables
+from clnr.embedding.job import embed_folder, embed_tables
 from clnr.embedding.stages import block_passes
 from clnr.embedding.store.artifact_files import VECTORS
 from clnr.tables import ingest
-from tests.embedding.test_out_of_core import MEMORY, settings
+from tests.embedding.stages.test_file_graph import MEMORY, settings
 
 pytest.importorskip("duckdb")
 pytest.importorskip("numba")

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from clnr.embedding.disk_plan import folder_facts
-from clnr.embedding.fitting import EmbeddingResult, FittedModel
+from clnr.embedding.model import FittedModel
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.reporting.report_file import write_report_file
-from clnr.embedding.scoring.sampled_scores import SampledScores, shown_nodes
+from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.scoring.job_scores import Scores
+from clnr.embedding.scoring.sampled_scores import shown_nodes
 from clnr.embedding.store.artifact import load_metrics, load_model
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.embedding.store.shards import Shards
@@ -32,7 +34,7 @@ def sample_report_html(
     folder: GraphFolder,
     shards: Shards,
     losses: tuple[float, ...],
-    scored: SampledScores,
+    scored: Scores,
     title: str,
     layout: str = DEFAULT_LAYOUT,
 ) -> bytes:
@@ -74,7 +76,7 @@ def write_sample_report(files: ArtifactFiles, layout: str = DEFAULT_LAYOUT) -> P
         )
     losses, scores, warnings, baselines = load_metrics(files)
     title = resolve_path(files.folder).name
-    scored = SampledScores(scores, warnings, baselines)
+    scored = Scores(scores, warnings, baselines)
     html = sample_report_html(load_model(files), folder, shards, losses, scored, title, layout)
     return write_report_file(files.folder, title, html)
 

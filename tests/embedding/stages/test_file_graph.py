@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import disk_plan, out_of_core
+from clnr.embedding import disk_plan
 from clnr.embedding.disk_plan import plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import FittedModel
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
+from clnr.embedding.model import FittedModel
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.stages import block_passes
+from clnr.embedding.stages import block_passes, stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.store.artifact import load_folder
 from clnr.engine import choose
@@ -176,7 +176,7 @@ def test_similar_nodes_by_an_index(folder, tmp_path):
 def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_path, monkeypatch):
     chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
     with monkeypatch.context() as patch:
-        patch.setattr(out_of_core, "score_files", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(stages, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             embed_folder(folder, tmp_path / "out", chosen, MEMORY)
     monkeypatch.setattr(BlockEmbedding, "run", lambda *_: pytest.fail("it embedded again"))
