@@ -59,7 +59,7 @@ WITHOUT_SEED = (*methods.BASELINES, methods.SVD_MIX)
 METHODS = (
     methods.RAW,
     *WITHOUT_SEED,
-    *(methods.CLNR, methods.CLNR_HOPS, methods.CLNR_MLP, methods.CLNR_SKIP, methods.CLNR_MIX),
+    *(methods.CLNR, methods.CLNR_HOPS, methods.CLNR_MLP, methods.CLNR_MIX),
 )
 HELD_OUT = 0.1
 STEPS = 1000

@@ -91,7 +91,6 @@ def test_disk_and_passes_of_a_plan_are_those_of_the_work(folder, tmp_path, monke
         ("CLNR-mix", {"changes": {"structure": 2000}}, "its read-out takes at most 4,096 features from files"),
         ("CLNR", {"changes": {"moments": "all"}}, "each step computes the rows of all nodes, unless moments=sampled"),
         ("CLNR", {"changes": {"sampled_nodes": 0}}, "each step computes the rows of all nodes"),
-        ("CLNR-SIGN", {}, "SIGN looks at all of the graph"),
         ("Spectral", {}, "Spectral looks at all of the graph"),
         ("GCA", {}, "AdaptiveDropEdges looks at all of the graph"),
         ("GCN", {}, "each step computes the rows of all nodes"),

@@ -12,7 +12,7 @@ from clnr.datasets import DATASETS
 from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.methods import CLNR, METHODS, UNTRAINED, presets
 from clnr.methods.presets import ANY, Published, preset
-from clnr.methods.recipe import OLD_KEYS, Recipe, parse, recipe_keys, with_current_keys
+from clnr.methods.recipe import OLD_KEYS, REMOVED_KEYS, Recipe, parse, recipe_keys, with_current_keys
 from clnr.support.deprecation import RenamedWarning
 
 # The paper's table of hyper-parameters, typed from its print.
@@ -348,3 +348,5 @@ def test_an_old_key_can_be_read_and_warns(old):
 def test_a_stored_recipe_with_old_keys_is_read_without_a_word():
     assert Recipe.of(with_current_keys(OLD_VALUES)).to_dict().keys() == recipe_keys().keys()
     assert with_current_keys({"epochs": 3, "decay": "l2"}) == {"epochs": 3, "weight_decay_mode": "l2"}
+    assert with_current_keys({"epochs": 3, "components": 4, "half_hop": 0.5}) == {"epochs": 3}
+    assert recipe_keys().keys().isdisjoint(REMOVED_KEYS)

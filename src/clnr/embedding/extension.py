@@ -78,6 +78,7 @@ class ExtensionPlan:
 
 def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, standalone: bool = False) -> ExtensionPlan:
     """What ``extend`` would embed; its arguments."""
+    earlier.model.method.check_kept()
     base = earlier.table_graph
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")

@@ -23,7 +23,7 @@ OLD_KEYS = {
     "mask": "feature_mask_mode",
     "teleport": "ppr_alpha",
 }
-REMOVED_KEYS = ("half_hop", "half_hop_2", "half_hop_alpha")
+REMOVED_KEYS = ("components", "half_hop", "half_hop_2", "half_hop_alpha")
 """Keys of methods that are no more (docs/tried.md)."""
 
 
