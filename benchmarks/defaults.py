@@ -49,7 +49,7 @@ from clnr.embedding.stages.memory_graph import training_graph
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError
 from clnr.evaluation import LinkSplit, hold_out
-from clnr.experiments.run import learn_all
+from clnr.experiments.run import learn
 from clnr.graph import Graph, Split
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse
@@ -147,11 +147,7 @@ def embed(method: Method, graph: Graph, seeds: list[int], recipe: Recipe, engine
     if method == methods.RAW:
         return [graph.features for _ in seeds], 0.0
     began, alone = time.perf_counter(), seeds[:1] if method in WITHOUT_SEED else seeds
-    rows = []
-    for made in learn_all(method, graph, alone, recipe, engine):
-        if isinstance(made, ClnrError):
-            raise made
-        rows.append(made.z.cpu().numpy())
+    rows = [learn(method, graph, seed, recipe, engine).z.cpu().numpy() for seed in alone]
     return rows * (len(seeds) // len(rows)), (time.perf_counter() - began) / len(alone)
 
 

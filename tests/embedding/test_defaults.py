@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from benchmarks._graph_folders import write_graph
 
 from clnr.embedding.defaults import choices, default_recipe
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.methods import CLNR_MIX, METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import recipe_keys

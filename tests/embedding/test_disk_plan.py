@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from benchmarks._graph_folders import write_graph
 
 from clnr import methods
 from clnr.embedding.disk_plan import fits_memory, plan
@@ -16,7 +17,6 @@ from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
 from clnr.support.machine import memory

@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from benchmarks._graph_folders import write_graph
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from clnr.embedding.job import embed_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder
 from clnr.tables import ingest
 from clnr.tables.folder_ingest import in_memory

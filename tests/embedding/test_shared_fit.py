@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks._graph_folders import write_graph
 
 from clnr import NodeEmbedder
 from clnr.cli import fit_worker
 from clnr.embedding import disk_plan, shared_fit
-from clnr.embedding.shared_fit import do_job, read_task, tell_error
+from clnr.embedding.shared_fit import do_task, read_task, tell_error
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.support.processes.launch import FAILED, STOPPED, USER_ERROR
 
 OPTIONS = {
@@ -69,7 +69,7 @@ def in_this_process(monkeypatch):
         told.append((workers, json.dumps(sorted(path.name for path in folder.iterdir()))))
         job = read_task(folder)
         try:
-            do_job(job, NodeEmbedder(**job.options)._settings(), folder)
+            do_task(job, NodeEmbedder(**job.options)._settings(), folder)
         except ClnrError as error:
             tell_error(error, folder)
             return USER_ERROR

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from benchmarks._graph_folders import write_graph
 
 from clnr import methods
 from clnr.embedding.disk_plan import fits_memory, plan
@@ -15,7 +16,6 @@ from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.engine import cpu_engine
 from clnr.engine.cpu.frontier import FrontierOperators
 from clnr.experiments.run import learn
-from clnr.graph.folder_writer import write_graph
 from clnr.training.loop import fit
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, FUSED, MASKS, exact

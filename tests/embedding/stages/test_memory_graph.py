@@ -19,7 +19,7 @@ from clnr.embedding.scoring.scoring import Scorer
 from clnr.embedding.stages import memory_graph
 from clnr.engine import cpu_engine, unit_rows
 from clnr.errors import TrainingError
-from clnr.evaluation import accuracy_error, auc_error, link_cosines, link_scores, logistic_probe, predictions
+from clnr.evaluation import accuracy_error, auc_error, link_cosines, logistic_probe, predictions, score_cosines
 from clnr.graph.csr import median_weight
 from clnr.methods import CLNR, CLNR_MIX, RAW, SUPERVISED_GCN, UNTRAINED
 from tests.conftest import tiny
@@ -39,7 +39,8 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
     result = fitted(graph)
     dense = torch.tensor(graph.features.toarray() if sparse else graph.features)
     held, split = evaluation.hold_out(graph, 0.05, 0), split_of(graph, 0)
-    links, probe = link_scores(unit_rows(dense), held), logistic_probe(graph.features, graph.labels, split, 0)
+    links = score_cosines(link_cosines(unit_rows(dense), held))
+    probe = logistic_probe(graph.features, graph.labels, split, 0)
     raw = result.baselines["Raw"]
     assert raw["link_auc"] == pytest.approx(links["auc"])
     assert (raw["strict_accuracy"], raw["validation_accuracy"]) == (probe.strict, probe.validation)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from benchmarks._graph_folders import write_graph
 
 from clnr import evaluation, methods
 from clnr.embedding import disk_plan
@@ -28,7 +29,6 @@ from clnr.errors import DataError
 from clnr.experiments.run import learn
 from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours
-from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import inputs, readout, structure
 from clnr.nn.structure import walks
@@ -127,7 +127,8 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
         if name.endswith(("weight", "bias")):
             torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
     np.testing.assert_allclose(vectors(tmp_path / "out"), found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
-    scored = evaluation.link_scores(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
+    cosines = evaluation.link_cosines(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
+    scored = evaluation.score_cosines(cosines)
     assert found.scored.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from benchmarks._graph_folders import write_graph
 
 from clnr.embedding import disk_plan
 from clnr.embedding.disk_plan import plan
@@ -22,7 +23,6 @@ from clnr.embedding.store.work_folder import as_begun, is_trained
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.support.progress import Bar
 from clnr.training.checkpoint import Checkpoint
 from tests.embedding.stages.test_file_graph import MEMORY, NODES, settings, vectors
