@@ -24,7 +24,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr import NodeEmbedder, cli, read_tables
-from clnr.embedding import job, preflight
+from clnr.embedding import job
+from clnr.embedding.planning import memory_plan
 from clnr.embedding.reporting.report_file import drawn_layout
 from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.store import output_folder
@@ -419,7 +420,7 @@ def test_a_broken_table_is_named_with_its_row_and_leaves_nothing(clnr, files):
 
 
 def test_what_will_not_fit_is_refused_with_advice(clnr, files, monkeypatch):
-    monkeypatch.setattr(preflight.memory, "free_memory", lambda device: 10**6)
+    monkeypatch.setattr(memory_plan.memory, "free_memory", lambda device: 10**6)
     assert "dimension=64" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--quiet"))
     assert left(files) == set()
     assert clnr(*EMBED, "--out", "mine", *SMALL, "--ignore-memory-check", "--no-report").code == 0
@@ -496,7 +497,7 @@ def quick(monkeypatch):
             for done in (1, 2):
                 checkpoint.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
         if settings.seed not in made:
-            made[settings.seed] = real(table_graph, dataclasses.replace(settings, checkpoint=None), recipe, *more)
+            made[settings.seed] = real(table_graph, dataclasses.replace(settings, checkpoint=None, resume=False), recipe, *more)
         return made[settings.seed]
 
     monkeypatch.setattr(job, "_fit", learned)

@@ -19,10 +19,10 @@ import pyarrow as pa
 import torch
 
 from clnr import methods
-from clnr.embedding import disk_plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
-from clnr.embedding.stages import block_passes, pass_columns, stored_readout
+from clnr.embedding.planning import file_plan, pass_columns
+from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.stages.file_graph import FileGraph
@@ -211,7 +211,7 @@ class Cases:
 
 
 def main(folder: Path) -> None:
-    disk_plan._LEAST_ROWS = 1
+    file_plan._LEAST_BLOCK_ROWS = 1
     block_passes._MOST_NODES = NODES // BLOCKS
     for module in (block_passes, pass_columns, inputs, readout, stored_readout):
         module.STEPS = (1, 2)

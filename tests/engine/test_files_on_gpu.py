@@ -8,10 +8,10 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr import methods
-from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.job import embed_folder
-from clnr.embedding.model import FittedModel
+from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.engine import cpu_engine
 from clnr.engine.cpu.frontier import FrontierOperators

@@ -12,12 +12,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from clnr.embedding import disk_plan, extension, job
+from clnr.embedding import extension, job
 from clnr.embedding.convert import as_graph_folder, as_table_graph
 from clnr.embedding.defaults import choose_method
-from clnr.embedding.disk_plan import DiskPlan
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
-from clnr.embedding.preflight import Preflight, table_warnings
+from clnr.embedding.planning import file_plan
+from clnr.embedding.planning.file_plan import FilePlan
+from clnr.embedding.planning.graph_facts import table_warnings
+from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
@@ -167,7 +169,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.workers = workers
         self.verbose = verbose
 
-    def plan(self, X: Any = None) -> Preflight | DiskPlan:  # noqa: N803
+    def plan(self, X: Any = None) -> MemoryPlan | FilePlan:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
 
         ``print`` shows it in lines, and ``to_dict`` has it as plain values.
@@ -178,7 +180,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         source, settings, workers = X if self.graph is None else self.graph, self._settings(), self.workers
         folder = _too_large(source, settings, workers)
         if folder is not None:
-            return disk_plan.plan(folder, disk_plan.for_files(folder, settings, None, workers), None, workers)[1]
+            return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
         return job.plan(as_table_graph(source), settings, workers)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
@@ -193,7 +195,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         shared = self.get_params(deep=False) | {"graph": None, "workers": 1}
         with self._progress() as bar:
             if folder is not None:
-                settings = disk_plan.for_files(folder, settings, None, self.workers)
+                settings = file_plan.for_files(folder, settings, None, self.workers)
                 self._set_result(StoredResult.fit(folder, settings, bar, shared, self.workers))
                 return self
             table_graph = as_table_graph(source)
@@ -247,7 +249,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             if isinstance(result, StoredResult) and folder.digest == result.shards.graph[1]:
                 return result.z
             settings = Settings(result.model.method, engine, recipe=result.model.recipe)
-            if not (self.ignore_memory_check or disk_plan.fits_memory(folder, settings, None)):
+            if not (self.ignore_memory_check or file_plan.fits_memory(folder, settings, None)):
                 return embed_files(result.model, folder, settings)
         if isinstance(result, StoredResult):
             return result.model.embed(as_table_graph(X, result.info.feature_encoder).graph, engine)
@@ -434,7 +436,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | None:
     """The graph folder that a path names, if it must be trained on from its files."""
     folder = None if settings.ignore_memory_check else as_graph_folder(source)
-    return None if folder is None or disk_plan.fits_memory(folder, settings, None, workers) else folder
+    return None if folder is None or file_plan.fits_memory(folder, settings, None, workers) else folder
 
 
 def _warn_dangling(report: IngestReport) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clnr.embedding.preflight import facts_line, graph_counts, graph_facts, table_warnings
+from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, table_warnings
 from clnr.embedding.result import EmbeddingResult, embed_with
 from clnr.engine import Engine
 from clnr.errors import DataError

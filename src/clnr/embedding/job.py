@@ -6,41 +6,37 @@ Every worker calls what is here, with the same arguments. What only the first ma
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
-from clnr import methods
-from clnr.embedding import disk_plan
-from clnr.embedding.disk_plan import DiskPlan
 from clnr.embedding.extension import extend
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
-from clnr.embedding.model import FittedModel
-from clnr.embedding.preflight import Preflight, drawing_note
+from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.planning import file_plan
+from clnr.embedding.planning.file_plan import FilePlan
+from clnr.embedding.planning.memory_plan import MemoryPlan
+from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
-from clnr.embedding.reporting.sample_report import sample_report_html
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.job_scores import Scores
 from clnr.embedding.stages.file_graph import FileGraph
-from clnr.embedding.stages.memory_graph import MemoryGraph, recipe_beside
-from clnr.embedding.stages.stages import STAGES, Job, run_stages
+from clnr.embedding.stages.job_graph import Job, Output
+from clnr.embedding.stages.memory_graph import MemoryGraph
+from clnr.embedding.stages.stages import FITTING, all_stages, run_stages
 from clnr.embedding.store.artifact import differences, load_folder, not_asked_for
 from clnr.embedding.store.artifact_files import OWNED_FILES, RECIPE, SOURCE
 from clnr.embedding.store.export import check_formats
 from clnr.embedding.store.output_folder import write_reserved
 from clnr.embedding.store.work_folder import WorkFolder
-from clnr.embedding.tuning import tune
 from clnr.engine import Engine
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, check_used
 from clnr.support.humanize import gigabytes
-from clnr.support.machine import memory
 from clnr.support.progress import Bar
 from clnr.support.storage.atomic_io import check_folder, reserve_folder, resolve_path
 from clnr.support.storage.folder_locks import shared_folder
@@ -56,7 +52,7 @@ def read_source(tables: Mapping[str, Any], bar: Bar | None = None) -> TableGraph
 
 def plan(
     table_graph: TableGraph, settings: Settings, workers: int | None = None, layout: str = DEFAULT_LAYOUT
-) -> tuple[Recipe, Preflight]:
+) -> tuple[Recipe, MemoryPlan]:
     """The recipe for a graph before tuning, and everything that can be known before training.
 
     Args:
@@ -74,7 +70,7 @@ def plan(
     judged = settings.evaluate * (1 + len(settings.compared))
     beside = workers or settings.workers.local_size
     more = (settings.tune, settings.fixed, layout)
-    return recipe, Preflight.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *more)
+    return recipe, MemoryPlan.of(table_graph, settings.method, recipe, choices, settings.engine, judged, size, beside, *more)
 
 
 # -- a graph in memory ------------------------------------------------------------------------------------------------------
@@ -112,26 +108,23 @@ def embed_tables(
     check_used(settings.method, settings.fixed)
     drawn = check_layout(layout or DEFAULT_LAYOUT)
     with _reserved(folder, settings, force, RECIPE) as finished:
-        result: EmbeddingResult | None
+        output = Output(folder, force, formats, layout)
         if model is not None:
             result = extend(load_folder(model), tables, settings.engine, standalone=standalone, bar=bar)
-        else:
-            table_graph = read_source(tables, bar)
-            recipe, preflight = plan(table_graph, settings, layout=drawn)
-            settings.workers.check_same_on_all_ranks(lambda: settings.about(table_graph.graph.digest, recipe))
-            finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
-            if settings.workers.broadcast_object(finished):
-                settings.remove_checkpoint()
-                return None
-            settings.remove_stale_checkpoint()
-            check_formats(formats, table_graph.graph)
-            result = _fit_planned(table_graph, settings, recipe, preflight, bar)
-        if result is not None:
             if layout is not None and bar is not None:
                 bar.note(drawing_note(result.z, layout))
             write_reserved(result, folder, force, formats, layout)
+            return result
+        table_graph = read_source(tables, bar)
+        recipe, planned = plan(table_graph, settings, layout=drawn)
+        settings.workers.check_same_on_all_ranks(lambda: settings.about(table_graph.graph.digest, recipe))
+        finished = finished and _is_finished(folder, table_graph, settings, recipe, tables.get("names"), force)
+        if settings.workers.broadcast_object(finished):
             settings.remove_checkpoint()
-    return result
+            return None
+        settings.remove_stale_checkpoint()
+        check_formats(formats, table_graph.graph)
+        return _run(table_graph, settings, recipe, planned, output, bar)
 
 
 def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> EmbeddingResult | None:
@@ -144,9 +137,9 @@ def fit(table_graph: TableGraph, settings: Settings, bar: Bar | None = None) -> 
         settings: How to train.
         bar: Shows progress; None for none.
     """
-    recipe, preflight = plan(table_graph, settings)
+    recipe, planned = plan(table_graph, settings)
     settings.workers.check_same_on_all_ranks(lambda: settings.about(table_graph.graph.digest, recipe))
-    return _fit_planned(table_graph, settings, recipe, preflight, bar)
+    return _run(table_graph, settings, recipe, planned, None, bar)
 
 
 def fit_graph(
@@ -173,65 +166,25 @@ def fit_graph(
         baselines: Methods without an objective to score beside it.
     """
     settings = Settings(method, engine, recipe=recipe, seed=seed, hold_out=hold_out, evaluate=evaluate)
-    result = _fit(table_graph, settings, recipe, baselines)
-    assert result is not None
-    return result
+    graph = MemoryGraph(table_graph, settings)
+    job = Job(graph, recipe, baselines)
+    run_stages(job, FITTING)
+    return graph.result(job)
 
 
-def _fit_planned(
-    table_graph: TableGraph, settings: Settings, recipe: Recipe, preflight: Preflight, bar: Bar | None
+def _run(
+    table_graph: TableGraph, settings: Settings, recipe: Recipe, planned: MemoryPlan, output: Output | None, bar: Bar | None
 ) -> EmbeddingResult | None:
-    """``fit`` after ``plan``, whose recipe and preflight these are."""
-    log = (bar or Bar(None, quiet=True)).note
-    for line in preflight.lines:
-        log(line)
+    """All stages over a graph in memory; the result, on the first worker."""
+    graph = MemoryGraph(table_graph, settings)
+    job = Job(graph, recipe, settings.compared, bar=bar)
+    for line in planned.lines:
+        job.log(line)
     if not settings.ignore_memory_check:
-        preflight.check_memory()
+        planned.check_memory()
     settings.check_checkpoint()
-    if settings.tune:
-        method, engine, seed = settings.method, settings.engine, settings.seed
-        recipe = tune(table_graph, method, recipe, seed, engine, settings.tune, settings.hold_out, settings.fixed, log, bar)
-    result = _fit(table_graph, settings, recipe, settings.compared, bar)
-    if not settings.workers.alone:
-        log(f"this worker sent {settings.workers.sent / 1e6:,.1f} MB to others")
-    return _winner(result, settings, log) if settings.auto and result is not None else result
-
-
-def _fit(
-    table_graph: TableGraph, settings: Settings, recipe: Recipe, baselines: Collection[Method], bar: Bar | None = None
-) -> EmbeddingResult | None:
-    job = Job(MemoryGraph(table_graph, settings), recipe, baselines, bar=bar)
-    run_stages(job, STAGES)
-    if job.scored is None:
-        return None
-    assert job.model is not None
-    return EmbeddingResult(job.model, table_graph, job.vectors, job.losses, *job.scored)
-
-
-def _winner(result: EmbeddingResult, settings: Settings, log: Callable[[str], None]) -> EmbeddingResult:
-    """The result itself, or that of the baseline with the best score by validation nodes or, without labels, by edges."""
-    measure = "validation_accuracy" if "validation_accuracy" in result.scores else "link_auc"
-    own = result.scores.get(measure, nan)
-    found = {result.model.method.name: own} | {
-        name: scores[measure] for name, scores in result.baselines.items() if measure in scores
-    }
-    best = max(found, key=found.__getitem__)
-    if isnan(found[best]) or best == result.model.method.name:
-        return result
-    log(f"{best} has the better {measure.replace('_', ' ')}, {found[best]:.4g} against {own:.4g}: it is taken")
-    method = methods.find(best)
-    taken = fit_graph(
-        result.table_graph,
-        method,
-        recipe_beside(method, settings.method, result.model.recipe, result.table_graph.graph),
-        settings.seed,
-        settings.engine,
-        hold_out=settings.hold_out,
-        evaluate=settings.evaluate,
-        baselines=[each for each in settings.compared if each != method],
-    )
-    scored = {name: value for name, value in result.scores.items() if name.startswith(("link_a", "strict", "validation"))}
-    return dataclasses.replace(taken, baselines=taken.baselines | {result.model.method.name: scored})
+    run_stages(job, all_stages(output))
+    return None if job.scored is None else graph.result(job)
 
 
 def _is_finished(
@@ -303,7 +256,7 @@ def embed_folder(
         check_layout(layout)
     workers, log = settings.workers, (bar or Bar(None, quiet=True)).note
     with _reserved(out, settings, force, SOURCE) as finished, shared_folder(folder.path):
-        recipe, planned = disk_plan.plan(folder, settings, bound)
+        recipe, planned = file_plan.plan(folder, settings, bound)
         about = settings.about(folder.digest, recipe)
         workers.check_same_on_all_ranks(lambda: {"graph folder": about.pop("tables"), **about})
         folder = replace(folder, resident=planned.resident, loop_weight=folder.median_weight)
@@ -323,21 +276,10 @@ def embed_folder(
         job = Job(graph, recipe, settings.compared, work, bar)
         if workers.first and work.has_model():
             log("training is complete: embedding goes on")
-        *stages, scoring = STAGES
-        run_stages(job, stages)
-        log("scoring samples, and drawing the map for the report" if layout is not None else "scoring samples")
-        run_stages(job, [scoring])
-        if job.scored is None:
-            return None
-        assert job.model is not None
-        html = None
-        if layout is not None:
-            with memory.enough_memory(), settings.engine.use_threads():
-                title = resolve_path(out).name
-                html = sample_report_html(job.model, folder, job.vectors, job.losses, job.scored, title, layout)
-        graph.remove()
-        work.finish(job.model, job.vectors, job.losses, job.scored, html, force)
-        settings.remove_checkpoint()
+        run_stages(job, all_stages(Output(out, force, layout=layout)))
+    if job.scored is None:
+        return None
+    assert job.model is not None
     return ShardedEmbedding(job.model, folder.num_nodes, job.vectors.dimension, job.vectors.shards, job.losses, job.scored)
 
 
@@ -355,11 +297,11 @@ def _reserved(out: Path, settings: Settings, force: bool, mark: str) -> Iterator
         yield finished
 
 
-def check_disk(out: Path, disk_plan: DiskPlan, there: int = 0) -> None:
+def check_disk(out: Path, planned: FilePlan, there: int = 0) -> None:
     """Raise if the disk of a folder is too small for its shards and layers, of which so many bytes are there."""
     free = shutil.disk_usage(resolve_path(out).parent).free + there
-    if disk_plan.disk > free:
+    if planned.disk > free:
         raise DataError(
-            f"the disk is too small for {out}: about {gigabytes(disk_plan.disk)} are needed, and {gigabytes(free)} are free; a "
-            f"smaller dimension and hidden (--set) need less{', and so does --method CLNR' if disk_plan.passes else ''}"
+            f"the disk is too small for {out}: about {gigabytes(planned.disk)} are needed, and {gigabytes(free)} are free; a "
+            f"smaller dimension and hidden (--set) need less{', and so does --method CLNR' if planned.passes else ''}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.search.node_search import Texts
 from clnr.engine import Engine
 from clnr.graph.csr import Array

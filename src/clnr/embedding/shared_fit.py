@@ -14,9 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from clnr import errors
-from clnr.embedding import disk_plan, job
+from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.planning import file_plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.errors import ClnrError, LostWorker, MethodError, RecipeError
 from clnr.graph.graph_folder import GraphFolder
@@ -148,7 +149,7 @@ def do_task(task: Task, settings: Settings, folder: Path) -> None:
         if task.graph_folder is not None:
             assert task.out is not None
             graph = GraphFolder.open(task.graph_folder)
-            chosen = disk_plan.for_files(graph, settings, None)
+            chosen = file_plan.for_files(graph, settings, None)
             job.embed_folder(graph, task.out, chosen, force=True, bar=bar)
             return
         check_checkpoint(state)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from clnr.embedding import disk_plan
 from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.job import check_disk, embed_folder
-from clnr.embedding.model import FittedModel
+from clnr.embedding.planning import file_plan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.reporting.report_file import write_report_file
 from clnr.embedding.reporting.sample_report import sample_report_html
@@ -180,7 +180,7 @@ class StoredResult:
         made = TemporaryFolder()
         path = made.path / "embedding"
         if workers > 1:
-            disk_plan.plan(folder, settings, None, workers)
+            file_plan.plan(folder, settings, None, workers)
             embed_shared(folder, path, options, workers)
         else:
             embed_folder(folder, path, settings, bar=bar)
@@ -233,7 +233,7 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
     """A graph folder that does not fit in memory, embedded with a model into a temporary folder."""
     if folder.num_features != model.features:
         raise DataError(f"{folder.path} has {folder.num_features:,} features per node, and this model takes {model.features:,}")
-    _, planned = disk_plan.plan(folder, settings, None)
+    _, planned = file_plan.plan(folder, settings, None)
     made = TemporaryFolder()
     check_disk(made.path, planned)
     (made.path / SHARDS).mkdir()

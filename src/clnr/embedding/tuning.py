@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from clnr import datasets
+from clnr.embedding.scoring.held_out import training_graph
 from clnr.embedding.scoring.scoring import Scorer
-from clnr.embedding.stages.memory_graph import training_graph
 from clnr.engine import Engine
 from clnr.errors import ClnrError, DataError, TrainingError
 from clnr.evaluation import hold_out, logistic_probe

@@ -13,8 +13,8 @@ from clnr import Recipe, evaluation
 from clnr.datasets import split_of
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.defaults import default_recipe
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.job import fit_graph
-from clnr.embedding.model import FittedModel
 from clnr.embedding.scoring.scoring import Scorer
 from clnr.embedding.stages import memory_graph
 from clnr.engine import cpu_engine, unit_rows

@@ -12,12 +12,12 @@ import torch
 from benchmarks._graph_folders import write_graph
 
 from clnr import evaluation, methods
-from clnr.embedding import disk_plan
-from clnr.embedding.disk_plan import plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
+from clnr.embedding.planning import file_plan, pass_columns
+from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.scoring.stored_links import hold_out_links
-from clnr.embedding.stages import block_passes, pass_columns, stored_readout
+from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.stages.stored_readout import passes_over
 from clnr.embedding.store.artifact import load_model
@@ -68,7 +68,7 @@ def folders(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Blocks are small, and walks are short."""
-    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 60)
+    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 60)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 120)
     for module in (block_passes, pass_columns, inputs, readout, stored_readout, structure):
         monkeypatch.setattr(module, "STEPS", SHORT)

@@ -12,9 +12,9 @@ import pytest
 import torch
 from benchmarks._graph_folders import write_graph
 
-from clnr.embedding import disk_plan
-from clnr.embedding.disk_plan import plan
 from clnr.embedding.job import embed_folder
+from clnr.embedding.planning import file_plan
+from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.stages import block_passes, stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles
@@ -43,7 +43,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
+    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
     monkeypatch.setattr(block_passes, "_MOST_NODES", NODES // 5)
 
 

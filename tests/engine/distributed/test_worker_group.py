@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.embedding import preflight
+from clnr.embedding.planning.memory_plan import size_of
 from clnr.engine.distributed.worker_group import join
 from clnr.errors import RecipeError
 from clnr.experiments import cost
@@ -156,7 +156,7 @@ def test_bytes_sent_are_rows_and_gradients(found):
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_the_plan_says_how_much_they_send(found, name):
-    size = preflight.size_of(graph())
+    size = size_of(graph())
     for workers in {size for size, _ in places(found, name)}:
         measured = float(found[workers, 0]["trained"][name]["sent"])
         assert cost.sent(METHODS[name], recipe_of(name), size, workers) == pytest.approx(measured, rel=0.1)

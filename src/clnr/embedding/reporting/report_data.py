@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from clnr import rng
-from clnr.embedding.preflight import MOST, degrees_of, graph_facts, table_warnings
+from clnr.embedding.planning.graph_facts import degrees_of, graph_facts, table_warnings
+from clnr.embedding.reporting.drawing_time import MOST_MAP_NODES
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare
@@ -120,9 +121,9 @@ def _comparison(result: EmbeddingResult) -> ComparisonTable | None:
 
 
 def _shown(count: int) -> Array:
-    if count <= MOST:
+    if count <= MOST_MAP_NODES:
         return np.arange(count)
-    return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(MOST), count).numpy())
+    return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(MOST_MAP_NODES), count).numpy())
 
 
 def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:

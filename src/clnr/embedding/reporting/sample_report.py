@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from clnr.embedding.disk_plan import folder_facts
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.planning.graph_facts import folder_facts
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.reporting.report_file import write_report_file

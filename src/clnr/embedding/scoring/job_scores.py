@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.scoring.baseline_comparison import score_warnings
 from clnr.embedding.scoring.scoring import Scored, Scorer
 from clnr.errors import ClnrError, DataError

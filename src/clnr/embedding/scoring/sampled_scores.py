@@ -10,7 +10,7 @@ import torch
 
 from clnr import rng
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.scoring.job_scores import Samples
 from clnr.embedding.scoring.scoring import Scorer
 from clnr.embedding.scoring.stored_links import HeldLinks, hold_out_links

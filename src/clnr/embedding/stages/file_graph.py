@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel, Provenance
+from clnr.embedding.fitted_model import FittedModel, Provenance
+from clnr.embedding.reporting.sample_report import sample_report_html
 from clnr.embedding.scoring.job_scores import Samples
 from clnr.embedding.scoring.sampled_scores import file_samples, link_ends, training_files
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import ShardFiles, node_blocks
-from clnr.embedding.stages.job_graph import JobGraph
+from clnr.embedding.stages.job_graph import Job, JobGraph, Output
 from clnr.embedding.stages.stored_readout import StoredReadout, fit_inputs, passes_over, prepared
 from clnr.embedding.store.shards import Shards
 from clnr.engine import DeviceGraph
@@ -27,6 +28,7 @@ from clnr.nn.layers import Parameters, add_prefix
 from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
+from clnr.support.storage.atomic_io import resolve_path
 from clnr.training.loop import CheckpointCallback, ProgressCallback, fit
 
 _ALL, _SEEN = "all", "seen"
@@ -69,7 +71,6 @@ class FileGraph(JobGraph[Shards]):
         parameters = {name: value.detach().cpu() for name, value in (inputs | fitted.parameters).items()}
         made = Provenance.of(settings.hold_out, engine, fitted.threads)
         of_graph = self.folder.num_features, made, self.folder.loop_weight
-        self._check_unchanged()
         return FittedModel(settings.method, settings.seed, recipe, parameters, *of_graph), tuple(fitted.losses.tolist())
 
     def _fit_inputs(self) -> tuple[Parameters, DeviceGraph]:
@@ -78,11 +79,15 @@ class FileGraph(JobGraph[Shards]):
         with memory.enough_memory(), self.settings.engine.use_threads():
             return fit_inputs(self._model, passes_over(self._seen, self.settings, self._seen_work, *self._blocks))
 
-    def _check_unchanged(self) -> None:
-        """Raise if the folder was written anew since it was opened; arrays that were mapped before are those of the old one."""
+    def check_unchanged(self) -> None:
+        # Arrays that were mapped before are those of the old one.
         if GraphFolder.open(self.folder.path).digest != self.digest:
             path = self.folder.path
             raise DataError(f"{path} has changed since this began: what was made of it may be of both; start anew")
+
+    def _log(self, line: str) -> None:
+        if self._bar is not None:
+            self._bar.note(line)
 
     @property
     def _blocks(self) -> tuple[int, Bar | None]:
@@ -118,7 +123,6 @@ class FileGraph(JobGraph[Shards]):
             with memory.enough_memory():
                 graph = prepared(self._model, model.parameters, passes_over(whole, self.settings, work, *self._blocks))
             dimension, count = BlockEmbedding(model, self.folder, self.settings, self._work, *self._blocks, graph).run()
-        self._check_unchanged()
         return Shards(self._work, self.num_nodes, dimension, count, (self.folder.path, self.digest))
 
     def remove(self) -> None:
@@ -126,9 +130,23 @@ class FileGraph(JobGraph[Shards]):
         for name in (_ALL, _SEEN):
             shutil.rmtree(self._work / name, ignore_errors=True)
 
+    def write(self, job: Job, output: Output) -> None:
+        assert job.model is not None
+        assert job.scored is not None
+        assert job.work is not None
+        html = None
+        if output.layout is not None:
+            self._log("drawing the map for the report")
+            with memory.enough_memory(), self.settings.engine.use_threads():
+                shown = job.model, self.folder, job.vectors, job.losses, job.scored
+                html = sample_report_html(*shown, resolve_path(output.folder).name, output.layout)
+        self.remove()
+        job.work.finish(job.model, job.vectors, job.losses, job.scored, html, output.force)
+
     # -- scores -------------------------------------------------------------------------------------------------------
 
     def samples(self, model: FittedModel, vectors: Shards, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
+        self._log("scoring samples")
         alone = dataclasses.replace(self.settings, workers=ALONE)
         passes = passes_over(self._seen, alone, self._seen_work, *self._blocks)
         given = prepared(self._model, model.parameters, passes)

@@ -10,13 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clnr import evaluation, rng
+from clnr import rng
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import UNKNOWN, FittedModel, Provenance
+from clnr.embedding.fitted_model import UNKNOWN, FittedModel, Provenance
+from clnr.embedding.reporting.drawing_time import drawing_note
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES
+from clnr.embedding.scoring.held_out import held_out
 from clnr.embedding.scoring.job_scores import BaselineRows, Samples
-from clnr.embedding.stages.job_graph import JobGraph
+from clnr.embedding.stages.job_graph import Job, JobGraph, Output
+from clnr.embedding.store.output_folder import write_reserved
+from clnr.embedding.tuning import tune
 from clnr.engine import Engine
 from clnr.evaluation import LinkSplit, geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
@@ -27,7 +32,6 @@ from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import TableGraph
-from clnr.tables.columns.structural import degree_features
 from clnr.training.loop import CheckpointCallback, ProgressCallback
 from clnr.training.step_work import Size, sharing_pays
 
@@ -53,6 +57,15 @@ class MemoryGraph(JobGraph[Array]):
         self._seen = table_graph.graph
         self._z_seen: Tensor | None = None
         self._geometry: dict[str, float] = {}
+
+    def beside(self, method: Method, recipe: Recipe) -> tuple[MemoryGraph, Recipe]:
+        same_width = recipe_beside(method, self.settings.method, recipe, self.table_graph.graph)
+        return MemoryGraph(self.table_graph, dataclasses.replace(self.settings, method=method, auto=False)), same_width
+
+    def tune(self, job: Job) -> Recipe:
+        settings = self.settings
+        asked = settings.tune, settings.hold_out, settings.fixed, job.log, job.bar
+        return tune(self.table_graph, settings.method, job.recipe, settings.seed, settings.engine, *asked)
 
     def train(
         self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: CheckpointCallback | None
@@ -80,6 +93,17 @@ class MemoryGraph(JobGraph[Array]):
         if self._split is None:
             return self._z_seen.cpu().numpy()
         return model.embed(self.table_graph.graph, self.settings.engine.among(self._embedders))
+
+    def result(self, job: Job) -> EmbeddingResult:
+        """What the stages have made, on the first worker."""
+        assert job.model is not None
+        assert job.scored is not None
+        return EmbeddingResult(job.model, self.table_graph, job.vectors, job.losses, *job.scored)
+
+    def write(self, job: Job, output: Output) -> None:
+        if output.layout is not None:
+            job.log(drawing_note(job.vectors, output.layout))
+        write_reserved(self.result(job), output.folder, output.force, output.formats, output.layout)
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
@@ -115,24 +139,6 @@ class MemoryGraph(JobGraph[Array]):
             return made.z, _fitted(baseline, made, self._seen).embed(graph, engine) if labelled else None
 
         return rows
-
-
-def held_out(table_graph: TableGraph, share: float, seed: int) -> tuple[LinkSplit | None, Graph]:
-    """The edges that training does not see, if any, and the graph that it sees."""
-    graph = table_graph.graph.with_median_loops()
-    split = evaluation.hold_out(graph, share, seed, table_graph.kind_numbers) if share else None
-    return split, graph if split is None else training_graph(table_graph, split.graph)
-
-
-def training_graph(table_graph: TableGraph, seen: Graph) -> Graph:
-    """A graph without its held-out edges; structural features are computed again, so that they do not leak those edges."""
-    structure = None if table_graph.feature_encoder is None else table_graph.feature_encoder.structure
-    if structure is None:
-        return seen
-    source, target, _ = seen.edges()
-    return dataclasses.replace(
-        seen, features=structure.features(degree_features(source, target, seen.num_nodes), seen.node_ids)
-    )
 
 
 def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph) -> Recipe:

@@ -5,60 +5,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import isnan, nan
 
+from clnr import methods
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
-from clnr.embedding.scoring.job_scores import Scores, score
-from clnr.embedding.stages.job_graph import JobGraph
+from clnr.embedding.planning.stage_cost import JobSizes, StageCost
+from clnr.embedding.scoring.job_scores import score
+from clnr.embedding.stages.job_graph import Job, Output
 from clnr.embedding.store.work_folder import WorkFolder
 from clnr.experiments.runner import first_use
-from clnr.graph.csr import Array
-from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.machine.memory import enough_memory
 from clnr.support.progress import Bar
 from clnr.training.loop import ProgressCallback
-
-
-@dataclass(eq=False)
-class Job:
-    """The embedding of one graph, and what its stages have made so far.
-
-    Attributes:
-        graph: In memory or in files.
-        recipe: The hyper-parameters.
-        baselines: What is scored beside the embedding.
-        work: The folder in which what stages have made is kept for a process that resumes; None for none.
-        bar: Shows progress; None for none.
-        model: What was learned; None before the training, and on a worker that has no use for it.
-        losses: One per epoch.
-        link_rows: Vectors of held-out edges' nodes, without these edges, where a stage of its own has fitted the read-out.
-        vectors: One for each node; None before they are made, and on a worker that has no use for them.
-        scored: The scores; None before they are computed, and on other workers than the first.
-    """
-
-    graph: JobGraph[Any]
-    recipe: Recipe
-    baselines: Collection[Method] = ()
-    work: WorkFolder | None = None
-    bar: Bar | None = None
-    model: FittedModel | None = None
-    losses: tuple[float, ...] = ()
-    link_rows: Array | None = None
-    vectors: Any = None
-    scored: Scores | None = None
-
-    @property
-    def settings(self) -> Settings:
-        return self.graph.settings
-
-    def log(self, line: str) -> None:
-        """Show a line, if progress is shown."""
-        if self.bar is not None:
-            self.bar.note(line)
 
 
 class Stage(ABC):
@@ -67,6 +28,10 @@ class Stage(ABC):
     @abstractmethod
     def run(self, job: Job) -> None:
         """Do this worker's share of it."""
+
+    @abstractmethod
+    def cost(self, sizes: JobSizes) -> StageCost:
+        """What it takes: a plan is the sum of its stages."""
 
 
 class KeptStage(Stage):
@@ -96,10 +61,22 @@ def run_stages(job: Job, stages: Sequence[Stage]) -> None:
         if not done:
             stage.run(job)
             if workers.first:
+                job.graph.check_unchanged()
                 stage.save(job, job.work)
             workers.barrier()
         if done or not workers.first:
             stage.load(job, job.work)
+
+
+class Tune(Stage):
+    """Try recipes and take the best, if that is asked for."""
+
+    def run(self, job: Job) -> None:
+        if job.settings.tune:
+            job.recipe = job.graph.tune(job)
+
+    def cost(self, sizes: JobSizes) -> StageCost:
+        return sizes.tune()
 
 
 class Train(KeptStage):
@@ -114,6 +91,9 @@ class Train(KeptStage):
             job.log(f"resuming from {path}" if path.is_file() else missing)
         with shown(settings, job.recipe, job.graph.num_nodes, job.bar) as progress:
             job.model, job.losses = job.graph.train(job.recipe, progress, checkpoint)
+
+    def cost(self, sizes: JobSizes) -> StageCost:
+        return sizes.train()
 
     def is_kept(self, work: WorkFolder) -> bool:
         return work.has_model()
@@ -132,6 +112,9 @@ class FitReadout(KeptStage):
     def run(self, job: Job) -> None:
         if job.model is not None:
             job.model, job.link_rows = job.graph.fit_readout(job.model)
+
+    def cost(self, sizes: JobSizes) -> StageCost:
+        return sizes.fit_readout()
 
     def is_kept(self, work: WorkFolder) -> bool:
         return work.has_readout()
@@ -155,6 +138,9 @@ class Embed(KeptStage):
         with job.settings.engine.use_threads():
             job.vectors = job.graph.embed(job.model)
 
+    def cost(self, sizes: JobSizes) -> StageCost:
+        return sizes.embed()
+
     def is_kept(self, work: WorkFolder) -> bool:
         return work.has_shards()
 
@@ -175,10 +161,62 @@ class Score(Stage):
         with enough_memory(), job.settings.engine.use_threads():
             samples = job.graph.samples(job.model, job.vectors, job.link_rows, job.baselines)
             job.scored = score(samples, job.model, job.settings)
+        if not job.settings.workers.alone:
+            job.log(f"this worker sent {job.settings.workers.sent / 1e6:,.1f} MB to others")
+
+    def cost(self, sizes: JobSizes) -> StageCost:
+        return sizes.score()
 
 
-STAGES = (Train(), FitReadout(), Embed(), Score())
+class TakeBest(Stage):
+    """Take the baseline with the best score by validation nodes or, without labels, by edges, if that is asked for."""
+
+    def run(self, job: Job) -> None:
+        if not (job.settings.auto and job.scored):
+            return
+        scores, baselines = job.scored.scores, job.scored.baselines
+        measure = "validation_accuracy" if "validation_accuracy" in scores else "link_auc"
+        by_name = {name: each[measure] for name, each in baselines.items() if measure in each}
+        own, method = scores.get(measure, nan), job.settings.method
+        best = max({method.name: own, **by_name}, key={method.name: own, **by_name}.__getitem__)
+        if best == method.name or isnan(by_name[best]):
+            return
+        job.log(f"{best} has the better {measure.replace('_', ' ')}, {by_name[best]:.4g} against {own:.4g}: it is taken")
+        assert job.model is not None
+        taken = methods.find(best)
+        other = Job(*job.graph.beside(taken, job.model.recipe), [each for each in job.baselines if each != taken])
+        run_stages(other, FITTING)
+        assert other.scored is not None
+        kept = {name: value for name, value in scores.items() if name.startswith(("link_a", "strict", "validation"))}
+        job.model, job.losses, job.vectors = other.model, other.losses, other.vectors
+        job.scored = other.scored._replace(baselines=other.scored.baselines | {method.name: kept})
+
+    def cost(self, sizes: JobSizes) -> StageCost:
+        return StageCost()
+
+
+@dataclass(frozen=True)
+class WriteFolder(Stage):
+    """Write folder and report, on the first worker alone; nothing without an output."""
+
+    output: Output | None = None
+
+    def run(self, job: Job) -> None:
+        if job.scored is not None and self.output is not None:
+            job.graph.write(job, self.output)
+            job.settings.remove_checkpoint()
+
+    def cost(self, sizes: JobSizes) -> StageCost:
+        return sizes.draw()
+
+
+FITTING = (Train(), FitReadout(), Embed(), Score())
 """What makes vectors and scores of a graph."""
+
+
+def all_stages(output: Output | None = None) -> tuple[Stage, ...]:
+    """The stages of a job, from the recipe to the folder."""
+    return (Tune(), *FITTING, TakeBest(), WriteFolder(output))
 
 
 @contextlib.contextmanager

@@ -9,9 +9,9 @@ import pytest
 from benchmarks._graph_folders import write_graph
 
 from clnr import methods
-from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.job import embed_folder
+from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.block_passes import LayerFiles, Passes, ShardFiles
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
