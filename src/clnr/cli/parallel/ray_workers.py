@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import io
 import os
@@ -16,7 +17,7 @@ from typing import Any
 import typer
 
 from clnr.cli.app import say
-from clnr.cli.worker_session import session
+from clnr.cli.parallel.worker_session import session
 from clnr.errors import ClnrError
 from clnr.support.optional import import_optional
 from clnr.support.processes.launch import FAILED, LOST, RESTARTS, STOPPED, Place
@@ -46,11 +47,11 @@ class _Board:
         return self._error, self._printed
 
 
-def run_on_ray(options: Mapping[str, Any]) -> int:
-    """Run ``clnr embed`` with these options by workers of a Ray cluster; returns the exit code.
+def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
+    """Run a command with these options by workers of a Ray cluster; returns the exit code.
 
-    Nothing is sent there but the options: clnr must be installed on the cluster, in the same version, and files must have the
-    same paths.
+    Nothing is sent there but the options and the command's name: clnr must be installed on the cluster, in the same version,
+    and files must have the same paths.
     """
     for module in ("ray", "ray.train"):
         import_optional(module, "--ray", "ray")
@@ -66,7 +67,7 @@ def run_on_ray(options: Mapping[str, Any]) -> int:
     except (OSError, ValueError, RuntimeError) as error:
         raise ClnrError(f"no Ray cluster was found at '{options['ray']}': {' '.join(str(error).split())[:200]}") from None
     try:
-        return _run(ray, options)
+        return _run(ray, command, options)
     except KeyboardInterrupt:
         say("stopped; the same command with --resume continues from the last checkpoint, if there is one")
         return STOPPED
@@ -81,7 +82,7 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_LATEST).close()
 
 
-def _run(ray: Any, options: Mapping[str, Any]) -> int:
+def _run(ray: Any, command: Callable[..., None], options: Mapping[str, Any]) -> int:
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 
@@ -97,7 +98,12 @@ def _run(ray: Any, options: Mapping[str, Any]) -> int:
     with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
         trainer = TorchTrainer(
             work,
-            train_loop_config={"board": board, "options": given, "folder": str(Path.cwd())},
+            train_loop_config={
+                "board": board,
+                "command": (command.__module__, command.__name__),
+                "options": given,
+                "folder": str(Path.cwd()),
+            },
             torch_config=TorchConfig(
                 backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo", timeout_s=int(options["worker_timeout"])
             ),
@@ -129,15 +135,15 @@ def work(config: Mapping[str, Any]) -> None:
     import ray
     import torch.distributed as dist
 
-    from clnr.cli import cmd_embed
-
     board, options, place = config["board"], config["options"], Place.from_environment()
     assert place is not None
     if ray.get(board.result.remote())[0]:
         # An error was told, which Ray took for a lost worker.
         return
     os.environ[RESTARTS] = str(ray.get(board.start.remote(place.rank)))
-    command: Callable[..., None] = inspect.unwrap(cmd_embed.embed)
+    module, name = config["command"]
+    # Without what reads the options of a command line.
+    command: Callable[..., None] = inspect.unwrap(getattr(importlib.import_module(module), name))
     printed = io.StringIO()
     try:
         if not Path(config["folder"]).is_dir():
