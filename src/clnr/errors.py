@@ -1,4 +1,4 @@
-"""The errors of clnr, with one base class, and the one place that says "did you mean"."""
+"""The errors of clnr, with one base class, and the one place that says "did you mean", by Python's own difflib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Memory: how much is free, how much was used, and one error when it runs out."""
+"""Memory: how much is free, how much was used, and one error when it runs out.
+
+By hand, as psutil's ``virtual_memory`` is that of the machine, whatever a cgroup leaves of it, and it is one more package.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Starting the workers of a training on this machine, and starting them again when one is lost.
 
-What a worker is told is what ``torchrun`` tells one, by the same environment variables. No part of torch is imported here.
+What a worker is told is what ``torchrun`` tells one, by the same environment variables, and a command can be started by
+``torchrun`` as well. It is not used here: it starts all again after any error, also a user's, and prints tracebacks of its own
+after ours; it meets at a port; and it imports torch, which takes seconds, in a process that only waits.
 """
 
 from __future__ import annotations
