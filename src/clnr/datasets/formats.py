@@ -24,7 +24,7 @@ from clnr.support.humanize import describe_error
 
 Reader = Callable[[list[Path]], Graph]
 
-_NUMBERS = "biuf"
+_NUMBER_KINDS = "biuf"
 
 
 def read(reader: Reader, files: list[Path]) -> Graph:
@@ -69,7 +69,7 @@ class _Inert:
 class _Type(_Inert):
     def value(self) -> np.dtype[Any]:
         dtype = np.dtype(self.arguments[0]).newbyteorder(self.state[1])
-        if dtype.kind not in _NUMBERS:
+        if dtype.kind not in _NUMBER_KINDS:
             raise pickle.UnpicklingError(f"it holds an array of {dtype}, where numbers are expected")
         return dtype
 

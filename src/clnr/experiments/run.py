@@ -72,8 +72,8 @@ def run(
         threads: How many threads of the CPU to take; None for as many as the work of a step is worth.
     """
     where: dict[str, Any] = {"device": device, "precision": precision, "data_root": data_root, "threads": threads}
-    (made,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, extra_metrics=extra_metrics, **where)
-    return made
+    (result,) = runs(method, dataset, [seed], recipe=recipe, progress=progress, extra_metrics=extra_metrics, **where)
+    return result
 
 
 @renamed_arguments(watch="progress", measures="extra_metrics", together="parallel_seeds")
@@ -122,19 +122,19 @@ def _within_memory(
     extra_metrics: ExtraMetrics,
 ) -> Iterator[Run]:
     """Runs of some seeds in parallel; if memory is too small for all of them, one half after the other."""
-    made: list[Run | TrainingError] = []
+    results: list[Run | TrainingError] = []
     try:
         with memory.enough_memory(), engine.use_threads():
-            made = _runs(method, graph, seeds, recipe, engine, progress, extra_metrics)
+            results = _runs(method, graph, seeds, recipe, engine, progress, extra_metrics)
     except OutOfMemory:
         if len(seeds) == 1:
             raise
-    if not made:
+    if not results:
         half = len(seeds) // 2
         for part in (seeds[:half], seeds[half:]):
             yield from _within_memory(method, graph, part, recipe, engine, progress, extra_metrics)
-    yield from (each for each in made if isinstance(each, Run))
-    for each in made:
+    yield from (each for each in results if isinstance(each, Run))
+    for each in results:
         if isinstance(each, TrainingError):
             raise each
 
@@ -200,11 +200,11 @@ def learn_all(
     method: Method, graph: Graph, seeds: Sequence[int], recipe: Recipe, engine: Engine
 ) -> list[TrainedEmbedding | TrainingError]:
     """``learn`` for many seeds, trained in parallel as far as the engine can; one that failed has its error in place."""
-    made: list[TrainedEmbedding | TrainingError] = []
+    learned: list[TrainedEmbedding | TrainingError] = []
     with memory.enough_memory(), engine.use_threads():
         for begin in range(0, len(seeds), engine.parallel_seeds):
-            made += _learn(method, graph, _seeds(seeds[begin : begin + engine.parallel_seeds]), recipe, engine, None)
-    return made
+            learned += _learn(method, graph, _seeds(seeds[begin : begin + engine.parallel_seeds]), recipe, engine, None)
+    return learned
 
 
 def _resolve(
@@ -223,10 +223,10 @@ def _resolve(
 
 def method_of(method: Method | str) -> Method:
     """The method itself, or the one of this name."""
-    found = methods.find(method) if isinstance(method, str) else method
-    if not isinstance(found, Method):
+    chosen = methods.find(method) if isinstance(method, str) else method
+    if not isinstance(chosen, Method):
         raise MethodError(f"a method is a Method or a name, not a {type(method).__name__}; it comes before the data set")
-    return found
+    return chosen
 
 
 def _seeds(seeds: Iterable[int]) -> list[int]:
@@ -259,21 +259,23 @@ def _learn(
     check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
     by_recipe: dict[Recipe, dict[int, Supervision | None]] = {}
     for seed in seeds:
-        supervision, own = None, recipe
+        supervision, adapted = None, recipe
         if method.supervised:
             supervision, classes = supervision_of(graph, seed, engine.device)
-            own = recipe.but(dimension=classes)
-        by_recipe.setdefault(own, {})[seed] = supervision
+            adapted = recipe.but(dimension=classes)
+        by_recipe.setdefault(adapted, {})[seed] = supervision
     seen = graph.without_labels()
     learned: dict[int, TrainedEmbedding | TrainingError] = {}
     shared = engine.among(embedders)
-    for own, supervisions in by_recipe.items():
-        prepared = _Prepared(method.build(own), seen, engine, shared)
+    for adapted, supervisions in by_recipe.items():
+        prepared = _Prepared(method.build(adapted), seen, engine, shared)
         spent = prepared.seconds / len(supervisions)
-        starts = [prepared.start(own, seed, supervision, workers) for seed, supervision in supervisions.items()]
-        fitted = fit_all(prepared.model, own, starts, progress, checkpoint, shared)
+        starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
+        fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint, shared)
         for seed, each in zip(supervisions, fitted, strict=True):
-            learned[seed] = _embedded(prepared.model, shared, seed, own, prepared.device_graph, prepared.inputs, spent, each)
+            learned[seed] = _embedded(
+                prepared.model, shared, seed, adapted, prepared.device_graph, prepared.inputs, spent, each
+            )
     return [learned[seed] for seed in seeds]
 
 
@@ -365,7 +367,7 @@ def _runs(
         for each in trained
     ]
     peak, seconds = meter.peak(), (time.perf_counter() - began) / len(seeds)
-    made = {
+    by_seed = {
         each.seed: Run(
             method=method.name,
             dataset=graph.name,
@@ -392,7 +394,7 @@ def _runs(
         )
         for each, accuracy, shape, more in zip(trained, accuracies, geometry, extra, strict=True)
     }
-    return [made[each.seed] if isinstance(each, TrainedEmbedding) else each for each in results]
+    return [by_seed[each.seed] if isinstance(each, TrainedEmbedding) else each for each in results]
 
 
 def recipe_for(method: Method | str, dataset: Graph | str) -> Recipe:

@@ -15,12 +15,12 @@ from clnr.paper.paper_runs.scope import Batch
 
 LEVEL = 0.05
 # With fewer pairs the signed-rank test cannot reach the level; and a method is not judged by two seeds.
-_PAIRS = 6
-_SEEDS = 3
+_LEAST_PAIRS = 6
+_LEAST_SEEDS = 3
 _POWER = 0.8
 # How many are named in a sentence, and how many seeds nobody will run.
-_NAMED = 4
-_MANY = 1000
+_MOST_NAMES = 4
+_MOST_SEEDS = 1000
 
 NOT_ASKED = "Not asked for."
 
@@ -106,13 +106,13 @@ class Contrast:
     def paired(self) -> bool:
         """Whether most seeds are in pairs, so that the test is of their differences."""
         most = max(len(self.larger), len(self.smaller))
-        return len(self.differences) >= _PAIRS and 2 * len(self.differences) > most
+        return len(self.differences) >= _LEAST_PAIRS and 2 * len(self.differences) > most
 
     @property
     def testable(self) -> bool:
         """Whether there are enough seeds for a significant result."""
         few = min(len(self.larger), len(self.smaller))
-        return few >= _SEEDS and 2 / math.comb(len(self.larger) + len(self.smaller), few) <= LEVEL
+        return few >= _LEAST_SEEDS and 2 / math.comb(len(self.larger) + len(self.smaller), few) <= LEVEL
 
     @property
     def mean(self) -> float:
@@ -170,7 +170,7 @@ def seeds_needed(distance: float, spread: float, number: int) -> int | None:
         return None
     quantile = statistics.NormalDist().inv_cdf
     sure = quantile(1 - LEVEL / 2 / number) + quantile(_POWER)
-    return max(_PAIRS, math.ceil(math.pi / 3 * (sure * spread / distance) ** 2))
+    return max(_LEAST_PAIRS, math.ceil(math.pi / 3 * (sure * spread / distance) ** 2))
 
 
 def evaluate_contrasts(contrasts: Iterable[Contrast]) -> dict[str, Effect]:
@@ -179,13 +179,13 @@ def evaluate_contrasts(contrasts: Iterable[Contrast]) -> dict[str, Effect]:
     The level is 5 %, corrected for the number of contrasts by Holm's method; the others are undecided.
     """
     known = [each for each in contrasts if each.testable]
-    found = {}
+    effects = {}
     for each, p in zip(known, holm([each.p for each in known]), strict=True):
         verdict = Verdict.UNDECIDED if p > LEVEL else Verdict.HOLDS if each.mean > 0 else Verdict.FAILS
         needed = each.needed(len(known)) if verdict is Verdict.UNDECIDED else None
         seeds = min(len(each.larger), len(each.smaller))
-        found[each.what] = Effect(each.what, each.interval(len(known)), verdict, p, seeds, needed)
-    return found
+        effects[each.what] = Effect(each.what, each.interval(len(known)), verdict, p, seeds, needed)
+    return effects
 
 
 def everywhere(contrasts: Sequence[Contrast]) -> ClaimResult:
@@ -200,20 +200,20 @@ def at_least(count: int, contrasts: Sequence[Contrast], group: Callable[[str], s
     """
     if not contrasts:
         return ClaimResult(Verdict.UNDECIDED, NOT_ASKED)
-    found = evaluate_contrasts(contrasts)
+    effects_by_name = evaluate_contrasts(contrasts)
     verdicts: dict[str, list[Verdict]] = {}
     for each in contrasts:
-        verdict = found[each.what].verdict if each.what in found else Verdict.UNDECIDED
+        verdict = effects_by_name[each.what].verdict if each.what in effects_by_name else Verdict.UNDECIDED
         verdicts.setdefault(group(each.what), []).append(verdict)
     held = [name for name, each in verdicts.items() if set(each) == {Verdict.HOLDS}]
     failed = sum(Verdict.FAILS in each for each in verdicts.values())
-    missing = tuple(each.what for each in contrasts if each.what not in found)
+    missing = tuple(each.what for each in contrasts if each.what not in effects_by_name)
     verdict = Verdict.HOLDS if len(held) >= count else Verdict.UNDECIDED
     if len(verdicts) < count:
         verdict = Verdict.UNDECIDED
     elif len(verdicts) - failed < count:
         verdict = Verdict.FAILS
-    effects = tuple(found.values())
+    effects = tuple(effects_by_name.values())
     grouped = len(verdicts) < len(contrasts)
     if len(contrasts) == 1 and effects:
         return ClaimResult(verdict, _alone(effects[0]), effects)
@@ -252,12 +252,16 @@ def _needed_in_words(effect: Effect) -> str:
     """How many seeds an undecided effect would take, rounded as the guess that it is."""
     if effect.needed is None:
         return ""
-    return f"some {float(f'{effect.needed:.2g}'):,.0f} seeds" if effect.needed <= _MANY else f"more than {_MANY:,} seeds"
+    return (
+        f"some {float(f'{effect.needed:.2g}'):,.0f} seeds"
+        if effect.needed <= _MOST_SEEDS
+        else f"more than {_MOST_SEEDS:,} seeds"
+    )
 
 
 def _listed(name: str, texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return f"{name}: {', '.join(texts[:_NAMED])}{more}"
+    more = f" and {len(texts) - _MOST_NAMES} more" if len(texts) > _MOST_NAMES else ""
+    return f"{name}: {', '.join(texts[:_MOST_NAMES])}{more}"
 
 
 def _joined(*sentences: str) -> str:

@@ -16,13 +16,13 @@ from typing import Any
 
 import typer
 
-from clnr.cli.app import say
+from clnr.cli.app import print_stderr
 from clnr.cli.parallel.worker_session import session
 from clnr.errors import ClnrError
 from clnr.support.optional import import_optional
-from clnr.support.processes.launch import FAILED, LOST, RESTARTS, STOPPED, Place
+from clnr.support.processes.launch import FAILED, LOST, RESTARTS_VARIABLE, STOPPED, Place
 
-_LATEST = 20.0
+_CONNECT_SECONDS = 20.0
 
 
 class _Board:
@@ -69,7 +69,7 @@ def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
     try:
         return _run(ray, command, options)
     except KeyboardInterrupt:
-        say("stopped; the same command with --resume continues from the last checkpoint, if there is one")
+        print_stderr("stopped; the same command with --resume continues from the last checkpoint, if there is one")
         return STOPPED
     finally:
         ray.shutdown()
@@ -79,7 +79,7 @@ def _check_reachable(address: str) -> None:
     """Fail at once where nobody listens at HOST:PORT; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=_LATEST).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
 
 
 def _run(ray: Any, command: Callable[..., None], options: Mapping[str, Any]) -> int:
@@ -90,7 +90,7 @@ def _run(ray: Any, command: Callable[..., None], options: Mapping[str, Any]) -> 
     there = ray.cluster_resources()
     use_gpu = options["device"] != "cpu" and there.get("GPU", 0) >= workers
     if there.get("CPU", 0) < workers * threads:
-        say(
+        print_stderr(
             f"{workers} workers ask for {workers * threads} CPUs, and the cluster has {there.get('CPU', 0):g}: waiting for more"
         )
     board = ray.remote(num_cpus=0)(_Board).remote()
@@ -119,7 +119,7 @@ def _run(ray: Any, command: Callable[..., None], options: Mapping[str, Any]) -> 
     if failed:
         raise ClnrError(failed)
     if lost:
-        say(f"given up: {lost}; --resume continues from the last checkpoint")
+        print_stderr(f"given up: {lost}; --resume continues from the last checkpoint")
         return FAILED
     sys.stdout.write(printed)
     return 0
@@ -140,7 +140,7 @@ def work(config: Mapping[str, Any]) -> None:
     if ray.get(board.result.remote())[0]:
         # An error was told, which Ray took for a lost worker.
         return
-    os.environ[RESTARTS] = str(ray.get(board.start.remote(place.rank)))
+    os.environ[RESTARTS_VARIABLE] = str(ray.get(board.start.remote(place.rank)))
     module, name = config["command"]
     # Without what reads the options of a command line.
     command: Callable[..., None] = inspect.unwrap(getattr(importlib.import_module(module), name))

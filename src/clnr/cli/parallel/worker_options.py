@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import say
+from clnr.cli.app import print_stderr
 from clnr.cli.parallel.worker_session import session
 from clnr.errors import ClnrError
 from clnr.support.processes.launch import Place, launch, launched_here
@@ -45,7 +45,7 @@ def by_workers(command: Callable[..., None]) -> Callable[..., None]:
             if place is not None:
                 raise ClnrError("torchrun has started workers already: leave out --workers")
             words = [sys.executable, *sys.orig_argv[1:]]
-            raise typer.Exit(launch(words, options["workers"], options["max_restarts"], say))
+            raise typer.Exit(launch(words, options["workers"], options["max_restarts"], print_stderr))
         if place is None or place.size == 1:
             command(**options)
             return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from clnr.cli.app import say
+from clnr.cli.app import print_stderr
 from clnr.errors import ClnrError
 from clnr.support.processes.launch import LOST, USER_ERROR, Place, launched_here
 
@@ -37,7 +37,7 @@ def session(place: Place, device: str, timeout: float) -> Iterator[None]:
         if is_loss(error):
             # To a process that launched this one, the exit code tells all.
             if not launched_here() and tells():
-                say(str(error))
+                print_stderr(str(error))
             raise typer.Exit(LOST) from None
         if not tells():
             raise typer.Exit(USER_ERROR) from None

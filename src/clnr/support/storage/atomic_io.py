@@ -19,11 +19,11 @@ from clnr.errors import ClnrError
 from clnr.support.humanize import shorten
 from clnr.support.storage.folder_locks import is_shared
 
-_WORKING_FOLDER = -100
-_EXCHANGE = 2
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 # Of the names beside a folder, that of its checkpoint is the longest.
-_BESIDE = ".checkpoint"
-_ROOT = "{} is the root of a file system, which cannot be replaced; choose a folder in it"
+_LONGEST_SUFFIX = ".checkpoint"
+_ROOT_MESSAGE = "{} is the root of a file system, which cannot be replaced; choose a folder in it"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def resolve_path(path: Path) -> Path:
         raise ClnrError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from None
     real = Path(os.path.realpath(path))
     if not real.name:
-        raise ClnrError(_ROOT.format(path))
+        raise ClnrError(_ROOT_MESSAGE.format(path))
     return real
 
 
@@ -171,8 +171,8 @@ def reserve_folder(path: Path, owned: OwnedFiles) -> Iterator[None]:
     """
     path = resolve_path(path)
     if os.path.ismount(path):
-        raise ClnrError(_ROOT.format(path))
-    check_name(path, _BESIDE)
+        raise ClnrError(_ROOT_MESSAGE.format(path))
+    check_name(path, _LONGEST_SUFFIX)
     with contextlib.ExitStack() as stack:
         try:
             for parent in reversed([path.parent, *path.parent.parents]):
@@ -386,9 +386,9 @@ def _exchange(one: Path, other: Path) -> bool:
     names = os.fsencode(one), os.fsencode(other)
     try:
         if sys.platform == "linux":
-            return ctypes.CDLL(None).renameat2(_WORKING_FOLDER, names[0], _WORKING_FOLDER, names[1], _EXCHANGE) == 0
+            return ctypes.CDLL(None).renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0
         if sys.platform == "darwin":
-            return ctypes.CDLL(None).renamex_np(*names, _EXCHANGE) == 0
+            return ctypes.CDLL(None).renamex_np(*names, _RENAME_EXCHANGE) == 0
     except (AttributeError, OSError):  # A C library that does not know it.
         pass
     return False
