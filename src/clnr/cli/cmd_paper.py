@@ -166,8 +166,7 @@ def paper(
 
     Runs in the run cache are not made again: after a stop, the same command resumes.
     """
-    from clnr.paper import authors
-    from clnr.paper import claims as claiming
+    from clnr.paper import authors, claim_report
     from clnr.paper.exhibits import EXHIBITS, needs, write_claims, write_table
     from clnr.paper.paper_runs.runs_file import write_runs
 
@@ -175,7 +174,7 @@ def paper(
     if results is None:
         return
     written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, results, folder)]
-    written += write_claims(claiming.report(asked.scope, results), folder)
+    written += write_claims(claim_report.report(asked.scope, results), folder)
     written += write_table(authors.table(asked.scope, results), folder)
     _print_written([*written, write_runs(results, needs(EXHIBITS, asked.scope), folder)], results)
 
@@ -183,7 +182,7 @@ def paper(
 @app.command()
 def claims(form: Form = "markdown", any_version: AnyVersion = False, from_runs: FromRuns = None) -> None:
     """Test the paper's claims with the runs in the run cache, which clnr paper makes."""
-    from clnr.paper import claims as claiming
+    from clnr.paper import claim_report
     from clnr.paper.paper_runs.result_set import ResultSet
     from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
     from clnr.paper.paper_runs.scope import Scope
@@ -191,7 +190,7 @@ def claims(form: Form = "markdown", any_version: AnyVersion = False, from_runs: 
     _check(form)
     run_filter = RunFilter(any_version=any_version or bool(from_runs))
     results = ResultSet(RunIndex(_source(from_runs), run_filter))
-    print_stdout(getattr(claiming.report(Scope(), results), form)().rstrip("\n"))
+    print_stdout(getattr(claim_report.report(Scope(), results), form)().rstrip("\n"))
 
 
 def _source(from_runs: list[Path] | None) -> RunSource:

@@ -10,20 +10,10 @@ from clnr import methods
 from clnr.experiments.results import Run, Summary
 from clnr.methods import Method
 from clnr.paper import figures, result_tables
+from clnr.paper.claim_verdicts import ClaimResult, at_least, everywhere, reaches, within
+from clnr.paper.contrasts import Bounds, Contrast, Metric, contrast, interval
 from clnr.paper.paper_runs.result_set import ResultSet, title_of
 from clnr.paper.paper_runs.scope import SETS, Batch, Scope
-from clnr.paper.stats import (
-    Bounds,
-    ClaimResult,
-    Contrast,
-    Metric,
-    at_least,
-    contrast,
-    everywhere,
-    interval,
-    reaches,
-    within,
-)
 
 CLNR, NCLNR, GRACE, GCLNR, CCA_SSG = methods.CLNR, methods.NCLNR, methods.GRACE, methods.GCLNR, methods.CCA_SSG
 MARGIN = 0.05

@@ -12,9 +12,10 @@ from clnr.experiments.results import Summary
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.paper import figures
+from clnr.paper.claim_verdicts import ClaimResult
+from clnr.paper.contrasts import Effect, Verdict
 from clnr.paper.paper_runs.result_set import ResultSet, title_of
 from clnr.paper.paper_runs.scope import Batch, Scope
-from clnr.paper.stats import ClaimResult, Effect, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

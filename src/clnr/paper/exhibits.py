@@ -19,7 +19,7 @@ from clnr.support.storage.atomic_io import write_atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from clnr.paper.claims import ClaimReport
+    from clnr.paper.claim_report import ClaimReport
 
 
 @dataclass(frozen=True)
