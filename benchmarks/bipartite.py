@@ -27,7 +27,7 @@ from clnr.embedding.search.neighbors import NeighborSearch, nearest_of_kind
 from clnr.embedding.search.node_ids import arrow_texts
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import LinkSplit, hold_out, link_scores
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import standardised

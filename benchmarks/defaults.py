@@ -49,7 +49,7 @@ from clnr.embedding.fitting import training_graph
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError
 from clnr.evaluation import LinkSplit, hold_out
-from clnr.experiments.run import learn_all
+from clnr.experiments.learn import learn_all
 from clnr.graph import Graph, Split
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse

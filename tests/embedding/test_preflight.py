@@ -12,7 +12,7 @@ from clnr.embedding.preflight import Preflight, graph_counts, graph_facts, size_
 from clnr.engine import cpu_engine
 from clnr.errors import OutOfMemory
 from clnr.experiments.cost import Cost, Size, training
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import CLNR, CLNR_MIX, METHODS
 from clnr.methods.presets import preset

@@ -15,7 +15,7 @@ from clnr.embedding.defaults import Choice, default_recipe
 from clnr.embedding.fitting import HOLD_OUT
 from clnr.engine import Engine
 from clnr.errors import DataError, RecipeError
-from clnr.experiments.run import check_seed
+from clnr.experiments.learn import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe

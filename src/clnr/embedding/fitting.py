@@ -19,7 +19,7 @@ from clnr.engine import Engine, View
 from clnr.errors import ClnrError, DataError
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
-from clnr.experiments.run import learn, learn_along
+from clnr.experiments.learn import learn, learn_along
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method

@@ -25,7 +25,7 @@ from clnr.engine import choose
 from clnr.engine.files import mapped
 from clnr.engine.files.mapped import draw_stored_neighbours, without_pairs
 from clnr.errors import DataError
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours
 from clnr.graph.folder_writer import write_graph

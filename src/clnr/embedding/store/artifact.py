@@ -35,8 +35,8 @@ from clnr.embedding.store.artifact_graph import load_table_graph, save_table_gra
 from clnr.embedding.store.export import id_column, read_vectors, vector_table
 from clnr.engine import DEVICES, PRECISIONS, Reference
 from clnr.errors import DataError, MethodError
+from clnr.experiments.learn import check_seed
 from clnr.experiments.results import without_nan
-from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
