@@ -42,8 +42,9 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import Parameters, misfit
 from clnr.support.machine.environment import versions
-from clnr.support.storage.atomic_io import file_lock, resolve_path, write_atomic
+from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.support.storage.checked_files import check_count, check_positive, parse_json, read_stable
+from clnr.support.storage.file_locks import file_lock
 from clnr.tables.columns.columns import find_column
 from clnr.tables.io.source import Column, Table
 from clnr.tables.roles.node_names import can_name

@@ -1,8 +1,4 @@
-"""Files and folders written atomically, by one process at a time.
-
-No library used here does it for folders; the lock of ``filelock`` leaves its file behind, and fails where a file system has
-no locks.
-"""
+"""Files and folders written atomically, by one process at a time. No library used here does it for folders."""
 
 from __future__ import annotations
 
@@ -11,68 +7,20 @@ import ctypes
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 from clnr.errors import ClnrError
 from clnr.support.humanize import shorten
+from clnr.support.storage.file_locks import file_lock, temporary_name, temporary_path
 from clnr.support.storage.folder_locks import is_shared
+from clnr.support.storage.owned_files import OwnedFiles
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 # Of the names beside a folder, that of its checkpoint is the longest.
 _LONGEST_SUFFIX = ".checkpoint"
 _ROOT_MESSAGE = "{} is the root of a file system, which cannot be replaced; choose a folder in it"
-
-
-@dataclass(frozen=True)
-class OwnedFiles:
-    """Which files clnr writes to a folder, so that no other file is ever overwritten or removed.
-
-    Attributes:
-        names: The name of every file that may be in such a folder.
-        recognizes: Whether a folder's content shows that clnr wrote it.
-        shards: The name of a folder that may be in it, and the pattern of the files in that; empty if there is none.
-    """
-
-    names: frozenset[str]
-    recognizes: Callable[[Path], bool]
-    shards: tuple[str, str] = ("", "")
-
-    def find_foreign(self, folder: Path) -> str | None:
-        """The name of the first file in a folder that clnr did not write, or None."""
-        there = sorted(folder.iterdir())
-        recognized = not there or self.recognizes(folder)
-        for each in there:
-            if self._is_shards(each):
-                others = sorted(path.name for path in each.iterdir() if not path.match(self.shards[1]))
-                if others:
-                    return f"{each.name}/{others[0]}"
-            elif each.name not in self.names or not recognized:
-                return each.name
-        return None
-
-    def _is_shards(self, path: Path) -> bool:
-        return path.name == self.shards[0] and path.is_dir() and not path.is_symlink()
-
-    def remove(self, folder: Path) -> None:
-        """Remove a folder and clnr's files in it; other files stay, and are an error."""
-        for path in folder.iterdir():
-            if self._is_shards(path):
-                for shard in path.glob(self.shards[1]):
-                    shard.unlink()
-                with contextlib.suppress(OSError):
-                    path.rmdir()
-            elif path.name in self.names:
-                path.unlink()
-        try:
-            folder.rmdir()
-        except OSError:
-            left = sorted(path.name for path in folder.iterdir())
-            if not left:
-                raise
-            raise ClnrError(f"{folder} holds '{left[0]}', which clnr did not write; move it elsewhere") from None
 
 
 def resolve_path(path: Path) -> Path:
@@ -103,64 +51,55 @@ def check_name(path: Path, beside: str = "") -> None:
         raise ClnrError(f"{shorten(path.name, 80)}: a name of {length} bytes is too long; choose one of at most {most}")
 
 
-# -- locks -----------------------------------------------------------------------------------------------------------------
+# -- files ------------------------------------------------------------------------------------------------------------------
+
+
+def write_atomic(path: Path, content: bytes) -> Path:
+    """Write a file atomically: complete or not at all."""
+    with atomic_file(path) as part:
+        part.write_bytes(content)
+    return path
 
 
 @contextlib.contextmanager
-def file_lock(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of a path: a file beside it. The system releases it even if the process is killed.
-
-    Where the file system has no locks, nothing is locked.
-
-    Args:
-        path: The file or folder.
-        wait: Whether to wait while another process holds it; if not, that is an error.
-    """
-    lock = _temporary_path(path, "lock")
-    while True:
-        with lock.open("ab") as file:
-            if not _lock(file.fileno(), wait):
-                raise ClnrError(f"{path} is being written by another process; let it finish, or choose another place")
-            # The process that held it before may have removed the file: then this one locks nothing.
-            if not _is_same_file(lock, file.fileno()):
-                continue
-            try:
-                yield
-            finally:
-                if sys.platform != "win32":
-                    lock.unlink(missing_ok=True)
-        break
-    if sys.platform == "win32":  # Open files cannot be removed here, so a file that another process has locked stays.
-        with contextlib.suppress(OSError):
-            lock.unlink()
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Where to write a file; after the block it has its own name, complete, and after an error nothing is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with file_lock(path, wait=True), _part(path) as part:
+        yield part
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+        _sync(path.parent)
 
 
-def _lock(file: int, wait: bool) -> bool:
-    """Take the lock of an open file; False if another process has it."""
-    if sys.platform == "win32":
-        import msvcrt
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of a killed process that was writing a file."""
+    if any(temporary_path(path, role).exists() for role in ("part", "lock")):
+        with file_lock(path, wait=True), _part(path):
+            pass
 
+
+@contextlib.contextmanager
+def _part(path: Path) -> Iterator[Path]:
+    part = temporary_path(path, "part")
+    try:
+        yield part
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Flush the names in a folder to disk, where the system can."""
+    with contextlib.suppress(OSError):
+        file = os.open(folder, os.O_RDONLY)
         try:
-            msvcrt.locking(file, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError:  # A file system without locks.
-        return True
-    return True
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
-def _is_same_file(path: Path, file: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file))
-    except FileNotFoundError:
-        return False
+# -- folders ----------------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -187,7 +126,7 @@ def reserve_folder(path: Path, owned: OwnedFiles) -> Iterator[None]:
 
 
 def _recover(path: Path, owned: OwnedFiles) -> None:
-    part, old = _temporary_path(path, "part"), _temporary_path(path, "old")
+    part, old = temporary_path(path, "part"), temporary_path(path, "old")
     if old.is_dir() and not path.exists():
         old.rename(path)
     for left in (part, old):
@@ -198,66 +137,6 @@ def _recover(path: Path, owned: OwnedFiles) -> None:
 def _remove_empty(folder: Path) -> None:
     with contextlib.suppress(OSError):
         folder.rmdir()
-
-
-def _temporary_path(path: Path, role: str) -> Path:
-    return path.with_name(temporary_name(path.name, role))
-
-
-def temporary_name(name: str, role: str) -> str:
-    """The name of the ``part``, ``old`` or ``lock`` of a file or folder while it is written; a killed process leaves it."""
-    return f".{name}.clnr.{role}"
-
-
-# -- files ------------------------------------------------------------------------------------------------------------------
-
-
-def write_atomic(path: Path, content: bytes) -> Path:
-    """Write a file atomically: complete or not at all."""
-    with atomic_file(path) as part:
-        part.write_bytes(content)
-    return path
-
-
-@contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """Where to write a file; after the block it has its own name, complete, and after an error nothing is there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with file_lock(path, wait=True), _part(path) as part:
-        yield part
-        with part.open("rb+") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-        _sync(path.parent)
-
-
-def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files of a killed process that was writing a file."""
-    if any(_temporary_path(path, role).exists() for role in ("part", "lock")):
-        with file_lock(path, wait=True), _part(path):
-            pass
-
-
-@contextlib.contextmanager
-def _part(path: Path) -> Iterator[Path]:
-    part = _temporary_path(path, "part")
-    try:
-        yield part
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Flush the names in a folder to disk, where the system can."""
-    with contextlib.suppress(OSError):
-        file = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
-
-
-# -- folders ----------------------------------------------------------------------------------------------------------------
 
 
 def check_folder(path: Path, force: bool, owned: OwnedFiles) -> None:
@@ -298,7 +177,7 @@ def atomic_folder(path: Path, force: bool, owned: OwnedFiles) -> Iterator[Path]:
     folder is kept under another name, which the error tells.
     """
     path = resolve_path(path)
-    part = _temporary_path(path, "part")
+    part = temporary_path(path, "part")
     try:
         try:
             part.mkdir()
@@ -353,7 +232,7 @@ def _replace(part: Path, path: Path) -> Path | None:
     elif _exchange(part, path):
         old = part
     else:
-        old = _temporary_path(path, "old")
+        old = temporary_path(path, "old")
         path.rename(old)
         try:
             part.rename(path)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clnr.errors import ClnrError, DataError
-from clnr.support.storage.atomic_io import resolve_path, temporary_name
+from clnr.support.storage.atomic_io import resolve_path
+from clnr.support.storage.file_locks import temporary_name
 
 _READ_TRIES, _RETRY_SECONDS = 20, 0.05
 
