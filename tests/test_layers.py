@@ -116,7 +116,8 @@ def test_no_modules_import_each_other_in_a_circle():
     graph = nx.DiGraph((arrow.source, arrow.target) for arrow in arrows() if not arrow.for_types)
     graph.remove_node("clnr")
     circles = list(nx.strongly_connected_components(graph))
-    assert all(any({source, target} <= circle for circle in circles) for source, target in KNOWN_ARROWS), "mended: take it off"
+    mended = {arrow for arrow in KNOWN_ARROWS if not any(set(arrow) <= circle for circle in circles)}
+    assert not mended, "take these off the list"
     graph.remove_edges_from(KNOWN_ARROWS)
     circle = [] if nx.is_directed_acyclic_graph(graph) else nx.find_cycle(graph)
     assert not circle, " -> ".join([source for source, _ in circle] + [circle[0][0]])
