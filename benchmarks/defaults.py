@@ -49,7 +49,7 @@ from clnr.embedding.stages.memory_graph import training_graph
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError
 from clnr.evaluation import LinkSplit, hold_out
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph, Split
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse

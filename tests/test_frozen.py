@@ -11,7 +11,7 @@ import torch
 
 from clnr import METHODS, load, recipe_for
 from clnr.engine import Reference, cpu_engine
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.nn.objectives import StepContext
 
 CPU = torch.device("cpu")

@@ -36,15 +36,16 @@ from clnr.embedding.store.artifact_graph import load_table_graph, save_table_gra
 from clnr.embedding.store.export import id_column, read_vectors, vector_table
 from clnr.engine import DEVICES, PRECISIONS, Reference
 from clnr.errors import DataError, MethodError
+from clnr.experiments.learn import check_seed
 from clnr.experiments.results import without_nan
-from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import Parameters, misfit
 from clnr.support.machine.environment import versions
-from clnr.support.storage.atomic_io import file_lock, resolve_path, write_atomic
+from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.support.storage.checked_files import check_count, check_positive, parse_json, read_stable
+from clnr.support.storage.file_locks import file_lock
 from clnr.tables.columns.columns import find_column
 from clnr.tables.io.source import Column, Table
 from clnr.tables.roles.node_names import can_name
