@@ -24,7 +24,7 @@ from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.search.neighbors import NeighborSearch, nearest_of_kind
 from clnr.embedding.search.node_ids import arrow_texts
-from clnr.embedding.stages.memory_graph import training_graph
+from clnr.embedding.scoring.held_out import training_graph
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import LinkSplit, hold_out, link_cosines, score_cosines
 from clnr.experiments.learn import learn
