@@ -22,9 +22,9 @@ import torch
 from benchmarks import command, positive
 from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.fitting import training_graph
 from clnr.embedding.search.neighbors import NeighborSearch, nearest_of_kind
 from clnr.embedding.search.node_ids import arrow_texts
+from clnr.embedding.tuning import training_graph
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import LinkSplit, hold_out, link_scores
 from clnr.experiments.run import learn

@@ -45,7 +45,7 @@ from benchmarks._study_tables import NODE2VEC, label, tables
 from clnr import methods
 from clnr.datasets.splits import random_split
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.fitting import training_graph
+from clnr.embedding.tuning import training_graph
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError
 from clnr.evaluation import LinkSplit, hold_out

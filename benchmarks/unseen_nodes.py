@@ -24,7 +24,9 @@ import torch
 
 from benchmarks import command, positive
 from clnr import CLNR, datasets, recipe_for, rng
-from clnr.embedding.fitting import EmbeddingResult, FittedModel, fit_graph
+from clnr.embedding.fitting import fit_graph
+from clnr.embedding.model import FittedModel
+from clnr.embedding.result import EmbeddingResult
 from clnr.engine import Engine, choose
 from clnr.errors import DataError
 from clnr.evaluation import probe

@@ -17,10 +17,11 @@ from clnr.embedding.convert import as_graph_folder, as_table_graph
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.disk_plan import DiskPlan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import HOLD_OUT, EmbeddingResult
+from clnr.embedding.fitting import HOLD_OUT
 from clnr.embedding.preflight import Preflight, table_warnings
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.search.neighbors import NeighborSearch, check_kind, most_similar
 from clnr.embedding.search.node_ids import Lookup
 from clnr.embedding.search.node_search import NodeTexts

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clnr.embedding.fitting import EmbeddingResult, embed_with
 from clnr.embedding.preflight import facts_line, graph_counts, graph_facts, table_warnings
+from clnr.embedding.result import EmbeddingResult, embed_with
 from clnr.engine import Engine
 from clnr.errors import DataError
 from clnr.support.humanize import plural

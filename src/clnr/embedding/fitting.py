@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from clnr import evaluation, rng
 from clnr.embedding.defaults import default_recipe
+from clnr.embedding.model import UNKNOWN, FittedModel, Provenance
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES, score_warnings
 from clnr.embedding.scoring.scoring import Scored, Scorer
-from clnr.embedding.search.node_search import Texts
-from clnr.engine import Engine, View
+from clnr.embedding.tuning import training_graph
+from clnr.engine import Engine
 from clnr.errors import ClnrError, DataError
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
 from clnr.experiments.run import learn, learn_along
 from clnr.graph import Graph, Split
-from clnr.graph.csr import Array
 from clnr.methods import RAW, Method
 from clnr.methods.recipe import Recipe, untrained
-from clnr.nn.layers import Parameters, sub_dict
 from clnr.support.machine.memory import enough_memory
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import TableGraph
-from clnr.tables.columns.structural import degree_features
-from clnr.tables.roles.node_names import name_texts
 from clnr.training.loop import CheckpointCallback, ProgressCallback
 from clnr.training.step_work import Size, sharing_pays
 
@@ -40,113 +35,6 @@ MOST_NODES = 1_000_000
 NO_LINKS = "too few edges, or too few pairs without an edge, to hold some out: no link scores"
 _MEASURED_NODES = 2048
 _COLLAPSED_RANK = 1.5
-
-
-class Provenance(NamedTuple):
-    """What decided a training besides its graph, method, seed and recipe; None for what earlier versions did not record.
-
-    Attributes:
-        hold_out: The share of edges that training did not see.
-        device: ``cpu`` or ``cuda``.
-        precision: ``float32`` or ``bfloat16``.
-        threads: How many threads of the CPU it took; None on a GPU, too.
-    """
-
-    hold_out: float | None = None
-    device: str | None = None
-    precision: str | None = None
-    threads: int | None = None
-
-    @classmethod
-    def of(cls, hold_out: float, engine: Engine, threads: int | None) -> Provenance:
-        return cls(float(hold_out), engine.device.type, engine.precision, threads)
-
-
-UNKNOWN = Provenance()
-
-
-@dataclass(frozen=True, eq=False)
-class FittedModel:
-    """A trained method: everything needed to embed a graph.
-
-    Attributes:
-        method: The method.
-        seed: The seed that it was trained with.
-        recipe: Its hyper-parameters.
-        parameters: What it learned, on the CPU.
-        features: How many features a node must have.
-        provenance: How it was trained.
-        loop_weight: What a node itself weighs beside its edges: the median weight of the edges that it was trained on.
-    """
-
-    method: Method
-    seed: int
-    recipe: Recipe
-    parameters: Parameters
-    features: int
-    provenance: Provenance = UNKNOWN
-    loop_weight: float = 1.0
-
-    def parameters_on(self, engine: Engine) -> Parameters:
-        """What it learned, where an engine computes."""
-        return {name: value.to(engine.device) for name, value in self.parameters.items()}
-
-    def remarks(self) -> list[str]:
-        """What a user should know of what its read-out learned, a line each."""
-        readout = self.method.build(self.recipe).readout
-        return [] if readout is None else readout.remarks(sub_dict(self.parameters, "readout"))
-
-    def embed(self, graph: Graph, engine: Engine) -> Array:
-        """One row for each node of a graph, which need not be the one it was trained on."""
-        if graph.num_features != self.features:
-            raise DataError(
-                f"{graph.name} has {graph.num_features:,} features per node, and this model takes {self.features:,}"
-            )
-        with enough_memory(), engine.use_threads():
-            model = self.method.build(self.recipe)
-            parameters = self.parameters_on(engine)
-            plain = dataclasses.replace(graph.without_labels(), loop_weight=self.loop_weight)
-            device_graph = engine.to_device(model.prepare(parameters, plain, engine))
-            z = model.embed(parameters, engine.float32, View(device_graph))
-        return z.cpu().numpy()
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddingResult:
-    """An embedded graph, the model that embeds it, and how its training went.
-
-    Attributes:
-        model: The fitted model.
-        table_graph: The graph, and how it was read.
-        z: The embedding, one row per node.
-        losses: One per epoch.
-        scores: Values by name.
-        warnings: What a reader of the scores should know, a line each.
-        baselines: Scores of methods that take no training, by name, scored on the same edges and nodes. Beside each stands the
-            standard error of its difference from this embedding's: ``link_auc_error``, ``strict_accuracy_error``.
-    """
-
-    model: FittedModel
-    table_graph: TableGraph
-    z: Array
-    losses: tuple[float, ...]
-    scores: dict[str, float]
-    warnings: tuple[str, ...] = ()
-    baselines: dict[str, dict[str, float]] = field(default_factory=dict)
-
-    def names_of(self, nodes: Array) -> list[str]:
-        """The names of some nodes, "" for one without; empty if no column holds names."""
-        return self.table_graph.names_of(nodes)
-
-    def linked(self, node: int) -> set[int]:
-        """The neighbours of a node in the graph, in either direction."""
-        ways = self.table_graph.graph.incoming, self.table_graph.graph.outgoing
-        return {each for way in ways for each in way.indices[way.indptr[node] : way.indptr[node + 1]].tolist()}
-
-    def name_texts(self) -> Texts | None:
-        """The names of all nodes; None if no column holds names."""
-        columns, column = self.table_graph.columns, self.table_graph.ingest_report.names
-        return None if column is None else lambda: [name_texts(columns[column])]
 
 
 def fit_graph(
@@ -304,24 +192,6 @@ def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph
     own, _ = default_recipe(baseline, graph)
     same_width = "dimension" in baseline.keys and "dimension" in method.keys
     return own.but(dimension=recipe.dimension) if same_width else own
-
-
-def embed_with(earlier: EmbeddingResult, table_graph: TableGraph, engine: Engine) -> EmbeddingResult:
-    """Another graph embedded with the model of an earlier result; nothing is trained."""
-    warnings = dict.fromkeys([*earlier.warnings, "loss and scores are those of the training, before these tables were added"])
-    z = earlier.model.embed(table_graph.graph, engine)
-    return dataclasses.replace(earlier, table_graph=table_graph, z=z, warnings=tuple(warnings))
-
-
-def training_graph(table_graph: TableGraph, seen: Graph) -> Graph:
-    """A graph without its held-out edges; structural features are computed again, so that they do not leak those edges."""
-    structure = None if table_graph.feature_encoder is None else table_graph.feature_encoder.structure
-    if structure is None:
-        return seen
-    source, target, _ = seen.edges()
-    return dataclasses.replace(
-        seen, features=structure.features(degree_features(source, target, seen.num_nodes), seen.node_ids)
-    )
 
 
 def _geometry_scores(method: Method, engine: Engine, trained: TrainedEmbedding) -> dict[str, float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clnr.embedding.disk_plan import DiskPlan, plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import FittedModel
+from clnr.embedding.model import FittedModel
 from clnr.embedding.planned_fit import shown
 from clnr.embedding.reporting.map_layouts import check_layout
 from clnr.embedding.reporting.sample_report import sample_report_html

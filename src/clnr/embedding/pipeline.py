@@ -9,10 +9,10 @@ from typing import Any
 
 from clnr.embedding.extension import extend
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import EmbeddingResult
 from clnr.embedding.planned_fit import fit_planned, fit_share, plan
 from clnr.embedding.preflight import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact import differences, load_folder, not_asked_for
 from clnr.embedding.store.artifact_files import OWNED_FILES, RECIPE
 from clnr.embedding.store.export import check_formats

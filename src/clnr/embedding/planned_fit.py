@@ -9,9 +9,10 @@ from math import isnan, nan
 
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import EmbeddingResult, fit_along, fit_graph, recipe_beside
+from clnr.embedding.fitting import fit_along, fit_graph, recipe_beside
 from clnr.embedding.preflight import Preflight
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.tuning import tune
 from clnr.experiments.runner import first_use
 from clnr.methods.recipe import Recipe, check_used

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from clnr import errors
 from clnr.embedding import disk_plan, planned_fit
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import EmbeddingResult, FittedModel
+from clnr.embedding.model import FittedModel
 from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.result import EmbeddingResult
 from clnr.errors import ClnrError, LostWorker, MethodError, RecipeError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.processes.launch import STOPPED, Place, launch, restarted

@@ -15,7 +15,7 @@ import numpy as np
 
 from clnr.embedding import disk_plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import FittedModel
+from clnr.embedding.model import FittedModel
 from clnr.embedding.out_of_core import check_disk, embed_folder
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.reporting.report_file import write_report_file

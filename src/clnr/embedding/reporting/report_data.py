@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from clnr import rng
-from clnr.embedding.fitting import EmbeddingResult
 from clnr.embedding.preflight import MOST, degrees_of, graph_facts, table_warnings
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.scoring.headline_scores import headline_scores
 from clnr.embedding.search.neighbors import NeighborSearch

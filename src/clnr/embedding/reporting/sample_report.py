@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from clnr.embedding.disk_plan import folder_facts
-from clnr.embedding.fitting import EmbeddingResult, FittedModel
+from clnr.embedding.model import FittedModel
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.reporting.report_file import write_report_file
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.sampled_scores import SampledScores, shown_nodes
 from clnr.embedding.store.artifact import load_metrics, load_model
 from clnr.embedding.store.artifact_files import ArtifactFiles

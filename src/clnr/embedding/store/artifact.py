@@ -16,7 +16,8 @@ import torch
 
 from clnr import methods
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import EmbeddingResult, FittedModel, Provenance
+from clnr.embedding.model import FittedModel, Provenance
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact_files import (
     DIGESTS,
     FORMAT_VERSION,

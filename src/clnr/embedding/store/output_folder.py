@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from clnr.embedding.fitting import EmbeddingResult
 from clnr.embedding.preflight import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
 from clnr.embedding.reporting.sample_report import write_sample_report
+from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
 from clnr.embedding.store.artifact_files import OWNED_FILES, SOURCE, ArtifactFiles
 from clnr.embedding.store.export import EXPORT_FORMATS, check_formats

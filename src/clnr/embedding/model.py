@@ -1,0 +1,85 @@
+"""A fitted model: what was learned from a graph, and how."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clnr.engine import Engine, View
+from clnr.errors import DataError
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe
+from clnr.nn.layers import Parameters, sub_dict
+from clnr.support.machine.memory import enough_memory
+
+
+class Provenance(NamedTuple):
+    """What decided a training besides its graph, method, seed and recipe; None for what earlier versions did not record.
+
+    Attributes:
+        hold_out: The share of edges that training did not see.
+        device: ``cpu`` or ``cuda``.
+        precision: ``float32`` or ``bfloat16``.
+        threads: How many threads of the CPU it took; None on a GPU, too.
+    """
+
+    hold_out: float | None = None
+    device: str | None = None
+    precision: str | None = None
+    threads: int | None = None
+
+    @classmethod
+    def of(cls, hold_out: float, engine: Engine, threads: int | None) -> Provenance:
+        return cls(float(hold_out), engine.device.type, engine.precision, threads)
+
+
+UNKNOWN = Provenance()
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A trained method: everything needed to embed a graph.
+
+    Attributes:
+        method: The method.
+        seed: The seed that it was trained with.
+        recipe: Its hyper-parameters.
+        parameters: What it learned, on the CPU.
+        features: How many features a node must have.
+        provenance: How it was trained.
+        loop_weight: What a node itself weighs beside its edges: the median weight of the edges that it was trained on.
+    """
+
+    method: Method
+    seed: int
+    recipe: Recipe
+    parameters: Parameters
+    features: int
+    provenance: Provenance = UNKNOWN
+    loop_weight: float = 1.0
+
+    def parameters_on(self, engine: Engine) -> Parameters:
+        """What it learned, where an engine computes."""
+        return {name: value.to(engine.device) for name, value in self.parameters.items()}
+
+    def remarks(self) -> list[str]:
+        """What a user should know of what its read-out learned, a line each."""
+        readout = self.method.build(self.recipe).readout
+        return [] if readout is None else readout.remarks(sub_dict(self.parameters, "readout"))
+
+    def embed(self, graph: Graph, engine: Engine) -> Array:
+        """One row for each node of a graph, which need not be the one it was trained on."""
+        if graph.num_features != self.features:
+            raise DataError(
+                f"{graph.name} has {graph.num_features:,} features per node, and this model takes {self.features:,}"
+            )
+        with enough_memory(), engine.use_threads():
+            model = self.method.build(self.recipe)
+            parameters = self.parameters_on(engine)
+            plain = dataclasses.replace(graph.without_labels(), loop_weight=self.loop_weight)
+            device_graph = engine.to_device(model.prepare(parameters, plain, engine))
+            z = model.embed(parameters, engine.float32, View(device_graph))
+        return z.cpu().numpy()
