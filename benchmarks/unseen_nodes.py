@@ -24,8 +24,8 @@ import torch
 
 from benchmarks import command, positive
 from clnr import CLNR, datasets, recipe_for, rng
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.fitting import fit_graph
-from clnr.embedding.model import FittedModel
 from clnr.embedding.result import EmbeddingResult
 from clnr.engine import Engine, choose
 from clnr.errors import DataError

@@ -14,7 +14,7 @@ from clnr.cli import app
 from clnr.embedding import disk_plan, out_of_core
 from clnr.embedding.disk_plan import plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.stages import block_passes

@@ -9,7 +9,7 @@ import torch
 from clnr import methods
 from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.engine import cpu_engine

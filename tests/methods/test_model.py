@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import Reference, View, cpu_engine
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import DataError, RecipeError

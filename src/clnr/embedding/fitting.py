@@ -9,7 +9,7 @@ import torch
 
 from clnr import evaluation, rng
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.model import UNKNOWN, FittedModel, Provenance
+from clnr.embedding.fitted_model import UNKNOWN, FittedModel, Provenance
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import MOST_EDGES, score_warnings
 from clnr.embedding.scoring.scoring import Scored, Scorer
@@ -90,7 +90,7 @@ def fit_graph(
     warnings += [*model.remarks(), *collapse_warnings(scores, z.shape[1])]
     beside, skipped = _score_baselines(graph, seen, baselines, model, recipe, engine, scorer, own)
     warnings += [*own.warnings, *score_warnings(graph, method, scores, beside), *skipped]
-    return EmbeddingResult(model, table_graph, z, losses, scores, tuple(warnings), beside)
+    return EmbeddingResult.of(model, table_graph, z, losses, scores, tuple(warnings), beside)
 
 
 def collapse_warnings(scores: Mapping[str, float], width: int) -> list[str]:

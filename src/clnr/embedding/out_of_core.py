@@ -8,12 +8,13 @@ from pathlib import Path
 
 from clnr.embedding.disk_plan import DiskPlan, plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.planned_fit import shown
 from clnr.embedding.reporting.map_layouts import check_layout
-from clnr.embedding.reporting.sample_report import sample_report_html
+from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.scoring.sampled_scores import SampledScores, score_files
 from clnr.embedding.stages.file_stages import FileStages
+from clnr.embedding.store.artifact import stored_result
 from clnr.embedding.store.artifact_files import OWNED_FILES, SOURCE
 from clnr.embedding.store.work_folder import WorkFolder
 from clnr.errors import DataError
@@ -26,6 +27,7 @@ from clnr.support.machine import memory
 from clnr.support.progress import Bar
 from clnr.support.storage.atomic_io import check_folder, reserve_folder, resolve_path
 from clnr.support.storage.folder_locks import shared_folder
+from clnr.tables.folder_ingest import read_table_info
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,8 @@ def embed_folder(
         with memory.enough_memory(), settings.engine.use_threads():
             given, link_rows = stages.training_features(model), read_out[1] if read_out else None
             scored = score_files(model, folder, settings, stored.rows, block_rows, given, link_rows)
-            title = resolve_path(out).name
-            html = None if layout is None else sample_report_html(model, folder, stored, losses, scored, title, layout)
+            result = stored_result(model, stored, read_table_info(folder), (losses, *scored), folder)
+            html = None if layout is None else report_html(result, resolve_path(out).name, layout)
         stages.remove()
         work.finish(model, *embedded, losses, scored, html, force)
         settings.remove_checkpoint()

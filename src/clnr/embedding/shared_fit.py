@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from clnr import errors
 from clnr.embedding import disk_plan, planned_fit
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.result import EmbeddingResult
 from clnr.errors import ClnrError, LostWorker, MethodError, RecipeError
@@ -83,7 +83,7 @@ def fit_shared(table_graph: TableGraph, options: Mapping[str, Any], workers: int
         _dump(table_graph, Path(folder) / _GRAPH)
         _run(Job(options), Path(folder), workers)
         learned: _Learned = pickle.loads((Path(folder) / _RESULT).read_bytes())
-    return EmbeddingResult(table_graph=table_graph, **learned._asdict())
+    return EmbeddingResult.of(table_graph=table_graph, **learned._asdict())
 
 
 def embed_shared(graph: GraphFolder, out: Path, options: Mapping[str, Any], workers: int) -> None:

@@ -15,7 +15,7 @@ from clnr import methods
 from clnr.cli import app
 from clnr.embedding import disk_plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.scoring import sampled_scores, stored_links
 from clnr.embedding.scoring.sampled_scores import sampled_rows, training_files

@@ -10,8 +10,8 @@ import torch
 
 from clnr import rng
 from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.fitting import NO_LINKS, collapse_warnings
-from clnr.embedding.model import FittedModel
 from clnr.embedding.scoring.baseline_comparison import score_warnings
 from clnr.embedding.scoring.scoring import Scored, Scorer
 from clnr.embedding.scoring.stored_links import HeldLinks, hold_out_links

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles, Sink, do_blocks, node_blocks
 from clnr.engine import DeviceGraph, View
 from clnr.engine.files.layer_pass import LayerEndError, LayerOperators

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel, Provenance
+from clnr.embedding.fitted_model import FittedModel, Provenance
 from clnr.embedding.scoring.sampled_scores import link_ends, training_files
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import ShardFiles, node_blocks

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Passes, ShardFiles, node_blocks
 from clnr.engine import DeviceGraph, unit_rows

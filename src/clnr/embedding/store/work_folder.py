@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.model import FittedModel
+from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.reporting.report_file import write_report_file
 from clnr.embedding.scoring.sampled_scores import SampledScores
 from clnr.embedding.stages.block_passes import ShardFiles
