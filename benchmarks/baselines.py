@@ -43,7 +43,7 @@ from benchmarks import command, positive
 from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
 from clnr.engine import choose, unit_rows
-from clnr.evaluation import hold_out, link_scores, logistic_probe
+from clnr.evaluation import hold_out, link_cosines, logistic_probe, score_cosines
 from clnr.experiments.run import learn
 from clnr.graph import Graph
 from clnr.methods import Method
@@ -186,7 +186,7 @@ def run_one(who: str, name: str, seed: int, asked: argparse.Namespace) -> dict[s
         found["strict"] = logistic_probe(z.numpy(), graph.labels, datasets.split_of(graph, seed), seed).strict
     held = hold_out(seen, asked.share, seed)
     assert held is not None
-    of_links = link_scores(unit_rows(embed(who, held.graph, seed, asked)), held)
+    of_links = score_cosines(link_cosines(unit_rows(embed(who, held.graph, seed, asked)), held))
     return found | {"auc": of_links["auc"]}
 
 

@@ -24,9 +24,9 @@ from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
 from clnr.embedding.search.neighbors import ArrayRows, nearest_of_kind
 from clnr.embedding.search.node_ids import arrow_texts
-from clnr.embedding.tuning import training_graph
+from clnr.embedding.stages.memory_graph import training_graph
 from clnr.engine import cpu_engine, unit_rows
-from clnr.evaluation import LinkSplit, hold_out, link_scores
+from clnr.evaluation import LinkSplit, hold_out, link_cosines, score_cosines
 from clnr.experiments.run import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -37,6 +37,11 @@ from clnr.tables import TableGraph, read_tables
 HELD_OUT = 0.05
 LEAST = 3
 ASKED = 500
+
+
+def link_scores(rows: torch.Tensor, held: LinkSplit) -> dict[str, float]:
+    """How well rows separate held-out edges from non-edges."""
+    return score_cosines(link_cosines(rows, held))
 
 
 def tables(graph: Graph, bare: bool) -> TableGraph:

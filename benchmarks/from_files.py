@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 
 from benchmarks import _study_graphs, command, positive
+from benchmarks._graph_folders import write_graph
 from clnr.engine import choose
-from clnr.graph.folder_writer import write_graph
 from clnr.support.machine import environment
 
 

@@ -25,7 +25,7 @@ import torch
 from benchmarks import command, positive
 from clnr import CLNR, datasets, recipe_for, rng
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.fitting import fit_graph
+from clnr.embedding.job import fit_graph
 from clnr.embedding.result import EmbeddingResult
 from clnr.engine import Engine, choose
 from clnr.errors import DataError

@@ -254,7 +254,7 @@ def test_commands_and_their_options_exist(line):
         assert {word for word in rest if word.startswith("--")} <= options
 
 
-ELSEWHERE = {"--fix", "--help", "--methods", "--pyg-loss", "--strict"}
+ELSEWHERE = {"--fix", "--group", "--help", "--methods", "--pyg-loss", "--strict"}
 """Options of benchmarks and of other programs."""
 
 

@@ -15,7 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from clnr.embedding import fitting
+from clnr.embedding import job
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.stages import memory_graph
 from clnr.engine import View, cpu_engine
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.dense import PLAIN
@@ -35,15 +37,15 @@ SAMPLED = 37
 METHOD_NAMES = (
     *("CLNR", "nCLNR", "rCLNR", "GCLNR", "GRACE", "GRACE-all", "GCA"),
     *("CCA-SSG", "BGRL", "DGI", "MVGRL", "MVGRL-plain"),
-    *("CLNR-mix", "CLNR-hops", "CLNR-MLP", "CLNR-BN", "CLNR-SIGN", "CLNR-tuned", "CLNR-skip"),
+    *("CLNR-mix", "CLNR-hops", "CLNR-MLP", "CLNR-tuned"),
 )
 # Three train those that differ in what workers exchange: the objective, batch normalisation, the moments, early stopping.
 OF_THREE = (
     *("CLNR", "nCLNR", "GRACE", "GRACE-all", "GCA", "CCA-SSG", "BGRL", "DGI", "MVGRL"),
-    *("CLNR-mix", "CLNR-hops", "CLNR-BN"),
+    *("CLNR-mix", "CLNR-hops"),
 )
 # Two also embed together by those that differ in what the rows of all nodes are made of.
-EMBEDDED = ("CLNR", "BGRL", "MVGRL", "CLNR-mix", "CLNR-MLP", "CLNR-SIGN")
+EMBEDDED = ("CLNR", "BGRL", "MVGRL", "CLNR-mix", "CLNR-MLP")
 RECIPE = Recipe(
     hidden=24, dimension=16, epochs=EPOCHS, sampled_nodes=SAMPLED, moments="sampled", structure=8, reduced=16, walk_columns=8
 )
@@ -71,9 +73,7 @@ def trained(name: str, workers) -> dict[str, torch.Tensor]:
     sent = workers.sent - before
     completed = fitted.parameters if shared is engine else model.finalize(fitted.parameters, shared, device_graph)
     z = model.embed(inputs | completed, shared, View(device_graph))
-    views = model.augment(device_graph, 3, "measure", 0)
-    rows = torch.cat(model.project(fitted.parameters, engine, views))
-    found = {"losses": fitted.losses, "z": z, "rows": rows, "sent": torch.tensor(sent / len(fitted.losses))}
+    found = {"losses": fitted.losses, "z": z, "sent": torch.tensor(sent / len(fitted.losses))}
     return found | first_step(model, recipe, workers)
 
 
@@ -174,12 +174,14 @@ def weighted(sparse: bool = False):
 
 def fitted(workers) -> dict[str, object]:
     """A graph trained on and embedded by all workers, as ``clnr embed --workers`` does."""
-    fitting.sharing_pays = lambda size, recipe, graph_size: size > 1
-    whole, method, recipe = TableGraph(graph(), None), METHODS["CLNR-mix"], recipe_of("CLNR-mix")
-    if not workers.first:
-        fitting.fit_along(whole, method, recipe, 3, cpu_engine(), hold_out=0.1, workers=workers)
+    memory_graph.sharing_pays = lambda size, recipe, graph_size: size > 1
+    recipe = recipe_of("CLNR-mix")
+    settings = Settings(
+        METHODS["CLNR-mix"], cpu_engine(), recipe=recipe, seed=3, hold_out=0.1, baselines=False, workers=workers
+    )
+    result = job.fit(TableGraph(graph(), None), settings)
+    if result is None:
         return {}
-    result = fitting.fit_graph(whole, method, recipe, 3, cpu_engine(), hold_out=0.1, workers=workers)
     return {"z": torch.tensor(result.z), "parameters": result.model.parameters, "scores": result.scores}
 
 

@@ -195,6 +195,9 @@ def test_a_method_that_trains_nothing_has_no_time_per_epoch(clnr):
     ("words", "said"),
     [
         (["run", "clrn"], "unknown method 'clrn'; did you mean 'CLNR'?"),
+        (["run", "clnr-sign", "toy"], "CLNR-SIGN was removed in 0.2.0: take CLNR-MLP"),
+        (["compare", "toy", "--methods", "CLNR,CLNR-BN"], "CLNR-BN was removed in 0.2.0: take CLNR-hops with encoder=gcn-bn"),
+        (["run", "CLNR", "toy", "--set", "components=3"], "unknown recipe key 'components'"),
         (["run", "CLNR", "coar"], "unknown data set 'coar'; did you mean 'cora'?"),
         (["run", "CLNR", "toy", "--set", "epoch=3"], "unknown recipe key 'epoch'; did you mean 'epochs'?"),
         (["run", "--set", "epochs"], "'epochs' is not of the form key=value"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -23,7 +24,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from clnr import NodeEmbedder, cli, read_tables
-from clnr.embedding import pipeline, planned_fit, preflight
+from clnr.embedding import job
+from clnr.embedding.planning import memory_plan
 from clnr.embedding.reporting.report_file import drawn_layout
 from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.store import output_folder
@@ -418,7 +420,7 @@ def test_a_broken_table_is_named_with_its_row_and_leaves_nothing(clnr, files):
 
 
 def test_what_will_not_fit_is_refused_with_advice(clnr, files, monkeypatch):
-    monkeypatch.setattr(preflight.memory, "free_memory", lambda device: 10**6)
+    monkeypatch.setattr(memory_plan.memory, "free_memory", lambda device: 10**6)
     assert "dimension=64" in assert_refused(clnr(*EMBED, "--out", "mine", *SMALL, "--quiet"))
     assert left(files) == set()
     assert clnr(*EMBED, "--out", "mine", *SMALL, "--ignore-memory-check", "--no-report").code == 0
@@ -482,23 +484,23 @@ def quick(monkeypatch):
     import torch
 
     made, meanwhile = {}, []
-    real = planned_fit.fit_graph
+    real = job._fit
     read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
-    monkeypatch.setattr(pipeline, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
+    monkeypatch.setattr(job, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
 
-    def learned(*words, checkpoint=None, **more):
+    def learned(table_graph, settings, recipe, *more):
         for act in meanwhile:
             act()
+        checkpoint = settings.checkpoint_of(table_graph.graph.digest, recipe, lambda line: None)
         if checkpoint is not None:
             checkpoint.load()
             for done in (1, 2):
                 checkpoint.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
-        seed = words[3]
-        if seed not in made:
-            made[seed] = real(*words, **more)
-        return made[seed]
+        if settings.seed not in made:
+            made[settings.seed] = real(table_graph, dataclasses.replace(settings, checkpoint=None, resume=False), recipe, *more)
+        return made[settings.seed]
 
-    monkeypatch.setattr(planned_fit, "fit_graph", learned)
+    monkeypatch.setattr(job, "_fit", learned)
     return meanwhile
 
 
@@ -540,7 +542,7 @@ def test_a_folder_with_tables_of_ones_own_is_not_overwritten(clnr, files):
 
 def test_two_at_once_to_one_folder_the_second_is_refused_before_it_reads(clnr, files, quick, monkeypatch):
     words = [*EMBED, "--out", "mine", *SMALL, "--no-report", "--quiet"]
-    monkeypatch.setattr(pipeline, "read_tables", lambda *a, **b: pytest.fail("it should not have begun"))
+    monkeypatch.setattr(job, "read_tables", lambda *a, **b: pytest.fail("it should not have begun"))
     with reserve_folder(files / "mine", OWNED_FILES):
         assert "mine is being written by another process" in assert_refused(clnr(*words))
         assert "by another process" in assert_refused(clnr(*words, "--force", "--resume"))

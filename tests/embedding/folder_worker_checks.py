@@ -19,12 +19,13 @@ import pyarrow as pa
 import torch
 
 from clnr import methods
-from clnr.embedding import disk_plan, out_of_core
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.stages import block_passes, pass_columns, stored_readout
+from clnr.embedding.job import embed_folder
+from clnr.embedding.planning import file_plan, pass_columns
+from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Passes
+from clnr.embedding.stages.file_graph import FileGraph
 from clnr.embedding.store import work_folder
 from clnr.embedding.store.artifact import load_model
 from clnr.embedding.store.artifact_files import ArtifactFiles
@@ -196,11 +197,11 @@ class Cases:
         self.several("embedding-killed", 2, before=lambda rank: kill_at_block(3))
         self.several("embedding-killed", 3, before=lambda rank: kill_at_block(3), resume=True)
         blocks = []
-        compute, train = BlockEmbedding._compute, out_of_core._train
+        compute, train = BlockEmbedding._compute, FileGraph.train
         BlockEmbedding._compute = lambda *args: blocks.append(args) or compute(*args)
-        out_of_core._train = None
+        FileGraph.train = None
         self.one("embedding-killed", resume=True)
-        BlockEmbedding._compute, out_of_core._train = compute, train
+        BlockEmbedding._compute, FileGraph.train = compute, train
         self.told["blocks after two kills"] = len(blocks)
 
     def training_killed(self) -> None:
@@ -210,7 +211,7 @@ class Cases:
 
 
 def main(folder: Path) -> None:
-    disk_plan._LEAST_ROWS = 1
+    file_plan._LEAST_BLOCK_ROWS = 1
     block_passes._MOST_NODES = NODES // BLOCKS
     for module in (block_passes, pass_columns, inputs, readout, stored_readout):
         module.STEPS = (1, 2)

@@ -18,8 +18,8 @@ from sklearn.utils import estimator_checks
 
 import clnr
 from clnr import Graph, NodeEmbedder, Recipe, read_tables
-from clnr.embedding import preflight
 from clnr.embedding.convert import as_table_graph
+from clnr.embedding.planning import memory_plan
 from clnr.engine import choose
 from clnr.errors import ClnrError, DataError, OutOfMemory, RecipeError, UnknownName
 from clnr.methods import BASELINES
@@ -460,7 +460,7 @@ def test_a_plan_says_what_fit_will_do(monkeypatch):
 
 
 def test_what_will_not_fit_is_refused_unless_asked(monkeypatch):
-    monkeypatch.setattr(preflight.memory, "free_memory", lambda device: 10**6)
+    monkeypatch.setattr(memory_plan.memory, "free_memory", lambda device: 10**6)
     with pytest.raises(OutOfMemory, match="ignore_memory_check=True"):
         embedder().fit(tiny())
     assert embedder(ignore_memory_check=True).fit_transform(tiny()).shape == (40, 8)

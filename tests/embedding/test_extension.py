@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clnr.embedding.extension import plan_extension
-from clnr.embedding.planned_fit import fit
+from clnr.embedding.job import fit
 from clnr.methods import METHODS
 from clnr.tables import read_tables
 from tests.embedding.test_fit_settings import settings

@@ -17,18 +17,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from benchmarks._graph_folders import write_graph
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder
 from clnr.tables import ingest
 from clnr.tables.folder_ingest import in_memory
 from tests.apart import process_apart
-from tests.embedding import test_out_of_core
+from tests.embedding.stages import test_file_graph
 from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited
 from tests.fuzz import examples
 
@@ -58,10 +58,10 @@ def load(path: str, out: str) -> None:
 
 def train(path: str, out: str, method: str = "CLNR") -> None:
     changes = {"epochs": 2, "sampled_nodes": 16}
-    chosen = test_out_of_core.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
+    chosen = test_file_graph.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(out)
-    embed_folder(GraphFolder.open(Path(path)), Path(out), chosen, test_out_of_core.MEMORY)
+    embed_folder(GraphFolder.open(Path(path)), Path(out), chosen, test_file_graph.MEMORY)
 
 
 def train_mix(path: str, out: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from clnr import NodeEmbedder
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
 from clnr.embedding.scoring.stored_links import hold_out_links
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.stored_columns import first_of_kinds

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks._graph_folders import write_graph
 
 from clnr import NodeEmbedder
 from clnr.cli import fit_worker
-from clnr.embedding import disk_plan, shared_fit
-from clnr.embedding.shared_fit import do_job, read_job, tell_error
+from clnr.embedding import shared_fit
+from clnr.embedding.planning import file_plan
+from clnr.embedding.shared_fit import do_task, read_task, tell_error
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.support.processes.launch import FAILED, STOPPED, USER_ERROR
 
 OPTIONS = {
@@ -67,9 +68,9 @@ def in_this_process(monkeypatch):
     def launch(command, workers, restarts, say, folder):
         assert repr(str(folder)) in command[-1]
         told.append((workers, json.dumps(sorted(path.name for path in folder.iterdir()))))
-        job = read_job(folder)
+        job = read_task(folder)
         try:
-            do_job(job, NodeEmbedder(**job.options)._settings(), folder)
+            do_task(job, NodeEmbedder(**job.options)._settings(), folder)
         except ClnrError as error:
             tell_error(error, folder)
             return USER_ERROR
@@ -82,7 +83,7 @@ def in_this_process(monkeypatch):
 def test_the_result_is_that_of_a_fit(in_this_process):
     shared, one = NodeEmbedder(**OPTIONS, workers=3, evaluate=True).fit(a_graph()), NodeEmbedder(**OPTIONS, evaluate=True)
     one.fit(a_graph())
-    assert in_this_process == [(3, '["graph", "job"]')]
+    assert in_this_process == [(3, '["graph", "task"]')]
     np.testing.assert_array_equal(shared.embedding_, one.embedding_)
     assert (shared.losses_, shared.scores_, shared.baselines_) == (one.losses_, one.scores_, one.baselines_)
     assert shared.similar(8, 3) == one.similar(8, 3)
@@ -90,10 +91,10 @@ def test_the_result_is_that_of_a_fit(in_this_process):
 
 
 def test_a_graph_folder_is_trained_on_from_files(in_this_process, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
+    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
     graph = write_graph(a_graph(), tmp_path / "graph")
     shared, one = NodeEmbedder(**OPTIONS, workers=2).fit(graph.path), NodeEmbedder(**OPTIONS).fit(graph.path)
-    assert in_this_process == [(2, '["job"]')]
+    assert in_this_process == [(2, '["task"]')]
     np.testing.assert_array_equal(np.asarray(shared.embedding_), np.asarray(one.embedding_))
     assert shared.scores_ == one.scores_
     assert "2 workers: each takes" in str(NodeEmbedder(**OPTIONS, workers=2).plan(graph.path))
@@ -106,7 +107,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
         (UnknownName("method", "x", ["y"]), ClnrError),
         (RecipeError("too large"), RecipeError),
     ):
-        monkeypatch.setattr("clnr.embedding.planned_fit.fit_along_others", lambda *_, error=error: (_ for _ in ()).throw(error))
+        monkeypatch.setattr("clnr.embedding.job.fit", lambda *_, error=error: (_ for _ in ()).throw(error))
         with pytest.raises(kind, match=str(error)[:9]):
             embedder.fit(a_graph())
     for code, kind in ((STOPPED, KeyboardInterrupt), (FAILED, LostWorker)):
@@ -116,7 +117,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
 
 
 def test_a_worker_that_fails_before_it_joins_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_fit, "read_job", lambda folder: 1 // 0)
+    monkeypatch.setattr(shared_fit, "read_task", lambda folder: 1 // 0)
     monkeypatch.setattr(fit_worker, "end_process", sys.exit)
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
         monkeypatch.setenv(name, value)
@@ -152,6 +153,6 @@ class _Unpicklable(type(Path())):
 
 
 def test_what_the_script_defines_is_named(tmp_path):
-    (tmp_path / "job").write_bytes(b"c__main__\nNoSuchThing\n.")
+    (tmp_path / "task").write_bytes(b"c__main__\nNoSuchThing\n.")
     with pytest.raises(MethodError, match="workers do not run the script that starts them"):
-        read_job(tmp_path)
+        read_task(tmp_path)

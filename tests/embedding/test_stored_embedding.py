@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from clnr import NodeEmbedder
 from clnr.cli import app
-from clnr.embedding import disk_plan
+from clnr.embedding.planning import file_plan
 from clnr.embedding.stages import block_passes
+from clnr.embedding.store import artifact_files
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_vectors import StoredEmbedding, StoredIds
 from clnr.errors import ClnrError, DataError, MethodError
@@ -46,8 +47,8 @@ def small(tmp_path_factory):
     """Nothing fits in memory, and blocks are small; the folder of temporary files."""
     temporary = tmp_path_factory.mktemp("temporary")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disk_plan, "fits_memory", lambda *_: False)
-        patch.setattr(disk_plan, "_LEAST_ROWS", 60)
+        patch.setattr(file_plan, "fits_memory", lambda *_: False)
+        patch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 60)
         patch.setattr(block_passes, "_MOST_NODES", 60)
         patch.setattr("tempfile.tempdir", str(temporary))
         yield temporary
@@ -59,7 +60,7 @@ def fitted(folders, small):
 
 
 def test_the_embedding_is_that_of_the_graph_in_memory(folders, fitted, monkeypatch):
-    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: True)
+    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: True)
     for name, embedder in fitted.items():
         whole = NodeEmbedder(**OPTIONS).fit(folders[name].path)
         z = np.asarray(embedder.embedding_)
@@ -161,7 +162,7 @@ def test_other_graphs_are_embedded_with_it(folders, fitted, monkeypatch):
     assert embedder.transform(path) is embedder.embedding_
     other = embedder.transform(folders["numbers"].path)
     np.testing.assert_allclose(np.asarray(other), np.asarray(embedder.embedding_), rtol=1e-5, atol=1e-6)
-    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: True)
+    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: True)
     small = embedder.transform(folders["numbers"].path)
     assert isinstance(small, np.ndarray)
     np.testing.assert_allclose(small, np.asarray(other), rtol=1e-4, atol=1e-5)
@@ -188,7 +189,29 @@ def test_the_default_from_files_is_that_in_memory_unless_it_cannot_work(folders,
     assert "walks and read-out: 22 passes over all edges, which gather" in str(default.plan(folder.path))
     assert default.fit(folder.path)._result.model.method.name == "CLNR-mix"
     assert default.embedding_.shape == (NODES, 128)
-    monkeypatch.setattr(disk_plan, "MOST_FEATURES", 100)
+    monkeypatch.setattr(file_plan, "MOST_FEATURES", 100)
     assert "method=CLNR: the default does not work from files here; --method CLNR-mix" in str(default.plan(folder.path))
     with pytest.raises(MethodError, match="at most 100 features from files; --method CLNR with its defaults works"):
         NodeEmbedder("CLNR-mix", device="cpu", recipe=RECIPE).fit(Path(folder.path))
+
+
+def test_shards_of_a_method_that_was_removed_are_read_and_embed_nothing_more(folders, fitted, tmp_path):
+    """As if CLNR had been CLNR-skip then."""
+    import safetensors.torch
+
+    folder = tmp_path / "folder"
+    fitted["text"].save(folder)
+    recipe, model, digests = (folder / getattr(artifact_files, name) for name in ("RECIPE", "MODEL", "DIGESTS"))
+    text, parameters = recipe.read_text(), safetensors.torch.load_file(model)
+    # They may be links to files that another embedder reads.
+    for path in (recipe, model, digests):
+        path.unlink()
+    recipe.write_text(text.replace('method = "CLNR"', 'method = "CLNR-skip"'))
+    safetensors.torch.save_file(parameters, model)
+    loaded = NodeEmbedder.load(folder)
+    np.testing.assert_array_equal(np.asarray(loaded.embedding_), np.asarray(fitted["text"].embedding_))
+    assert loaded.similar("n3", 4) == fitted["text"].similar("n3", 4)
+    np.testing.assert_array_equal(np.asarray(loaded.transform(folders["text"].path)), np.asarray(loaded.embedding_))
+    assert "CLNR-skip: removed in 0.2.0" in loaded.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    with pytest.raises(MethodError, match=r"^CLNR-skip was removed in 0\.2\.0: take CLNR-mix"):
+        loaded.transform(folders["numbers"].path)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from benchmarks._graph_folders import write_graph
 
 from clnr import methods
-from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
+from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.engine import cpu_engine
 from clnr.engine.cpu.frontier import FrontierOperators
 from clnr.experiments.run import learn
-from clnr.graph.folder_writer import write_graph
 from clnr.training.loop import fit
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, FUSED, MASKS, exact

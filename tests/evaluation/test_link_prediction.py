@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from clnr.engine import unit_rows
-from clnr.evaluation import LinkSplit, hold_out, link_cosines, link_prediction, link_scores
+from clnr.evaluation import LinkSplit, hold_out, link_cosines, link_prediction, score_cosines
 from clnr.graph import Graph
 from tests.conftest import tiny
 
@@ -99,7 +99,7 @@ def test_scores_are_those_of_all_comparisons():
     order = np.argsort(-np.concatenate([yes, no]))
     hits = np.concatenate([np.ones(10), np.zeros(10)])[order]
     precision = np.cumsum(hits) / np.arange(1, 21)
-    found = link_scores(rows, held)
+    found = score_cosines(link_cosines(rows, held))
     assert found["auc"] == pytest.approx(auc, abs=1e-6)
     assert found["average_precision"] == pytest.approx(precision[hits == 1].mean(), abs=1e-6)
 
@@ -110,7 +110,7 @@ def test_an_embedding_that_knows_the_edges_scores_one():
     source, target = zip(*((a, b) for a in range(count) for b in range(a) if a % 2 == b % 2), strict=True)
     graph = Graph.from_edges(source, target, np.eye(count), undirected=True)
     rows = unit_rows(torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(count // 2, 1))
-    assert link_scores(rows, hold_out(graph, 0.3, 0)) == {"auc": 1.0, "average_precision": 1.0}
+    assert score_cosines(link_cosines(rows, hold_out(graph, 0.3, 0))) == {"auc": 1.0, "average_precision": 1.0}
 
 
 @pytest.mark.parametrize("block", [3, 1 << 16])

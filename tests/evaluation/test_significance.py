@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clnr.evaluation import accuracy_error, auc_error, equivalence, holm, wilcoxon
+from clnr.evaluation import accuracy_error, auc_error, holm, wilcoxon
 
 
 def by_all_signs(differences):
@@ -63,20 +63,6 @@ def test_under_the_hypothesis_small_values_are_as_rare_as_they_say():
     found = np.array([wilcoxon(random.standard_normal(8)) for _ in range(2000)])
     for level in (0.05, 0.1, 0.5):
         assert (found <= level).mean() <= level + 0.025
-
-
-@pytest.mark.parametrize("shift", [0.0, 0.2, -0.45, 3.0])
-def test_equivalence_is_two_one_sided_tests(shift):
-    differences = np.random.default_rng(0).normal(shift, 0.5, 20)
-    above = stats.ttest_1samp(differences, -0.5, alternative="greater").pvalue
-    below = stats.ttest_1samp(differences, 0.5, alternative="less").pvalue
-    assert equivalence(differences, 0.5) == pytest.approx(max(above, below), rel=1e-9)
-
-
-def test_equivalence_of_constant_differences():
-    assert equivalence([0.1] * 5, 0.5) == 0
-    assert equivalence([0.5] * 5, 0.5) == 1
-    assert equivalence([0.0], 0.5) == equivalence([], 0.5) == 1
 
 
 def test_holm_by_hand():

@@ -10,11 +10,11 @@ import torch
 
 from clnr import CLNR, ClnrError, Graph, Recipe, Summary, embed, load, recipe_for, run, runs
 from clnr.datasets import split_of, with_noise
-from clnr.engine import View, choose, cpu_engine, unit_rows
+from clnr.engine import View, cpu_engine, unit_rows
 from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import fresh_views
-from clnr.experiments.run import learn, learn_all, supervision_of
+from clnr.experiments.run import supervision_of
 from clnr.graph import Split
 from clnr.methods import METHODS, RAW
 from clnr.nn.encoders import NoEncoder
@@ -400,13 +400,3 @@ def test_a_name_trains_nothing_otherwise():
     """A graph that is called as a data set of the catalogue is embedded as under any other name."""
     plain, other = (embed("Untrained", tiny().named(name), device="cpu") for name in ("mine", "citeseer"))
     np.testing.assert_array_equal(plain, other)
-
-
-def test_many_seeds_learn_what_each_learns_alone():
-    graph, engine = tiny(60, 150), choose("cpu")
-    made = learn_all(CLNR, graph, [3, 0, 1], QUICK, engine)
-    assert [each.seed for each in made] == [3, 0, 1]
-    for each in made:
-        assert torch.equal(each.z, learn(CLNR, graph, each.seed, QUICK, engine).z)
-    diverges = Recipe(layers=64, hidden=64, dimension=64, learning_rate=1.0, epochs=1)
-    assert [type(each) for each in learn_all(CLNR, graph, [0, 1], diverges, engine)] == [TrainingError, TrainingError]

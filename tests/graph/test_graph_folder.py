@@ -9,12 +9,12 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from benchmarks._graph_folders import write_graph
 
 from clnr.engine import View
 from clnr.engine.files.mapped import StoredRule, map_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder, is_graph_folder
 from clnr.graph.stored_arrays import FEATURE_TYPES, to_float32, to_stored
 from clnr.tables import ingest

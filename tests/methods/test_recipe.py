@@ -12,7 +12,7 @@ from clnr.datasets import DATASETS
 from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.methods import CLNR, METHODS, UNTRAINED, presets
 from clnr.methods.presets import ANY, Published, preset
-from clnr.methods.recipe import OLD_KEYS, Recipe, parse, recipe_keys, with_current_keys
+from clnr.methods.recipe import OLD_KEYS, REMOVED_KEYS, Recipe, parse, recipe_keys, with_current_keys
 from clnr.support.deprecation import RenamedWarning
 
 # The paper's table of hyper-parameters, typed from its print.
@@ -284,7 +284,7 @@ def test_only_the_second_view_reads_the_second_views_keys():
     assert recipe.of_view(1) == recipe.but(edge_drop=0.3)
     assert recipe.but(feature_mask_2=0.0).of_view(1).feature_mask == 0.0
     assert Recipe().of_view(1) == Recipe()
-    seconds = ["edge_drop_2", "feature_mask_2", "half_hop_2"]
+    seconds = ["edge_drop_2", "feature_mask_2"]
     assert [key for key, each in recipe_keys().items() if each.default is None] == seconds
 
 
@@ -348,3 +348,5 @@ def test_an_old_key_can_be_read_and_warns(old):
 def test_a_stored_recipe_with_old_keys_is_read_without_a_word():
     assert Recipe.of(with_current_keys(OLD_VALUES)).to_dict().keys() == recipe_keys().keys()
     assert with_current_keys({"epochs": 3, "decay": "l2"}) == {"epochs": 3, "weight_decay_mode": "l2"}
+    assert with_current_keys({"epochs": 3, "components": 4, "half_hop": 0.5}) == {"epochs": 3}
+    assert recipe_keys().keys().isdisjoint(REMOVED_KEYS)

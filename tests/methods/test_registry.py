@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from clnr import recipe_for
 from clnr.augment.augmentations import AdaptiveDropEdges, DropEdges, EncoderDropout, MaskFeatures
 from clnr.datasets import DATASETS
 from clnr.engine import Reference, View, cpu_engine
@@ -18,7 +19,7 @@ from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import ClnrError, MethodError, UnknownName
 from clnr.experiments.run import run, supervision_of
 from clnr.graph import Graph, Split
-from clnr.methods import BASELINES, CLNR, GRACE, METHODS, RAW, SVD_MIX, UNIFORM, UNTRAINED, Architecture, find
+from clnr.methods import BASELINES, CLNR, GRACE, METHODS, RAW, REMOVED, SVD_MIX, UNIFORM, UNTRAINED, Architecture, find
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, parse, recipe_keys
 from clnr.methods.settings import Probe, Training
@@ -285,10 +286,6 @@ reduced = 4
 walk_columns = 5
 edge_weight = "measured"
 feature_weights = "none"
-components = 4
-half_hop = 0.8
-half_hop_2 = 0.2
-half_hop_alpha = 0.1
 moments = "all"
 max_neighbors = 2
 """)
@@ -405,7 +402,7 @@ def test_but_changes_what_it_names_and_remembers_its_parent():
 def test_twins_are_two_views_drawn_alike():
     symmetric_views = {method.name for method in METHODS.values() if method.symmetric_views}
     pairs = {"CLNR", "nCLNR", "dCLNR", "rCLNR", "GCLNR", "GRACE", "GRACE-all", "GCA", "CCA-SSG", "BGRL"}
-    pairs |= {"CLNR-hops", "CLNR-MLP", "CLNR-skip", "CLNR-BN", "CLNR-SIGN", "CLNR-HalfHop", "CLNR-mix", "CLNR-tuned"}
+    pairs |= {"CLNR-hops", "CLNR-MLP", "CLNR-mix", "CLNR-tuned"}
     assert symmetric_views - {"Raw", "Untrained", "SVD-mix", *(method.name for method in BASELINES)} == pairs
     assert {method.name for method in METHODS.values() if method.supervised} == {"GCN", "GAT"}
 
@@ -541,7 +538,23 @@ def test_names_in_any_case():
     assert find("grace-ALL") is METHODS["GRACE-all"]
     with pytest.raises(UnknownName, match="unknown method 'CLRN'; did you mean 'CLNR'"):
         find("CLRN")
-    assert len({name.casefold() for name in METHODS}) == len(METHODS)
+    assert len({name.casefold() for name in METHODS | REMOVED}) == len(METHODS) + len(REMOVED)
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_method_that_was_removed_says_so_and_its_name_is_free(name):
+    said = rf"^{name} was removed in 0\.2\.0: .*\bCLNR.*; vectors that it made can still be read$"
+    with pytest.raises(MethodError, match=said):
+        find(name.lower())
+    with pytest.raises(MethodError, match=said):
+        recipe_for(name, "toy")
+    gone = find(name, saved=True)
+    with pytest.raises(MethodError, match=said):
+        gone.build(SMALL)
+    assert gone.removed
+    own = CLNR.but(name, "mine")
+    assert not own.removed
+    own.build(SMALL)
 
 
 # -- mistakes in a declaration ---------------------------------------------------------------------------------------------
@@ -669,7 +682,7 @@ def test_a_head_sees_only_the_rows_that_are_asked_for(monkeypatch):
 
 
 # Between them they have every part of the paper's methods, but for a diffusion's.
-QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT", "Spectral", "CLNR-HalfHop")
+QUICK = ("CLNR", "GCLNR", "rCLNR", "CCA-SSG", "GCA", "BGRL", "DGI", "VGAE", "GAT", "Spectral")
 
 
 @pytest.mark.parametrize(

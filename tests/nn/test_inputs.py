@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from clnr.engine import Reference, cpu_engine
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.nn.inputs import SIGN, AddStructure, Cleora, FastRP, Spectral, WeightFeatures
+from clnr.nn.inputs import AddStructure, Cleora, FastRP, Spectral, WeightFeatures
 from clnr.nn.structure import STEPS, random_rows, walks
 from tests import oracles
 from tests.conftest import tiny
@@ -101,9 +101,7 @@ def test_odd_features_have_finite_weights(x):
     assert (np.linalg.norm(found, axis=1) <= np.sqrt(max(1, x.shape[1])) * 2.5).all()
 
 
-@pytest.mark.parametrize(
-    "part", [WeightFeatures(), SIGN(4), SIGN(99), Spectral(4), Cleora(4), FastRP(4), AddStructure(2), AddStructure(0)]
-)
+@pytest.mark.parametrize("part", [WeightFeatures(), Spectral(4), Cleora(4), FastRP(4), AddStructure(2), AddStructure(0)])
 @pytest.mark.parametrize("name", ["undirected", "sparse features", "no nodes"])
 def test_declared_shapes_are_those_of_what_is_learned(part, name):
     graph = GRAPHS[name]
@@ -112,60 +110,6 @@ def test_declared_shapes_are_those_of_what_is_learned(part, name):
         key: (value.shape, value.dtype) for key, value in empty.items()
     }
     assert part(learned, graph, REFERENCE).num_features == part.width(graph.num_features)
-
-
-# -- features propagated first -----------------------------------------------------------------------------------------------
-
-
-def directions_of(x, count):
-    """The right singular vectors of the largest singular values, the largest number of each positive."""
-    v = np.linalg.svd(x)[2][:count].T
-    return v * np.where(np.take_along_axis(v, np.abs(v).argmax(0)[None], 0) < 0, -1, 1)
-
-
-def low_rank(nodes, seed):
-    """Features whose first three singular values stand out, and apart; they are those of one basis for every seed."""
-    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 8)))[0]
-    random = np.random.default_rng(seed)
-    return random.standard_normal((nodes, 8)) * [30, 20, 10, *[0.01] * 5] @ basis
-
-
-@ENGINES
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("form", [{}, {"weighted": True, "undirected": False}], ids=["plain", "directed"])
-def test_sign_is_numpys_svd_propagated_and_scaled_by_the_training_graph(form, sparse, engine):
-    graph, other = (
-        dataclasses.replace(graph, features=sp.csr_array(x, dtype=np.float32) if sparse else x.astype(np.float32))
-        for graph, x in ((tiny(**form), low_rank(40, 1)), (tiny(25, 60, seed=1, **form), low_rank(25, 2)))
-    )
-    v = directions_of(oracles.dense(graph.features), 3)
-
-    def blocks(given):
-        s, a = oracles.dense(given.features) @ v, oracles.propagation(given)
-        return s, a @ s, a @ a @ s
-
-    lengths = [np.sqrt((block**2).sum() / 40) for block in blocks(graph)]
-    for given in (graph, other):
-        expected = np.concatenate([block / length for block, length in zip(blocks(given), lengths, strict=True)], 1)
-        np.testing.assert_allclose(fitted(SIGN(3), graph, given, engine), expected, atol=1e-3)
-
-
-def test_sign_never_has_more_directions_than_features_and_all_of_them_lose_nothing():
-    graph = tiny()
-    found = fitted(SIGN(256), graph)
-    assert found.shape == (40, 3 * 12)
-    x, a = oracles.dense(graph.features), oracles.propagation(graph)
-    for block, expected in zip(np.split(found.astype(np.float64), 3, 1), (x, a @ x, a @ a @ x), strict=True):
-        scale = (expected**2).sum() / 40
-        np.testing.assert_allclose(block @ block.T, expected @ expected.T / scale, atol=1e-5)
-
-
-@pytest.mark.parametrize("factor", [0, 1e-25, 1e25])
-def test_sign_of_features_of_any_size_is_finite(factor):
-    graph = dataclasses.replace(tiny(), features=tiny().features * np.float32(factor))
-    found = fitted(SIGN(4), graph)
-    assert np.isfinite(found).all()
-    np.testing.assert_allclose((found**2).sum() / 40, 3 if factor else 0, rtol=1e-4)
 
 
 # -- structure ---------------------------------------------------------------------------------------------------------------

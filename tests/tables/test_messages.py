@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from clnr.embedding.preflight import table_warnings
+from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.errors import ClnrError, DataError, UnknownName
 from clnr.support.humanize import one_line
 from clnr.tables import FeatureEncoder, read_tables

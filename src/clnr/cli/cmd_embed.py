@@ -95,11 +95,10 @@ def embed(
     """
     from time import perf_counter
 
-    from clnr.embedding import pipeline
+    from clnr.embedding import job
     from clnr.embedding.defaults import choose_method
     from clnr.embedding.extension import plan_extension
     from clnr.embedding.fit_settings import Settings
-    from clnr.embedding.planned_fit import plan
     from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
     from clnr.embedding.store.artifact import load_folder
     from clnr.embedding.store.export import parse_formats
@@ -162,20 +161,20 @@ def embed(
         _embed_from_files(graph, folder, settings, memory, force, chosen, drawn, dry_run, as_json, quiet, planned)
         return
     if dry_run:
-        preflight: Any
+        planned_job: Any
         if model is not None:
-            preflight = plan_extension(load_folder(model), tables, standalone=standalone)
+            planned_job = plan_extension(load_folder(model), tables, standalone=standalone)
         else:
-            _, preflight = plan(pipeline.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
+            _, planned_job = job.plan(job.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
         if group.first:
-            tell(json.dumps(preflight.to_dict()) if as_json else str(preflight))
+            tell(json.dumps(planned_job.to_dict()) if as_json else str(planned_job))
         return
     assert folder is not None
     began = perf_counter()
     options: dict[str, Any] = {"model": model, "standalone": standalone, "force": force, "formats": chosen, "layout": drawn}
     try:
         with progress_bar(quiet or not group.first) as bar:
-            result = pipeline.embed_tables(tables, folder, settings, **options, bar=bar)
+            result = job.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
         if model is None and group.first:
             _say_stopped(settings.checkpoint)
@@ -198,7 +197,7 @@ def _check_no_training(**given: Any) -> None:
 
 
 def _embed_in_memory(graph: Path, settings: Any, memory: str | None, workers: int | None) -> bool:
-    from clnr.embedding.disk_plan import fits_memory
+    from clnr.embedding.planning.file_plan import fits_memory
     from clnr.graph.graph_folder import GraphFolder
 
     fits = fits_memory(GraphFolder.open(graph), settings, _bytes(memory), workers)
@@ -231,7 +230,8 @@ def _embed_from_files(
     """Embed a graph folder from its files."""
     from time import perf_counter
 
-    from clnr.embedding import disk_plan, out_of_core
+    from clnr.embedding import job
+    from clnr.embedding.planning import file_plan
     from clnr.embedding.scoring.baseline_comparison import compare
     from clnr.embedding.store.work_folder import is_trained
     from clnr.errors import ClnrError
@@ -241,18 +241,18 @@ def _embed_from_files(
     from clnr.support.progress import progress_bar
 
     opened, bound, first = GraphFolder.open(graph), _bytes(memory), settings.workers.first
-    settings = disk_plan.for_files(opened, settings, bound, workers)
+    settings = file_plan.for_files(opened, settings, bound, workers)
     if formats:
         raise ClnrError("from files a graph is embedded to Parquet alone: leave out --format")
     if dry_run or folder is None:
-        _, planned = disk_plan.plan(opened, settings, bound, workers)
+        _, planned = file_plan.plan(opened, settings, bound, workers)
         if first:
             tell(json.dumps(planned.to_dict()) if as_json else str(planned))
         return
     began = perf_counter()
     try:
         with progress_bar(quiet or not first) as bar:
-            result = out_of_core.embed_folder(opened, folder, settings, bound, force=force, layout=layout, bar=bar)
+            result = job.embed_folder(opened, folder, settings, bound, force=force, layout=layout, bar=bar)
     except KeyboardInterrupt:
         if first and is_trained(folder):
             say("stopped; training is complete: the same command with --resume goes on with the next block")
@@ -284,7 +284,7 @@ def _say_stopped(checkpoint: Path | None) -> None:
 
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:
-    from clnr.embedding.preflight import graph_counts, table_warnings
+    from clnr.embedding.planning.graph_facts import graph_counts, table_warnings
     from clnr.embedding.scoring.baseline_comparison import compare
     from clnr.embedding.scoring.headline_scores import headline_scores
     from clnr.experiments.results import without_nan

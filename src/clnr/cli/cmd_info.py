@@ -69,7 +69,7 @@ def runs(
     if last is not None and last < 1:
         raise RecipeError(f"--last must be at least 1, not {last}")
     if method is not None:
-        method = methods.find(method).name
+        method = methods.find(method, saved=True).name
     if dataset is not None:
         dataset = datasets.find(dataset).name
     if device is not None and device not in _DEVICES:

@@ -12,7 +12,7 @@ from clnr.support.processes.launch import STOPPED, USER_ERROR, Place, end_proces
 
 
 def main(folder: str) -> None:
-    """Do a worker's share of the job in a folder, and end the process."""
+    """Do a worker's share of the task in a folder, and end the process."""
     end_with_parent()
     from clnr.embedding.shared_fit import tell_error
 
@@ -35,11 +35,11 @@ def main(folder: str) -> None:
 
 def _work(folder: Path) -> None:
     from clnr.embedding.estimator import NodeEmbedder
-    from clnr.embedding.shared_fit import TIMEOUT, do_job, read_job
+    from clnr.embedding.shared_fit import TIMEOUT, do_task, read_task
     from clnr.engine.distributed.worker_group import current_workers
 
     place = Place.from_environment()
     assert place is not None
-    job = read_job(folder)
-    with session(place, job.options["device"], TIMEOUT):
-        do_job(job, NodeEmbedder(**job.options)._settings(current_workers()), folder)
+    task = read_task(folder)
+    with session(place, task.options["device"], TIMEOUT):
+        do_task(task, NodeEmbedder(**task.options)._settings(current_workers()), folder)

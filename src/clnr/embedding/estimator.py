@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from clnr.embedding import disk_plan, extension, planned_fit
+from clnr.embedding import extension, job
 from clnr.embedding.convert import as_graph_folder, as_table_graph
 from clnr.embedding.defaults import choose_method
-from clnr.embedding.disk_plan import DiskPlan
-from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import HOLD_OUT
-from clnr.embedding.preflight import Preflight
+from clnr.embedding.fit_settings import HOLD_OUT, Settings
+from clnr.embedding.planning import file_plan
+from clnr.embedding.planning.file_plan import FilePlan
+from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
@@ -165,7 +165,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.workers = workers
         self.verbose = verbose
 
-    def plan(self, X: Any = None) -> Preflight | DiskPlan:  # noqa: N803
+    def plan(self, X: Any = None) -> MemoryPlan | FilePlan:  # noqa: N803
         """What ``fit`` would do: facts of the graph, warnings, chosen hyper-parameters, estimated time and memory.
 
         ``print`` shows it in lines, and ``to_dict`` has it as plain values.
@@ -176,8 +176,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         source, settings, workers = X if self.graph is None else self.graph, self._settings(), self.workers
         folder = _too_large(source, settings, workers)
         if folder is not None:
-            return disk_plan.plan(folder, disk_plan.for_files(folder, settings, None, workers), None, workers)[1]
-        return planned_fit.plan(as_table_graph(source), settings, workers)[1]
+            return file_plan.plan(folder, file_plan.for_files(folder, settings, None, workers), None, workers)[1]
+        return job.plan(as_table_graph(source), settings, workers)[1]
 
     def fit(self, X: Any, y: Any = None) -> NodeEmbedder:  # noqa: N803
         """Learn from a graph.
@@ -191,15 +191,17 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         shared = self.get_params(deep=False) | {"graph": None, "workers": 1}
         with self._progress() as bar:
             if folder is not None:
-                settings = disk_plan.for_files(folder, settings, None, self.workers)
+                settings = file_plan.for_files(folder, settings, None, self.workers)
                 self._set_result(fit_files(folder, settings, bar, shared, self.workers))
                 return self
             table_graph = as_table_graph(source)
             if self.workers > 1:
-                planned_fit.plan(table_graph, settings, self.workers)
+                job.plan(table_graph, settings, self.workers)
                 self._set_result(fit_shared(table_graph, shared, self.workers))
             else:
-                self._set_result(planned_fit.fit(table_graph, settings, bar))
+                result = job.fit(table_graph, settings, bar)
+                assert result is not None
+                self._set_result(result)
         _warn_dangling(table_graph.ingest_report)
         return self
 
@@ -244,7 +246,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             if result.nodes.is_of(folder):
                 return result.z.copy()
             settings = Settings(model.method, engine, recipe=model.recipe)
-            if not (self.ignore_memory_check or disk_plan.fits_memory(folder, settings, None)):
+            if not (self.ignore_memory_check or file_plan.fits_memory(folder, settings, None)):
                 return embed_files(model, folder, settings)
         graph = as_table_graph(X, result.nodes.info.feature_encoder).graph
         return result.z.copy() if result.nodes.is_of(graph) else model.embed(graph, engine)
@@ -393,7 +395,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 def _too_large(source: Any, settings: Settings, workers: int) -> GraphFolder | None:
     """The graph folder that a path names, if it must be trained on from its files."""
     folder = None if settings.ignore_memory_check else as_graph_folder(source)
-    return None if folder is None or disk_plan.fits_memory(folder, settings, None, workers) else folder
+    return None if folder is None or file_plan.fits_memory(folder, settings, None, workers) else folder
 
 
 def _warn_dangling(report: IngestReport) -> None:

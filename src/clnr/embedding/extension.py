@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clnr.embedding.preflight import facts_line, graph_counts, graph_facts, table_warnings
+from clnr.embedding.planning.graph_facts import facts_line, graph_counts, graph_facts, table_warnings
 from clnr.embedding.result import EmbeddingResult, embed_with
 from clnr.engine import Engine
 from clnr.errors import DataError
@@ -78,6 +78,7 @@ class ExtensionPlan:
 
 def plan_extension(earlier: EmbeddingResult, tables: Mapping[str, Any], *, standalone: bool = False) -> ExtensionPlan:
     """What ``extend`` would embed; its arguments."""
+    earlier.model.method.check_kept()
     base = earlier.table_graph
     if base.feature_encoder is None:
         raise DataError("this model was fitted on a graph in Python, not on tables: NodeEmbedder.load(...).transform(graph)")

@@ -12,7 +12,6 @@ import numpy as np
 
 from clnr import methods
 from clnr.embedding.defaults import Choice, default_recipe
-from clnr.embedding.fitting import HOLD_OUT
 from clnr.engine import Engine
 from clnr.errors import DataError, RecipeError
 from clnr.experiments.run import check_seed
@@ -25,6 +24,9 @@ from clnr.support.machine import environment
 from clnr.support.processes.workers import ALONE, Workers
 from clnr.tables import FeatureEncoder
 from clnr.training.checkpoint import Checkpoint, check_checkpoint, remove_checkpoint
+
+HOLD_OUT = 0.05
+"""The default share of edges that are held out of training, to score by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +165,8 @@ class Settings:
         }
 
     def remove_checkpoint(self) -> None:
-        """Remove the checkpoint, if there is one."""
-        if self.checkpoint is not None:
+        """Remove the checkpoint, if there is one; by the first worker alone."""
+        if self.checkpoint is not None and self.workers.first:
             remove_checkpoint(self.checkpoint)
 
     def remove_stale_checkpoint(self) -> None:

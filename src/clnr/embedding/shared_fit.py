@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from clnr import errors
-from clnr.embedding import disk_plan, planned_fit
+from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.planning import file_plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.errors import ClnrError, LostWorker, MethodError, RecipeError
 from clnr.graph.graph_folder import GraphFolder
@@ -29,16 +29,16 @@ from clnr.training.checkpoint import check_checkpoint
 TIMEOUT = 1800.0
 """Seconds after which a worker that does not answer is given up."""
 _RESTARTS = 3
-_JOB, _GRAPH, _RESULT, _ERROR, _CHECKPOINT = "job", "graph", "result", "error", "state.checkpoint"
+_TASK, _GRAPH, _RESULT, _ERROR, _CHECKPOINT = "task", "graph", "result", "error", "state.checkpoint"
 _START = "import sys; sys.path[:] = {path!r}; from clnr.cli.fit_worker import main; main({folder!r})"
 
 
-class Job(NamedTuple):
+class Task(NamedTuple):
     """What workers are told.
 
     Attributes:
         options: The parameters of the embedder.
-        graph_folder: The graph, if it is to be trained on from files; else it is in a file of the job's folder.
+        graph_folder: The graph, if it is to be trained on from files; else it is in a file of the task's folder.
         out: Where the vectors of a graph in files go.
     """
 
@@ -72,7 +72,7 @@ def check_shared(workers: int, settings: Settings) -> None:
 
 
 def fit_shared(table_graph: TableGraph, options: Mapping[str, Any], workers: int) -> EmbeddingResult:
-    """``planned_fit.fit`` by so many workers.
+    """``job.fit`` by so many workers.
 
     Args:
         table_graph: The graph.
@@ -81,7 +81,7 @@ def fit_shared(table_graph: TableGraph, options: Mapping[str, Any], workers: int
     """
     with TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
         _dump(table_graph, Path(folder) / _GRAPH)
-        _run(Job(options), Path(folder), workers)
+        _run(Task(options), Path(folder), workers)
         learned: _Learned = pickle.loads((Path(folder) / _RESULT).read_bytes())
     return EmbeddingResult.of(table_graph=table_graph, **learned._asdict())
 
@@ -96,11 +96,11 @@ def embed_shared(graph: GraphFolder, out: Path, options: Mapping[str, Any], work
         workers: How many processes.
     """
     with TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
-        _run(Job(options, graph.path, out), Path(folder), workers)
+        _run(Task(options, graph.path, out), Path(folder), workers)
 
 
-def _run(job: Job, folder: Path, workers: int) -> None:
-    _dump(job, folder / _JOB)
+def _run(task: Task, folder: Path, workers: int) -> None:
+    _dump(task, folder / _TASK)
     command = [sys.executable, "-c", _START.format(path=sys.path, folder=str(folder))]
     code = launch(command, workers, _RESTARTS, logger.warning, folder)
     if code == STOPPED:
@@ -124,36 +124,36 @@ def _dump(content: Any, path: Path) -> None:
 # -- a worker ---------------------------------------------------------------------------------------------------------------
 
 
-def read_job(folder: Path) -> Job:
+def read_task(folder: Path) -> Task:
     """What a worker is told."""
     try:
-        return pickle.loads((folder / _JOB).read_bytes())
+        return pickle.loads((folder / _TASK).read_bytes())
     except (AttributeError, ImportError) as error:
         raise MethodError(
             f"workers do not run the script that starts them, and cannot load what it defines ({error}); put it in a module"
         ) from None
 
 
-def do_job(job: Job, settings: Settings, folder: Path) -> None:
+def do_task(task: Task, settings: Settings, folder: Path) -> None:
     """Do this worker's share.
 
     Args:
-        job: What it was told.
+        task: What it was told.
         settings: Those of the embedder, with the workers that this process has joined.
-        folder: The folder of the job, where the first one leaves the result.
+        folder: The folder of the task, where the first one leaves the result.
     """
     # Workers that are started again go on from here.
     state = settings.checkpoint or folder / _CHECKPOINT
     settings = dataclasses.replace(settings, checkpoint=state, resume=settings.resume or restarted())
-    with log_progress(bool(job.options["verbose"]) and settings.workers.first) as bar:
-        if job.graph_folder is not None:
-            assert job.out is not None
-            graph = GraphFolder.open(job.graph_folder)
-            chosen = disk_plan.for_files(graph, settings, None)
-            embed_folder(graph, job.out, chosen, force=True, bar=bar)
+    with log_progress(bool(task.options["verbose"]) and settings.workers.first) as bar:
+        if task.graph_folder is not None:
+            assert task.out is not None
+            graph = GraphFolder.open(task.graph_folder)
+            chosen = file_plan.for_files(graph, settings, None)
+            job.embed_folder(graph, task.out, chosen, force=True, bar=bar)
             return
         check_checkpoint(state)
-        result = planned_fit.fit_along_others(pickle.loads((folder / _GRAPH).read_bytes()), settings, bar)
+        result = job.fit(pickle.loads((folder / _GRAPH).read_bytes()), settings, bar)
     if result is not None:
         learned = _Learned(result.model, result.z, result.losses, result.scores, result.warnings, result.baselines)
         (folder / _RESULT).write_bytes(pickle.dumps(learned))

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from clnr.embedding import disk_plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.out_of_core import check_disk, embed_folder
+from clnr.embedding.job import check_disk, embed_folder
+from clnr.embedding.planning import file_plan
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.shared_fit import embed_shared
-from clnr.embedding.stages.file_stages import FileStages
+from clnr.embedding.stages.file_graph import FileGraph
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.artifact_files import SHARDS
-from clnr.embedding.store.shards import Shards, TemporaryFolder
+from clnr.embedding.store.shards import TemporaryFolder
 from clnr.embedding.store.stored_vectors import StoredEmbedding
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
@@ -30,7 +30,7 @@ def fit_files(
     temporary = TemporaryFolder()
     path = temporary.path / "embedding"
     if workers > 1:
-        disk_plan.plan(folder, settings, None, workers)
+        file_plan.plan(folder, settings, None, workers)
         embed_shared(folder, path, options, workers)
     else:
         embed_folder(folder, path, settings, bar=bar)
@@ -41,15 +41,14 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
     """A graph folder that does not fit in memory, embedded with a model into a temporary folder."""
     if folder.num_features != model.features:
         raise DataError(f"{folder.path} has {folder.num_features:,} features per node, and this model takes {model.features:,}")
-    _, planned = disk_plan.plan(folder, settings, None)
+    _, planned = file_plan.plan(folder, settings, None)
     temporary = TemporaryFolder()
     check_disk(temporary.path, planned)
     (temporary.path / SHARDS).mkdir()
     # Nothing is trained, so that no edge is held out.
     alone = replace(settings, hold_out=0.0)
     with shared_folder(folder.path):
-        stages = FileStages(folder, alone, model.recipe, temporary.path, planned.block_rows)
-        dimension, shards = stages.embed(model)
-        stages.remove()
-    graph = folder.path, folder.digest
-    return StoredEmbedding(Shards(temporary.path, folder.num_nodes, dimension, shards, graph, temporary))
+        graph = FileGraph(folder, alone, model.recipe, temporary.path, planned.block_rows)
+        shards = graph.embed(model)
+        graph.remove()
+    return StoredEmbedding(replace(shards, temporary=temporary))

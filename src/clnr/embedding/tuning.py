@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from clnr import datasets
+from clnr.embedding.scoring.held_out import training_graph
 from clnr.embedding.scoring.scoring import Scorer
 from clnr.engine import Engine
 from clnr.errors import ClnrError, DataError, TrainingError
@@ -21,7 +22,6 @@ from clnr.methods import Method
 from clnr.methods.recipe import Recipe
 from clnr.support.progress import Bar
 from clnr.tables import TableGraph
-from clnr.tables.columns.structural import degree_features
 from clnr.training.loop import ProgressCallback
 
 # The search space: low, high, and whether to search on a log scale.
@@ -166,14 +166,3 @@ def _initial(method: Method, recipe: Recipe, fixed: Collection[str]) -> dict[str
     return {
         name: min(max(value, _SPACE[name][0]), _SPACE[name][1]) if name in _SPACE else value for name, value in values.items()
     }
-
-
-def training_graph(table_graph: TableGraph, seen: Graph) -> Graph:
-    """A graph without its held-out edges; structural features are computed again, so that they do not leak those edges."""
-    structure = None if table_graph.feature_encoder is None else table_graph.feature_encoder.structure
-    if structure is None:
-        return seen
-    source, target, _ = seen.edges()
-    return dataclasses.replace(
-        seen, features=structure.features(degree_features(source, target, seen.num_nodes), seen.node_ids)
-    )

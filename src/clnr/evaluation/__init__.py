@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from clnr.evaluation.clustering import clusters
 from clnr.evaluation.linear_probe import Probe, Task, predictions, probe, probes
-from clnr.evaluation.link_prediction import LinkSplit, hold_out, link_cosines, link_scores, score_cosines
+from clnr.evaluation.link_prediction import LinkSplit, hold_out, link_cosines, score_cosines
 from clnr.evaluation.logistic_regression import LogisticProbe, logistic_probe, majority_accuracy
-from clnr.evaluation.significance import accuracy_error, auc_error, equivalence, holm, wilcoxon
+from clnr.evaluation.significance import accuracy_error, auc_error, holm, wilcoxon
 
 __all__ = [
     "LinkSplit",
@@ -16,11 +16,9 @@ __all__ = [
     "accuracy_error",
     "auc_error",
     "clusters",
-    "equivalence",
     "hold_out",
     "holm",
     "link_cosines",
-    "link_scores",
     "logistic_probe",
     "majority_accuracy",
     "predictions",

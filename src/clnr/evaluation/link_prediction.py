@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
 from clnr import rng
 from clnr.datasets import pair_keys, sample_non_edges
@@ -92,19 +91,6 @@ def _kinds_of(pairs: Array, kinds: Array) -> Array:
     return ends[0] * (int(kinds.max(initial=-1)) + 1) + ends[1]
 
 
-def link_scores(rows: Tensor, held: LinkSplit) -> dict[str, float]:
-    """How well the cosine similarity of two nodes (of several kinds: ``kind_cosines``) separates held-out edges from non-edges.
-
-    The area under the ROC curve and average precision; 0.5 is chance for both, since there are as many of each.
-
-    Args:
-        rows: Unit rows of an embedding that was trained and computed without the held-out edges; rows of any length where nodes
-            are of several kinds.
-        held: The pairs.
-    """
-    return score_cosines(link_cosines(rows, held))
-
-
 def link_cosines(rows: Any, held: LinkSplit) -> Array:
     """The cosine similarity of each held-out pair, then of each non-edge, of unit rows: a tensor or a sparse matrix.
 
@@ -119,7 +105,10 @@ def link_cosines(rows: Any, held: LinkSplit) -> Array:
 
 
 def score_cosines(cosines: Array) -> dict[str, float]:
-    """The scores of what ``link_cosines`` returns."""
+    """How well what ``link_cosines`` returns separates held-out edges from non-edges.
+
+    The area under the ROC curve and average precision; 0.5 is chance for both, since there are as many of each.
+    """
     from sklearn import metrics
 
     truth = np.repeat([1, 0], len(cosines) // 2)

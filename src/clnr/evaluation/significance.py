@@ -48,23 +48,6 @@ def holm(values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def equivalence(differences: Sequence[float], margin: float) -> float:
-    """The p-value of two one-sided t-tests (Schuirmann, 1987): small if the mean difference is surely within the margin.
-
-    The null hypothesis is that it is ``margin`` or more away from zero, on either side. 1 for less than two differences.
-    """
-    from scipy.stats import t
-
-    values = np.asarray(differences, dtype=np.float64)
-    if len(values) < 2:
-        return 1.0
-    room = margin - abs(values.mean())
-    error = _mean_error(values)
-    if error == 0:
-        return 0.0 if room > 0 else 1.0
-    return float(t.sf(room / error, len(values) - 1))
-
-
 def accuracy_error(first: Array, second: Array) -> float:
     """The standard error of the difference of two accuracies, in points, from which of the same nodes each had right.
 

@@ -196,17 +196,6 @@ def learn_along(method: Method, graph: Graph, seed: int, recipe: Recipe, engine:
         train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
 
 
-def learn_all(
-    method: Method, graph: Graph, seeds: Sequence[int], recipe: Recipe, engine: Engine
-) -> list[TrainedEmbedding | TrainingError]:
-    """``learn`` for many seeds, trained in parallel as far as the engine can; one that failed has its error in place."""
-    made: list[TrainedEmbedding | TrainingError] = []
-    with memory.enough_memory(), engine.use_threads():
-        for begin in range(0, len(seeds), engine.parallel_seeds):
-            made += _learn(method, graph, _seeds(seeds[begin : begin + engine.parallel_seeds]), recipe, engine, None)
-    return made
-
-
 def _resolve(
     method: Method | str, dataset: Graph | str, recipe: Recipe | None, data_root: str | Path | None
 ) -> tuple[Method, Graph, Recipe]:

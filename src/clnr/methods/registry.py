@@ -15,7 +15,6 @@ from clnr.augment.augmentations import (
     Diffuse,
     DropEdges,
     EncoderDropout,
-    HalfHop,
     MaskFeatures,
     ShuffleNodes,
 )
@@ -25,7 +24,6 @@ from clnr.nn.encoders import (
     GAT,
     GCN,
     Backbone,
-    BatchGCN,
     Encoder,
     Features,
     GaussianGCN,
@@ -36,7 +34,7 @@ from clnr.nn.encoders import (
     PReLUGCN,
 )
 from clnr.nn.hyper_parameters import HyperParameter, declaration, declared
-from clnr.nn.inputs import SIGN, AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
+from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, WeightFeatures
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.nn.readout import Block, EdgeWeight, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Readout, Walks
@@ -181,7 +179,6 @@ class Method:
         """A part that needs the rows of all nodes in each step of training, and not only those of a sample, if there is one."""
         parts: list[tuple[type[Any], bool]] = [(self.encoder, self.encoder.samples)]
         parts += [] if self.objective is None else [(self.objective, self.objective.samples)]
-        parts += [(part, part.samples) for view in self.views for part in view]
         parts += [(part, part.of_moments or not part.columns) for part in self.postprocess]
         return next((part for part, samples in parts if not samples), None)
 
@@ -208,11 +205,22 @@ class Method:
             negatives=objective.negatives,
         )
 
+    @property
+    def removed(self) -> bool:
+        """Whether only what earlier versions saved of it is left."""
+        return REMOVED.get(self.name) == self
+
+    def check_kept(self) -> None:
+        """Refuse a method that was removed."""
+        if self.removed:
+            raise MethodError(f"{self.name} was {self.summary}; vectors that it made can still be read")
+
     def build(self, recipe: Recipe) -> Model:
         """The method with the values of a recipe. A key that the recipe lacks has its default."""
         from clnr.methods.model import Model
         from clnr.methods.recipe import Recipe
 
+        self.check_kept()
         check_type("recipe", recipe, Recipe, "a Recipe")
         self.check(recipe)
         return Model(
@@ -301,7 +309,6 @@ UNIFORM = (DropEdges, MaskFeatures)
 MASK = (MaskFeatures,)
 ADAPTIVE = (AdaptiveDropEdges, AdaptiveMaskFeatures)
 SHUFFLE = (ShuffleNodes,)
-SLOW = (HalfHop, *UNIFORM)
 
 CLNR = Method("CLNR", "contrast nodes of two views, columns standardised", Backbone, (UNIFORM, UNIFORM), (Standardize,), NTXent)
 NCLNR = CLNR.but("nCLNR", "CLNR without postprocessing", postprocess=())
@@ -355,8 +362,6 @@ CLEORA = SPECTRAL.but("Cleora", "random vectors averaged over neighbours and nor
 # CLNR with another read-out.
 CLNR_HOPS = CLNR.but("CLNR-hops", "CLNR, read out as its rows propagated 0, 1 and 2 times", readout=(Hops,))
 CLNR_MLP = CLNR_HOPS.but("CLNR-MLP", "an MLP contrasted by itself, propagated only in the read-out")
-CLNR_SKIP = CLNR_HOPS.but("CLNR-skip", "CLNR-hops beside the node's own features", readout=(Hops, OwnFeatures))
-CLNR_BN = CLNR_HOPS.but("CLNR-BN", "CLNR-hops with batch normalisation and PReLU in its GCN", encoder=BatchGCN)
 CLNR_MIX = CLNR_HOPS.but(
     "CLNR-mix",
     "a GCN and an MLP, contrasted apart, read out beside features and structure: for any graph",
@@ -371,17 +376,7 @@ CLNR_TUNED = CLNR_HOPS.but(
     readout=CLNR_MIX.readout,
 )
 
-# CLNR with other features, or other views.
-CLNR_SIGN = CLNR.but(
-    "CLNR-SIGN",
-    "an MLP contrasted on features that were propagated first, read out as CLNR-hops",
-    views=(MASK, MASK),
-    inputs=(AddStructure, SIGN),
-    readout=(Hops,),
-)
-CLNR_HALFHOP = CLNR.but("CLNR-HalfHop", "CLNR with slow nodes on some edges of its views", views=(SLOW, SLOW))
-
-VARIANTS = (CLNR_MIX, CLNR_TUNED, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN, CLNR_SIGN, CLNR_HALFHOP)
+VARIANTS = (CLNR_MIX, CLNR_TUNED, CLNR_HOPS, CLNR_MLP)
 """Rows that train as CLNR and that the paper does not have."""
 BASELINES = (SVD, SVD_PROPAGATED, SVD_BOTH, SVD_HOPS, SPECTRAL, FASTRP, CLEORA)
 """What takes no training, to compare with."""
@@ -399,9 +394,23 @@ METHODS = {
 }
 
 
-def find(name: str) -> Method:
-    """A method by name, in any case."""
-    for method in METHODS.values():
+REMOVED = {
+    name: CLNR.but(name, f"removed in 0.2.0: {outcome}")
+    for name, outcome in {
+        "CLNR-skip": "take CLNR-mix, which has the node's own features, too",
+        "CLNR-BN": "take CLNR-hops with encoder=gcn-bn, which is the same",
+        "CLNR-SIGN": "take CLNR-MLP, which propagates after training",
+        "CLNR-HalfHop": "no gain on Computers, take CLNR",
+    }.items()
+}
+"""Methods that earlier versions had (docs/tried.md): what they saved can be read, but nothing is computed with them."""
+
+
+def find(name: str, *, saved: bool = False) -> Method:
+    """A method by name, in any case; of a file that was ``saved``, it may be one that was removed."""
+    for method in (*METHODS.values(), *REMOVED.values()):
         if isinstance(name, str) and method.name.casefold() == name.casefold():
+            if not saved:
+                method.check_kept()
             return method
     raise UnknownName("method", name, METHODS)

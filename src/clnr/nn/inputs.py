@@ -14,7 +14,6 @@ from clnr.nn.encoders.encoder import DIMENSION
 from clnr.nn.hyper_parameters import hyper_parameter
 from clnr.nn.layers import Parameters
 from clnr.nn.low_rank import principal_directions
-from clnr.nn.readout import FeatureHops, ReadoutContext
 from clnr.nn.structure import STEPS, neighbour_matrix, random_rows, walks
 from clnr.support.lazy import lazy
 
@@ -203,44 +202,6 @@ class AddStructure(Input):
         ):
             np.divide(part, length, out=made[:, place], casting="same_kind")
         return made
-
-
-@dataclass(frozen=True)
-class SIGN(Input):
-    r"""Features propagated first: :math:`S, \hat A S, \hat A^2 S` side by side, where S is the features reduced by an SVD.
-
-    Each of the three is divided by the root mean square length of the training nodes' rows (Frasca et al., "SIGN: scalable
-    inception graph neural networks", 2020; the SVD and the scale are ours).
-    """
-
-    components: int = hyper_parameter(256, 1, 65536, "directions kept of features that are propagated first", source="ours")
-
-    def width(self, features: int) -> int:
-        return 3 * min(self.components, features)
-
-    def fit(self, graph: Graph, engine: Engine) -> Parameters:
-        with torch.no_grad():
-            context = self._context(graph, engine)
-            directions = self._hops.fit(context)
-            lengths = [torch.linalg.vector_norm(rows, dtype=torch.float64) for rows in self._hops(directions, context)]
-        length = torch.stack(lengths) / max(1, graph.num_nodes) ** 0.5
-        return directions | {"length": torch.where(length > 0, length, 1).to(torch.float32)}
-
-    def empty(self, features: int, nodes: int) -> Parameters:
-        return {"directions": torch.empty(features, min(self.components, features)), "length": torch.empty(3)}
-
-    def __call__(self, parameters: Parameters, graph: Graph, engine: Engine) -> Graph:
-        with torch.no_grad():
-            made = self._hops(parameters, self._context(graph, engine))
-            rows = torch.cat([each / length for each, length in zip(made, parameters["length"], strict=True)], 1)
-        return dataclasses.replace(graph, features=rows.cpu().numpy())
-
-    @property
-    def _hops(self) -> FeatureHops:
-        return FeatureHops(self.components, dimension=1)
-
-    def _context(self, graph: Graph, engine: Engine) -> ReadoutContext:
-        return ReadoutContext(engine.float32, View(engine.to_device(graph)), ())
 
 
 class StructureInput(Input):

@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from clnr import NodeEmbedder
-from clnr.embedding.preflight import drawing_note
+from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS, check_layout
 from clnr.embedding.search.neighbors import neighbor_lists
 from clnr.errors import UnknownName

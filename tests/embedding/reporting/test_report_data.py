@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from clnr.embedding.convert import as_table_graph
-from clnr.embedding.fitting import fit_graph
+from clnr.embedding.job import fit_graph
 from clnr.embedding.reporting.report_data import format_scores, report_data
 from clnr.embedding.search import table_nodes
 from clnr.embedding.search.table_nodes import TableNodes
@@ -135,7 +135,7 @@ def test_numbers_beyond_float32_are_shown_as_missing_and_nothing_is_warned_of():
 
 
 def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
-    monkeypatch.setattr(table_nodes, "MOST", 10)
+    monkeypatch.setattr(table_nodes, "MOST_MAP_NODES", 10)
     made = report_data(fitted(), "mine")
     assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
     assert any("the map shows 10 of 40 nodes" in note for note in made.notes)

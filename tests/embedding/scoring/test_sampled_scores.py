@@ -13,12 +13,13 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import disk_plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
+from clnr.embedding.planning import file_plan
 from clnr.embedding.scoring import sampled_scores, stored_links
-from clnr.embedding.scoring.sampled_scores import sampled_rows, training_files
+from clnr.embedding.scoring.job_scores import score
+from clnr.embedding.scoring.sampled_scores import file_samples, sampled_rows, training_files
 from clnr.embedding.scoring.stored_links import hold_out_links
 from clnr.embedding.store.artifact import load_metrics
 from clnr.embedding.store.artifact_files import ArtifactFiles
@@ -158,6 +159,13 @@ def test_a_sample_of_labels_does_not_depend_on_how_they_are_read(folder, monkeyp
     assert np.array_equal(sampled_scores._labelled(folder, 1)[0], nodes)
 
 
+def scored(model, folder, chosen, read_vectors):
+    """The scores of vectors, for which ``read_vectors`` stands."""
+    seen, links = training_files(folder, chosen)
+    samples = file_samples(model, chosen, seen, links, seen, read_vectors, 1000, 8, None, True)
+    return score(samples, model, chosen)
+
+
 def test_scores_near_chance_are_warned_of(tmp_path):
     rng = np.random.default_rng(0)
     edges = pa.table(dict(zip(("source", "target"), rng.integers(0, 300, (2, 900)), strict=True)))
@@ -166,13 +174,13 @@ def test_scores_near_chance_are_warned_of(tmp_path):
     model = FittedModel(methods.UNTRAINED, 0, settings().recipe_for(folder)[0], {}, 5)
     chosen = Settings(methods.UNTRAINED, choose("cpu"), hold_out=0.1)
     model = dataclasses.replace(model, parameters=methods.UNTRAINED.build(model.recipe).init(5, 0))
-    found = sampled_scores.score_files(model, folder, chosen, lambda nodes: rng.normal(size=(len(nodes), 8)).astype("f"), 1000)
+    found = scored(model, folder, chosen, lambda nodes: rng.normal(size=(len(nodes), 8)).astype("f"))
     assert any("not above that of always guessing the commonest class" in line for line in found.warnings)
     bare = ingest(edges, None, out=tmp_path / "bare")
     model = FittedModel(
         methods.UNTRAINED, 0, model.recipe, methods.UNTRAINED.build(model.recipe).init(bare.num_features, 0), bare.num_features
     )
-    found = sampled_scores.score_files(model, bare, chosen, lambda nodes: np.ones((len(nodes), 8), "f"), 1000)
+    found = scored(model, bare, chosen, lambda nodes: np.ones((len(nodes), 8), "f"))
     assert any("link scores may be a little too high" in line for line in found.warnings)
     assert any("the embedding has collapsed" in line for line in found.warnings)
 
@@ -194,7 +202,7 @@ def test_the_report_is_of_a_sample(folder, made, monkeypatch):
 
 
 def test_the_command_line_shows_scores_and_writes_a_report(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
+    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
     words = ["embed", "--graph", str(folder.path), "--method", "CLNR", "--device", "cpu", "--memory", "2 GB", "--quiet"]
     words += [word for key, value in CHANGES.items() for word in ("--set", f"{key}={value}")]
     shown = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "a")])

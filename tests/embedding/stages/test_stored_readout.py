@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from benchmarks._graph_folders import write_graph
 
 from clnr import evaluation, methods
-from clnr.embedding import disk_plan
-from clnr.embedding.disk_plan import plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
+from clnr.embedding.planning import file_plan, pass_columns
+from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.scoring.stored_links import hold_out_links
-from clnr.embedding.stages import block_passes, pass_columns, stored_readout
+from clnr.embedding.stages import block_passes, stored_readout
 from clnr.embedding.stages.block_passes import Passes
 from clnr.embedding.stages.stored_readout import passes_over
 from clnr.embedding.store.artifact import load_model
@@ -28,7 +29,6 @@ from clnr.errors import DataError
 from clnr.experiments.run import learn
 from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours
-from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.nn import inputs, readout, structure
 from clnr.nn.structure import walks
@@ -68,7 +68,7 @@ def folders(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Blocks are small, and walks are short."""
-    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 60)
+    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 60)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 120)
     for module in (block_passes, pass_columns, inputs, readout, stored_readout, structure):
         monkeypatch.setattr(module, "STEPS", SHORT)
@@ -127,7 +127,8 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
         if name.endswith(("weight", "bias")):
             torch.testing.assert_close(found.model.parameters[name], value, rtol=1e-2, atol=1e-3)
     np.testing.assert_allclose(vectors(tmp_path / "out"), found.model.embed(whole, chosen.engine), rtol=1e-3, atol=2e-3)
-    scored = evaluation.link_scores(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
+    cosines = evaluation.link_cosines(torch.nn.functional.normalize(trained.z), evaluation.LinkSplit(seen, *links[:2]))
+    scored = evaluation.score_cosines(cosines)
     assert found.scored.scores["link_auc"] == pytest.approx(scored["auc"], abs=1e-3)
 
 

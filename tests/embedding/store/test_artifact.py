@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from clnr import NodeEmbedder
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.extension import extend
-from clnr.embedding.fitting import fit_graph
+from clnr.embedding.job import fit_graph
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
@@ -465,6 +466,45 @@ def test_tables_are_added_to_a_folder_of_the_version_before(tmp_path):
     folder = saved(larger, tmp_path)
     assert (load_folder(folder).z == larger.z).all()
     assert similar_nodes(folder, "new", 3).nodes[0].id in earlier.table_graph.graph.ids
+
+
+@pytest.mark.parametrize(("name", "method"), [("folder-of-sign", "CLNR-SIGN"), ("folder-of-halfhop", "CLNR-HalfHop")])
+def test_a_folder_of_a_method_that_was_removed_opens_and_embeds_nothing_more(name, method, tmp_path):
+    """Written by 0.2.0.dev0, while it had these methods."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    said = f"^{method} was removed in 0.2.0: .*CLNR"
+    folder = tmp_path / name
+    shutil.copytree(OLD / name, folder)
+    embedder = NodeEmbedder.load(folder)
+    vectors = pq.read_table(folder / VECTORS)["vector"].to_pylist()
+    np.testing.assert_array_equal(embedder.embedding_, np.array(vectors, np.float32))
+    assert (embedder.method, len(embedder.losses_), embedder.recipe_.hidden) == (method, 3, 4)
+    back = load_folder(folder)
+    graph = back.table_graph.graph
+    assert embedder.similar("n1", 3) == [(node.id, node.cosine) for node in similar_nodes(folder, "n1", 3).nodes]
+    assert f"{method}: removed in 0.2.0" in write_report(folder, "kind").read_text()
+    edges = pa.table({"source": ["n1"], "target": ["n2"]})
+    for refused in (
+        lambda: embedder.transform(graph),
+        lambda: embedder.fit(graph),
+        lambda: embedder.save(tmp_path / "again"),
+        lambda: back.model.embed(graph, cpu_engine()),
+        lambda: extend(back, {"edges": edges}, cpu_engine()),
+    ):
+        with pytest.raises(MethodError, match=said):
+            refused()
+
+
+def test_a_damaged_folder_of_a_method_that_was_removed_is_refused(tmp_path):
+    folder = tmp_path / "folder"
+    shutil.copytree(OLD / "folder-of-sign", folder)
+    (folder / DIGESTS).unlink()
+    name = "encoder.0.bias"
+    edited(folder, MODEL, lambda arrays: arrays[name].fill(np.nan))
+    with pytest.raises(DataError, match="not finite"):
+        load_folder(folder)
 
 
 @pytest.mark.parametrize("made", ["from tables", "in Python"])

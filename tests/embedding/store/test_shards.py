@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clnr.embedding import disk_plan
-from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.pipeline import embed_tables
+from clnr.embedding.job import embed_folder, embed_tables
+from clnr.embedding.planning import file_plan
 from clnr.embedding.stages import block_passes
 from clnr.embedding.store.artifact_files import VECTORS
 from clnr.tables import ingest
-from tests.embedding.test_out_of_core import MEMORY, settings
+from tests.embedding.stages.test_file_graph import MEMORY, settings
 
 pytest.importorskip("duckdb")
 pytest.importorskip("numba")
@@ -34,7 +33,7 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path, monkeypatch):
         }
     chosen = settings("Untrained")
     embed_tables({"edges": edges, "nodes": nodes}, tmp_path / "whole", chosen, layout=None)
-    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
+    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 30)
     folder = ingest(edges, nodes, out=tmp_path / "graph")
     assert embed_folder(folder, tmp_path / "shards", chosen, MEMORY).shards > 1

@@ -10,22 +10,22 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from benchmarks._graph_folders import write_graph
 
-from clnr.embedding import disk_plan, out_of_core
-from clnr.embedding.disk_plan import plan
-from clnr.embedding.out_of_core import embed_folder
-from clnr.embedding.stages import block_passes
+from clnr.embedding.job import embed_folder
+from clnr.embedding.planning import file_plan
+from clnr.embedding.planning.file_plan import plan
+from clnr.embedding.stages import block_passes, stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles
-from clnr.embedding.stages.file_stages import FileStages
+from clnr.embedding.stages.file_graph import FileGraph
 from clnr.embedding.store.work_folder import as_begun, is_trained
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.support.progress import Bar
 from clnr.training.checkpoint import Checkpoint
-from tests.embedding.test_out_of_core import MEMORY, NODES, settings, vectors
+from tests.embedding.stages.test_file_graph import MEMORY, NODES, settings, vectors
 
 pytest.importorskip("numba")
 
@@ -43,7 +43,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
+    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
     monkeypatch.setattr(block_passes, "_MOST_NODES", NODES // 5)
 
 
@@ -87,7 +87,7 @@ def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypat
 @pytest.mark.parametrize("stage", ["train", "embed"])
 def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monkeypatch, stage):
     graph = write_graph(folders[0].graph(), tmp_path / "graph")
-    made = getattr(FileStages, stage)
+    made = getattr(FileGraph, stage)
 
     def changed(*arguments):
         result = made(*arguments)
@@ -95,7 +95,7 @@ def test_a_graph_that_is_written_anew_meanwhile_is_told(folders, tmp_path, monke
         write_graph(folders[1].graph(), tmp_path / "graph")
         return result
 
-    monkeypatch.setattr(FileStages, stage, changed)
+    monkeypatch.setattr(FileGraph, stage, changed)
     with pytest.raises(DataError, match="graph has changed since this began"):
         embed_folder(graph, tmp_path / "out", settings(), MEMORY)
     assert not (tmp_path / "out").exists()
@@ -171,7 +171,7 @@ def test_shards_of_another_version_are_written_again(folders, tmp_path, monkeypa
 def test_so_are_they_if_all_were_written(folders, tmp_path, monkeypatch):
     chosen, lines = settings(resume=True, checkpoint=tmp_path / "out.checkpoint"), []
     with monkeypatch.context() as patch:
-        patch.setattr(out_of_core, "score_files", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(stages, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             embed_folder(folders[0], tmp_path / "out", chosen, MEMORY)
     for shard in tmp_path.rglob("part-*.parquet"):

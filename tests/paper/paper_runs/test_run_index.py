@@ -4,6 +4,7 @@ import pytest
 
 from clnr import methods
 from clnr.methods import CLNR
+from clnr.methods.recipe import REMOVED_KEYS
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.scope import Scope
 from clnr.support.machine import code_digest, environment
@@ -74,6 +75,15 @@ def test_runs_of_a_method_or_recipe_that_is_no_more_are_passed_over():
     gone = made(BATCH, recipe={"banana": 1})
     run_index = RunIndex(cache_of(gone, made(BATCH, method="Nobody"), made(BATCH, 2)), RunFilter())
     assert list(run_index.seeds(BATCH)) == [2]
+
+
+def test_a_recipe_with_keys_that_were_removed_is_that_without_them():
+    removed = dict.fromkeys(REMOVED_KEYS, 1)
+    gone = made(BATCH, method="CLNR-HalfHop", recipe=BATCH.recipe.to_dict() | removed)
+    run_cache = cache_of(gone, made(BATCH, 1, recipe=BATCH.recipe.to_dict() | removed))
+    assert list(RunIndex(run_cache, RunFilter(any_version=True)).seeds(BATCH)) == [1]
+    ((_, shown),) = run_cache.runs("CLNR-HalfHop")
+    assert (shown.strict, shown.recipe) == (gone.strict, BATCH.recipe.to_dict())
 
 
 def test_a_recipe_from_before_a_key_was_known_has_its_default():

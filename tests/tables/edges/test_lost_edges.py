@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clnr.embedding.preflight import table_warnings
+from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.errors import DataError
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.edges.lost_edges import dangling_warning, loses_much

@@ -50,7 +50,7 @@ def by_kind(kind):
 
 @pytest.mark.parametrize(("weight", "how"), [("", "it counts once"), (",weight", "its weights are added")])
 def test_a_repeated_edge_of_a_kind_counts_once_unless_it_has_weights(tmp_path, weight, how):
-    from clnr.embedding.preflight import table_warnings
+    from clnr.embedding.planning.graph_facts import table_warnings
 
     one = ",1" if weight else ""
     rows = [f"a,b{one}", f"b,c{one}", f"c,d{one}"]

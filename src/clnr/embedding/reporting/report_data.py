@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clnr.embedding.preflight import table_warnings
+from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare

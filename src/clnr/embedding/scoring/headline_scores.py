@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 
-from clnr.embedding.fitting import collapse_warnings
 from clnr.embedding.scoring.baseline_comparison import NEAR_CHANCE, Scores, few_edges, rival_of
+from clnr.embedding.scoring.job_scores import collapse_warnings
 from clnr.report import Score
 
 GOOD_AUC = 0.8

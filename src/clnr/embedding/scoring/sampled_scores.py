@@ -1,9 +1,9 @@
-"""Scores of an embedding that is in shards: on samples of held-out edges and labelled nodes, in bounded memory."""
+"""What an embedding in shards is scored by: samples of held-out edges and labelled nodes, in bounded memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,13 +11,11 @@ import torch
 from clnr import rng
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.fitting import NO_LINKS, collapse_warnings
-from clnr.embedding.scoring.baseline_comparison import score_warnings
-from clnr.embedding.scoring.scoring import Scored, Scorer
+from clnr.embedding.scoring.job_scores import Samples
+from clnr.embedding.scoring.scoring import Scorer
 from clnr.embedding.scoring.stored_links import HeldLinks, hold_out_links
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
 from clnr.engine.files.mapped import MappedFeatures, without_pairs
-from clnr.errors import DataError
 from clnr.evaluation import LinkSplit, geometry
 from clnr.graph import Graph
 from clnr.graph.csr import Array
@@ -36,14 +34,6 @@ ReadVectors = Callable[[Array], Array]
 """The vectors of some nodes, which are sorted."""
 
 
-class SampledScores(NamedTuple):
-    """Scores, warnings and the scores of baselines, as ``EmbeddingResult`` has them."""
-
-    scores: dict[str, float]
-    warnings: tuple[str, ...]
-    baselines: dict[str, dict[str, float]]
-
-
 def training_files(folder: GraphFolder, settings: Settings) -> tuple[DeviceGraph, HeldLinks | None]:
     """A graph in files without the edges that are held out, and those pairs with as many non-edges; None if none are."""
     device_graph = settings.engine.to_device(cast(Any, folder))
@@ -58,55 +48,62 @@ def link_ends(links: HeldLinks | None) -> Array:
     return np.unique(np.concatenate([links.positives, links.negatives, links.linked], axis=1))
 
 
-def score_files(
+def file_samples(
     model: FittedModel,
-    folder: GraphFolder,
     settings: Settings,
+    seen: DeviceGraph,
+    links: HeldLinks | None,
+    given: DeviceGraph,
     read_vectors: ReadVectors,
     most_rows: int,
-    given: DeviceGraph | None = None,
-    link_rows: Array | None = None,
-) -> SampledScores:
-    """Score an embedding of a graph folder as ``fit_graph`` does, on samples.
+    width: int,
+    link_rows: Array | None,
+    baselines: bool,
+) -> Samples:
+    """What an embedding of a graph folder is scored by: samples of held-out edges and labelled nodes, in bounded memory.
 
     Held-out edges are scored by vectors of their nodes that were computed without these edges; labels by the vectors that were
     written.
 
     Args:
-        model: What was trained, without the edges that ``training_files`` holds out.
-        folder: The graph.
+        model: What was trained, without the held-out edges.
         settings: How it was trained.
+        seen: The graph without the held-out edges.
+        links: Those edges; None for none.
+        given: ``seen`` with the features that the encoder is given.
         read_vectors: Reads vectors that were written.
         most_rows: How many rows may be gathered at a time.
-        given: The graph without the held-out edges, with the features that the encoder is given; None for its own.
+        width: How many columns vectors have.
         link_rows: The vectors of ``link_ends``, computed without these edges; None to compute them here.
+        baselines: Whether to score raw features beside it.
     """
-    seen, links = training_files(folder, settings)
-    warnings = [] if links is not None or not settings.hold_out else [NO_LINKS]
+    folder = cast(GraphFolder, seen.graph)
     ends, split = _renumbered(links)
     labelled, labels, total = _labelled(folder, settings.seed) if settings.evaluate else (np.empty(0, np.int64), None, 0)
-    try:
-        scorer = Scorer.of(_labels_alone(folder, labels), split, settings.seed, labels is not None)
-    except DataError as error:
-        warnings.append(f"no accuracy was measured: {error}")
-        scorer = Scorer(split, None, None, settings.seed)
-    with torch.no_grad():
-        given = given or seen
-        found = sampled_rows(model, settings.engine, given, ends, most_rows) if link_rows is None else link_rows
-        own = scorer.score(torch.from_numpy(found), read_vectors(labelled) if scorer.labels is not None else None)
-        scores = own.scores | scorer.reference() | _geometry(model, settings.engine, given, read_vectors)
-    if links is not None:
-        scores["links_held_out"] = float(links.positives.shape[1])
-    baselines, skipped = _score_raw(folder, seen, scorer, own, ends, labelled) if settings.baselines else ({}, [])
-    warnings += [
-        *model.remarks(),
-        *collapse_warnings(scores, read_vectors(np.arange(1)).shape[1]),
-        *own.warnings,
-        *score_warnings(cast(Any, folder), model.method, scores, baselines),
-        *skipped,
-        *_remarks(folder, links, scorer, total),
-    ]
-    return SampledScores(scores, tuple(warnings), baselines)
+    features = cast(MappedFeatures, cast(Any, seen.features))
+
+    def link_vectors() -> Any:
+        rows = sampled_rows(model, settings.engine, given, ends, most_rows) if link_rows is None else link_rows
+        return torch.from_numpy(rows)
+
+    def raw(nodes: Array) -> Any:
+        rows = features.rows(nodes)
+        return rows.float().numpy() if isinstance(rows, torch.Tensor) else rows
+
+    def raw_rows(with_labels: bool) -> tuple[Any, Any]:
+        return raw(ends), raw(labelled) if with_labels else None
+
+    return Samples(
+        cast(Any, folder),
+        _labels_alone(folder, labels),
+        split,
+        link_vectors,
+        lambda: read_vectors(labelled),
+        lambda: _geometry(model, settings.engine, given, read_vectors),
+        width,
+        {RAW: raw_rows} if baselines else {},
+        remarks=lambda scorer: _remarks(folder, links, scorer, total),
+    )
 
 
 def sampled_rows(model: FittedModel, engine: Engine, device_graph: DeviceGraph, nodes: Array, most_rows: int) -> Array:
@@ -187,26 +184,6 @@ def _geometry(model: FittedModel, engine: Engine, seen: DeviceGraph, read_vector
     u, v = (unit_rows(rows) for rows in projected[:2])
     uniformity = (geometry.uniformity(u) + geometry.uniformity(v)) / 2
     return {"alignment": geometry.alignment(u, v), "uniformity": uniformity, **rank}
-
-
-def _score_raw(
-    folder: GraphFolder, seen: DeviceGraph, scorer: Scorer, own: Scored, ends: Array, labelled: Array
-) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """Scores of raw features by name, and what was left out, a line each."""
-    if not scorer.scores_anything:
-        return {}, []
-    features = cast(MappedFeatures, cast(Any, seen.features))
-
-    def read(nodes: Array) -> Any:
-        found = features.rows(nodes)
-        return found.float().numpy() if isinstance(found, torch.Tensor) else found
-
-    rows, skipped = None if scorer.labels is None else read(labelled), []
-    if rows is not None and not scorer.is_quick(rows):
-        skipped.append(f"the accuracy of raw features was not measured: {folder.num_features:,} columns take too long")
-        rows = None
-    scored = scorer.score(read(ends), rows)
-    return {RAW.name: scored.scores | scored.errors(own)}, skipped
 
 
 def _remarks(folder: GraphFolder, links: HeldLinks | None, scorer: Scorer, labelled: int) -> list[str]:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from clnr import rng
-from clnr.embedding.preflight import MOST, degrees_of, graph_facts, table_warnings
+from clnr.embedding.planning.graph_facts import degrees_of, graph_facts, table_warnings
+from clnr.embedding.reporting.drawing_time import MOST_MAP_NODES
 from clnr.embedding.search.node_ids import ArrayIds
 from clnr.embedding.search.nodes import GraphNodes, ShownNodes
 from clnr.errors import DataError
@@ -41,7 +42,7 @@ class TableNodes(GraphNodes):
 
     @property
     def num_shown(self) -> int:
-        return min(self.num_nodes, MOST)
+        return min(self.num_nodes, MOST_MAP_NODES)
 
     @property
     def table_graph(self) -> TableGraph:

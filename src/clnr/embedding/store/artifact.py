@@ -74,6 +74,7 @@ def save_model(model: FittedModel, folder: Path) -> None:
     """Write the recipe and the parameters of a model into a folder."""
     import safetensors.torch
 
+    model.method.check_kept()
     if methods.METHODS.get(model.method.name) != model.method:
         raise MethodError(
             f"{model.method.name} is a method of your own, which could not be loaded again; save the embedding by itself"
@@ -104,9 +105,10 @@ def load_result(folder: Path, temporary: TemporaryFolder | None = None) -> Embed
 
 def load_folder(folder: Path) -> EmbeddingResult:
     """Load a folder whose graph and vectors are in it; one with shards is refused."""
-    if ArtifactFiles.open(folder).has(SOURCE):
+    result = load_result(folder)
+    if result.nodes.saved_in is not None:
         raise DataError(f"{folder}: its embedding is in shards, {SHARDS}/part-*.parquet, which are not loaded as a whole")
-    return load_result(folder)
+    return result
 
 
 def _load(files: ArtifactFiles, temporary: TemporaryFolder | None) -> EmbeddingResult:
@@ -115,7 +117,7 @@ def _load(files: ArtifactFiles, temporary: TemporaryFolder | None) -> EmbeddingR
     model, folder = load_model(files), files.folder
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
-        width = model.embed(_featureless(model, 0), _REFERENCE).shape[1]
+        width = z.shape[1] if model.method.removed else model.embed(_featureless(model, 0), _REFERENCE).shape[1]
         if z.shape[1] != width:
             raise DataError(f"vectors have {z.shape[1]} numbers, and the model gives {width}")
     table_graph = load_table_graph(files, ids)
@@ -195,7 +197,8 @@ def load_model(files: ArtifactFiles) -> FittedModel:
     with files.reading(RECIPE) as path:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         check_version(content["form"])
-        method, recipe = methods.find(str(content["method"])), Recipe.of(with_current_keys(content["recipe"]))
+        method = methods.find(str(content["method"]), saved=True)
+        recipe = Recipe.of(with_current_keys(content["recipe"]))
         seed, features = check_seed(content["seed"]), check_count(content["features"])
         provenance = _load_provenance(content)
         loop_weight = check_positive(content.get("loop_weight", 1.0))
@@ -230,13 +233,14 @@ def _load_provenance(content: Mapping[str, Any]) -> Provenance:
 
 
 def _check_parameters(fitted: FittedModel) -> None:
-    """Names and shapes must be those of the method with this recipe."""
+    """Names and shapes must be those of the method with this recipe; of one that was removed they are not known."""
     parameters = fitted.parameters
-    # An input may have learned a row for each node of a training graph whose size is not known.
-    nodes = max((len(value) for name, value in parameters.items() if name.startswith("input.") and value.ndim), default=0)
-    wrong = misfit(_empty_parameters(fitted.method, fitted.recipe, fitted.features, nodes), parameters)
-    if wrong is not None:
-        raise DataError(f"it does not fit {RECIPE}: {wrong}")
+    if not fitted.method.removed:
+        # An input may have learned a row for each node of a training graph whose size is not known.
+        nodes = max((len(value) for name, value in parameters.items() if name.startswith("input.") and value.ndim), default=0)
+        wrong = misfit(_empty_parameters(fitted.method, fitted.recipe, fitted.features, nodes), parameters)
+        if wrong is not None:
+            raise DataError(f"it does not fit {RECIPE}: {wrong}")
     for name, value in parameters.items():
         if not value.isfinite().all():
             raise DataError(f"'{name}' has a number that is not finite")

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from clnr.embedding.preflight import drawing_note
+from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import drawn_layout, write_report_file

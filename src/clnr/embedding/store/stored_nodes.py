@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from clnr.embedding.planning.graph_facts import folder_facts
 from clnr.embedding.search.nodes import GraphNodes, ShownNodes
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_columns import column_groups, stored_columns
@@ -83,7 +84,6 @@ class StoredNodes(GraphNodes):
 
     def shown(self) -> ShownNodes:
         # They need torch, which questions for similar nodes do not.
-        from clnr.embedding.disk_plan import folder_facts
         from clnr.embedding.scoring.sampled_scores import shown_nodes
 
         folder = self._needed_folder()

@@ -15,7 +15,7 @@ import torch
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.reporting.report_file import write_report_file
-from clnr.embedding.scoring.sampled_scores import SampledScores
+from clnr.embedding.scoring.job_scores import Scores
 from clnr.embedding.stages.block_passes import ShardFiles
 from clnr.embedding.store.artifact import (
     differences,
@@ -94,11 +94,27 @@ class WorkFolder:
         """The size of all files that an earlier process has left."""
         return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
 
-    def resumed(self) -> tuple[FittedModel, tuple[float, ...]] | None:
-        """Model and losses of a process that was stopped after training; None if there are none.
+    def begin(self, block_rows: int) -> tuple[int, str | None]:
+        """Make the folder, or go on in what a stopped process left, if that is to be resumed; all workers call it.
 
-        What is not to be resumed is removed.
+        Args:
+            block_rows: How many rows a block may gather, as this worker has memory.
+
+        Returns:
+            How many rows a block may gather, for all workers and as before; and a line that says what is made again, or None.
         """
+        workers, remark = self._settings.workers, None
+        if workers.first:
+            self._check_left()
+        self._check_seen()
+        block_rows = workers.all_reduce_min(block_rows)
+        if workers.first:
+            block_rows = self._begin_blocks(block_rows)
+            remark = self._remove_old_shards()
+        return workers.broadcast_object(block_rows), remark
+
+    def _check_left(self) -> None:
+        """Fail if what is left is of something else; what is not to be resumed is removed."""
         if self._settings.resume and (self.path / _ABOUT).is_file():
             with errors_name(self.path / _ABOUT):
                 earlier = dict(self._saved()["about"])
@@ -107,15 +123,9 @@ class WorkFolder:
                     f"{self.path} has what was stopped with another {' and '.join(differs)}; undo that, or start anew without "
                     "--resume (resume=False)"
                 )
-            return self.load() if (self.path / DIGESTS).is_file() else None
+            return
         shutil.rmtree(self.path, ignore_errors=True)
         (self.path / SHARDS).mkdir(parents=True)
-        return None
-
-    def load(self) -> tuple[FittedModel, tuple[float, ...]]:
-        """Model and losses of a training that is complete."""
-        files = ArtifactFiles.open(self.path)
-        return load_model(files), load_metrics(files)[0]
 
     def is_finished(self, force: bool) -> bool:
         """Whether the output already is what is asked for; if it is something else, it must be free to overwrite."""
@@ -127,7 +137,7 @@ class WorkFolder:
             raise not_asked_for(self._out, differs)
         return not differs
 
-    def check_seen(self) -> None:
+    def _check_seen(self) -> None:
         """Fail on a worker that does not see what the first one writes to this folder."""
         workers, path = self._settings.workers, self.path / _SEEN
         if workers.alone:
@@ -149,20 +159,20 @@ class WorkFolder:
         if workers.first:
             path.unlink()
 
-    def begin(self, block_rows: int) -> int:
+    def _begin_blocks(self, block_rows: int) -> int:
         """How many rows a block may gather: as given, or as before, if an earlier process has begun with blocks."""
         if not (self.path / _ABOUT).is_file():
             content = {"about": self._about, "block_rows": block_rows, "choices": self._settings.engine.choices}
             write_atomic(self.path / _ABOUT, json.dumps(content).encode())
         return int(self._saved()["block_rows"])
 
-    def remove_old_shards(self) -> str | None:
+    def _remove_old_shards(self) -> str | None:
         """Remove the shards that another version of clnr has left with other columns; returns a line that says so."""
         columns, paths = ShardFiles(self.path, self._folder, []).columns, sorted((self.path / SHARDS).glob("*.parquet"))
         old = [path for path in paths if shard_columns(path) != columns]
         if not old:
             return None
-        if self.embedded is not None:
+        if self.has_shards():
             write_atomic(self.path / _ABOUT, json.dumps({**self._saved(), "embedded": [0, 0]}).encode())
         for path in old:
             path.unlink()
@@ -170,49 +180,58 @@ class WorkFolder:
             f"{len(old)} of {plural(len(paths), 'shard')} have the columns of another version of clnr: they are written again"
         )
 
-    def save(self, model: FittedModel, losses: tuple[float, ...]) -> None:
+    # -- what stages have made ----------------------------------------------------------------------------------------
+
+    def has_model(self) -> bool:
+        return (self.path / DIGESTS).is_file()
+
+    def load_model(self) -> tuple[FittedModel, tuple[float, ...]]:
+        """Model and losses of a training that is complete."""
+        files = ArtifactFiles.open(self.path)
+        return load_model(files), load_metrics(files)[0]
+
+    def save_model(self, model: FittedModel, losses: tuple[float, ...]) -> None:
         save_model(with_zeros(model), self.path)
-        self._save_metrics(losses, SampledScores({}, (), {}))
+        self._save_metrics(losses, Scores({}, (), {}))
         (self.path / TABLES).write_bytes(read_table_info(self._folder).to_json())
         (self.path / DIGESTS).write_bytes(digests_json(self.path))
 
-    def save_read_out(self, parameters: Parameters, rows: Array) -> None:
-        """Keep what the read-out has learned, and the vectors of held-out edges' nodes."""
+    def has_readout(self) -> bool:
+        return (self.path / _READ_OUT).is_file()
+
+    def load_readout(self) -> tuple[Parameters, Array]:
+        """What the read-out has learned, and the vectors of held-out edges' nodes."""
         import safetensors.torch
 
-        content = safetensors.torch.save(
-            {name: value.contiguous() for name, value in parameters.items()} | {_ROWS: torch.from_numpy(rows)}
-        )
-        write_atomic(self.path / _READ_OUT, content)
-
-    @property
-    def read_out(self) -> tuple[Parameters, Array] | None:
-        """The same, if it is fitted."""
         path = self.path / _READ_OUT
-        if not path.is_file():
-            return None
-        import safetensors.torch
-
         with errors_name(path):
             parameters = safetensors.torch.load(path.read_bytes())
             return parameters, parameters.pop(_ROWS).numpy()
 
-    def _save_metrics(self, losses: tuple[float, ...], scored: SampledScores) -> None:
+    def save_readout(self, model: FittedModel, rows: Array) -> None:
+        import safetensors.torch
+
+        parameters = {name: value.contiguous() for name, value in model.parameters.items() if name.startswith("readout.")}
+        write_atomic(self.path / _READ_OUT, safetensors.torch.save(parameters | {_ROWS: torch.from_numpy(rows)}))
+
+    def _save_metrics(self, losses: tuple[float, ...], scored: Scores) -> None:
         (self.path / METRICS).write_bytes(metrics_jsonl(losses, *scored).encode())
 
-    def save_embedded(self, dimension: int, shards: int) -> None:
-        """Remember that all shards are written."""
-        write_atomic(self.path / _ABOUT, json.dumps(self._saved() | {"embedded": [dimension, shards]}).encode())
+    def has_shards(self) -> bool:
+        """Whether all shards are written."""
+        return self._embedded()[0] > 0
 
-    @property
-    def embedded(self) -> tuple[int, int] | None:
-        """The numbers of a vector and of shards, if all of them are written."""
-        dimension, shards = self._saved().get("embedded", (0, 0))
-        return (int(dimension), int(shards)) if dimension else None
+    def load_shards(self) -> Shards:
+        return Shards(self.path, self._folder.num_nodes, *self._embedded(), (self._folder.path, self._folder.digest))
 
-    def shards(self, dimension: int, shards: int) -> Shards:
-        """The shards, all of which are written."""
-        return Shards(self.path, self._folder.num_nodes, dimension, shards, (self._folder.path, self._folder.digest))
+    def save_shards(self, shards: Shards) -> None:
+        """Remember that all of them are written."""
+        write_atomic(self.path / _ABOUT, json.dumps(self._saved() | {"embedded": [shards.dimension, shards.shards]}).encode())
+
+    def _embedded(self) -> tuple[int, int]:
+        """The numbers of a vector and of shards; 0 if they are not all written."""
+        dimension, count = self._saved().get("embedded", (0, 0))
+        return int(dimension), int(count)
 
     def _saved(self) -> dict[str, Any]:
         return parse_json((self.path / _ABOUT).read_text(encoding="utf-8"))
@@ -220,16 +239,15 @@ class WorkFolder:
     def finish(
         self,
         model: FittedModel,
-        dimension: int,
-        shards: int,
+        shards: Shards,
         losses: tuple[float, ...],
-        scored: SampledScores,
+        scored: Scores,
         report: bytes | None,
         force: bool,
     ) -> None:
         save_model(model, self.path)
         self._save_metrics(losses, scored)
-        (self.path / SOURCE).write_bytes(source_json(self._folder, dimension, shards))
+        (self.path / SOURCE).write_bytes(source_json(self._folder, shards.dimension, shards.shards))
         (self.path / DIGESTS).write_bytes(digests_json(self.path))
         if report is not None:
             write_report_file(self.path, resolve_path(self._out).name, report)

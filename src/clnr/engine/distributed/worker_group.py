@@ -127,9 +127,10 @@ class WorkerGroup(Workers):
 
     def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
         own = {**about(), "version of clnr": __version__, "version of torch": torch.__version__}
+        name = f"about {next(self._names)}"
         with self._together():
-            self.store.set(f"about {self.rank}", json.dumps(own))
-            every = [json.loads(self.store.get(f"about {rank}")) for rank in range(self.size)]
+            self.store.set(f"{name} {self.rank}", json.dumps(own))
+            every = [json.loads(self.store.get(f"{name} {rank}")) for rank in range(self.size)]
         for rank, other in enumerate(every):
             if differs := [name for name in every[0] if other[name] != every[0][name]]:
                 raise DataError(

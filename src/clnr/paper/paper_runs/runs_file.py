@@ -83,15 +83,16 @@ def _run(row: dict[str, Any], where: str) -> Run:
     if None in row or None in row.values():
         raise DataError(f"{where}, has another number of cells than there are columns")
     try:
-        method = find(row["method"])
-        changed = parse(row["changed"].split())
+        method = find(row["method"], saved=True)
+        # A recipe of a method that was removed may have keys that are no more; no table needs it.
+        recipe = {} if method.removed else preset(method, row["dataset"]).recipe.but(**parse(row["changed"].split())).to_dict()
         values = {name: row[name] for name in _TEXTS} | {name: int(row[name]) for name in _WHOLE}
         values |= {name: float(row[name]) for name in _NUMBERS}
         return check_run(
             Run(
                 **values,
                 **_UNKNOWN,
-                recipe=preset(method, row["dataset"]).recipe.but(**changed).to_dict(),
+                recipe=recipe,
                 versions={name: row[name] for name in _VERSIONS},
                 extra_metrics=_document(row["extra_metrics"]),
             )

@@ -11,13 +11,15 @@ import torch
 
 from clnr import Recipe, evaluation
 from clnr.datasets import split_of
-from clnr.embedding import fitting
 from clnr.embedding.convert import as_table_graph
-from clnr.embedding.fitting import fit_graph
+from clnr.embedding.defaults import default_recipe
+from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.job import fit_graph
 from clnr.embedding.scoring.scoring import Scorer
+from clnr.embedding.stages import memory_graph
 from clnr.engine import cpu_engine, unit_rows
 from clnr.errors import TrainingError
-from clnr.evaluation import accuracy_error, auc_error, link_cosines, link_scores, logistic_probe, predictions
+from clnr.evaluation import accuracy_error, auc_error, link_cosines, logistic_probe, predictions, score_cosines
 from clnr.graph.csr import median_weight
 from clnr.methods import CLNR, CLNR_MIX, RAW, SUPERVISED_GCN, UNTRAINED
 from tests.conftest import tiny
@@ -37,7 +39,8 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
     result = fitted(graph)
     dense = torch.tensor(graph.features.toarray() if sparse else graph.features)
     held, split = evaluation.hold_out(graph, 0.05, 0), split_of(graph, 0)
-    links, probe = link_scores(unit_rows(dense), held), logistic_probe(graph.features, graph.labels, split, 0)
+    links = score_cosines(link_cosines(unit_rows(dense), held))
+    probe = logistic_probe(graph.features, graph.labels, split, 0)
     raw = result.baselines["Raw"]
     assert raw["link_auc"] == pytest.approx(links["auc"])
     assert (raw["strict_accuracy"], raw["validation_accuracy"]) == (probe.strict, probe.validation)
@@ -48,7 +51,7 @@ def test_raw_features_are_scored_by_the_same_edges_and_nodes(sparse):
 
 def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monkeypatch):
     seen, kept = [], []
-    learn, embed = fitting.learn, fitting.FittedModel.embed
+    learn, embed = memory_graph.learn, FittedModel.embed
 
     def noted(*arguments, **more):
         trained = learn(*arguments, **more)
@@ -59,17 +62,15 @@ def test_the_graph_of_the_training_is_not_kept_while_the_whole_is_embedded(monke
         kept.append(seen[0]() is not None)
         return embed(*arguments)
 
-    monkeypatch.setattr(fitting, "learn", noted)
-    monkeypatch.setattr(fitting.FittedModel, "embed", asked)
+    monkeypatch.setattr(memory_graph, "learn", noted)
+    monkeypatch.setattr(FittedModel, "embed", asked)
     fitted(method=CLNR_MIX, baselines=())
     assert kept == [False]
 
 
 def test_a_baseline_has_the_scores_that_it_has_as_a_method():
     beside = fitted().baselines["Untrained"]
-    alone = fit_graph(
-        as_table_graph(GRAPH), UNTRAINED, fitting.default_recipe(UNTRAINED, GRAPH)[0].but(dimension=8), 0, cpu_engine()
-    )
+    alone = fit_graph(as_table_graph(GRAPH), UNTRAINED, default_recipe(UNTRAINED, GRAPH)[0].but(dimension=8), 0, cpu_engine())
     for name in ("link_auc", "link_average_precision", "strict_accuracy", "validation_accuracy"):
         assert beside[name] == alone.scores[name]
 
@@ -106,21 +107,21 @@ def test_a_classifier_needs_no_probe():
 
 @pytest.mark.parametrize("bound", ["MOST_NODES", "MOST_EDGES"])
 def test_on_a_huge_graph_baselines_are_left_out_and_that_is_said(bound, monkeypatch):
-    monkeypatch.setattr(fitting, bound, 50)
+    monkeypatch.setattr(memory_graph, bound, 50)
     result = fitted()
     assert result.baselines == {}
     assert any(line.startswith("baselines were not scored: the graph has more than ") for line in result.warnings)
 
 
 def test_a_baseline_that_fails_does_not_lose_the_embedding(monkeypatch):
-    learn = fitting.learn
+    learn = memory_graph.learn
 
     def failing(method, *rest):
         if method == UNTRAINED:
             raise TrainingError("it does not work here")
         return learn(method, *rest)
 
-    monkeypatch.setattr(fitting, "learn", failing)
+    monkeypatch.setattr(memory_graph, "learn", failing)
     result = fitted()
     assert result.baselines.keys() == {"Raw"}
     assert "Untrained was not scored: it does not work here" in result.warnings

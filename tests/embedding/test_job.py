@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 
 import numpy as np
@@ -9,15 +10,15 @@ import pytest
 
 from clnr import NodeEmbedder
 from clnr.cli import cmd_embed
+from clnr.embedding import job
 from clnr.embedding.defaults import choose_method
-from clnr.embedding.fit_settings import Settings
-from clnr.embedding.fitting import HOLD_OUT
-from clnr.embedding.pipeline import embed_tables
+from clnr.embedding.fit_settings import HOLD_OUT, Settings
+from clnr.embedding.job import embed_tables
 from clnr.embedding.store.artifact import load_folder
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.engine import choose, cpu_engine
 from clnr.errors import DataError
-from clnr.methods import METHODS, SVD_MIX
+from clnr.methods import CLNR_MIX, METHODS, SVD_MIX
 from clnr.tables import read_tables
 from clnr.training.checkpoint import checkpoint_path
 from tests.embedding.test_fit_settings import SMALL, settings
@@ -107,3 +108,34 @@ def test_quick_trains_nothing(tables, tmp_path):
     assert made.losses == ()
     assert made.model.method == SVD_MIX
     assert np.array_equal(load_folder(tmp_path / "out").model.embed(made.table_graph.graph, cpu_engine()), made.z)
+
+
+def test_nothing_is_shown_in_python(tables, capsys):
+    job.fit(read_tables(**tables), settings())
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, tmp_path, monkeypatch):
+    if not labels:
+        tables = {"edges": tables["edges"]}
+    asked = Settings(**{"engine": cpu_engine(), "recipe": SMALL, "hold_out": 0.2, **choose_method("auto")})
+    scored = dict.fromkeys(("validation_accuracy", "strict_accuracy", "link_auc"), 0.3)
+    real = job._fit
+
+    def fake(table_graph, settings, *more):
+        result = real(table_graph, settings, *more)
+        best = scored | {"validation_accuracy": 1000.0, "link_auc": 1000.0}
+        better = {"Cleora": best} if settings.method != METHODS["Cleora"] else {}
+        return dataclasses.replace(result, baselines=result.baselines | better)
+
+    monkeypatch.setattr(job, "_fit", fake)
+    taken = embed_tables(tables, tmp_path / "out", asked, layout=None)
+    assert taken.model.method.name == "Cleora"
+    assert taken.z.shape[1] == asked.recipe_for(taken.table_graph.graph)[0].dimension
+    assert {"CLNR-mix", "Raw", "SVD"} <= taken.baselines.keys()
+    assert "Cleora" not in taken.baselines
+    again = dataclasses.replace(asked, resume=True, checkpoint=checkpoint_path(tmp_path / "out"))
+    assert embed_tables(tables, tmp_path / "out", again, layout=None) is None
+    monkeypatch.setattr(job, "_fit", lambda *a, **k: dataclasses.replace(real(*a, **k), baselines={}))
+    assert embed_tables(tables, tmp_path / "own", asked, layout=None).model.method == CLNR_MIX

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from clnr import methods
 from clnr.cli import app
-from clnr.embedding import disk_plan, out_of_core
-from clnr.embedding.disk_plan import plan
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
+from clnr.embedding.planning import file_plan
+from clnr.embedding.planning.file_plan import plan
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.stages import block_passes
+from clnr.embedding.stages import block_passes, stages
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.store.artifact import load_folder
 from clnr.engine import choose
@@ -143,7 +143,7 @@ def test_from_a_folder_to_shards(folder, tmp_path):
 
 
 def test_similar_nodes_of_shards(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_plan, "_LEAST_ROWS", 50)
+    monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 50)
     out = tmp_path / "out"
     assert embed_folder(folder, out, settings(), MEMORY).shards > 3
@@ -176,7 +176,7 @@ def test_similar_nodes_by_an_index(folder, tmp_path):
 def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_path, monkeypatch):
     chosen = settings(resume=True, checkpoint=tmp_path / "out.checkpoint")
     with monkeypatch.context() as patch:
-        patch.setattr(out_of_core, "score_files", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(stages, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             embed_folder(folder, tmp_path / "out", chosen, MEMORY)
     monkeypatch.setattr(BlockEmbedding, "run", lambda *_: pytest.fail("it embedded again"))
@@ -199,7 +199,7 @@ def test_the_command_line_embeds_from_files_where_memory_is_small_or_if_asked_to
     assert "disk_bytes" in json.loads(asked.stdout)
     tables = CliRunner().invoke(app, ["embed", "--edges", "edges.csv", "--from-files", "--out", str(tmp_path / "b")])
     assert "--from-files reads a graph folder" in str(tables.exception)
-    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
+    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
     dry = CliRunner().invoke(app, [*words, "--dry-run", "--json"])
     assert json.loads(dry.stdout)["disk_bytes"] == 2e7 + 4 * NODES * (16 + 8)
     made = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--json", "--quiet"])
@@ -214,14 +214,14 @@ def test_a_stopped_embedding_says_that_it_goes_on(folder, tmp_path, monkeypatch)
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
+    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
     monkeypatch.setattr(BlockEmbedding, "_compute", interrupted)
     words = ["embed", "--graph", str(folder.path), "--method", "CLNR", *SET, "--device", "cpu", "--memory", "2 GB"]
     stopped = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--quiet"])
     assert stopped.exit_code == 130
     assert "stopped; training is complete: the same command with --resume goes on with the next block" in stopped.stderr
     monkeypatch.undo()
-    monkeypatch.setattr(disk_plan, "fits_memory", lambda *_: False)
+    monkeypatch.setattr(file_plan, "fits_memory", lambda *_: False)
     said = [CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--resume"]).stderr for _ in range(2)]
     assert "training is complete: embedding goes on" in said[0]
     assert said[1] == f"clnr: {tmp_path / 'out'} is finished: there is nothing to resume\n"

@@ -6,21 +6,21 @@ import dataclasses
 
 import numpy as np
 import pytest
+from benchmarks._graph_folders import write_graph
 
 from clnr import methods
-from clnr.embedding.disk_plan import fits_memory, plan
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.out_of_core import embed_folder
+from clnr.embedding.job import embed_folder
+from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.block_passes import LayerFiles, Passes, ShardFiles
 from clnr.engine import choose
 from clnr.errors import MethodError, OutOfMemory, RecipeError
 from clnr.experiments import cost
 from clnr.graph import Graph
-from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.presets import preset
 from clnr.support.machine import memory
-from tests.embedding.test_out_of_core import MEMORY, NODES, settings
+from tests.embedding.stages.test_file_graph import MEMORY, NODES, settings
 
 pytest.importorskip("numba")
 
@@ -91,7 +91,6 @@ def test_disk_and_passes_of_a_plan_are_those_of_the_work(folder, tmp_path, monke
         ("CLNR-mix", {"changes": {"structure": 2000}}, "its read-out takes at most 4,096 features from files"),
         ("CLNR", {"changes": {"moments": "all"}}, "each step computes the rows of all nodes, unless moments=sampled"),
         ("CLNR", {"changes": {"sampled_nodes": 0}}, "each step computes the rows of all nodes"),
-        ("CLNR-SIGN", {}, "SIGN looks at all of the graph"),
         ("Spectral", {}, "Spectral looks at all of the graph"),
         ("GCA", {}, "AdaptiveDropEdges looks at all of the graph"),
         ("GCN", {}, "each step computes the rows of all nodes"),

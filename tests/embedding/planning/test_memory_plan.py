@@ -8,10 +8,12 @@ import pytest
 
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.preflight import Preflight, graph_counts, graph_facts, size_of, table_warnings
+from clnr.embedding.planning.graph_facts import graph_counts, graph_facts, table_warnings
+from clnr.embedding.planning.memory_plan import MemoryPlan, size_of
+from clnr.embedding.planning.stage_cost import StageCost
 from clnr.engine import cpu_engine
 from clnr.errors import OutOfMemory
-from clnr.experiments.cost import Cost, Size, training
+from clnr.experiments.cost import Size, training
 from clnr.experiments.run import learn
 from clnr.graph import Graph
 from clnr.methods import CLNR, CLNR_MIX, METHODS
@@ -63,9 +65,9 @@ def test_each_column_says_how_it_was_read(tmp_path, monkeypatch):
     (tmp_path / "n.csv").write_text("\n".join(["id,odd,abstract,title,code", *rows]))
     table_graph = read_tables(tmp_path / "e.csv", tmp_path / "n.csv")
     recipe, chosen = default_recipe(CLNR, table_graph.graph)
-    preflight = Preflight.of(table_graph, CLNR, recipe, chosen, cpu_engine())
+    plan = MemoryPlan.of(table_graph, CLNR, recipe, chosen, cpu_engine())
     most = "3 most frequent of 63 words, weighted by rarity, the others hashed into 1,024 features"
-    assert preflight.columns == (
+    assert plan.columns == (
         "edges 'source': source, whole number",
         "edges 'target': target, whole number",
         "nodes 'id': id, whole number, none empty",
@@ -74,21 +76,21 @@ def test_each_column_says_how_it_was_read(tmp_path, monkeypatch):
         "nodes 'title': feature and name, text, 3 words, weighted by rarity, 3 features, none empty",
         "nodes 'code': feature, category, 60 values hashed into 256 features, 256 features, none empty",
     )
-    assert preflight.to_dict()["columns"] == list(preflight.columns)
-    assert all(f"- {line}" in preflight.lines for line in preflight.columns)
+    assert plan.to_dict()["columns"] == list(plan.columns)
+    assert all(f"- {line}" in plan.lines for line in plan.columns)
 
 
 def test_choices_that_a_user_has_changed_are_not_explained():
     table_graph = as_table_graph(tiny())
     recipe, chosen = default_recipe(CLNR, table_graph.graph)
-    preflight = Preflight.of(table_graph, CLNR, recipe.but(epochs=7), chosen, cpu_engine())
-    assert "epochs" not in {choice.key for choice in preflight.choices}
-    assert "edge_drop" in {choice.key for choice in preflight.choices}
+    plan = MemoryPlan.of(table_graph, CLNR, recipe.but(epochs=7), chosen, cpu_engine())
+    assert "epochs" not in {choice.key for choice in plan.choices}
+    assert "edge_drop" in {choice.key for choice in plan.choices}
 
 
 def test_every_probe_takes_its_time():
     table_graph, recipe = as_table_graph(tiny(1000)), Recipe()
-    none, one, three = (Preflight.of(table_graph, CLNR, recipe, [], cpu_engine(), count).other_seconds for count in (0, 1, 3))
+    none, one, three = (MemoryPlan.of(table_graph, CLNR, recipe, [], cpu_engine(), count).other_seconds for count in (0, 1, 3))
     assert 0 < none < one
     assert three - none == pytest.approx(3 * (one - none))
 
@@ -96,27 +98,27 @@ def test_every_probe_takes_its_time():
 def test_trials_take_their_time():
     """Each trains, twice as long on average if epochs are tuned, and is evaluated once."""
     table_graph, recipe = as_table_graph(tiny(1000)), Recipe()
-    plain = Preflight.of(table_graph, CLNR, recipe, [], cpu_engine())
+    plain = MemoryPlan.of(table_graph, CLNR, recipe, [], cpu_engine())
     free, fixed = (
-        Preflight.of(table_graph, CLNR, recipe, [], cpu_engine(), trials=9, fixed=keys) for keys in ((), ("epochs",))
+        MemoryPlan.of(table_graph, CLNR, recipe, [], cpu_engine(), trials=9, fixed=keys) for keys in ((), ("epochs",))
     )
-    probe = plain.other_seconds - Preflight.of(table_graph, CLNR, recipe, [], cpu_engine(), 0).other_seconds
-    assert plain.tune_seconds == 0
-    assert fixed.tune_seconds == pytest.approx(9 * (plain.cost.seconds + probe))
-    assert free.tune_seconds == pytest.approx(9 * (1.875 * plain.cost.seconds + probe))
+    probe = plain.other_seconds - MemoryPlan.of(table_graph, CLNR, recipe, [], cpu_engine(), 0).other_seconds
+    assert plain.seconds("Tune") == 0
+    assert fixed.seconds("Tune") == pytest.approx(9 * (plain.seconds("Train") + probe))
+    assert free.seconds("Tune") == pytest.approx(9 * (1.875 * plain.seconds("Train") + probe))
     assert " to try 9 recipes, " in str(free)
-    assert free.to_dict()["tune_seconds"] == free.tune_seconds
+    assert free.to_dict()["tune_seconds"] == free.seconds("Tune")
 
 
 def test_no_epochs_are_told_and_a_method_without_training_is_not():
     table_graph = as_table_graph(tiny())
-    said = [Preflight.of(table_graph, method, Recipe(epochs=0), [], cpu_engine()).notes for method in (CLNR, METHODS["SVD"])]
+    said = [MemoryPlan.of(table_graph, method, Recipe(epochs=0), [], cpu_engine()).notes for method in (CLNR, METHODS["SVD"])]
     assert said == [("epochs=0: nothing is trained, and the encoder keeps its random initial weights",), ()]
 
 
 def test_a_gpu_is_hinted_at_only_where_it_would_help():
     few, many = (
-        Preflight.of(as_table_graph(tiny(1000)), CLNR, Recipe(epochs=epochs, hidden=2048), [], cpu_engine())
+        MemoryPlan.of(as_table_graph(tiny(1000)), CLNR, Recipe(epochs=epochs, hidden=2048), [], cpu_engine())
         for epochs in (9, 10**6)
     )
     assert few.notes == ()
@@ -133,10 +135,13 @@ def test_counts_are_numbers():
 
 
 def test_what_will_not_fit_is_refused():
-    Preflight({}, (), (), Cost(1.0, 1e9), 0.0, None).check_memory()
-    Preflight({}, (), (), Cost(1.0, 1e9), 0.0, 2 * 10**9).check_memory()
+    def plan_of(memory, free):
+        return MemoryPlan({}, {}, (), {"Train": StageCost(1.0, memory)}, 1, 0.0, free_memory=free)
+
+    plan_of(1e9, None).check_memory()
+    plan_of(1e9, 2 * 10**9).check_memory()
     with pytest.raises(OutOfMemory, match=r"about 9\.3 GiB, and 0\.9 GiB are free.*--ignore-memory-check"):
-        Preflight({}, (), (), Cost(1.0, 1e10), 0.0, 10**9).check_memory()
+        plan_of(1e10, 10**9).check_memory()
 
 
 def test_more_of_anything_takes_more():
@@ -191,7 +196,7 @@ def test_the_plan_is_the_peak_of_memory(method):
     code = f"""
 import resource, sys
 from clnr import NodeEmbedder
-from tests.embedding.test_preflight import WIDE, few_columns
+from tests.embedding.planning.test_memory_plan import WIDE, few_columns
 from clnr.methods import METHODS
 changes = {{key: value for key, value in WIDE.items() if key in METHODS["{method}"].keys}}
 embedder = NodeEmbedder("{method}", recipe=changes, device="cpu", precision="float32", threads=2)

@@ -1,10 +1,11 @@
-"""What it takes to train on a graph folder from its files and to embed it, and whether that is needed."""
+"""The plan of a graph in files: what its stages take, and whether it fits in memory after all."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -12,9 +13,11 @@ import torch
 
 from clnr.embedding.defaults import Choice
 from clnr.embedding.fit_settings import Settings
-from clnr.embedding.preflight import edges_in_words
+from clnr.embedding.planning.graph_facts import facts_line, folder_counts, folder_facts
+from clnr.embedding.planning.pass_columns import PassColumns
+from clnr.embedding.planning.plan import Plan, costs_of
+from clnr.embedding.planning.stage_cost import JobSizes, StageCost
 from clnr.embedding.scoring.stored_links import MOST_PAIRS
-from clnr.embedding.stages.pass_columns import PassColumns
 from clnr.embedding.stages.stored_readout import FITTED_NODES, MOST_FEATURES
 from clnr.errors import MethodError, OutOfMemory
 from clnr.experiments.cost import Cost, Size, sent, training
@@ -28,17 +31,18 @@ from clnr.support.machine import memory
 from clnr.tables.folder_ingest import read_table_info
 from clnr.training.step_work import step_work
 
-_NUMBER = 4
-# The program itself; how often the features that a view reads are in memory, those of the next step or block among them; and
-# the rows that a step computes: activations and gradients of two views.
-_BASE = 7.5e8
-_INPUTS = 5
-_COPIES = 12
-_LEAST_ROWS = 1 << 12
-# Bytes of the model, its read-out and the report.
-_MODEL = 20_000_000
+_FLOAT_BYTES = 4
+# The program itself.
+_PROGRAM_BYTES = 7.5e8
+# How often the features that a view reads are in memory, those of the next step or block among them; and the rows that a step
+# computes: activations and gradients of two views.
+_INPUT_COPIES = 5
+_ROW_COPIES = 12
+_LEAST_BLOCK_ROWS = 1 << 12
+# The model, its read-out and the report.
+_MODEL_BYTES = 20_000_000
 # The share of memory that pages of files may take.
-_PAGES = 0.25
+_PAGES_SHARE = 0.25
 # The nodes of held-out edges and non-edges.
 _LINK_NODES = 4 * MOST_PAIRS
 
@@ -83,44 +87,136 @@ def _usable(bound: int | None, default: float) -> float:
 def _cost(folder: GraphFolder, settings: Settings, recipe: Recipe) -> Cost:
     sizes = folder.num_nodes, folder.num_edges, folder.num_features
     entries = folder.arrays["features.values"].shape
-    return training(settings.method, recipe, Size(*sizes, 2 * _NUMBER * float(np.prod(entries))), settings.engine)
+    return training(settings.method, recipe, Size(*sizes, 2 * _FLOAT_BYTES * float(np.prod(entries))), settings.engine)
 
 
 @dataclass(frozen=True)
-class DiskPlan:
-    """What is known before a graph folder is trained on and embedded from its files; ``print`` shows it in lines.
+class FileSizes(JobSizes):
+    """The sizes of a job over a graph in files.
 
     Attributes:
-        facts: Of the graph: values by name.
-        choices: Hyper-parameters that follow from the graph, with their reasons.
-        seconds: Estimated seconds of training, if pages that were read stay in the system's cache.
-        memory: Estimated peak of memory in bytes, of each worker; the first takes more for the read-out, while others wait.
-        step_bytes: Bytes that each worker reads from files in a step.
-        disk: Bytes of the shards, and of the rows that are on disk while they are written.
-        block_rows: How many rows a block of nodes may gather while it is embedded.
-        resident: Bytes of files that may be mapped into memory at a time.
-        workers: How many processes share training and embedding.
+        folder: The graph.
+        settings: How to train.
+        recipe: All hyper-parameters.
+        model: What they make of the method.
+        workers: How many processes share it.
         local_workers: How many of them are on this machine.
-        sent_per_step: Bytes that each worker sends in a step.
-        passes: How often all edges are read to put walks beside the features and for the read-out.
-        passes_bytes: Bytes of rows that these passes gather.
-        counts: The facts as numbers.
+        usable: Bytes of memory that each worker may use.
     """
 
-    facts: dict[str, str]
-    choices: tuple[Choice, ...]
-    seconds: float
-    memory: float
-    step_bytes: float
-    disk: float
-    block_rows: int
-    resident: int
-    workers: int = 1
+    folder: GraphFolder
+    settings: Settings
+    recipe: Recipe
+    model: Model
+    workers: int
+    local_workers: int
+    usable: float
+
+    @functools.cached_property
+    def features(self) -> int:
+        """How many features the encoder is given."""
+        return self.model.input_width(self.folder.num_features)
+
+    @functools.cached_property
+    def columns(self) -> PassColumns:
+        return PassColumns.of(self.settings, self.model, self.recipe, self.features)
+
+    @functools.cached_property
+    def resident(self) -> int:
+        """Bytes of files that may be mapped into memory at a time."""
+        return int(max(RESIDENT / self.local_workers, _PAGES_SHARE * self.usable))
+
+    @functools.cached_property
+    def fixed(self) -> float:
+        """Bytes of memory that every stage takes."""
+        mapped = self.embed_disk + sum(each.bytes for each in self.folder.arrays.values())
+        return _PROGRAM_BYTES + min(self.resident, mapped) + 2 * _FLOAT_BYTES * self.folder.num_nodes
+
+    @functools.cached_property
+    def embed_disk(self) -> float:
+        return _MODEL_BYTES + _FLOAT_BYTES * self.folder.num_nodes * self.columns.kept
+
+    @property
+    def _row_bytes(self) -> int:
+        width = max(self.recipe.hidden, self.recipe.dimension, self.columns.widest)
+        return _FLOAT_BYTES * _INPUT_COPIES * max(width, self.features)
+
+    @property
+    def block_rows(self) -> int:
+        """How many rows a block of nodes may gather while it is embedded."""
+        return max(_LEAST_BLOCK_ROWS, int((self.usable - self.fixed) / 2 / self._row_bytes))
+
+    def tune(self) -> StageCost:
+        return StageCost()
+
+    def train(self) -> StageCost:
+        folder, recipe, size = self.folder, self.recipe, _size(self.folder)
+        share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / self.workers))
+        views, objective = len(self.settings.method.views), self.model.objective
+        one_view = step_work(views, objective, share, size._replace(features=self.features))
+        computed = _ROW_COPIES * max(recipe.hidden, recipe.dimension) * one_view.rows
+        step = _FLOAT_BYTES * (_INPUT_COPIES * self.features * one_view.nodes + computed)
+        row_bytes, edge_bytes = (
+            folder.arrays[name].bytes / max(1, count)
+            for name, count in (("features.values", folder.num_nodes), ("incoming.indices", folder.num_edges))
+        )
+        step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
+        seconds = _cost(folder, self.settings, recipe).seconds
+        return StageCost(seconds, self.fixed + step, step_bytes=step_bytes)
+
+    def fit_readout(self) -> StageCost:
+        # By one of the workers, while the others wait.
+        nodes = min(self.folder.num_nodes, FITTED_NODES + _LINK_NODES)
+        fitted = 2 * _FLOAT_BYTES * self.columns.fitted * nodes / self.local_workers
+        gathered = _FLOAT_BYTES * self.folder.num_edges * self.columns.gathered
+        return StageCost(memory=self.fixed + fitted, passes=self.columns.passes, passes_bytes=gathered)
+
+    def embed(self) -> StageCost:
+        # A block of many edges has the row of a node once.
+        blocks = min(self.usable / 4, self._row_bytes * min(self.block_rows, self.folder.num_nodes))
+        return StageCost(memory=self.fixed + blocks, disk=self.embed_disk)
+
+    def score(self) -> StageCost:
+        return StageCost()
+
+    def draw(self) -> StageCost:
+        return StageCost()
+
+
+@dataclass(frozen=True)
+class FilePlan(Plan):
+    """The plan of a graph in files.
+
+    Attributes:
+        usable: Bytes of memory that each worker may use.
+        local_workers: How many of the workers are on this machine.
+        block_rows: How many rows a block of nodes may gather while it is embedded.
+        resident: Bytes of files that may be mapped into memory at a time.
+    """
+
+    usable: float = math.inf
     local_workers: int = 1
-    sent_per_step: float = 0.0
-    passes: int = 0
-    passes_bytes: float = 0.0
-    counts: dict[str, Any] = field(default_factory=dict)
+    block_rows: int = 0
+    resident: int = 0
+
+    @property
+    def memory(self) -> float:
+        return min(self.usable, super().memory)
+
+    @property
+    def step_bytes(self) -> float:
+        """Bytes that each worker reads from files in a step."""
+        return self.costs["Train"].step_bytes
+
+    @property
+    def passes(self) -> int:
+        """How often all edges are read to put walks beside the features and for the read-out."""
+        return sum(cost.passes for cost in self.costs.values())
+
+    @property
+    def passes_bytes(self) -> float:
+        """Bytes of rows that these passes gather."""
+        return sum(cost.passes_bytes for cost in self.costs.values())
 
     @property
     def lines(self) -> list[str]:
@@ -133,24 +229,21 @@ class DiskPlan:
             f"walks and read-out: {self.passes} passes over all edges, which gather {gigabytes(self.passes_bytes)} of rows; "
             "with --hold-out 0 walks are done once instead of twice, and --method CLNR --set structure=0 takes none"
         ]
+        seconds = duration(self.seconds("Train"))
         return [
-            "; ".join(f"{name}: {value}" for name, value in self.facts.items()),
-            *(f"- {choice.key}={choice.value}: {choice.reason}" for choice in self.choices),
-            f"from files: a step reads up to {gigabytes(self.step_bytes)}; rough estimate: {duration(self.seconds)} to train "
-            f"if the system caches it, {total}",
+            facts_line(self.facts),
+            *self._choice_lines(),
+            f"from files: a step reads up to {gigabytes(self.step_bytes)}; rough estimate: {seconds} to train if the system "
+            f"caches it, {total}",
             *(shared if self.workers > 1 else []),
             *(read_out if self.passes else []),
         ]
 
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as ``clnr embed --dry-run --json`` prints them."""
         return {
             "graph": self.counts,
             "choices": [choice._asdict() for choice in self.choices],
-            "train_seconds": self.seconds,
+            "train_seconds": self.seconds("Train"),
             "memory_bytes": self.local_workers * self.memory,
             "worker_memory_bytes": self.memory,
             "workers": self.workers,
@@ -162,7 +255,7 @@ class DiskPlan:
         }
 
 
-def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> tuple[Recipe, DiskPlan]:
+def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: int | None = None) -> tuple[Recipe, FilePlan]:
     """The recipe for a graph folder, and what training and embedding from its files take; refuses what cannot work.
 
     Args:
@@ -178,46 +271,26 @@ def plan(folder: GraphFolder, settings: Settings, bound: int | None, workers: in
     _check_from_files(folder, settings, recipe, model)
     total, beside = workers or settings.workers.size, workers or settings.workers.local_size
     settings.check_workers(total, recipe, folder.num_nodes)
-    most = _usable(bound, 1 << 32) / beside
-    features = model.input_width(folder.num_features)
-    rows = PassColumns.of(settings, model, recipe, features)
-    width = max(recipe.hidden, recipe.dimension, rows.widest)
-    size = Size(folder.num_nodes, folder.num_edges, folder.num_features, 0)
-    share = recipe.but(sampled_nodes=math.ceil(recipe.sampled_nodes / total))
-    one_view = step_work(len(settings.method.views), model.objective, share, size._replace(features=features))
-    disk = _MODEL + _NUMBER * folder.num_nodes * rows.kept
-    resident = int(max(RESIDENT / beside, _PAGES * most))
-    mapped = disk + sum(each.bytes for each in folder.arrays.values())
-    fixed = _BASE + min(resident, mapped) + 2 * _NUMBER * folder.num_nodes
-    step = _NUMBER * (_INPUTS * features * one_view.nodes + _COPIES * max(recipe.hidden, recipe.dimension) * one_view.rows)
-    # By one of the workers, while the others wait.
-    fitted = 2 * _NUMBER * rows.fitted * min(folder.num_nodes, FITTED_NODES + _LINK_NODES) / beside
-    if (need := fixed + max(step, fitted)) > most:
+    usable = _usable(bound, 1 << 32) / beside
+    sizes = FileSizes(folder, settings, recipe, model, total, beside, usable)
+    costs = costs_of(sizes)
+    if (needed := max(costs[name].memory for name in ("Train", "FitReadout"))) > usable:
         raise OutOfMemory(
-            f"training from files needs about {gigabytes(need)}{' for each worker' if beside > 1 else ''}, and "
-            f"{gigabytes(most)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 or "
-            "a smaller hidden (--set) need less"
+            f"training from files needs about {gigabytes(needed)}{' for each worker' if beside > 1 else ''}, and "
+            f"{gigabytes(usable)} may be used; {'fewer workers, ' if beside > 1 else ''}fewer sampled_nodes, max_neighbors=10 "
+            "or a smaller hidden (--set) need less"
         )
-    row = _NUMBER * _INPUTS * max(width, features)
-    block = max(_LEAST_ROWS, int((most - fixed) / 2 / row))
-    # A block of many edges has the row of a node once.
-    blocks = min(most / 4, row * min(block, folder.num_nodes))
-    row_bytes, edge_bytes = (
-        folder.arrays[name].bytes / max(1, count)
-        for name, count in (("features.values", folder.num_nodes), ("incoming.indices", folder.num_edges))
-    )
-    step_bytes = 2 * (one_view.nodes * row_bytes + one_view.edges * edge_bytes)
     kept = tuple(choice for choice in choices if getattr(recipe, choice.key) == choice.value)
     if settings.effort is not None and settings.method == CLNR:
         reason = f"the default does not work from files here; --method {CLNR_MIX.name} --dry-run says why"
         kept = (Choice("method", CLNR.name, reason), *kept)
-    seconds = _cost(folder, settings, recipe).seconds
-    peak = min(most, fixed + max(step, fitted, blocks))
-    sent_per_step = sent(settings.method, recipe, size, total) if total > 1 else 0.0
-    facts, counts = folder_facts(folder), folder_counts(folder)
-    gathered = _NUMBER * folder.num_edges * rows.gathered
-    sizes = seconds, peak, step_bytes, disk, block, resident, total, beside, sent_per_step
-    return recipe, DiskPlan(facts, kept, *sizes, rows.passes, gathered, counts)
+    sent_per_step = sent(settings.method, recipe, _size(folder), total) if total > 1 else 0.0
+    of_graph = folder_facts(folder), folder_counts(folder)
+    return recipe, FilePlan(*of_graph, kept, costs, total, sent_per_step, usable, beside, sizes.block_rows, sizes.resident)
+
+
+def _size(folder: GraphFolder) -> Size:
+    return Size(folder.num_nodes, folder.num_edges, folder.num_features, 0)
 
 
 def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, model: Model) -> None:
@@ -238,28 +311,3 @@ def _check_from_files(folder: GraphFolder, settings: Settings, recipe: Recipe, m
             half = f"--set moments=sampled --set sampled_nodes={max(1, folder.num_nodes // 2)}"
             advice = f"the graph is small, so leave out --from-files, or say: {half}"
         raise MethodError(f"{folder.path}: {needs}: {reason}; {advice}")
-
-
-def folder_counts(folder: GraphFolder) -> dict[str, Any]:
-    """Counts of a graph folder, as numbers."""
-    return {
-        "nodes": folder.num_nodes,
-        "edges": folder.num_edges if folder.directed else folder.num_edges // 2,
-        "directed": folder.directed,
-        "weighted": "incoming.weight" in folder.arrays,
-        "median_weight": folder.median_weight,
-        "features": folder.num_features,
-        "sparse": folder.sparse,
-        **({"classes": folder.num_classes} if folder.num_classes else {}),
-    }
-
-
-def folder_facts(folder: GraphFolder) -> dict[str, str]:
-    """The same in words."""
-    counts = folder_counts(folder)
-    return {
-        "nodes": f"{folder.num_nodes:,}",
-        "edges": f"{counts['edges']:,} {edges_in_words(counts)}",
-        "features": f"{folder.num_features:,} {'sparse' if folder.sparse else 'dense'}, {folder.feature_type}",
-        **({"classes": f"{folder.num_classes:,}"} if folder.num_classes else {}),
-    }

@@ -1,0 +1,141 @@
+"""Facts about a graph, and warnings about its tables, a line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from clnr.graph import Graph
+from clnr.graph.csr import Array, median_weight
+from clnr.graph.graph_folder import GraphFolder
+from clnr.support.humanize import one_line, plural
+from clnr.tables import TableGraph
+from clnr.tables.edges.lost_edges import dangling_warning, loses_much
+
+_LONGEST_WARNING_LETTERS = 500
+# From so many labelled nodes on, classes should have so many nodes each.
+_LEAST_LABELLED_NODES = 20
+_LEAST_NODES_OF_CLASS = 5
+
+
+def graph_counts(graph: Graph) -> dict[str, Any]:
+    """Counts of a graph's nodes, edges, features, components and classes, as numbers."""
+    adjacency = graph.to_scipy()
+    parts, of = connected_components(adjacency, directed=False)
+    degree = degrees_of(graph)
+    edges = graph.num_edges if graph.directed else (graph.num_edges + int((adjacency.diagonal() != 0).sum())) // 2
+    counts = {
+        "nodes": graph.num_nodes,
+        "edges": edges,
+        "directed": graph.directed,
+        "weighted": graph.incoming.weight is not None,
+        "median_weight": median_weight(graph.incoming.weight),
+        "features": graph.num_features,
+        "sparse": graph.sparse,
+        "components": int(parts),
+        "largest_component": int(np.bincount(of).max()) if graph.num_nodes else 0,
+        "nodes_without_edges": int((degree == 0).sum()),
+        "mean_degree": float(degree.mean()) if graph.num_nodes else 0.0,
+        "max_degree": int(degree.max(initial=0)),
+    }
+    if graph.labels is not None:
+        counts |= {"classes": graph.num_classes, "labelled_nodes": int((graph.labels >= 0).sum())}
+    return counts
+
+
+def graph_facts(graph: Graph) -> dict[str, str]:
+    """The same counts in words."""
+    return in_words(graph_counts(graph))
+
+
+def in_words(counts: dict[str, Any]) -> dict[str, str]:
+    """Counts of a graph in memory, in words."""
+    some = counts["nodes"] > 0
+    kind = edges_in_words(counts)
+    largest, mean = plural(counts["largest_component"], "node"), f"{counts['mean_degree']:.1f} on average"
+    facts = {
+        "nodes": f"{counts['nodes']:,}",
+        "edges": f"{counts['edges']:,} {kind}",
+        "features": f"{counts['features']:,} {'sparse' if counts['sparse'] else 'dense'}",
+        "components": f"{counts['components']:,}, the largest of {largest}" if some else "0",
+        "nodes without edges": f"{counts['nodes_without_edges']:,}",
+        "edges per node": f"{mean}, at most {counts['max_degree']:,}" if some else "0",
+    }
+    if "classes" in counts:
+        facts["classes"] = f"{counts['classes']:,}, of {plural(counts['labelled_nodes'], 'node')}"
+    return facts
+
+
+def edges_in_words(counts: dict[str, Any]) -> str:
+    """Whether edges are directed and weighted."""
+    weighted = f", weighted ({counts['median_weight']:.3g} at the median)" if counts["weighted"] else ""
+    return f"{'directed' if counts['directed'] else 'undirected'}{weighted}"
+
+
+def facts_line(facts: dict[str, str]) -> str:
+    """Facts in one line."""
+    return "; ".join(f"{name}: {value}" for name, value in facts.items())
+
+
+def degrees_of(graph: Graph) -> Array:
+    """The number of edges of each node, in either direction."""
+    return np.diff(graph.incoming.indptr) + (np.diff(graph.outgoing.indptr) if graph.directed else 0)
+
+
+def _adds_weights(table_graph: TableGraph) -> bool:
+    """Whether rows that repeat an edge add to its weight: not if its weight is only that of its kind."""
+    report = table_graph.ingest_report
+    given = [info.role for info in report.columns if info.table.startswith("edges")]
+    return table_graph.graph.incoming.weight is not None and (not given or "weight" in given or report.fading != 1)
+
+
+def table_warnings(table_graph: TableGraph) -> list[str]:
+    """Odd things in the tables, and what was done about each, a line each."""
+    report, encoder = table_graph.ingest_report, table_graph.feature_encoder
+    lines: list[str] = []
+    if dangling := dangling_warning(report):
+        lines.append(f"warning: {dangling}" if loses_much(report) else dangling)
+    if report.loops:
+        lines.append(f"left out: {plural(report.loops, 'self-loop')}; every node's own features count anyway")
+    if report.duplicates:
+        how = "its weights are added" if _adds_weights(table_graph) else "it counts once"
+        lines.append(f"merged: {plural(report.duplicates, 'row')} repeating an edge; {how}")
+    if len(report.edge_types) > 1:
+        kinds = ", ".join(f"{kind} by {factor:.3g}" for kind, factor in report.edge_types.items())
+        lines.append(f"weights of each kind of edges, multiplied on average: {kinds}")
+    labels, classes = table_graph.graph.labels, table_graph.graph.num_classes
+    labelled = 0 if labels is None else int((labels >= 0).sum())
+    if labelled >= _LEAST_LABELLED_NODES and labelled < _LEAST_NODES_OF_CLASS * classes:
+        lines.append(f"labels: {plural(labelled, 'node')} in {classes:,} classes, few of each; are these classes?")
+    if report.isolated:
+        lines.append(f"embedded by features alone: {plural(report.isolated, 'node')} without edges")
+    if encoder is not None and not report.columns:
+        lines += [f"column '{column}' is not used: {reason}" for column, reason in encoder.dropped.items()]
+    return [one_line(line, _LONGEST_WARNING_LETTERS) for line in (*lines, *report.remarks)]
+
+
+def folder_counts(folder: GraphFolder) -> dict[str, Any]:
+    """Counts of a graph folder, as numbers."""
+    return {
+        "nodes": folder.num_nodes,
+        "edges": folder.num_edges if folder.directed else folder.num_edges // 2,
+        "directed": folder.directed,
+        "weighted": "incoming.weight" in folder.arrays,
+        "median_weight": folder.median_weight,
+        "features": folder.num_features,
+        "sparse": folder.sparse,
+        **({"classes": folder.num_classes} if folder.num_classes else {}),
+    }
+
+
+def folder_facts(folder: GraphFolder) -> dict[str, str]:
+    """The same in words."""
+    counts = folder_counts(folder)
+    return {
+        "nodes": f"{folder.num_nodes:,}",
+        "edges": f"{counts['edges']:,} {edges_in_words(counts)}",
+        "features": f"{folder.num_features:,} {'sparse' if folder.sparse else 'dense'}, {folder.feature_type}",
+        **({"classes": f"{folder.num_classes:,}"} if folder.num_classes else {}),
+    }

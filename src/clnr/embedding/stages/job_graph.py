@@ -1,0 +1,128 @@
+"""A job, and its graph as the stages see it, in memory or in files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitted_model import FittedModel
+from clnr.embedding.scoring.job_scores import Samples, Scores
+from clnr.embedding.store.work_folder import WorkFolder
+from clnr.graph.csr import Array
+from clnr.methods import Method
+from clnr.methods.recipe import Recipe
+from clnr.support.progress import Bar
+from clnr.training.loop import CheckpointCallback, ProgressCallback
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a job writes.
+
+    Attributes:
+        folder: The folder.
+        force: Whether one that clnr wrote may be overwritten.
+        formats: Further export formats.
+        layout: Of the map of report.html; None for no report.
+    """
+
+    folder: Path
+    force: bool = False
+    formats: Collection[str] = ()
+    layout: str | None = None
+
+
+Vectors = TypeVar("Vectors")
+"""One row for each node: an array, or shards."""
+
+
+class JobGraph(ABC, Generic[Vectors]):
+    """A graph that a job trains on, embeds and scores. Where workers share that, every one of them makes each call.
+
+    Attributes:
+        digest: Of its content.
+        num_nodes: How many nodes it has.
+        settings: How to train.
+    """
+
+    digest: str
+    num_nodes: int
+    settings: Settings
+
+    def beside(self, method: Method, recipe: Recipe) -> tuple[JobGraph[Vectors], Recipe]:
+        """The same graph for another method, and its recipe, as wide as this one; only in memory."""
+        raise NotImplementedError
+
+    def tune(self, job: Job) -> Recipe:
+        """The best of several recipes; only in memory."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def train(
+        self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: CheckpointCallback | None
+    ) -> tuple[FittedModel | None, tuple[float, ...]]:
+        """Train without the held-out edges: the model and its losses. A worker that has no use for the model has None."""
+
+    def fit_readout(self, model: FittedModel) -> tuple[FittedModel, Array | None]:
+        """The model with its read-out, and the vectors of held-out edges' nodes, without these edges; on the first worker.
+
+        Where the read-out is fitted with the training, the model is as it was, and None.
+        """
+        return model, None
+
+    @abstractmethod
+    def embed(self, model: FittedModel | None) -> Vectors | None:
+        """The vectors of all nodes. A worker that has no use for them has None."""
+
+    def check_unchanged(self) -> None:
+        """Raise if the graph is another one by now than when the job began."""
+
+    @abstractmethod
+    def samples(self, model: FittedModel, vectors: Vectors, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
+        """What vectors, and those of baselines, are scored by; for the first worker alone."""
+
+    @abstractmethod
+    def write(self, job: Job, output: Output) -> None:
+        """Write all that the stages have made to a folder; for the first worker alone."""
+
+
+@dataclass(eq=False)
+class Job:
+    """The embedding of one graph, and what its stages have made so far.
+
+    Attributes:
+        graph: In memory or in files.
+        recipe: The hyper-parameters.
+        baselines: What is scored beside the embedding.
+        work: The folder in which what stages have made is kept for a process that resumes; None for none.
+        bar: Shows progress; None for none.
+        model: What was learned; None before the training, and on a worker that has no use for it.
+        losses: One per epoch.
+        link_rows: Vectors of held-out edges' nodes, without these edges, where a stage of its own has fitted the read-out.
+        vectors: One for each node; None before they are made, and on a worker that has no use for them.
+        scored: The scores; None before they are computed, and on other workers than the first.
+    """
+
+    graph: JobGraph[Any]
+    recipe: Recipe
+    baselines: Collection[Method] = ()
+    work: WorkFolder | None = None
+    bar: Bar | None = None
+    model: FittedModel | None = None
+    losses: tuple[float, ...] = ()
+    link_rows: Array | None = None
+    vectors: Any = None
+    scored: Scores | None = None
+
+    @property
+    def settings(self) -> Settings:
+        return self.graph.settings
+
+    def log(self, line: str) -> None:
+        """Show a line, if progress is shown."""
+        if self.bar is not None:
+            self.bar.note(line)

@@ -1,0 +1,176 @@
+"""A graph in memory, as the stages of a job see it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clnr import rng
+from clnr.embedding.defaults import default_recipe
+from clnr.embedding.fit_settings import Settings
+from clnr.embedding.fitted_model import UNKNOWN, FittedModel, Provenance
+from clnr.embedding.reporting.drawing_time import drawing_note
+from clnr.embedding.result import EmbeddingResult
+from clnr.embedding.scoring.baseline_comparison import MOST_EDGES
+from clnr.embedding.scoring.held_out import held_out
+from clnr.embedding.scoring.job_scores import BaselineRows, Samples
+from clnr.embedding.stages.job_graph import Job, JobGraph, Output
+from clnr.embedding.store.output_folder import write_reserved
+from clnr.embedding.tuning import tune
+from clnr.engine import Engine
+from clnr.evaluation import LinkSplit, geometry
+from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
+from clnr.experiments.run import learn, learn_along
+from clnr.graph import Graph, Split
+from clnr.graph.csr import Array
+from clnr.methods import RAW, Method
+from clnr.methods.recipe import Recipe, untrained
+from clnr.support.processes.workers import ALONE, Workers
+from clnr.tables import TableGraph
+from clnr.training.loop import CheckpointCallback, ProgressCallback
+from clnr.training.step_work import Size, sharing_pays
+
+MOST_NODES = 1_000_000
+"""Baselines are not scored on a graph of more nodes."""
+_MEASURED_NODES = 2048
+
+
+class MemoryGraph(JobGraph[Array]):
+    """A graph in memory. The read-out is fitted, and rows without the held-out edges are computed, with the training.
+
+    Args:
+        table_graph: The graph.
+        settings: How to train.
+    """
+
+    def __init__(self, table_graph: TableGraph, settings: Settings):
+        self.table_graph, self.settings = table_graph, settings
+        self.digest, self.num_nodes = table_graph.graph.digest, table_graph.graph.num_nodes
+        self._recipe: Recipe | None = None
+        self._embedders: Workers = ALONE
+        self._split: LinkSplit | None = None
+        self._seen = table_graph.graph
+        self._z_seen: Tensor | None = None
+        self._geometry: dict[str, float] = {}
+
+    def beside(self, method: Method, recipe: Recipe) -> tuple[MemoryGraph, Recipe]:
+        same_width = recipe_beside(method, self.settings.method, recipe, self.table_graph.graph)
+        return MemoryGraph(self.table_graph, dataclasses.replace(self.settings, method=method, auto=False)), same_width
+
+    def tune(self, job: Job) -> Recipe:
+        settings = self.settings
+        asked = settings.tune, settings.hold_out, settings.fixed, job.log, job.bar
+        return tune(self.table_graph, settings.method, job.recipe, settings.seed, settings.engine, *asked)
+
+    def train(
+        self, recipe: Recipe, progress: ProgressCallback | None, checkpoint: CheckpointCallback | None
+    ) -> tuple[FittedModel | None, tuple[float, ...]]:
+        settings, method, engine, workers = self.settings, self.settings.method, self.settings.engine, self.settings.workers
+        self._recipe = recipe
+        self._split, self._seen = held_out(self.table_graph, settings.hold_out, settings.seed)
+        self._embedders = _embedders(workers, recipe, self._seen)
+        if self._embedders.alone and not workers.first:
+            # The first one alone computes rows.
+            learn_along(method, self._seen, settings.seed, recipe, engine, workers)
+            return None, ()
+        shared = progress, checkpoint, workers, self._embedders
+        trained = learn(method, self._seen, settings.seed, recipe, engine, *shared)
+        model = _fitted(method, trained, self._seen, Provenance.of(settings.hold_out, engine, trained.fitted.threads))
+        # With the graph that it was trained on, which takes as much memory as the one that is embedded next.
+        if workers.first:
+            self._geometry = _geometry_scores(method, engine, trained)
+        self._z_seen = trained.z
+        return model, tuple(trained.fitted.losses.tolist())
+
+    def embed(self, model: FittedModel | None) -> Array | None:
+        if model is None or self._z_seen is None:
+            return None
+        if self._split is None:
+            return self._z_seen.cpu().numpy()
+        return model.embed(self.table_graph.graph, self.settings.engine.among(self._embedders))
+
+    def result(self, job: Job) -> EmbeddingResult:
+        """What the stages have made, on the first worker."""
+        assert job.model is not None
+        assert job.scored is not None
+        return EmbeddingResult.of(job.model, self.table_graph, job.vectors, job.losses, *job.scored)
+
+    def write(self, job: Job, output: Output) -> None:
+        if output.layout is not None:
+            job.log(drawing_note(job.vectors, output.layout))
+        write_reserved(self.result(job), output.folder, output.force, output.formats, output.layout)
+
+    # -- scores -------------------------------------------------------------------------------------------------------
+
+    def samples(self, model: FittedModel, vectors: Array, link_rows: Array | None, baselines: Collection[Method]) -> Samples:
+        graph = self.table_graph.graph
+        assert self._recipe is not None
+        too_large = graph.num_nodes > MOST_NODES or graph.num_edges > MOST_EDGES
+        beside = {each: self._rows_of(each, model, self._recipe) for each in (RAW, *baselines)} if baselines else {}
+        return Samples(
+            graph,
+            graph,
+            self._split,
+            lambda: self._z_seen,
+            lambda: vectors,
+            lambda: self._geometry,
+            vectors.shape[1],
+            beside,
+            f"baselines were not scored: the graph has more than {MOST_NODES:,} nodes or {MOST_EDGES:,} edges"
+            if too_large
+            else None,
+            untrained(model.method, self._recipe),
+        )
+
+    def _rows_of(self, baseline: Method, model: FittedModel, recipe: Recipe) -> BaselineRows:
+        """What makes the rows of a baseline, at the width of a recipe."""
+        graph, engine = self.table_graph.graph, self.settings.engine
+
+        def rows(labelled: bool) -> tuple[Any, Any]:
+            if baseline == RAW:
+                # As they are: sparse features stay sparse.
+                return self._seen.features, graph.features if labelled else None
+            made = learn(baseline, self._seen, model.seed, recipe_beside(baseline, model.method, recipe, graph), engine)
+            return made.z, _fitted(baseline, made, self._seen).embed(graph, engine) if labelled else None
+
+        return rows
+
+
+def recipe_beside(baseline: Method, method: Method, recipe: Recipe, graph: Graph) -> Recipe:
+    """A baseline's recipe for a graph, as wide as that of a method."""
+    own, _ = default_recipe(baseline, graph)
+    same_width = "dimension" in baseline.keys and "dimension" in method.keys
+    return own.but(dimension=recipe.dimension) if same_width else own
+
+
+def _embedders(workers: Workers, recipe: Recipe, graph: Graph) -> Workers:
+    """Those who embed a graph together: all workers where that is sooner done, else each by itself."""
+    size = Size(graph.num_nodes, graph.num_edges, graph.num_features, 0)
+    return workers if sharing_pays(workers.size, recipe, size) else ALONE
+
+
+def _fitted(method: Method, trained: TrainedEmbedding, graph: Graph, provenance: Provenance = UNKNOWN) -> FittedModel:
+    return FittedModel(
+        method=method,
+        seed=trained.seed,
+        recipe=trained.recipe,
+        parameters={name: value.detach().cpu() for name, value in trained.fitted.parameters.items()},
+        features=graph.num_features,
+        provenance=provenance,
+        loop_weight=graph.loop_weight,
+    )
+
+
+def _geometry_scores(method: Method, engine: Engine, trained: TrainedEmbedding) -> dict[str, float]:
+    """Alignment, uniformity and effective rank, on the graph without the held-out edges."""
+    count = trained.z.shape[0]
+    if method.objective is None:
+        return {"effective_rank": geometry.effective_rank(trained.z)}
+    some = rng.permute(rng.key(trained.seed, "measured"), torch.arange(min(count, _MEASURED_NODES)), count).numpy()
+    empty = np.empty(0, np.int64)
+    return geometry_metrics(method, engine.float32, trained, Split(empty, np.sort(some), empty))
