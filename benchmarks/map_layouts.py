@@ -21,7 +21,7 @@ from sklearn.preprocessing import normalize
 from benchmarks import _study_graphs, command
 from clnr import NodeEmbedder
 from clnr.embedding.reporting.map_layouts import MAP_LAYOUTS
-from clnr.embedding.search.neighbors import NeighborSearch
+from clnr.embedding.search.neighbors import neighbor_lists
 from clnr.graph.csr import Array
 from clnr.support.machine import environment
 
@@ -30,7 +30,7 @@ SAMPLE = 2000
 
 
 def drawn(layout: str, rows: Array) -> Array:
-    return MAP_LAYOUTS[layout].draw(rows, NeighborSearch(rows).nearest(np.arange(len(rows)), NEAREST), 0)
+    return MAP_LAYOUTS[layout].draw(rows, neighbor_lists(rows, NEAREST), 0)
 
 
 def nearest(rows: Array, nodes: Array) -> Array:

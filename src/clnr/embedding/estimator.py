@@ -18,22 +18,18 @@ from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
-from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.search.neighbors import NeighborSearch, check_kind, most_similar
-from clnr.embedding.search.node_ids import Lookup
-from clnr.embedding.search.node_search import NodeTexts
+from clnr.embedding.search.neighbors import most_similar
 from clnr.embedding.shared_fit import check_shared, fit_shared
-from clnr.embedding.store.artifact import load_folder, name_nodes
-from clnr.embedding.store.artifact_files import SOURCE, ArtifactFiles
+from clnr.embedding.store.artifact import load_result, name_nodes
 from clnr.embedding.store.export import parse_formats
 from clnr.embedding.store.output_folder import write_folder
-from clnr.embedding.store.shards import Shards
+from clnr.embedding.store.stored_vectors import StoredEmbedding
 from clnr.embedding.store.work_folder import as_begun
-from clnr.embedding.stored_embedding import StoredEmbedding, StoredIds, StoredResult, embed_files
+from clnr.embedding.stored_embedding import embed_files, fit_files
 from clnr.embedding.unknown_arguments import explains_unknown
 from clnr.engine import choose
 from clnr.errors import ClnrError
@@ -196,7 +192,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with self._progress() as bar:
             if folder is not None:
                 settings = file_plan.for_files(folder, settings, None, self.workers)
-                self._set_result(StoredResult.fit(folder, settings, bar, shared, self.workers))
+                self._set_result(fit_files(folder, settings, bar, shared, self.workers))
                 return self
             table_graph = as_table_graph(source)
             if self.workers > 1:
@@ -214,7 +210,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _settings(self, workers: Workers = ALONE) -> Settings:
         shortcuts = {"dimension": self.dimension, "epochs": self.epochs}
-        made = Settings(
+        settings = Settings(
             **choose_method(self.method, self.effort),
             engine=choose(self.device, self.precision, self.threads),
             recipe=self.recipe,
@@ -230,8 +226,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             ignore_memory_check=self.ignore_memory_check,
             workers=workers,
         )
-        check_shared(check_int("workers", self.workers), made)
-        return as_begun(made) if self.workers == 1 else made
+        check_shared(check_int("workers", self.workers), settings)
+        return as_begun(settings) if self.workers == 1 else settings
 
     def transform(self, X: Any) -> Array | StoredEmbedding:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
@@ -242,26 +238,23 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             X: The graph; or, if the embedder was given one, ids of its nodes.
         """
         check_is_fitted(self)
+        result, model = self._result, self._result.model
         if self.graph is not None:
-            return self.embedding_[self._lookup.rows(X)]
-        result, engine = self._result, choose(self.device, self.precision, self.threads)
+            return result.z[result.nodes.ids.rows(X)]
+        engine = choose(self.device, self.precision, self.threads)
         if (folder := as_graph_folder(X)) is not None:
-            if isinstance(result, StoredResult) and folder.digest == result.shards.graph[1]:
-                return result.z
-            settings = Settings(result.model.method, engine, recipe=result.model.recipe)
+            if result.nodes.is_of(folder):
+                return result.z.copy()
+            settings = Settings(model.method, engine, recipe=model.recipe)
             if not (self.ignore_memory_check or file_plan.fits_memory(folder, settings, None)):
-                return embed_files(result.model, folder, settings)
-        if isinstance(result, StoredResult):
-            return result.model.embed(as_table_graph(X, result.info.feature_encoder).graph, engine)
-        graph = as_table_graph(X, result.table_graph.feature_encoder).graph
-        return result.z.copy() if graph is result.table_graph.graph else result.model.embed(graph, engine)
+                return embed_files(model, folder, settings)
+        graph = as_table_graph(X, result.nodes.info.feature_encoder).graph
+        return result.z.copy() if result.nodes.is_of(graph) else model.embed(graph, engine)
 
     def fit_transform(self, X: Any, y: Any = None) -> Array | StoredEmbedding:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
         self.fit(X, y)
-        if self.graph is not None:
-            return self.transform(X)
-        return self.embedding_ if isinstance(self._result, StoredResult) else self.embedding_.copy()
+        return self.embedding_.copy() if self.graph is None else self.transform(X)
 
     def extend(self, edges: Any = None, nodes: Any = None, **columns: Any) -> NodeEmbedder:
         """A new embedder whose graph also has the nodes and edges of these tables, as ``clnr embed --model``.
@@ -274,8 +267,6 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             columns: Names of columns, and other arguments of ``read_tables``.
         """
         check_is_fitted(self)
-        if isinstance(self._result, StoredResult):
-            raise ClnrError("a graph in files is not extended: ingest all of its tables again, and transform the new folder")
         tables = {"edges": edges, "nodes": nodes, **columns}
         larger = clone(self)
         engine = choose(self.device, self.precision, self.threads)
@@ -308,24 +299,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         k = check_int("k", k)
         for word, value in (("unlinked", unlinked), ("approximate", approximate), ("names", names)):
             check_type(word, value, bool | np.bool_, "True or False")
-        row = self._lookup.get(node)
-        if row is None:
-            row = NodeTexts(self._lookup.texts, self._result.name_texts()).find_named(node)
-        if kind is not None:
-            check_kind(kind, self.ingest_report_.node_kinds, approximate)
-        asked, result = (row, str(self.ids_[row])), self._result
-        near = most_similar(
-            *(self._neighbors, self._lookup.texts, asked, k),
-            lambda: result.shards.linked(row, needed=unlinked) if isinstance(result, StoredResult) else result.linked(row),
-            kind=kind,
-            unlinked=unlinked,
-            approximate=approximate,
-        )
-        found, cosines = self.ids_[near.nodes[0]].tolist(), near.cosine[0].tolist()
+        nodes, row = self._result.nodes, self._result.nodes.ids.get(node)
+        row = nodes.find_named(node) if row is None else row
+        near = most_similar(self._result.rows, nodes, row, k, kind=kind, unlinked=unlinked, approximate=approximate)
+        ids, cosines = nodes.ids[near.nodes].tolist(), near.cosine.tolist()
         if not names:
-            return list(zip(found, cosines, strict=True))
-        called = self._result.names_of(near.nodes[0]) or [""] * len(found)
-        return [(each, cosine, name or None) for each, cosine, name in zip(found, cosines, called, strict=True)]
+            return list(zip(ids, cosines, strict=True))
+        called = nodes.names_of(near.nodes) or [""] * len(ids)
+        return [(each, cosine, name or None) for each, cosine, name in zip(ids, cosines, called, strict=True)]
 
     def report(
         self, path: str | Path, *, title: str | None = None, name: str | None = None, layout: str = DEFAULT_LAYOUT
@@ -345,13 +326,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_type("title", title, str | None, "text")
         check_type("name", name, str | None, "the name of a column")
         check_layout(layout)
-        if isinstance(result, StoredResult):
-            if name is not None:
-                raise ClnrError("the names of a graph in files are those that clnr ingest was told (--name)")
-            return write_atomic(file, result.report_html(result.shards.graph[0].name if title is None else title, layout))
         if name is not None:
             result = name_nodes(result, name)
-        return write_atomic(file, report_html(result, result.table_graph.graph.name if title is None else title, layout))
+        return write_atomic(file, report_html(result, result.nodes.title if title is None else title, layout))
 
     def save(
         self,
@@ -379,21 +356,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_type("report", report, bool | np.bool_, "True or False")
         names = parse_formats(check_list("formats", formats, str, "names such as csv"))
         drawn = check_layout(layout) if report else None
-        if not isinstance(self._result, StoredResult):
-            write_folder(self._result, path, force=force, formats=names, layout=drawn)
-        elif names:
-            raise ClnrError(f"an embedding in files is saved as Parquet alone, not as {names[0]}: leave out formats")
-        else:
-            self._result.save(path, force=force, layout=drawn)
+        write_folder(self._result, path, force=force, formats=names, layout=drawn)
         if self.checkpoint is not None:
             remove_checkpoint(check_path("checkpoint", self.checkpoint))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", precision: str = "auto") -> NodeEmbedder:
         """Load what ``save`` or ``clnr embed`` wrote; nothing in it is ever executed."""
-        path = check_path("folder", folder)
-        stored = ArtifactFiles.open(path).has(SOURCE)
-        result: EmbeddingResult | StoredResult = StoredResult.load(path) if stored else load_folder(path)
+        result = load_result(check_path("folder", folder))
         model = result.model
         # Vectors depend on these; on which machine it was trained, they do not.
         hold_out = HOLD_OUT if model.provenance.hold_out is None else model.provenance.hold_out
@@ -402,24 +372,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         embedder._set_result(result)
         return embedder
 
-    def _set_result(self, result: EmbeddingResult | StoredResult) -> None:
+    def _set_result(self, result: EmbeddingResult) -> None:
         self._result = result
-        self.embedding_: Any = result.z
+        self.embedding_, self.ids_ = result.z, result.nodes.ids.values
         self.recipe_, self.losses_, self.n_features_in_ = result.model.recipe, result.losses, result.model.features
-        self.ids_: Any
-        self._lookup: Lookup | StoredIds
-        self._neighbors: NeighborSearch | Shards
-        if isinstance(result, StoredResult):
-            self.ids_ = self._lookup = StoredIds(result.z, result.shards)
-            self._neighbors = result.shards
-            self.scores_, self.warnings_, self.baselines_ = result.scored
-            self.ingest_report_ = result.info.ingest_report
-        else:
-            self.ids_ = result.table_graph.graph.node_ids
-            self._lookup, self._neighbors = Lookup(self.ids_), NeighborSearch(result.z)
-            self.scores_, self.baselines_ = result.scores, result.baselines
-            self.warnings_ = (*table_warnings(result.table_graph), *result.warnings)
-            self.ingest_report_ = result.table_graph.ingest_report
+        self.scores_, self.baselines_ = result.scores, result.baselines
+        self.warnings_ = (*result.nodes.warnings, *result.warnings)
+        self.ingest_report_ = result.nodes.info.ingest_report
 
     @property
     def findings_(self) -> IngestReport:  # The name of earlier versions.

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 from clnr.embedding.fitted_model import FittedModel
-from clnr.embedding.search.node_search import Texts
+from clnr.embedding.search.neighbors import ArrayRows, Rows
+from clnr.embedding.search.nodes import GraphNodes
+from clnr.embedding.search.table_nodes import TableNodes
 from clnr.engine import Engine
 from clnr.graph.csr import Array
 from clnr.tables import TableGraph
-from clnr.tables.roles.node_names import name_texts
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingResult:
-    """An embedded graph, the model that embeds it, and how its training went.
+    """An embedded graph, the model that embeds it, and how its training went; all of it in memory, or in files.
 
     Attributes:
         model: The fitted model.
-        table_graph: The graph, and how it was read.
-        z: The embedding, one row per node.
+        nodes: The graph: ids, names, labels and neighbours of nodes.
+        z: The embedding, one row per node: an array or, in files, a ``StoredEmbedding``.
         losses: One per epoch.
         scores: Values by name.
         warnings: What a reader of the scores should know, a line each.
@@ -29,30 +32,31 @@ class EmbeddingResult:
     """
 
     model: FittedModel
-    table_graph: TableGraph
-    z: Array
+    nodes: GraphNodes
+    z: Any
     losses: tuple[float, ...]
     scores: dict[str, float]
     warnings: tuple[str, ...] = ()
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
 
-    def names_of(self, nodes: Array) -> list[str]:
-        """The names of some nodes, "" for one without; empty if no column holds names."""
-        return self.table_graph.names_of(nodes)
+    @classmethod
+    def of(cls, model: FittedModel, table_graph: TableGraph, z: Array, *others: Any, **more: Any) -> EmbeddingResult:
+        """Of a graph in memory: losses, scores, warnings and baselines follow."""
+        return cls(model, TableNodes(table_graph), z, *others, **more)
 
-    def linked(self, node: int) -> set[int]:
-        """The neighbours of a node in the graph, in either direction."""
-        ways = self.table_graph.graph.incoming, self.table_graph.graph.outgoing
-        return {each for way in ways for each in way.indices[way.indptr[node] : way.indptr[node + 1]].tolist()}
+    @property
+    def table_graph(self) -> TableGraph:
+        """The graph, and how it was read; an error if it is in files."""
+        return self.nodes.table_graph
 
-    def name_texts(self) -> Texts | None:
-        """The names of all nodes; None if no column holds names."""
-        columns, column = self.table_graph.columns, self.table_graph.ingest_report.names
-        return None if column is None else lambda: [name_texts(columns[column])]
+    @cached_property
+    def rows(self) -> Rows:
+        """The embedding as it is searched: what all searches share is kept."""
+        return self.z if isinstance(self.z, Rows) else ArrayRows(self.z)
 
 
 def embed_with(earlier: EmbeddingResult, table_graph: TableGraph, engine: Engine) -> EmbeddingResult:
     """Another graph embedded with the model of an earlier result; nothing is trained."""
     warnings = dict.fromkeys([*earlier.warnings, "loss and scores are those of the training, before these tables were added"])
     z = earlier.model.embed(table_graph.graph, engine)
-    return dataclasses.replace(earlier, table_graph=table_graph, z=z, warnings=tuple(warnings))
+    return dataclasses.replace(earlier, nodes=TableNodes(table_graph), z=z, warnings=tuple(warnings))

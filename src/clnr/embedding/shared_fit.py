@@ -83,7 +83,7 @@ def fit_shared(table_graph: TableGraph, options: Mapping[str, Any], workers: int
         _dump(table_graph, Path(folder) / _GRAPH)
         _run(Task(options), Path(folder), workers)
         learned: _Learned = pickle.loads((Path(folder) / _RESULT).read_bytes())
-    return EmbeddingResult(table_graph=table_graph, **learned._asdict())
+    return EmbeddingResult.of(table_graph=table_graph, **learned._asdict())
 
 
 def embed_shared(graph: GraphFolder, out: Path, options: Mapping[str, Any], workers: int) -> None:

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from clnr import NodeEmbedder
 from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS, check_layout
-from clnr.embedding.search.neighbors import NeighborSearch
+from clnr.embedding.search.neighbors import neighbor_lists
 from clnr.errors import UnknownName
 from tests.conftest import tiny
 from tests.embedding.reporting.test_projection import ODD, clusters
@@ -19,7 +19,7 @@ installed = [name for name, row in MAP_LAYOUTS.items() if row.needs is None or i
 
 def drawn(name, z, k=10, seed=0):
     z = np.asarray(z, np.float32)
-    return MAP_LAYOUTS[name].draw(z, NeighborSearch(z).nearest(np.arange(len(z)), k), seed)
+    return MAP_LAYOUTS[name].draw(z, neighbor_lists(z, k), seed)
 
 
 @pytest.mark.parametrize("name", installed)

@@ -6,7 +6,7 @@ import torch
 
 from clnr.embedding.reporting import projection
 from clnr.embedding.reporting.projection import layout
-from clnr.embedding.search.neighbors import NeighborSearch
+from clnr.embedding.search.neighbors import neighbor_lists
 
 ODD = {
     "none": np.zeros((0, 3)),
@@ -21,7 +21,7 @@ ODD = {
 
 def mapped(z, k=10, seed=0):
     z = np.asarray(z, np.float32)
-    return layout(z, NeighborSearch(z).nearest(np.arange(len(z)), k), seed)
+    return layout(z, neighbor_lists(z, k), seed)
 
 
 def clusters(count, each, seed=0):

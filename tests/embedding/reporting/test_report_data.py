@@ -10,8 +10,9 @@ import pytest
 
 from clnr.embedding.convert import as_table_graph
 from clnr.embedding.job import fit_graph
-from clnr.embedding.reporting import report_data as module
 from clnr.embedding.reporting.report_data import format_scores, report_data
+from clnr.embedding.search import table_nodes
+from clnr.embedding.search.table_nodes import TableNodes
 from clnr.engine import cpu_engine
 from clnr.graph import Graph
 from clnr.methods import METHODS, RAW, UNTRAINED
@@ -110,7 +111,7 @@ def test_numbers_with_a_decimal_comma_are_numbers():
     columns = pa.table({"id": list(range(40)), "high": ["1,5", "1.234,25", None, "7"] * 10})
     encoder = FeatureEncoder((ColumnEncoder("high", "number", 1, notation="decimal comma"),))
     result = fitted(columns=columns)
-    read = replace(result, table_graph=result.table_graph._replace(feature_encoder=encoder))
+    read = replace(result, nodes=TableNodes(result.table_graph._replace(feature_encoder=encoder)))
     made = {each.name: each for each in report_data(read, "mine").columns}
     np.testing.assert_array_equal(made["high"].values[:4], np.array([1.5, 1234.25, np.nan, 7], np.float32))
 
@@ -134,7 +135,7 @@ def test_numbers_beyond_float32_are_shown_as_missing_and_nothing_is_warned_of():
 
 
 def test_of_very_many_nodes_some_are_shown_and_it_is_said(monkeypatch):
-    monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(table_nodes, "MOST_MAP_NODES", 10)
     made = report_data(fitted(), "mine")
     assert len(made.ids) == len(set(made.ids)) == len(made.points) == 10
     assert any("the map shows 10 of 40 nodes" in note for note in made.notes)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler, normalize
 
 from clnr.embedding.search import neighbors as module
-from clnr.embedding.search.neighbors import NeighborSearch, nearest_of_kind
+from clnr.embedding.search.neighbors import ArrayRows, Rows, nearest, nearest_of_kind, neighbor_lists
 from clnr.errors import ClnrError
 
 Z = np.random.default_rng(0).normal(size=(60, 7)).astype(np.float32)
@@ -21,43 +21,62 @@ def by_hand(z, i, k):
     return sorted(cosine, key=lambda each: -each[0])[:k]
 
 
-@pytest.mark.parametrize("block", [1, 1 << 25])
-@pytest.mark.parametrize("asked", [[3, 59, 0, 3], [0], [3], [59]])
-def test_the_nearest_are_those_of_all_pairs(asked, block, monkeypatch):
-    monkeypatch.setattr(module, "_BLOCK", block)
-    found = NeighborSearch(Z).nearest(asked, 5)
-    for row, i in enumerate(asked):
-        right = by_hand(Z, i, 5)
-        assert found.nodes[row].tolist() == [j for _, j in right]
-        np.testing.assert_allclose(found.cosine[row], [cosine for cosine, _ in right], atol=1e-6)
+class Blocks(Rows):
+    """Rows in blocks of some sizes, as shards are."""
 
-
-@pytest.mark.parametrize(("count", "k", "expected"), [(1, 5, 0), (2, 5, 1), (60, 0, 0), (60, 100, 59)])
-def test_there_are_as_many_as_there_can_be(count, k, expected):
-    assert NeighborSearch(Z[:count]).nearest([0], k).nodes.shape == (1, expected)
-
-
-class Parts:
-    """Rows in parts of some sizes, as shards are."""
+    shape = Z.shape
+    index = None
 
     def __init__(self, sizes):
         self.starts = np.cumsum([0, *sizes])
 
-    def rows(self, nodes):
+    def __getitem__(self, nodes):
         return Z[nodes]
 
-    def parts(self):
-        return ((int(a), Z[a:b]) for a, b in pairwise(self.starts))
+    def blocks(self):
+        return (Z[a:b] for a, b in pairwise(self.starts))
 
 
-@pytest.mark.parametrize("sizes", [(60,), (1, 29, 0, 30), (20, 20, 20)])
+SIZES = [(60,), (1, 29, 0, 30), (20, 20, 20)]
+
+
+def rows_of(sizes):
+    return ArrayRows(Z) if len(sizes) == 1 else Blocks(sizes)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("asked", [0, 3, 59])
+@pytest.mark.parametrize("k", [1, 5, 59])
+def test_the_nearest_are_those_of_all_pairs(asked, k, sizes):
+    found, right = nearest(rows_of(sizes), asked, k), by_hand(Z, asked, k)
+    assert found.nodes.tolist() == [j for _, j in right]
+    np.testing.assert_allclose(found.cosine, [cosine for cosine, _ in right], atol=1e-6)
+
+
+@pytest.mark.parametrize("block", [1, 1 << 25])
+def test_the_lists_of_all_rows_are_those_of_each(block, monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK_COSINES", block)
+    lists = neighbor_lists(Z, 5)
+    for i in range(60):
+        right = by_hand(Z, i, 5)
+        assert lists.nodes[i].tolist() == [j for _, j in right]
+        np.testing.assert_allclose(lists.cosine[i], [cosine for cosine, _ in right], atol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "k", "expected"), [(1, 5, 0), (2, 5, 1), (60, 0, 0), (60, 100, 59)])
+def test_there_are_as_many_as_there_can_be(count, k, expected):
+    assert nearest(ArrayRows(Z[:count]), 0, k).nodes.shape == (expected,)
+    assert neighbor_lists(Z[:count], k).nodes.shape == (count, expected)
+    assert neighbor_lists(Z[:0], k).nodes.shape == (0, 0)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize(("row", "k", "linked"), [(0, 4, {1, 3, 40}), (0, 100, {3}), (7, 100, {1}), (59, 1, ())])
 def test_the_nearest_of_a_kind_are_those_of_all_pairs(sizes, row, k, linked):
     ids = np.array([f"{'item' if i % 3 else 'user'}:{i}" for i in range(60)])
-    vectors = NeighborSearch(Z) if len(sizes) == 1 else Parts(sizes)
     starts = np.cumsum([0, *sizes])
     texts = [pa.array(ids[a:b], pa.string()) for a, b in pairwise(starts)]
-    found = nearest_of_kind(vectors, lambda: texts, "item", (row, ids[row]), k, linked)
+    found = nearest_of_kind(rows_of(sizes), lambda: texts, "item", (row, ids[row]), k, linked)
     z = Z
     if ids[row].startswith("user:"):
         items = np.arange(60) % 3 != 0
@@ -67,45 +86,41 @@ def test_the_nearest_of_a_kind_are_those_of_all_pairs(sizes, row, k, linked):
         of_items = [j for j in linked if items[j]]
         z[row] = z[of_items].sum(0) if of_items else z[row]
     right = [(cosine, j) for cosine, j in by_hand(z, row, 60) if ids[j].startswith("item:")][:k]
-    assert found.nodes[0].tolist() == [j for _, j in right]
-    np.testing.assert_allclose(found.cosine[0], [cosine for cosine, _ in right], atol=1e-6)
+    assert found.nodes.tolist() == [j for _, j in right]
+    np.testing.assert_allclose(found.cosine, [cosine for cosine, _ in right], atol=1e-6)
 
 
 def test_equally_similar_nodes_come_in_order():
     z = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
-    assert NeighborSearch(z).nearest([7], 5).nodes.tolist() == [[0, 1, 2, 3, 4]]
-    assert NeighborSearch(np.zeros((60, 3), np.float32)).nearest([0], 4).nodes.tolist() == [[1, 2, 3, 4]]
-
-
-def test_nobody_asked_for_is_no_row():
-    assert NeighborSearch(Z).nearest([], 3).nodes.shape == (0, 3)
+    assert nearest(ArrayRows(z), 7, 5).nodes.tolist() == [0, 1, 2, 3, 4]
+    assert nearest(ArrayRows(np.zeros((60, 3), np.float32)), 0, 4).nodes.tolist() == [1, 2, 3, 4]
 
 
 def test_a_row_of_zeros_is_near_to_none():
     z = Z.copy()
     z[4] = 0
-    assert (NeighborSearch(z).nearest([4], 3).cosine == 0).all()
-    assert np.isfinite(NeighborSearch(z).nearest(np.arange(60), 59).cosine).all()
+    assert (nearest(ArrayRows(z), 4, 3).cosine == 0).all()
+    assert np.isfinite(neighbor_lists(z, 59).cosine).all()
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("usearch"), reason="usearch is not installed")
 def test_an_index_finds_nearly_the_same():
-    exact, quick = (NeighborSearch(Z).nearest(np.arange(60), 5, approximate=each) for each in (False, True))
-    same = [len(set(a) & set(b)) for a, b in zip(exact.nodes.tolist(), quick.nodes.tolist(), strict=True)]
-    assert np.mean(same) > 4.5
-    assert all(i not in row for i, row in enumerate(quick.nodes.tolist()))
-    np.testing.assert_allclose(quick.cosine[:, 0], exact.cosine[:, 0], atol=1e-6)
+    rows = ArrayRows(Z)
+    exact, quick = ([nearest(rows, i, 5, approximate) for i in range(60)] for approximate in (False, True))
+    assert np.mean([len({*a.nodes} & {*b.nodes}) for a, b in zip(exact, quick, strict=True)]) > 4.5
+    assert all(i not in near.nodes for i, near in enumerate(quick))
+    np.testing.assert_allclose([each.cosine[0] for each in quick], [each.cosine[0] for each in exact], atol=1e-6)
 
 
 def test_without_usearch_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
     with pytest.raises(ClnrError, match=r"pip install 'clnr\[approximate\]'"):
-        NeighborSearch(Z).nearest([0], 3, approximate=True)
+        nearest(ArrayRows(Z), 0, 3, approximate=True)
 
 
 def test_what_all_searches_need_is_made_once(monkeypatch):
-    rows = NeighborSearch(Z)
-    first = rows.nearest([3], 4)
+    rows = ArrayRows(Z)
+    first = nearest(rows, 3, 4)
     monkeypatch.setattr(module.np, "einsum", None)
-    again = rows.nearest([3], 4)
+    again = nearest(rows, 3, 4)
     np.testing.assert_array_equal(first.nodes, again.nodes)

@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from clnr.embedding.search.node_ids import Lookup
+from clnr.embedding.search.node_ids import ArrayIds
 from clnr.embedding.store.export import id_column, read_vectors, vector_table
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -49,36 +49,36 @@ def saved(ids, path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_node_is_found_by_its_id_before_and_after_saving(kind, tmp_path):
     ids = KINDS[kind]
-    for lookup in (Lookup(graph(ids).node_ids), Lookup(saved(ids, tmp_path / "ids.parquet"))):
-        assert [lookup.row(name) for name in ids] == [0, 1, 2]
-        assert lookup.rows(ids).tolist() == [0, 1, 2]
+    for found in (ArrayIds(graph(ids).node_ids), ArrayIds(saved(ids, tmp_path / "ids.parquet"))):
+        assert [found.get(name) for name in ids] == [0, 1, 2]
+        assert found.rows(ids).tolist() == [0, 1, 2]
         with pytest.raises(DataError, match="there is no node 'nobody'"):
-            lookup.row("nobody")
+            found.rows(["nobody"])
 
 
 def test_numbers_and_their_text_are_one_id():
-    lookup = Lookup(np.array([5, 6, 7]))
-    assert [lookup.row(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
-    assert Lookup(np.array(["5", "6"])).row(6) == 1
-    assert Lookup(graph([5, "5", "x"]).node_ids).rows([5, "5"]).tolist() == [0, 1]
+    found = ArrayIds(np.array([5, 6, 7]))
+    assert [found.get(name) for name in (6, "6", np.int32(6), np.float64(6))] == [1] * 4
+    assert ArrayIds(np.array(["5", "6"])).get(6) == 1
+    assert ArrayIds(graph([5, "5", "x"]).node_ids).rows([5, "5"]).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
     "names", [[(0, 1), (1, 0)], np.array([(0, 1), (1, 0)]), [[0, 1], [1, 0]], iter([(0, 1), (1, 0)]), {(0, 1): 0, (1, 0): 0}]
 )
 def test_tuples_may_come_in_many_ways(names):
-    assert Lookup(graph(KINDS["tuples"]).node_ids).rows(names).tolist() == [1, 2]
+    assert ArrayIds(graph(KINDS["tuples"]).node_ids).rows(names).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("names", [[3, 7], np.array([3, 7]), np.array([[3], [7]]), [[3], [7]], ["3", "7"]])
 def test_numbers_may_come_in_a_column(names):
-    assert Lookup(np.array([7, 3, -1])).rows(names).tolist() == [1, 0]
+    assert ArrayIds(np.array([7, 3, -1])).rows(names).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("name", [{}, [0, 0], {1}, np.arange(2)])
 def test_what_can_be_no_id_is_said(name):
     with pytest.raises(DataError, match="hashable"):
-        Lookup(np.arange(3)).row(name)
+        ArrayIds(np.arange(3)).get(name)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_lists_that_earlier_versions_saved_are_tuples(tmp_path):
 
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(4, np.float32)), 2)
     pq.write_table(pa.table({"id": [[0, 0], [0, 1]], "vector": vectors}), tmp_path / "ids.parquet")
-    assert Lookup(read_vectors(tmp_path / "ids.parquet")[0]).row((0, 1)) == 1
+    assert ArrayIds(read_vectors(tmp_path / "ids.parquet")[0]).get((0, 1)) == 1
 
 
 def test_what_was_made_for_questions_is_made_once_and_not_pickled():
-    lookup = Lookup(np.arange(1000).astype(object))
-    lookup.row(3)
-    assert lookup._by_id is lookup._by_id
-    assert "_by_text" not in vars(lookup)
-    assert vars(pickle.loads(pickle.dumps(lookup))).keys() == {"_ids"}
+    found = ArrayIds(np.arange(1000).astype(object))
+    found.get(3)
+    assert found._by_id is found._by_id
+    assert "_by_text" not in vars(found)
+    assert vars(pickle.loads(pickle.dumps(found))).keys() == {"_ids"}

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 from clnr import NodeEmbedder
-from clnr.embedding.search import stored_index
-from clnr.embedding.search.neighbors import new_index
+from clnr.embedding.search import neighbors, stored_index
 from clnr.embedding.search.similar import similar_nodes
-from clnr.embedding.search.stored_index import index_bytes
+from clnr.embedding.search.stored_index import index_bytes, new_index
 from clnr.embedding.store.artifact_files import INDEX, INDEX_INFO, SHARDS
 from clnr.embedding.store.shards import Shards, shard_path, write_shard
+from clnr.embedding.store.stored_vectors import StoredEmbedding
 from clnr.errors import ClnrError
 from clnr.graph import Graph
 from tests.fuzz import examples
@@ -58,7 +58,7 @@ def stored_shards(folder: Path) -> Shards:
 
 def nearest(folder: Path, node: int = 7) -> set[int]:
     """As a process that has just been started finds them."""
-    return set(stored_shards(folder).nearest([node], 5, approximate=True).nodes[0].tolist())
+    return set(neighbors.nearest(StoredEmbedding(stored_shards(folder)), node, 5, approximate=True).nodes.tolist())
 
 
 def exactly(z: np.ndarray, node: int = 7) -> set[int]:
@@ -252,11 +252,11 @@ def test_what_was_not_used_for_longest_is_removed(folder, built, home, monkeypat
     left_by_a_killed_process = first.with_name(".x.usearch.clnr.part")
     left_by_a_killed_process.write_bytes(b"x")
     os.utime(left_by_a_killed_process, ns=(0, 0))
-    monkeypatch.setattr(stored_index, "_MOST", int(2.5 * second.stat().st_size))
+    monkeypatch.setattr(stored_index, "_MOST_BYTES", int(2.5 * second.stat().st_size))
     third = make(3)
     assert kept(home) == sorted(path.with_suffix(each) for path in (second, third) for each in (".sha256", ".usearch"))
     # The last one is kept, whatever its size.
-    monkeypatch.setattr(stored_index, "_MOST", 1)
+    monkeypatch.setattr(stored_index, "_MOST_BYTES", 1)
     fourth = make(4)
     assert kept(home) == [fourth.with_suffix(".sha256"), fourth]
 

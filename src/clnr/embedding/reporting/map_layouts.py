@@ -38,9 +38,9 @@ class MapLayout:
 
 def check_layout(name: str) -> str:
     """The name of a layout; an error if there is none of this name, or its package is not installed."""
-    found = MAP_LAYOUTS[check_choice("layout", name, MAP_LAYOUTS)]
-    if found.needs is not None:
-        check_installed(found.needs, f"the layout {name}", found.extra)
+    layout = MAP_LAYOUTS[check_choice("layout", name, MAP_LAYOUTS)]
+    if layout.needs is not None:
+        check_installed(layout.needs, f"the layout {name}", layout.extra)
     return name
 
 

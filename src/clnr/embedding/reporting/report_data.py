@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
-from clnr import rng
-from clnr.embedding.planning.graph_facts import degrees_of, graph_facts, table_warnings
-from clnr.embedding.reporting.drawing_time import MOST_MAP_NODES
+from clnr.embedding.planning.graph_facts import table_warnings
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.scoring.headline_scores import headline_scores
-from clnr.embedding.search.neighbors import NeighborSearch
+from clnr.embedding.search.neighbors import neighbor_lists
+from clnr.embedding.search.nodes import ShownNodes
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods.settings import Probe
@@ -27,10 +25,11 @@ from clnr.tables.columns.notations import DECIMAL_COMMA
 from clnr.tables.kinds.table_kinds import plain_name
 from clnr.tables.roles.node_names import can_name
 
-_NEAR = 15
-_LONG = 200
-_WORD = 30
-_FEW = 50
+_NEAR_NODES = 15
+_MOST_LETTERS = 200
+_WORD_LETTERS = 30
+# Columns of at most so many categories come before numbers, others after them.
+_MOST_CATEGORIES = 50
 
 _SCORES = {
     "link_auc": "AUC of held-out edges (chance: 0.5)",
@@ -58,39 +57,35 @@ def report_html(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOU
 
 def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT) -> ReportData:
     """Everything that the report shows, with a map of some layout."""
-    graph, model = result.table_graph.graph, result.model
-    shown = _shown(graph.num_nodes)
-    z = result.z[shown]
-    near = NeighborSearch(z).nearest(np.arange(len(shown)), _NEAR)
-    start, links = _neighbours(graph, shown)
-    names = [_shorten(name) for name in result.table_graph.names_of(shown)]
-    facts = [
-        *graph_facts(graph).items(),
-        *([("names", f"column {result.table_graph.ingest_report.names}")] if any(names) else []),
-    ]
-    columns = [_split(line) for line in column_lines(result.table_graph.ingest_report.columns)]
+    model, shown = result.model, result.nodes.shown()
+    table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
+    z = result.z[shown.nodes]
+    near = neighbor_lists(z, _NEAR_NODES)
+    start, links = _neighbours(table_graph.graph, shown.places)
+    names = [_shorten(name) for name in table_graph.names_of(shown.places)]
+    columns = [_split(line) for line in column_lines(table_graph.ingest_report.columns)]
     # The probe that judges a user's graph has no hyper-parameters.
     recipe = {key: getattr(model.recipe, key) for key in model.method.keys if key not in declared([Probe])}
-    made = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
-    notes = [*table_warnings(result.table_graph), *result.warnings]
-    if len(shown) < graph.num_nodes:
-        notes.append(f"the map shows {len(shown):,} of {graph.num_nodes:,} nodes, drawn at random; neighbours are among those")
+    trained_by = {"method": f"{model.method.name}: {model.method.summary}", "seed": str(model.seed)}
+    notes = [*table_warnings(table_graph), *result.warnings]
+    if count < total:
+        notes.append(f"the map shows {count:,} of {total:,} nodes, drawn at random; neighbours are among those")
     return ReportData(
         title=title,
         sections=[
-            ("The graph", facts),
+            ("The graph", [*shown.facts.items()]),
             ("All scores", format_scores(result.scores)),
             *([("Columns", columns)] if columns else []),
-            ("Training", [*made.items(), *((key, str(value)) for key, value in recipe.items())]),
+            ("Training", [*trained_by.items(), *((key, str(value)) for key, value in recipe.items())]),
             ("Map", [("layout", f"{layout}: {MAP_LAYOUTS[layout].summary}")]),
             ("Versions", [(name, value) for name, value in versions().items() if name != "code"]),
         ],
         notes=notes,
         curves=[Curve("loss", result.losses)] if result.losses else [],
-        ids=[str(each) for each in graph.node_ids[shown].tolist()],
+        ids=_id_texts(shown),
         points=MAP_LAYOUTS[layout].draw(z, near, model.seed),
         layout=layout,
-        columns=_columns(result, shown),
+        columns=_columns(shown),
         near=near.nodes.astype(np.int32),
         closeness=near.cosine,
         start=start,
@@ -103,10 +98,10 @@ def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOU
 
 def _shorten(text: str) -> str:
     """At most so many characters, cut where a word ends if that loses little."""
-    if len(text) <= _LONG:
+    if len(text) <= _MOST_LETTERS:
         return text
-    cut = text[: _LONG - 1]
-    return f"{cut.rsplit(maxsplit=1)[0] if ' ' in cut[-_WORD:] else cut}…"
+    cut = text[: _MOST_LETTERS - 1]
+    return f"{cut.rsplit(maxsplit=1)[0] if ' ' in cut[-_WORD_LETTERS:] else cut}…"
 
 
 def _split(line: str) -> tuple[str, str]:
@@ -116,14 +111,12 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _comparison(result: EmbeddingResult) -> ComparisonTable | None:
-    found = compare(result.model.method, result.scores, result.baselines)
-    return None if found is None else ComparisonTable("Beside baselines", found.headings, found.rows, found.sentence)
+    table = compare(result.model.method, result.scores, result.baselines)
+    return None if table is None else ComparisonTable("Beside baselines", table.headings, table.rows, table.sentence)
 
 
-def _shown(count: int) -> Array:
-    if count <= MOST_MAP_NODES:
-        return np.arange(count)
-    return np.sort(rng.permute(rng.key(0, "shown"), torch.arange(MOST_MAP_NODES), count).numpy())
+def _id_texts(shown: ShownNodes) -> list[str]:
+    return [str(each) for each in shown.table_graph.graph.node_ids[shown.places].tolist()]
 
 
 def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
@@ -136,24 +129,23 @@ def _neighbours(graph: Graph, shown: Array) -> tuple[Array, Array]:
     return both.indptr.astype(np.int64), both.indices.astype(np.int32)
 
 
-def _columns(result: EmbeddingResult, shown: Array) -> list[Column]:
+def _columns(shown: ShownNodes) -> list[Column]:
     """What the map can be coloured by: classes, the node table's columns except names, and degrees."""
-    graph, table = result.table_graph.graph, result.table_graph.columns
-    ids = [str(each) for each in graph.node_ids[shown].tolist()]
-    columns = []
-    if graph.labels is not None:
-        columns.append(_classes(graph.labels[shown], result.table_graph.classes))
+    table_graph, ids = shown.table_graph, _id_texts(shown)
+    labels, table, columns = table_graph.graph.labels, table_graph.columns, list[Column]()
+    if labels is not None:
+        columns.append(_classes(labels[shown.places], table_graph.classes))
     if table is not None:
-        report = result.table_graph.ingest_report
+        report = table_graph.ingest_report
         # Classes have a column of their own.
         left_out = {report.names, *(each.column for each in report.columns if (each.table, each.role) == ("nodes", "label"))}
         others = [name for name in table.column_names if name not in left_out]
-        commas = _decimal_commas(result.table_graph.feature_encoder)
-        found = (_column(name, table[name].combine_chunks().take(shown), ids, name in commas) for name in others)
+        commas = _decimal_commas(table_graph.feature_encoder)
+        coloured = (_column(name, table[name].combine_chunks().take(shown.places), ids, name in commas) for name in others)
         taken = {each.name for each in columns}
-        more = [column for column in found if column is not None and column.name not in taken]
+        more = [column for column in coloured if column is not None and column.name not in taken]
         columns += sorted(more, key=_rank)
-    return [*columns, Column("number of edges", degrees_of(graph)[shown].astype(np.float32))]
+    return [*columns, Column("number of edges", shown.degrees.astype(np.float32))]
 
 
 def _classes(labels: Array, names: tuple[str, ...]) -> Column:
@@ -165,14 +157,14 @@ def _classes(labels: Array, names: tuple[str, ...]) -> Column:
 
 def _rank(column: Column) -> int:
     """The order of columns: a few categories first, then numbers, then many categories."""
-    return 0 if 2 <= len(column.names) <= _FEW else 1 if column.is_number else 2
+    return 0 if 2 <= len(column.names) <= _MOST_CATEGORIES else 1 if column.is_number else 2
 
 
 def _decimal_commas(encoder: FeatureEncoder | None) -> set[str]:
     """The columns whose numbers have a decimal comma; those of one kind of nodes by the names in their own table."""
     encoders = () if encoder is None else encoder.column_encoders
-    found = [each for each in encoders if each.notation == DECIMAL_COMMA]
-    return {plain_name(each.column) if each.node_kind else each.column for each in found}
+    with_commas = [each for each in encoders if each.notation == DECIMAL_COMMA]
+    return {plain_name(each.column) if each.node_kind else each.column for each in with_commas}
 
 
 def _column(name: str, values: Any, ids: list[str], has_commas: bool = False) -> Column | None:

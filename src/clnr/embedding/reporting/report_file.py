@@ -14,8 +14,8 @@ from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.version import __version__
 
 _DRAWN_BY = ("report", "embedding")
-_HEAD = 4096
-_LAYOUT = re.compile(rb'<meta name="layout" content="([a-z]+)">')
+_HEAD_BYTES = 4096
+_LAYOUT_TAG = re.compile(rb'<meta name="layout" content="([a-z]+)">')
 
 
 def write_report_file(folder: Path, title: str, html: bytes) -> Path:
@@ -35,8 +35,8 @@ def drawn_layout(folder: Path) -> str | None:
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        found = _LAYOUT.search(file.read(_HEAD))
-    name = "" if found is None else found[1].decode()
+        tag = _LAYOUT_TAG.search(file.read(_HEAD_BYTES))
+    name = "" if tag is None else tag[1].decode()
     return name if name in MAP_LAYOUTS else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
@@ -14,38 +15,66 @@ from clnr.graph.arrays import as_array
 from clnr.graph.csr import Array
 
 
-class Lookup:
-    """Finds rows by node id; ids may be of any hashable type.
+class NodeIds(ABC):
+    """The ids of all nodes, in the order of rows. A number and its text are the same id: one table may have numbers where
+    another has text."""
 
-    A number and its text are the same id, since one table may have numbers where another has text. Indexes are built by the
-    first lookup that needs them.
-    """
+    @property
+    @abstractmethod
+    def values(self) -> Any:
+        """All of them as an array, or as what is read like one."""
+
+    @abstractmethod
+    def __getitem__(self, nodes: Any) -> Any:
+        """The ids of some nodes, or of one."""
+
+    @abstractmethod
+    def texts(self) -> Iterable[Any]:
+        """All of them as Arrow text, in the blocks of rows."""
+
+    @abstractmethod
+    def find(self, names: list[Any]) -> Array:
+        """The rows of the nodes with these ids, -1 where there is none."""
+
+    def get(self, name: Any) -> int | None:
+        """The row of the node with this id; None if there is none."""
+        row = int(self.find([name])[0])
+        return None if row < 0 else row
+
+    def rows(self, names: Any) -> Array:
+        """The rows of nodes with these ids; each row of an array with several columns is one id, a tuple."""
+        listed = id_list(names)
+        rows = self.find(listed)
+        if (rows < 0).any():
+            raise NodeTexts(self.texts).unknown(_plain(listed[int(np.argmax(rows < 0))]))
+        return rows
+
+
+class ArrayIds(NodeIds):
+    """Ids in memory, of any hashable type. Indexes are built by the first question that needs them."""
 
     def __init__(self, ids: Array):
         self._ids = ids
 
-    def get(self, name: Any) -> int | None:
-        """The row of the node with this id; None if there is none."""
-        try:
-            found = self._by_id.get(name)
-        except TypeError:
-            raise DataError(f"an id must be hashable, and {name!r:.80} is not") from None
-        return self._by_text.get(text_of(name)) if found is None else found
+    @property
+    def values(self) -> Array:
+        return self._ids
 
-    def row(self, name: Any) -> int:
-        """The row of the node with this id."""
-        found = self.get(name)
-        if found is None:
-            raise NodeTexts(self.texts).unknown(_plain(name))
-        return found
+    def __getitem__(self, nodes: Any) -> Any:
+        return self._ids[nodes]
 
     def texts(self) -> list[Any]:
-        """The ids as Arrow text."""
         return [arrow_texts(map(text_of, self._ids.tolist()))]
 
-    def rows(self, names: Any) -> Array:
-        """The rows of nodes with these ids; each row of an array with several columns is one id, a tuple."""
-        return np.array([self.row(name) for name in id_list(names)], np.int64)
+    def find(self, names: list[Any]) -> Array:
+        return np.array([self._row(name) for name in names], np.int64)
+
+    def _row(self, name: Any) -> int:
+        try:
+            row = self._by_id.get(name)
+        except TypeError:
+            raise DataError(f"an id must be hashable, and {name!r:.80} is not") from None
+        return self._by_text.get(text_of(name), -1) if row is None else row
 
     @cached_property
     def _by_id(self) -> dict[Any, int]:

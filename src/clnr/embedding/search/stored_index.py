@@ -9,14 +9,13 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clnr.embedding.search.neighbors import load_index, new_index, usearch_version
 from clnr.errors import ClnrError
 from clnr.graph.csr import Array
 from clnr.support.humanize import gigabytes, plural
@@ -24,17 +23,16 @@ from clnr.support.machine.paths import cache_folder
 from clnr.support.storage.atomic_io import atomic_file, write_atomic
 from clnr.support.storage.checked_files import sha256
 
-_FORM = 2
-_DTYPE = "f16"
-_NUMBER, _NODE = 2, 150
-# Bytes of all that are kept; the last one that was built is, whatever its size.
-_MOST = 10_000_000_000
+_FORMAT_VERSION = 2
+_DTYPE, _NUMBER_BYTES, _NODE_BYTES = "f16", 2, 150
+_MOST_BYTES = 10_000_000_000
+"""Of all that are kept; the last one that was built is, whatever its size."""
 logger = logging.getLogger("clnr")
 
 
 def index_bytes(nodes: int, dimension: int) -> int:
     """The size of an index, in memory and on disk: numbers of 16 bits, and the links of each node."""
-    return nodes * (_NUMBER * dimension + _NODE)
+    return nodes * (_NUMBER_BYTES * dimension + _NODE_BYTES)
 
 
 def digest_of(paths: Iterable[Path]) -> str:
@@ -42,9 +40,53 @@ def digest_of(paths: Iterable[Path]) -> str:
 
     Whoever writes a file can set the time of writing, but not that of the last change.
     """
-    found = ((path.resolve(), path.stat()) for path in paths)
-    lines = [f"{path} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}" for path, stat in found]
+    stats = ((path.resolve(), path.stat()) for path in paths)
+    lines = [f"{path} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}" for path, stat in stats]
     return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
+def new_index(width: int, dtype: str = "f32") -> Any:
+    """An empty index of cosines (usearch), for rows of so many numbers, which it keeps in a type of its own."""
+    return _usearch().Index(ndim=width, metric="cos", dtype=dtype)
+
+
+def build_index(width: int, blocks: Iterable[Array], dtype: str = "f32") -> Any:
+    """The index of rows in blocks, by the numbers of these rows."""
+    index, first = new_index(width, dtype), 0
+    for z in blocks:
+        index.add(np.arange(first, first + len(z)), z)
+        first += len(z)
+    return index
+
+
+def usearch_version() -> str:
+    """The version of usearch: another one may write other files."""
+    _usearch()
+    import usearch
+
+    return str(usearch.__version__)
+
+
+def load_index(path: Path, shape: tuple[int, int]) -> Any:
+    """An index in a file, which is mapped and not read as a whole; None if it is none of so many rows and numbers.
+
+    usearch does not check what it maps: the file must be one that was written by ``save`` and has not changed since.
+    """
+    try:
+        index = _usearch().Index.restore(str(path), view=True)
+    except (RuntimeError, ValueError):
+        return None
+    return index if index is not None and (len(index), index.ndim) == shape else None
+
+
+def _usearch() -> Any:
+    try:
+        import usearch.index
+    except ImportError:
+        raise ClnrError(
+            "approximate search needs usearch: pip install 'clnr[approximate]'; without it, search is exact"
+        ) from None
+    return usearch.index
 
 
 @dataclass(frozen=True)
@@ -59,22 +101,20 @@ class StoredIndex:
     shape: tuple[int, int]
     vectors: str
 
-    def open(self, parts: Callable[[], Iterator[tuple[int, Array]]]) -> Any:
+    def open(self, blocks: Callable[[], Iterable[Array]]) -> Any:
         """The index that is kept; or, if there is none of these vectors, a new one, which is kept where there is room.
 
         Args:
-            parts: Gives the number of the first node and the vectors of one part after the other.
+            blocks: Gives the vectors of all nodes, in blocks.
         """
-        about = json.dumps([_FORM, usearch_version(), _DTYPE, self.shape, self.vectors])
+        about = json.dumps([_FORMAT_VERSION, usearch_version(), _DTYPE, self.shape, self.vectors])
         name = f"{hashlib.sha256(about.encode()).hexdigest()}.usearch"
-        found = self._load(name)
-        if found is not None:
-            return found
+        kept = self._load(name)
+        if kept is not None:
+            return kept
         size = index_bytes(*self.shape)
         logger.info("building the index of %s, which is kept: about %s", plural(self.shape[0], "node"), gigabytes(size))
-        index = new_index(self.shape[1], _DTYPE)
-        for first, z in parts():
-            index.add(np.arange(first, first + len(z)), z)
+        index = build_index(self.shape[1], blocks(), _DTYPE)
         try:
             _save(index, name, size)
         except (ClnrError, OSError, RuntimeError) as error:  # The last one is usearch's.
@@ -121,13 +161,13 @@ def _save(index: Any, name: str, size: int) -> None:
 
 def _remove_old(kept: Path) -> None:
     """Remove the files that were used last before others of so many bytes, but none of an index that has just been made."""
-    found, total = [], 0
+    files, total_bytes = [], 0
     for path in kept.parent.iterdir():
         with contextlib.suppress(OSError):
             stat = path.stat()
-            found.append((stat.st_mtime_ns, stat.st_size, path))
-    for _, size, path in sorted(found, reverse=True):
-        total += size
-        if total > _MOST and path.stem != kept.stem:
+            files.append((stat.st_mtime_ns, stat.st_size, path))
+    for _, size, path in sorted(files, reverse=True):
+        total_bytes += size
+        if total_bytes > _MOST_BYTES and path.stem != kept.stem:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -10,13 +10,14 @@ from typing import Any, cast
 
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.fitted_model import FittedModel, Provenance
-from clnr.embedding.reporting.sample_report import sample_report_html
+from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.scoring.job_scores import Samples
 from clnr.embedding.scoring.sampled_scores import file_samples, link_ends, training_files
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import ShardFiles, node_blocks
 from clnr.embedding.stages.job_graph import Job, JobGraph, Output
 from clnr.embedding.stages.stored_readout import StoredReadout, fit_inputs, passes_over, prepared
+from clnr.embedding.store.artifact import stored_result
 from clnr.embedding.store.shards import Shards
 from clnr.engine import DeviceGraph
 from clnr.errors import DataError
@@ -29,6 +30,7 @@ from clnr.support.machine import memory
 from clnr.support.processes.workers import ALONE
 from clnr.support.progress import Bar
 from clnr.support.storage.atomic_io import resolve_path
+from clnr.tables.folder_ingest import read_table_info
 from clnr.training.loop import CheckpointCallback, ProgressCallback, fit
 
 _ALL, _SEEN = "all", "seen"
@@ -138,8 +140,9 @@ class FileGraph(JobGraph[Shards]):
         if output.layout is not None:
             self._log("drawing the map for the report")
             with memory.enough_memory(), self.settings.engine.use_threads():
-                shown = job.model, self.folder, job.vectors, job.losses, job.scored
-                html = sample_report_html(*shown, resolve_path(output.folder).name, output.layout)
+                metrics = job.losses, *job.scored
+                result = stored_result(job.model, job.vectors, read_table_info(self.folder), metrics, self.folder)
+                html = report_html(result, resolve_path(output.folder).name, output.layout)
         self.remove()
         job.work.finish(job.model, job.vectors, job.losses, job.scored, html, output.force)
 

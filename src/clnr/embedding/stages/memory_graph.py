@@ -98,7 +98,7 @@ class MemoryGraph(JobGraph[Array]):
         """What the stages have made, on the first worker."""
         assert job.model is not None
         assert job.scored is not None
-        return EmbeddingResult(job.model, self.table_graph, job.vectors, job.losses, *job.scored)
+        return EmbeddingResult.of(job.model, self.table_graph, job.vectors, job.losses, *job.scored)
 
     def write(self, job: Job, output: Output) -> None:
         if output.layout is not None:

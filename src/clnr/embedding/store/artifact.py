@@ -32,13 +32,17 @@ from clnr.embedding.store.artifact_files import (
     check_version,
     digests_json,
 )
-from clnr.embedding.store.artifact_graph import load_table_graph, save_table_graph, tables_json
+from clnr.embedding.store.artifact_graph import load_table_graph, load_table_info, save_table_graph, tables_json
 from clnr.embedding.store.export import id_column, read_vectors, vector_table
+from clnr.embedding.store.shards import Shards, TemporaryFolder
+from clnr.embedding.store.stored_nodes import StoredNodes
+from clnr.embedding.store.stored_vectors import StoredEmbedding
 from clnr.engine import DEVICES, PRECISIONS, Reference
 from clnr.errors import DataError, MethodError
 from clnr.experiments.learn import check_seed
 from clnr.experiments.results import without_nan
 from clnr.graph import Graph
+from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import Parameters, misfit
@@ -46,11 +50,10 @@ from clnr.support.machine.environment import versions
 from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.support.storage.checked_files import check_count, check_positive, parse_json, read_stable
 from clnr.support.storage.file_locks import file_lock
-from clnr.tables.columns.columns import find_column
-from clnr.tables.io.source import Column, Table
-from clnr.tables.roles.node_names import can_name
-from clnr.tables.table_info import NODES, TABLES
+from clnr.tables.table_info import TABLES, TableInfo
 
+Metrics = tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]
+"""Losses, scores, warnings, and the scores of baselines, as ``EmbeddingResult`` has them."""
 _MARK = "clnr"
 _REFERENCE = Reference(torch.device("cpu"))
 _META = Reference(torch.device("meta"))
@@ -91,16 +94,28 @@ def with_zeros(model: FittedModel) -> FittedModel:
     return dataclasses.replace(model, parameters=zeros | model.parameters)
 
 
+def load_result(folder: Path, temporary: TemporaryFolder | None = None) -> EmbeddingResult:
+    """Open a folder; a file that is damaged or inconsistent is refused, and nothing in it is ever executed.
+
+    Args:
+        folder: Written by ``clnr embed`` or ``NodeEmbedder.save``. Shards are read when they are asked for.
+        temporary: What the folder is removed with, if it is a temporary one.
+    """
+    return read_stable(folder, DIGESTS, lambda: _load(ArtifactFiles.open(folder), temporary))
+
+
 def load_folder(folder: Path) -> EmbeddingResult:
-    """Load a folder; a file that is damaged or inconsistent is refused, and nothing in it is ever executed."""
-    return read_stable(folder, DIGESTS, lambda: _load(ArtifactFiles.open(folder)))
-
-
-def _load(files: ArtifactFiles) -> EmbeddingResult:
-    folder = files.folder
-    if files.has(SOURCE):
+    """Load a folder whose graph and vectors are in it; one with shards is refused."""
+    result = load_result(folder)
+    if result.nodes.saved_in is not None:
         raise DataError(f"{folder}: its embedding is in shards, {SHARDS}/part-*.parquet, which are not loaded as a whole")
-    model = load_model(files)
+    return result
+
+
+def _load(files: ArtifactFiles, temporary: TemporaryFolder | None) -> EmbeddingResult:
+    if files.has(SOURCE):
+        return stored_result(load_model(files), Shards.open(files, temporary), load_table_info(files), load_metrics(files))
+    model, folder = load_model(files), files.folder
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
         width = z.shape[1] if model.method.removed else model.embed(_featureless(model, 0), _REFERENCE).shape[1]
@@ -111,7 +126,14 @@ def _load(files: ArtifactFiles) -> EmbeddingResult:
         raise DataError(
             f"{folder / GRAPH}: nodes have {table_graph.graph.num_features} features, and the model takes {model.features}"
         )
-    return EmbeddingResult(model, table_graph, z, *load_metrics(files))
+    return EmbeddingResult.of(model, table_graph, z, *load_metrics(files))
+
+
+def stored_result(
+    model: FittedModel, shards: Shards, info: TableInfo, metrics: Metrics, folder: GraphFolder | None = None
+) -> EmbeddingResult:
+    """What is in shards, of a graph that is in a folder; None to look for the graph folder where it was."""
+    return EmbeddingResult(model, StoredNodes(shards, info, folder), StoredEmbedding(shards), *metrics)
 
 
 def differences(model: FittedModel, settings: Settings, recipe: Recipe | None) -> list[str]:
@@ -146,14 +168,7 @@ def name_nodes(result: EmbeddingResult, column: str, where: Path | str = "the gr
         column: The column, whatever its case.
         where: What to call the result in errors: its folder.
     """
-    columns = result.table_graph.columns
-    if columns is None:
-        raise DataError(f"{where}: there is no node table, and so no column '{column}' for names")
-    usable = {field.name: Column("", str(field.type)) for field in columns.schema if can_name(field.type)}
-    table_name = str(where / NODES) if isinstance(where, Path) else f"the node table of {where}"
-    names = find_column(Table(table_name, "", usable), column, (), "names")
-    report = dataclasses.replace(result.table_graph.ingest_report, names=names)
-    return dataclasses.replace(result, table_graph=result.table_graph._replace(ingest_report=report))
+    return dataclasses.replace(result, nodes=result.nodes.with_names(column, where))
 
 
 def save_names(result: EmbeddingResult, folder: Path) -> None:
@@ -206,16 +221,16 @@ def load_model(files: ArtifactFiles) -> FittedModel:
 
 def _load_provenance(content: Mapping[str, Any]) -> Provenance:
     """Of what is recorded; earlier versions recorded less."""
-    found = {name: content[name] for name in Provenance._fields if name in content}
+    recorded = {name: content[name] for name in Provenance._fields if name in content}
     for name, known in (("device", DEVICES), ("precision", PRECISIONS)):
-        if name in found and found[name] not in known:
-            raise DataError(f"{name} is {found[name]!r:.40}, which is none of {', '.join(known)}")
-    if "threads" in found:
-        check_count(found["threads"])
-    hold_out = found.get("hold_out", 0.0)
+        if name in recorded and recorded[name] not in known:
+            raise DataError(f"{name} is {recorded[name]!r:.40}, which is none of {', '.join(known)}")
+    if "threads" in recorded:
+        check_count(recorded["threads"])
+    hold_out = recorded.get("hold_out", 0.0)
     if not (isinstance(hold_out, float) and 0 <= hold_out < 1):
         raise DataError(f"hold_out is {hold_out!r:.40}, and not from 0 to less than 1")
-    return Provenance(**found)
+    return Provenance(**recorded)
 
 
 def _check_parameters(fitted: FittedModel) -> None:
@@ -262,9 +277,7 @@ def metrics_jsonl(
     return "".join(json.dumps(line) + "\n" for line in [*lines, last])
 
 
-def load_metrics(
-    files: ArtifactFiles,
-) -> tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]:
+def load_metrics(files: ArtifactFiles) -> Metrics:
     """Losses, scores, warnings, and the scores of baselines, which older folders do not have."""
     with files.reading(METRICS) as path:
         *epochs, last = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]

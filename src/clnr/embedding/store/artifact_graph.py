@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from clnr.embedding.search.node_ids import ArrayIds
+from clnr.embedding.search.nodes import Nodes
 from clnr.embedding.store.artifact_files import (
     FORMAT_VERSION,
     GRAPH,
@@ -19,6 +22,7 @@ from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.sparse_formats import check_csr
+from clnr.graph.validation import as_labels
 from clnr.support.storage.checked_files import check_count
 from clnr.tables import TableGraph
 from clnr.tables.columns.columns import check_columns
@@ -84,19 +88,75 @@ def check_name_column(files: ArtifactFiles, column: str | None, schema: Any) -> 
         )
 
 
-def load_arrays(path: Path, *names: str) -> dict[str, Array]:
-    """Some arrays of a graph file by name, without reading the others; those that it lacks are left out."""
-    import safetensors
+class ArtifactNodes(Nodes):
+    """The nodes of a model folder whose graph is in it, of which no more is read than the answers need.
 
-    with safetensors.safe_open(str(path), "numpy") as file:
-        return {name: file.get_tensor(name) for name in names if name in file.keys()}  # noqa: SIM118
+    What is read is checked as ``load_table_graph`` checks it.
+
+    Args:
+        files: The folder.
+        ids: The ids of all nodes.
+    """
+
+    def __init__(self, files: ArtifactFiles, ids: Array):
+        self._files, self._count = files, len(ids)
+        self.ids, self.info = ArrayIds(ids), load_table_info(files)
+
+    @cached_property
+    def _links_and_labels(self) -> tuple[Any, Array | None]:
+        """The edges by target, and the labels of all nodes."""
+        import safetensors
+
+        wanted = ("size", "edges.start", "edges.nodes", "labels")
+        with self._files.reading(GRAPH) as path:
+            with safetensors.safe_open(str(path), "numpy") as file:
+                arrays = {name: file.get_tensor(name) for name in wanted if name in file.keys()}  # noqa: SIM118
+            count, _ = _check_size(arrays["size"], self._count)
+            incoming = check_csr(arrays["edges.nodes"], arrays["edges.nodes"], arrays["edges.start"], (count, count))
+            labels = arrays.get("labels")
+            if labels is not None:
+                labels = as_labels(labels, count)
+                self.info.check_labels(int(labels.max(initial=-1)) + 1)
+        return incoming, labels
+
+    def linked(self, node: int, *, needed: bool = False) -> set[int]:
+        incoming, _ = self._links_and_labels
+        sources = incoming.indices[incoming.indptr[node] : incoming.indptr[node + 1]]
+        targets = np.searchsorted(incoming.indptr, np.flatnonzero(incoming.indices == node), "right") - 1
+        return {*sources.tolist(), *targets.tolist()}
+
+    def labels_of(self, nodes: Array) -> list[int] | None:
+        _, labels = self._links_and_labels
+        return None if labels is None else labels[nodes].tolist()
+
+    def column_of(self, column: str, nodes: Array) -> Any:
+        return self._read_column(column).take(nodes)
+
+    def column_parts(self, column: str) -> list[Any]:
+        return [self._read_column(column)[column]]
+
+    def _read_column(self, column: str) -> Any:
+        schema: Any = None
+        values: Any = None
+        if self._files.has(NODES):
+            with self._files.reading(NODES) as path:
+                import pyarrow.parquet as pq
+
+                with pq.ParquetFile(path) as file:
+                    schema = file.schema_arrow
+                    check_node_table(schema.empty_table(), file.metadata.num_rows, self._count)
+                    if schema.names.count(column) == 1:
+                        values = file.read(columns=[column])
+                        values.validate(full=True)
+        check_name_column(self._files, column, schema)
+        return values
 
 
-def check_size(size: Array, ids: Array) -> tuple[int, int]:
+def _check_size(size: Array, ids: int) -> tuple[int, int]:
     """The numbers of nodes and features that a graph file states, if there are as many nodes as ids."""
     nodes, width = (check_count(each) for each in size.tolist())
-    if nodes != len(ids):
-        raise DataError(f"it has {nodes:,} nodes, but {VECTORS} has {len(ids):,}")
+    if nodes != ids:
+        raise DataError(f"it has {nodes:,} nodes, but {VECTORS} has {ids:,}")
     return nodes, width
 
 
@@ -111,7 +171,7 @@ def _to_arrays(graph: Graph) -> dict[str, Array]:
 
 
 def _from_arrays(arrays: Mapping[str, Array], ids: Array) -> Graph:
-    nodes, width = check_size(arrays["size"], ids)
+    nodes, width = _check_size(arrays["size"], len(ids))
     if "x" in arrays:
         features: Any = arrays["x"]
     else:

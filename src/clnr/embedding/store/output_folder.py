@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -9,12 +10,11 @@ from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
-from clnr.embedding.reporting.sample_report import write_sample_report
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.store.artifact import load_folder, name_nodes, save_folder, save_names
-from clnr.embedding.store.artifact_files import OWNED_FILES, SOURCE, ArtifactFiles
+from clnr.embedding.store.artifact import load_result, name_nodes, save_folder, save_names
+from clnr.embedding.store.artifact_files import DIGESTS, LOADED_FILES, OWNED_FILES, SHARDS
 from clnr.embedding.store.export import EXPORT_FORMATS, check_formats
-from clnr.errors import DataError
+from clnr.errors import ClnrError
 from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 
 
@@ -32,10 +32,13 @@ def write_folder(
         result: What to write.
         folder: Where to.
         force: Whether a folder that clnr wrote may be overwritten.
-        formats: Further export formats.
+        formats: Further export formats, of an embedding in memory.
         layout: Of the map of report.html; None for no report.
     """
-    check_formats(formats, result.table_graph.graph)
+    if result.nodes.saved_in is None:
+        check_formats(formats, result.table_graph.graph)
+    elif formats:
+        raise ClnrError(f"an embedding in files is saved as Parquet alone, not as {next(iter(formats))}: leave out formats")
     with reserve_folder(folder, OWNED_FILES):
         check_folder(folder, force, OWNED_FILES)
         write_reserved(result, folder, force, formats, layout)
@@ -53,17 +56,12 @@ def write_report(
         log: Is told how long it takes.
     """
     layout = check_layout(layout or drawn_layout(folder) or DEFAULT_LAYOUT)
-    files = ArtifactFiles.open(folder)
-    if files.has(SOURCE):
-        if name is not None:
-            raise DataError(f"{folder}: the names of its nodes are those that clnr ingest was told (--name)")
-        return write_sample_report(files, layout)
-    result = load_folder(folder)
+    result = load_result(folder)
     if name is not None:
         result = name_nodes(result, name, folder)
         save_names(result, folder)
     title = resolve_path(folder).name
-    log(drawing_note(result.z, layout))
+    log(drawing_note(result.z[: result.nodes.num_shown], layout))
     return write_report_file(folder, title, report_html(result, title, layout))
 
 
@@ -72,9 +70,24 @@ def write_reserved(result: EmbeddingResult, folder: Path, force: bool, formats: 
     title = resolve_path(folder).name
     html = None if layout is None else report_html(result, title, layout)
     with atomic_folder(folder, force, OWNED_FILES) as part:
-        save_folder(result, part)
+        if result.nodes.saved_in is None:
+            save_folder(result, part)
+        else:
+            _link_files(result.nodes.saved_in, part)
         for name in formats:
             file, write = EXPORT_FORMATS[name]
             write(result.table_graph.graph, result.z, part / file, result.table_graph.kind_columns)
         if html is not None:
             write_report_file(part, title, html)
+
+
+def _link_files(folder: Path, to: Path) -> None:
+    """Put the files of a folder with shards into another one: linked, or copied."""
+    (to / SHARDS).mkdir()
+    others = (folder / name for name in (*LOADED_FILES, DIGESTS))
+    for path in (*(folder / SHARDS).glob("part-*.parquet"), *(each for each in others if each.is_file())):
+        target = to / path.relative_to(folder)
+        try:
+            target.hardlink_to(path)
+        except OSError:
+            shutil.copyfile(path, target)

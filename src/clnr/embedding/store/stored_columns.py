@@ -14,7 +14,6 @@ from clnr.support.storage.checked_files import errors_name
 from clnr.tables.columns.columns import check_columns
 from clnr.tables.folder_ingest import read_table_info
 from clnr.tables.kinds.table_kinds import NODE_KIND, ORIGINAL_ID
-from clnr.tables.roles.node_names import name_texts, names_at
 from clnr.tables.table_info import NODES
 
 
@@ -62,28 +61,21 @@ def first_of_kinds(folder: GraphFolder) -> Array:
         return np.empty(0, np.int64)
     import pyarrow.parquet as pq
 
-    first, found, last = 0, [], None
+    first, starts_of_kinds, last = 0, list[int](), None
     with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
         for group in range(file.metadata.num_row_groups):
             kinds = file.read_row_group(group, [NODE_KIND])[NODE_KIND].combine_chunks().dictionary_encode()
             names, codes = kinds.dictionary.to_pylist(), np.asarray(kinds.indices)
             starts = np.flatnonzero(np.diff(codes, prepend=-1))
-            found += [first + int(at) for at in starts if at or names[codes[0]] != last]
+            starts_of_kinds += [first + int(at) for at in starts if at or names[codes[0]] != last]
             first, last = first + len(codes), names[codes[-1]] if len(codes) else last
-    return np.array(found, np.int64)
+    return np.array(starts_of_kinds, np.int64)
 
 
-def stored_names(folder: GraphFolder, column: str | None, nodes: Array, ids: list[str]) -> list[str]:
-    """The names of some nodes, "" for one without; empty if the folder has no names."""
-    if column is None or NODES not in folder.files:
-        return []
-    return names_at(stored_columns(folder, nodes, [column]), column, np.arange(len(nodes)), ids)
-
-
-def stored_name_texts(folder: GraphFolder, column: str) -> Iterator[Any]:
-    """The names of all nodes as Arrow text, one row group at a time."""
+def column_groups(folder: GraphFolder, column: str) -> Iterator[Any]:
+    """A column of the node table as Arrow arrays, one row group at a time."""
     import pyarrow.parquet as pq
 
     with errors_name(folder.path / NODES), pq.ParquetFile(folder.path / NODES) as file:
         for group in range(file.metadata.num_row_groups):
-            yield name_texts(file.read_row_group(group, [column])[column])
+            yield file.read_row_group(group, [column])[column]

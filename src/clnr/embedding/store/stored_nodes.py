@@ -1,0 +1,120 @@
+"""The nodes of an embedding in shards, whose graph is in a folder of its own: read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from clnr.embedding.planning.graph_facts import folder_facts
+from clnr.embedding.search.nodes import GraphNodes, ShownNodes
+from clnr.embedding.store.shards import Shards
+from clnr.embedding.store.stored_columns import column_groups, stored_columns
+from clnr.embedding.store.stored_vectors import StoredIds
+from clnr.errors import ClnrError, DataError
+from clnr.graph import Graph
+from clnr.graph.csr import Array
+from clnr.graph.graph_folder import GraphFolder
+from clnr.tables import TableGraph
+from clnr.tables.table_info import NODES, TableInfo
+
+
+class StoredNodes(GraphNodes):
+    """The nodes of an embedding in shards. What their graph folder tells of them is not known if it is gone, or was changed.
+
+    Args:
+        shards: The embedding.
+        info: How the tables of the graph were read.
+        folder: The graph folder; None to look for it where it was, at every question.
+    """
+
+    def __init__(self, shards: Shards, info: TableInfo, folder: GraphFolder | None = None):
+        self._shards, self._folder, self.info = shards, folder, info
+        self.ids = StoredIds(shards)
+        self.num_nodes, self.title, self.saved_in = shards.nodes, shards.graph[0].name, shards.folder
+
+    def _graph_folder(self) -> GraphFolder | None:
+        return self._folder or self._shards.graph_folder()
+
+    @property
+    def num_shown(self) -> int:
+        from clnr.embedding.scoring.sampled_scores import MEASURED
+
+        return min(self.num_nodes, MEASURED)
+
+    @property
+    def table_graph(self) -> NoReturn:
+        raise ClnrError("a graph in files is not extended: ingest all of its tables again, and transform the new folder")
+
+    @property
+    def warnings(self) -> list[str]:
+        return []
+
+    def is_of(self, graph: Graph | GraphFolder) -> bool:
+        return graph.digest == self._shards.graph[1]
+
+    @property
+    def name_column(self) -> str | None:
+        folder = self._graph_folder()
+        return None if folder is None or NODES not in folder.files else self.info.ingest_report.names
+
+    def column_of(self, column: str, nodes: Array) -> Any:
+        return stored_columns(self._needed_folder(), nodes, [column])
+
+    def column_parts(self, column: str) -> Iterator[Any]:
+        return column_groups(self._needed_folder(), column)
+
+    def linked(self, node: int, *, needed: bool = False) -> set[int]:
+        folder = self._graph_folder()
+        if folder is None and needed:
+            raise ClnrError(
+                f"which nodes are linked is told by the graph folder, {self._shards.graph[0]}, which is not there, or was "
+                "changed (unlinked=True, --unlinked)"
+            )
+        return set() if folder is None else folder.neighbours(node)
+
+    def labels_of(self, nodes: Array) -> list[int] | None:
+        folder = self._graph_folder()
+        return None if folder is None or folder.labels is None else folder.labels[nodes].tolist()
+
+    def with_names(self, column: str, where: Path | str) -> NoReturn:
+        raise DataError(f"{where}: the names of its nodes are those that clnr ingest was told (--name)")
+
+    def shown(self) -> ShownNodes:
+        # They need torch, which questions for similar nodes do not.
+        from clnr.embedding.scoring.sampled_scores import shown_nodes
+
+        folder = self._needed_folder()
+        nodes = shown_nodes(folder)
+        places = np.arange(len(nodes))
+        return ShownNodes(nodes, self._sample(folder, nodes), places, folder.degrees(nodes), folder_facts(folder))
+
+    def _needed_folder(self) -> GraphFolder:
+        folder = self._graph_folder()
+        if folder is None:
+            path = self._shards.graph[0]
+            raise DataError(f"{self.saved_in}: its graph folder, {path}, is not there, or was changed: it makes the report")
+        return folder
+
+    def _sample(self, folder: GraphFolder, nodes: Array) -> TableGraph:
+        """Some nodes, which are sorted, and the edges between them; without features."""
+        incoming = folder.rows("incoming")
+        sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for place, node in enumerate(nodes.tolist()):
+            _, linked, _ = incoming.span(node, node + 1)
+            places = np.minimum(np.searchsorted(nodes, linked), len(nodes) - 1)
+            among = places[nodes[places] == linked]
+            sources.append(among)
+            targets.append(np.full(len(among), place))
+        graph = Graph.from_edges(
+            np.concatenate(sources),
+            np.concatenate(targets),
+            np.zeros((len(nodes), 0), np.float32),
+            labels=None if folder.labels is None else np.asarray(folder.labels[nodes]),
+            ids=self._shards.ids(nodes),
+            name=folder.name,
+        )
+        info = self.info
+        return TableGraph(graph, info.feature_encoder, info.classes, info.ingest_report, stored_columns(folder, nodes))
