@@ -56,28 +56,6 @@ def propagation(graph, keep=None):
     return scale[:, None] * a * scale[None, :]
 
 
-def half_hop(graph, alpha, slow, keep=None):
-    """Features and dense propagation of the graph with a slow node on each kept edge for which ``slow(source, target)``.
-
-    As the authors' program builds it: both ends send to the slow node, which sends to the target alone.
-    """
-    x = [*dense(graph.features)]
-    links = []
-    for source, target, weight in zip(*edge_lists(graph), strict=True):
-        if source == target or ((keep is None or keep(source, target)) and not slow(source, target)):
-            links.append((source, target, weight))
-        elif keep is None or keep(source, target):
-            links += [(source, len(x), weight), (len(x), target, weight), (target, len(x), weight)]
-            x.append(alpha * x[source] + (1 - alpha) * x[target])
-    a = np.zeros((len(x), len(x)))
-    for source, target, weight in links:
-        a[target, source] = weight
-    for i in range(len(x)):
-        a[i, i] = a[i, i] or 1
-    scale = 1 / np.sqrt(a.sum(1))
-    return np.array(x).reshape(len(x), -1), scale[:, None] * a * scale[None, :]
-
-
 def edge_lists(graph):
     source, target, weight = graph.edges()
     return source.tolist(), target.tolist(), np.ones(len(source)).tolist() if weight is None else weight.tolist()

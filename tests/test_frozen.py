@@ -30,7 +30,6 @@ FROZEN = {
     "CLNR-skip": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
     "CLNR-BN": ("a6e6d78b24a6edba", "c2f1e508f35f6e6b", "db5b1dd05c4e988f"),
     "CLNR-SIGN": ("5f7875d5ba917dce", "b2cdb59e28f7600f", "db5b1dd05c4e988f"),
-    "CLNR-HalfHop": ("4f78d5fb79afccf7", "7515b619eebe4046", "db5b1dd05c4e988f"),
     "Raw": ("e3b0c44298fc1c14", "c749d147143da042", ""),
     "Untrained": ("4f78d5fb79afccf7", "c2f1e508f35f6e6b", ""),
     "GAE": ("5fa96e8da72427f0", "e3b0c44298fc1c14", ""),
@@ -70,8 +69,6 @@ def drawn(index, view):
         yield f"{index} columns", view.mask.of_columns(720, CPU) != 0
     if view.node_permutation is not None:
         yield f"{index} order", view.node_permutation
-    if view.slow_nodes is not None:
-        yield f"{index} slow nodes", view.slow_nodes.on(view.device_graph.edges)
     if view.dropout is not None:
         yield f"{index} dropout", view.dropout(torch.ones(40, 8), "layer 0") != 0
 

@@ -14,14 +14,13 @@ from clnr.augment.augmentations import (
     Diffuse,
     DropEdges,
     EncoderDropout,
-    HalfHop,
     MaskFeatures,
     ShuffleNodes,
 )
 from clnr.augment.centrality import CENTRALITIES
 from clnr.engine import View, cpu_engine
 from clnr.graph import Graph
-from clnr.methods import CLNR, CLNR_HALFHOP, DGI, GCA, MVGRL, SUPERVISED_GCN
+from clnr.methods import CLNR, DGI, GCA, MVGRL, SUPERVISED_GCN
 from clnr.methods.recipe import Recipe
 from tests import oracles
 from tests.conftest import tiny
@@ -47,7 +46,6 @@ def test_rate_zero_changes_nothing():
     assert DropEdges(0.0, "directions")(view, KEY) is view
     assert MaskFeatures(0.0, "columns")(view, KEY) is view
     assert EncoderDropout(0.0)(view, KEY) is view
-    assert HalfHop(0.0)(view, KEY) is view
 
 
 def test_words_choose_what_is_dropped_and_masked():
@@ -79,7 +77,7 @@ def test_a_view_is_a_function_of_seed_epoch_and_view():
         assert not torch.equal(base, other)
 
 
-@pytest.mark.parametrize("method", [CLNR, CLNR_HALFHOP, GCA, DGI, MVGRL, SUPERVISED_GCN])
+@pytest.mark.parametrize("method", [CLNR, GCA, DGI, MVGRL, SUPERVISED_GCN])
 def test_an_epoch_may_be_a_counter(method):
     model, here = method.build(Recipe(dropout=0.5)), ENGINE.to_device(tiny())
 
@@ -223,7 +221,7 @@ def test_diffusion_is_the_same_for_every_key_and_made_once(monkeypatch):
 
 def test_only_diffusion_is_steady():
     assert Diffuse.deterministic
-    for part in (DropEdges, MaskFeatures, AdaptiveDropEdges, AdaptiveMaskFeatures, ShuffleNodes, EncoderDropout, HalfHop):
+    for part in (DropEdges, MaskFeatures, AdaptiveDropEdges, AdaptiveMaskFeatures, ShuffleNodes, EncoderDropout):
         assert not part.deterministic
 
 
@@ -248,25 +246,3 @@ def test_dropout_of_features_differs_from_that_inside():
     operators = ENGINE.operators(EncoderDropout(0.5)(View(ENGINE.to_device(graph)), KEY))
     outside, inside = operators.features, operators.dropout(torch.ones(300, 100), "layer 0")
     assert abs(np.corrcoef(outside.ravel(), inside.ravel())[0, 1]) < 5 / math.sqrt(30_000)
-
-
-def test_slow_nodes_stand_on_all_edges_into_nodes_that_are_drawn():
-    view = HalfHop(0.3, 0.7)(View(PLACED), KEY)
-    assert view.slow_nodes == (KEY, 0.3, 0.7)
-    on = view.slow_nodes.on(PLACED.edges)
-    key = oracles.key(0, "x")
-    ends = zip(PLACED.edges.columns.tolist(), PLACED.edges.rows.tolist(), strict=True)
-    assert on.tolist() == [source != target and not oracles.kept(key, 0.3, target) for source, target in ends]
-    between = PLACED.edges.columns != PLACED.edges.rows
-    assert 0.2 < on.sum() / between.sum() < 0.4
-    assert torch.equal(HalfHop(1.0, 0.5)(View(PLACED), KEY).slow_nodes.on(PLACED.edges), between)
-
-
-def test_slow_nodes_are_only_trained_with():
-    model = CLNR_HALFHOP.build(Recipe(half_hop=0.4, half_hop_2=0.0))
-    first, second = model.augment(PLACED, 0, "train", 0)
-    assert first.slow_nodes.rate == 0.4
-    assert second.slow_nodes is None
-    assert model.eval_views(View(PLACED)) == [View(PLACED)]
-    assert not model.cuda_graph_safe
-    assert CLNR.build(Recipe()).cuda_graph_safe

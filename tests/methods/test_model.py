@@ -27,7 +27,7 @@ from tests.engine.dense_views import DenseEngine
 CPU = torch.device("cpu")
 REFERENCE = Reference(CPU)
 FREE = [method.name for method in BASELINES] + ["SVD-mix"]
-TRAINED = ["CLNR-hops", "CLNR-MLP", "CLNR-skip", "CLNR-BN", "CLNR-SIGN", "CLNR-HalfHop", "CLNR-mix"]
+TRAINED = ["CLNR-hops", "CLNR-MLP", "CLNR-skip", "CLNR-BN", "CLNR-SIGN", "CLNR-mix"]
 ROWS = pytest.mark.parametrize("name", FREE + TRAINED)
 SMALL = Recipe(hidden=8, dimension=6, epochs=2, reduced=20, walk_columns=4, structure=0, walk_steps=2)
 MLP = {name: {"encoder": "mlp"} for name in ("CLNR-MLP", "CLNR-SIGN")}

@@ -42,15 +42,11 @@ class Augmentation(ABC):
     Attributes:
         stream: The name of its random stream. It decides what is drawn, so that it never changes.
         deterministic: Whether nothing about it is random, so that the embedding sees it too.
-        cuda_graph_safe: Whether a CUDA graph can capture a step with it: not if it waits for the GPU.
-        samples: Whether the rows of some nodes can be computed without those of all.
         whole_graph: Whether it looks at all of the graph, which must be in memory then.
     """
 
     stream: ClassVar[str]
     deterministic: ClassVar[bool] = False
-    cuda_graph_safe: ClassVar[bool] = True
-    samples: ClassVar[bool] = True
     whole_graph: ClassVar[bool] = False
 
     @abstractmethod
@@ -195,30 +191,3 @@ class EncoderDropout(Augmentation):
             return view
         mask = engine.Mask(key, self.dropout, elements=True, scale=1 / (1 - self.dropout))
         return view.but(mask=mask, dropout=engine.Dropout(key, self.dropout))
-
-
-@dataclass(frozen=True)
-class HalfHop(Augmentation):
-    """A slow node on every edge into nodes that are drawn with probability ``half_hop``, so that its messages take two steps.
-
-    Azabou et al., "Half-Hop: a graph upsampling approach for slowing down message passing" (2023). As in the authors'
-    program, both ends of an edge send to its slow node, which sends to the edge's target alone.
-    """
-
-    half_hop: float = hyper_parameter(
-        0.5, 0.0, 1.0, "chance that a view has slow nodes on the edges into a node", second_view=True
-    )
-    half_hop_alpha: float = hyper_parameter(
-        0.5, 0.0, 1.0, "the source's share in a slow node's features", source="Half-Hop's authors"
-    )
-
-    stream: ClassVar[str] = "HalfHop"
-    # How many slow nodes there are decides the size of tensors.
-    cuda_graph_safe: ClassVar[bool] = False
-    samples: ClassVar[bool] = False
-    whole_graph: ClassVar[bool] = True
-
-    def __call__(self, view: View, key: rng.Key) -> View:
-        if self.half_hop == 0:
-            return view
-        return view.but(slow_nodes=engine.SlowNodes(key, self.half_hop, self.half_hop_alpha))

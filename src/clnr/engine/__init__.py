@@ -16,7 +16,7 @@ from clnr.engine.gpu.cuda_engine import gpu_engine
 from clnr.engine.reference import Reference
 from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
 from clnr.engine.streams import capture, own_stream
-from clnr.engine.view import DeviceGraph, Drop, Dropout, Mask, Neighbors, SlowNodes, View
+from clnr.engine.view import DeviceGraph, Drop, Dropout, Mask, Neighbors, View
 from clnr.errors import DeviceError
 from clnr.support.arguments import check_choice, check_int
 from clnr.support.humanize import plural
@@ -40,7 +40,6 @@ __all__ = [
     "Neighbors",
     "Operators",
     "Reference",
-    "SlowNodes",
     "SparseMatrix",
     "View",
     "capture",

@@ -237,20 +237,13 @@ class Engine(ABC):
         """Move a graph to this engine's device."""
 
     @abstractmethod
-    def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
-        """The linear maps of a view as if it had no slow nodes; those of views in the same ``streams`` share products."""
-
     def operators(self, view: View, streams: Streams | None = None) -> Operators:
         """The view's linear maps; those of views in the same ``streams`` share products."""
-        from clnr.engine.slow_nodes import SlowEdges, SlowNodeOperators
-
-        plain = self.plain_operators(view, streams)
-        return plain if view.slow_nodes is None else SlowNodeOperators(plain, SlowEdges(view))
 
     def sampled_operators(
         self, view: View, nodes: Tensor, streams: Streams | None = None, draws: Tensor | None = None
     ) -> Operators:
-        """The maps of a view without slow nodes where the rows of some distinct nodes, drawn uniformly, are wanted.
+        """The maps of a view where the rows of some distinct nodes, drawn uniformly, are wanted.
 
         See ``Operators.within``. Where it is known what ``nodes`` may be, in other epochs, that is a row of ``draws``.
 

@@ -64,7 +64,7 @@ class Reference(Engine):
     def to_device(self, graph: Graph) -> DeviceGraph:
         return to_device(graph, self.device, dense_above=-1.0)
 
-    def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
+    def operators(self, view: View, streams: Streams | None = None) -> Operators:
         return ReferenceOperators(view)
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:

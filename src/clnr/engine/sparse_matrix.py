@@ -51,23 +51,6 @@ class SparseMatrix:
         """The same entries with other values."""
         return replace(self, values=values, transposed_values=values[self.order], made={}, pattern=self.pattern or self)
 
-    def only(self, keep: Tensor) -> SparseMatrix:
-        """The matrix with only some of its entries. The host waits for a GPU to count them."""
-        before = torch.nn.functional.pad(keep.cumsum(0), (1, 0))
-        here, transposed = keep.nonzero()[:, 0], keep[self.order]
-        there = transposed.nonzero()[:, 0]
-        return SparseMatrix(
-            indptr=before[self.indptr],
-            columns=self.columns[here],
-            rows=self.rows[here],
-            values=self.values[here],
-            transposed_indptr=torch.nn.functional.pad(transposed.cumsum(0), (1, 0))[self.transposed_indptr],
-            transposed_columns=self.transposed_columns[there],
-            transposed_values=self.transposed_values[there],
-            order=before[self.order[there]],
-            shape=self.shape,
-        )
-
 
 def to_sparse_matrix(matrix: sp.csr_array, device: torch.device) -> SparseMatrix:
     """A SciPy matrix on a device, with its transpose."""

@@ -305,7 +305,7 @@ class SparseEngine(Engine):
     def to_device(self, graph: Graph) -> DeviceGraph:
         return to_device(graph, self.device, self.dense_above)
 
-    def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
+    def operators(self, view: View, streams: Streams | None = None) -> Operators:
         return SparseOperators(view, self, streams)
 
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
@@ -326,11 +326,17 @@ class BlockEngine(SparseEngine):
         """Sparse features of some nodes from the host; ``mask`` is one of columns."""
 
     def operators(self, view: View, streams: Streams | None = None) -> Operators:
-        if self.workers.alone:
-            return super().operators(view, streams)
-        from clnr.engine.distributed.shared_rows import SharedOperators, is_whole
+        """The linear maps of a view; of a graph in files those of a fixed sample of nodes, for statistics of all."""
+        if not self.workers.alone:
+            from clnr.engine.distributed.shared_rows import SharedOperators, is_whole
 
-        return SharedOperators(view, self) if is_whole(view) else super().operators(view, streams)
+            if is_whole(view):
+                return SharedOperators(view, self)
+        if in_files(view.device_graph):
+            from clnr.engine.files.mapped import measured_nodes
+
+            return self.block_operators(view, measured_nodes(view.device_graph.graph.num_nodes))
+        return super().operators(view, streams)
 
     def block_operators(self, view: View, nodes: Tensor) -> Operators:
         """``sampled_operators`` whose nodes a CPU finds."""
@@ -364,14 +370,6 @@ class BlockEngine(SparseEngine):
 
             return map_folder(graph)
         return super().to_device(graph)
-
-    def plain_operators(self, view: View, streams: Streams | None = None) -> Operators:
-        """The linear maps of a view; of a graph in files those of a fixed sample of nodes, for statistics of all."""
-        if in_files(view.device_graph):
-            from clnr.engine.files.mapped import measured_nodes
-
-            return self.block_operators(view, measured_nodes(view.device_graph.graph.num_nodes))
-        return super().plain_operators(view, streams)
 
 
 def in_files(device_graph: DeviceGraph) -> bool:

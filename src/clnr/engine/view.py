@@ -84,21 +84,6 @@ class Drop(NamedTuple):
         return loop | rng.keep(self.key, self.rate, i, j)
 
 
-class SlowNodes(NamedTuple):
-    """A slow node on each edge into some nodes, which are drawn at a rate (``engine/slow_nodes.py``).
-
-    Its features are ``alpha`` times those of the edge's source and ``1 - alpha`` times those of its target.
-    """
-
-    key: rng.Key
-    rate: float
-    alpha: float
-
-    def on(self, links: SparseMatrix) -> Tensor:
-        """For each entry, whether a slow node is on it. On a self-loop there is none."""
-        return (links.columns != links.rows) & ~rng.keep(self.key, self.rate, links.rows)
-
-
 class Mask(NamedTuple):
     """Features masked at a rate, columns also each at its own: for all nodes alike, or element by element.
 
@@ -171,7 +156,6 @@ class View(NamedTuple):
         node_permutation: Whose features each node has; its own where None.
         propagation_matrix: A matrix to propagate by as it is, in place of the graph's normalised edges.
         dropout: The dropout inside the encoder.
-        slow_nodes: Nodes that are put on edges.
         neighbors: How many neighbours of a node a sampled step takes; all of them where None.
     """
 
@@ -181,7 +165,6 @@ class View(NamedTuple):
     node_permutation: Tensor | None = None
     propagation_matrix: SparseMatrix | None = None
     dropout: Dropout | None = None
-    slow_nodes: SlowNodes | None = None
     neighbors: Neighbors | None = None
 
     @property

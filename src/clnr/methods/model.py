@@ -77,12 +77,6 @@ class Model:
             parameters |= add_prefix(place, part.init(width, rng.key(seed, place)))
         return parameters
 
-    @property
-    def cuda_graph_safe(self) -> bool:
-        """Whether a CUDA graph can capture a step of its training."""
-        views = (part.cuda_graph_safe for view in self.views for part in view)
-        return all(views) and all(part.cuda_graph_safe for part in self.postprocess)
-
     def whole_graph_reason(self, nodes: int) -> str | None:
         """Why a graph of so many nodes must be in memory, and cannot be trained on and embedded from files; None if it can."""
         inputs = [part for part in self.inputs if not (part.changes_nothing or part.by_rows)]

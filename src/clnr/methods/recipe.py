@@ -23,6 +23,8 @@ OLD_KEYS = {
     "mask": "feature_mask_mode",
     "teleport": "ppr_alpha",
 }
+REMOVED_KEYS = ("half_hop", "half_hop_2", "half_hop_alpha")
+"""Keys of methods that are no more (docs/tried.md)."""
 
 
 def recipe_keys(method: Method | None = None) -> dict[str, HyperParameter]:
@@ -150,8 +152,10 @@ def _made(keys: dict[str, HyperParameter], values: Mapping[str, Any]) -> Recipe:
 
 
 def with_current_keys(values: Any) -> Any:
-    """Values of a recipe that was saved, maybe by the version before, under the names that keys have now."""
-    return {OLD_KEYS.get(name, name): value for name, value in values.items()} if isinstance(values, Mapping) else values
+    """Values of a recipe that was saved, maybe by the version before: under the names that keys have now, if they have one."""
+    if not isinstance(values, Mapping):
+        return values
+    return {OLD_KEYS.get(name, name): value for name, value in values.items() if name not in REMOVED_KEYS}
 
 
 def parse(assignments: list[str]) -> dict[str, Any]:

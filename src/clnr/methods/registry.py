@@ -15,7 +15,6 @@ from clnr.augment.augmentations import (
     Diffuse,
     DropEdges,
     EncoderDropout,
-    HalfHop,
     MaskFeatures,
     ShuffleNodes,
 )
@@ -181,7 +180,6 @@ class Method:
         """A part that needs the rows of all nodes in each step of training, and not only those of a sample, if there is one."""
         parts: list[tuple[type[Any], bool]] = [(self.encoder, self.encoder.samples)]
         parts += [] if self.objective is None else [(self.objective, self.objective.samples)]
-        parts += [(part, part.samples) for view in self.views for part in view]
         parts += [(part, part.of_moments or not part.columns) for part in self.postprocess]
         return next((part for part, samples in parts if not samples), None)
 
@@ -301,7 +299,6 @@ UNIFORM = (DropEdges, MaskFeatures)
 MASK = (MaskFeatures,)
 ADAPTIVE = (AdaptiveDropEdges, AdaptiveMaskFeatures)
 SHUFFLE = (ShuffleNodes,)
-SLOW = (HalfHop, *UNIFORM)
 
 CLNR = Method("CLNR", "contrast nodes of two views, columns standardised", Backbone, (UNIFORM, UNIFORM), (Standardize,), NTXent)
 NCLNR = CLNR.but("nCLNR", "CLNR without postprocessing", postprocess=())
@@ -371,7 +368,7 @@ CLNR_TUNED = CLNR_HOPS.but(
     readout=CLNR_MIX.readout,
 )
 
-# CLNR with other features, or other views.
+# CLNR with other features.
 CLNR_SIGN = CLNR.but(
     "CLNR-SIGN",
     "an MLP contrasted on features that were propagated first, read out as CLNR-hops",
@@ -379,9 +376,8 @@ CLNR_SIGN = CLNR.but(
     inputs=(AddStructure, SIGN),
     readout=(Hops,),
 )
-CLNR_HALFHOP = CLNR.but("CLNR-HalfHop", "CLNR with slow nodes on some edges of its views", views=(SLOW, SLOW))
 
-VARIANTS = (CLNR_MIX, CLNR_TUNED, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN, CLNR_SIGN, CLNR_HALFHOP)
+VARIANTS = (CLNR_MIX, CLNR_TUNED, CLNR_HOPS, CLNR_MLP, CLNR_SKIP, CLNR_BN, CLNR_SIGN)
 """Rows that train as CLNR and that the paper does not have."""
 BASELINES = (SVD, SVD_PROPAGATED, SVD_BOTH, SVD_HOPS, SPECTRAL, FASTRP, CLEORA)
 """What takes no training, to compare with."""

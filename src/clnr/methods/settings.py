@@ -45,7 +45,7 @@ _ORDER = (
     *("momentum", "ppr_alpha", "diffusion_error", "diffusion_scale", "heads", "output_heads", "dropout"),
     *("probe_steps", "probe_learning_rate", "probe_weight_decay"),
     *("structure", "walk_steps", "power", "degree_power", "hops", "hop_rows", "reduced", "walk_columns", "edge_weight"),
-    *("feature_weights", "components", "half_hop", "half_hop_2", "half_hop_alpha", "moments", "max_neighbors"),
+    *("feature_weights", "components", "moments", "max_neighbors"),
 )
 
 

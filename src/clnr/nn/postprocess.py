@@ -42,14 +42,12 @@ class Postprocess(ABC):
         of_moments: Whether it looks at nothing of the columns but mean and variance, so that some rows and those suffice.
         ignores_shifts: Whether a constant that is added to a column makes no difference.
         head: Whether it is a learned projection.
-        cuda_graph_safe: Whether a CUDA graph can capture it: not if it waits for the GPU.
     """
 
     columns: ClassVar[bool] = True
     of_moments: ClassVar[bool] = False
     ignores_shifts: ClassVar[bool] = False
     head: ClassVar[bool] = False
-    cuda_graph_safe: ClassVar[bool] = True
 
     def init(self, width: int, key: rng.Key) -> Parameters:
         """Fresh parameters for rows of ``width`` numbers; by default none."""

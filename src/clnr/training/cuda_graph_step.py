@@ -18,9 +18,9 @@ class CudaGraphStep:
     GPU cannot be captured: the last eager epoch finds that out, and then every epoch stays eager.
     """
 
-    def __init__(self, train_states: Sequence[TrainState], engine: Engine, cuda_graph_safe: bool):
+    def __init__(self, train_states: Sequence[TrainState], engine: Engine, capture: bool):
         self._train_states, self._engine = train_states, engine
-        self._eager = _EAGER if cuda_graph_safe and engine.cuda_graphs else None
+        self._eager = _EAGER if capture and engine.cuda_graphs else None
         self._replay: Callable[[], None] | None = None
 
     def __call__(self) -> None:

@@ -174,7 +174,7 @@ def train_all(
         workers.broadcast(list(train_states[0].state.values()))
     if learns:
         on_device = starts[0].device_graph.device == engine.device
-        step = CudaGraphStep(train_states, engine, model.cuda_graph_safe and workers.alone and on_device)
+        step = CudaGraphStep(train_states, engine, workers.alone and on_device)
         with engine.own_stream(), engine.reading_ahead(starts[0].device_graph):
             for epochs in _train(step, buffer, recipe, progress, begun):
                 if checkpoint is not None and epochs % checkpoint.every == 0:

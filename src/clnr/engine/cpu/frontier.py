@@ -36,7 +36,6 @@ class Frontier:
     """
 
     def __init__(self, view: View, wanted: Array, asked: set[tuple[str, int]] | None = None):
-        assert view.slow_nodes is None
         self.asked: set[tuple[str, int]] = set() if asked is None else asked
         self._features: dict[int, Tensor | sp.csr_array] = {}
         self._view, self._rule = view, StoredRule(view) if isinstance(view.propagation, MappedEdges) else DropRule(view)
