@@ -97,13 +97,6 @@ def prelu(h: Tensor, slope: Tensor) -> Tensor:
     return torch.prelu(h, slope.to(h.dtype).reshape(1))
 
 
-def prelu_linear(h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """A linear layer after ``prelu``, whose output is recomputed in the backward pass: half the memory."""
-    from clnr.nn.autograd import PReLULinear
-
-    return PReLULinear.apply(h, slope, weight, bias)
-
-
 def norms(widths: list[int]) -> Parameters:
     """Scale and shift of each layer's ``batch_norm``."""
     ones = {f"{layer}.scale": torch.ones(width) for layer, width in enumerate(widths)}
