@@ -13,7 +13,7 @@ from clnr.embedding.fitting import FittedModel
 from clnr.embedding.out_of_core import embed_folder
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.engine import cpu_engine
-from clnr.engine.cpu.frontier import FrontierOperators
+from clnr.engine.cpu.frontier_operators import FrontierOperators
 from clnr.experiments.run import learn
 from clnr.graph.folder_writer import write_graph
 from clnr.training.loop import fit

@@ -176,7 +176,7 @@ class Model:
         if nodes is not None:
             own = step.workers.sharing(len(nodes)).share(nodes, step.engine.device)
             assert own is not None
-            step.engine.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), own)
+            step.device_graph.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), own)
 
     def loss(self, parameters: Parameters, step: StepContext) -> Tensor:
         """The objective of one epoch; where workers share it, this one's part."""

@@ -10,7 +10,9 @@ import scipy.sparse as sp
 import torch
 
 from clnr.engine import View, choose, cpu_engine, unit_rows
-from clnr.engine.cpu.cpu_engine import CompiledEngine, CSRArrays
+from clnr.engine.cpu.cpu_engine import CompiledEngine
+from clnr.engine.cpu.csr_arrays import CSRArrays
+from clnr.engine.torch_ntxent import FewRowsNTXent
 from clnr.errors import DeviceError
 from clnr.experiments.run import supervision_of
 from clnr.methods import CLNR, METHODS
@@ -65,7 +67,7 @@ def test_amx_is_not_enough_without_what_uses_it(cpuinfo, missing, monkeypatch):
 
 
 def test_it_can_be_forced_on_any_cpu(cpuinfo, monkeypatch):
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: False)
     for forced in ("bfloat16", "float32"):
         monkeypatch.setenv(module.FORCED, forced)
         assert {module.preferred_dtype(cpuinfo(text)) for text in (AMX, *OTHERS)} == {getattr(torch, forced)}
@@ -80,14 +82,14 @@ def test_it_can_be_forced_on_any_cpu(cpuinfo, monkeypatch):
 
 def test_it_is_refused_where_it_is_not(monkeypatch):
     monkeypatch.setenv(module.FORCED, "float32")
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: False)
     with pytest.raises(DeviceError, match="this CPU cannot multiply bfloat16"):
         choose("cpu", "bfloat16")
 
 
 def test_without_numba_it_is_refused(monkeypatch):
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
-    monkeypatch.setattr(importlib.import_module("clnr.engine.cpu.cpu_engine"), "numba_kernels", lambda: None)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
+    monkeypatch.setattr("clnr.engine.choice.numba_kernels", lambda: None)
     with pytest.raises(DeviceError, match="bfloat16 on a CPU needs numba"):
         choose("cpu", "bfloat16")
 
@@ -143,10 +145,10 @@ def test_a_sparse_product_of_bfloat16_is_exact_up_to_its_last_rounding(width, re
 @pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0])
 def test_the_contrastive_loss_and_its_gradient_are_near(temperature, large, monkeypatch):
     if large:
-        monkeypatch.setattr(importlib.import_module("clnr.engine.cpu.cpu_engine")._NTXent, "LARGEST", 0)
+        monkeypatch.setattr(FewRowsNTXent, "LARGEST", 0)
     torch.manual_seed(0)
     if large:
-        monkeypatch.setattr("clnr.engine.torch_sparse._SIMILARITIES", 120 * 50)
+        monkeypatch.setattr("clnr.engine.torch_ntxent._SIMILARITIES_PER_BLOCK", 120 * 50)
     u = torch.randn(60, 32)
     rows = torch.cat([u, u + 0.5 * torch.randn(60, 32)])
     outcomes = []

@@ -1,25 +1,22 @@
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 import torch
 
 from clnr.engine import View, cpu_engine
 from clnr.engine.cpu import numba_kernels
+from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.torch_sparse import TorchEngine
 from tests.conftest import tiny
 
-module = importlib.import_module("clnr.engine.cpu.cpu_engine")
-
 
 def test_without_numba_it_works_slower_and_says_so(monkeypatch):
-    monkeypatch.setattr(module, "numba_kernels", lambda: None)
+    monkeypatch.setattr("clnr.engine.choice.numba_kernels", lambda: None)
     with pytest.warns(UserWarning, match="numba cannot be used"):
         engine = cpu_engine()
     assert isinstance(engine, TorchEngine)
-    assert engine.name != module.CompiledEngine.name
+    assert engine.name != CompiledEngine.name
 
 
 @pytest.mark.parametrize("width", [1, 1 << 30])

@@ -68,7 +68,7 @@ def test_the_number_that_was_asked_for_is_taken_for_small_work_too(monkeypatch):
     for seconds in (None, 0.0, 1e9):
         with engine.use_threads(seconds) as count:
             assert count == torch.get_num_threads() == 5
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
     assert (choose("cpu", "bfloat16", 5).float32.threads, engine.thread_rule, cpu_engine().thread_rule) == (5, "5", "up to 16")
 
 

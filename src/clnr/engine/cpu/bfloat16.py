@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from clnr.engine.cpu.cpu_engine import numba_kernels
+from clnr.engine.cpu.csr_arrays import numba_kernels
 from clnr.errors import DeviceError
 
 FORCED = "CLNR_PRECISION"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Operators
-from clnr.engine.cpu.cpu_engine import CSRArrays, DropRule
-from clnr.engine.cpu.frontier import to_scipy
-from clnr.engine.sparse_matrix import SparseMatrix
-from clnr.engine.torch_sparse import BlockEngine, Features, Matrix, MatrixOperators
+from clnr.engine.cpu.csr_arrays import CSRArrays
+from clnr.engine.cpu.kept_rows import DropRule
+from clnr.engine.operators import Operators
+from clnr.engine.sparse_engine import BlockEngine, Features, Matrix, MatrixOperators
+from clnr.engine.sparse_matrix import SparseMatrix, to_scipy
 from clnr.engine.view import View
 from clnr.support.processes.workers import Workers
 
@@ -63,8 +63,7 @@ class _Collected(torch.autograd.Function):
 
 def is_whole(view: View) -> bool:
     """Whether a view is a graph in memory as it is, or another matrix on its nodes: nothing is drawn."""
-    plain = View(view.device_graph, propagation_matrix=view.propagation_matrix)
-    return view == plain and isinstance(view.propagation, SparseMatrix)
+    return view == View(view.device_graph, propagation_matrix=view.propagation_matrix) and not view.device_graph.in_files
 
 
 class _OwnRows(MatrixOperators):
@@ -137,9 +136,8 @@ class SharedOperators(Operators):
 
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
         engine, own, x = self._engine, self._rows.own, self.view.device_graph.features
-        first = weight.shape[0] <= weight.shape[1]
-        if first and (h is not None or isinstance(x, Tensor)):
-            given = engine.all_features(self.view.device_graph, cast(Tensor, x)) if h is None else h
+        given = engine.all_features(self.view.device_graph, x) if h is None and isinstance(x, Tensor) else h
+        if given is not None and weight.shape[0] <= weight.shape[1]:
 
             def layer(given: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
                 narrow = engine.weight(weight, first=h is None)
@@ -147,7 +145,7 @@ class SharedOperators(Operators):
 
             return self._rows(layer, given, weight, bias)
         if h is None:
-            made = self.project(weight)
+            projected = self.project(weight)
         else:
-            made = self._rows(lambda h, weight: (h[own].relu() if relu else h[own]) @ engine.weight(weight), h, weight)
-        return self._rows(lambda given, bias: self._own.matrix(given, bias=bias), made, bias)
+            projected = self._rows(lambda h, weight: (h[own].relu() if relu else h[own]) @ engine.weight(weight), h, weight)
+        return self._rows(lambda given, bias: self._own.matrix(given, bias=bias), projected, bias)

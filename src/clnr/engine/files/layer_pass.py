@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from clnr.engine.base import Engine, Operators
+from clnr.engine.base import Engine
+from clnr.engine.operators import Operators
 from clnr.engine.view import View
 
 if TYPE_CHECKING:

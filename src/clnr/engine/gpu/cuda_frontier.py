@@ -15,27 +15,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Operators, SelectedOperators
-from clnr.engine.gpu.cuda_engine import KernelEngine, KernelFeatures, KernelMatrix, dropped
+from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, dropped, structures
+from clnr.engine.gpu.triton_dense import the_kernels
+from clnr.engine.operators import Operators, SelectedOperators
+from clnr.engine.sparse_engine import Features, Matrix, MatrixOperators, SparseEngine
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import IdentityKey, Streams
-from clnr.engine.torch_sparse import Features, Matrix, MatrixOperators
 from clnr.engine.view import View
 
-_LISTED = ("device_graph", "drop", "mask", "dropout", "neighbors")
+_LISTED_FIELDS = ("device_graph", "drop", "mask", "dropout", "neighbors")
 # A product of fewer entries takes about as long as to find out which of them are needed.
 _FEW_ENTRIES = 1 << 16
 # Nodes move together if so many times as many have a place of their own.
-_WORTH_MOVING = 2
+_PLACES_WORTH_MOVING = 2
 # Of so many edges a step copies only those that it reaches; of fewer, it has copies with room for all.
-_LARGE = 1 << 23
-_ROUND_UP = 64
-_BITS = 64
+_ENTRIES_OF_LARGE_GRAPH = 1 << 23
+_PLACES_MULTIPLE = 64
+_BITS_OF_CHANCE = 64
 
 
 def lists_rows_of(view: View) -> bool:
     """Whether rows of this view can be computed apart: not if another matrix, or features in another order, are involved."""
-    if any(getattr(view, name) is not None for name in view._fields if name not in _LISTED):
+    if any(getattr(view, name) is not None for name in view._fields if name not in _LISTED_FIELDS):
         return False
     return view.mask is None or not view.mask.elements or isinstance(view.device_graph.features, Tensor)
 
@@ -76,28 +77,28 @@ def capacity(
             arriving = torch.segment_reduce(each[links.columns], "sum", offsets=links.indptr, unsafe=True)
             g = own + arriving - each  # Without the self-loop, which leads to no other node.
         trees = wanted * (g.logsumexp(0) - math.log(count)) if draws is None else g[draws].sum(1)
-        bounds.append((trees + _BITS * math.log(2)) / t)
+        bounds.append((trees + _BITS_OF_CHANCE * math.log(2)) / t)
     least = float(torch.stack(bounds).nan_to_num(nan=torch.inf).amin(0).max()) * total / count
-    return total if least >= total else -(-math.ceil(least) // _ROUND_UP) * _ROUND_UP
+    return total if least >= total else -(-math.ceil(least) // _PLACES_MULTIPLE) * _PLACES_MULTIPLE
 
 
-class Frontier:
+class ListedFrontier:
     """The nodes within some hops of the wanted ones, against the direction of the edges that a view keeps, and their edges.
 
     A node's degree is that in the whole view: it follows from the node's own edges.
 
     Args:
         view: The view.
-        engine: Whose kernels are used.
+        engine: Whose maps of all nodes are used where that is as fast.
         wanted: Distinct nodes.
         streams: Those of the view.
         draws: What ``wanted`` may be in any epoch, where known.
     """
 
-    def __init__(self, view: View, engine: KernelEngine, wanted: Tensor, streams: Streams | None, draws: Tensor | None = None):
+    def __init__(self, view: View, engine: SparseEngine, wanted: Tensor, streams: Streams | None, draws: Tensor | None = None):
         self.view, self.engine, self.streams, self._draws = view, engine, streams or Streams(), draws
-        self._wanted, self._kernels, self._links = wanted, engine.kernels, view.propagation
-        self._drop = dropped(engine.kernels, view.drop)
+        self._wanted, self._kernels, self._links = wanted, the_kernels(), view.propagation
+        self._drop = dropped(view.drop)
         self._levels: list[Any] = []
         self._kept: dict[int, tuple[Any, Tensor]] = {}
         self._taken: dict[int, Any] = {}
@@ -114,7 +115,7 @@ class Frontier:
 
     @property
     def _large(self) -> bool:
-        return len(self._links.columns) >= _LARGE
+        return len(self._links.columns) >= _ENTRIES_OF_LARGE_GRAPH
 
     def places(self, hops: int) -> Any:
         """Where the rows of the nodes within so many hops go."""
@@ -147,14 +148,14 @@ class Frontier:
         bound, count, neighbors = self._bound(hops), self._links.shape[0], self.view.neighbors
         if neighbors is not None:
             bound = min(bound, len(self.places(hops - 1)) * (1 + neighbors.most))
-        return bound if _WORTH_MOVING * bound <= count else count
+        return bound if _PLACES_WORTH_MOVING * bound <= count else count
 
     def _rows(self, hops: int, transposed: bool = False) -> Any:
         """Edges to the nodes within so many hops, or from them."""
         places, room = self.places(hops), None
         if self._large and places.nodes is not None:
             room = self._bound(hops, "transposed_indptr" if transposed else "indptr")
-        structure = self.engine.structures(self._links)[transposed]
+        structure = structures(self._links)[transposed]
         return self._kernels.list_rows(structure, places, room, alone=self.view.neighbors is not None)
 
     def _keep(self, hops: int, found: Tensor | None = None) -> None:
@@ -192,26 +193,26 @@ class Frontier:
         def transposed() -> Any:
             if back is None:
                 return self._kernels.transpose(forward, len(source))
-            drop = dropped(self._kernels, self.view.drop, self._links.order)
+            drop = dropped(self.view.drop, self._links.order)
             return self._kernels.drop_entries(back, drop, True, source.nodes, target.place)[0]
 
-        return KernelMatrix(self.engine, forward, transposed, left, right)
+        return KernelMatrix(self.engine.dense, forward, transposed, left, right)
 
     def features(self, hops: int, x: SparseMatrix) -> Features:
         """The sparse features of the nodes within so many hops."""
-        (forward, transposed), places = self.engine.structures(x), self.places(hops)
+        (forward, transposed), places = structures(x), self.places(hops)
         rows = self._kernels.list_rows(forward, places)
 
         def build() -> Any:
             return self._kernels.drop_entries(transposed, None, place=places.place)[0]
 
-        return KernelFeatures(KernelMatrix(self.engine, rows, build), self.engine, x, self.view.mask)
+        return KernelFeatures(KernelMatrix(self.engine.dense, rows, build), self.engine, x, self.view.mask)
 
 
 class ListedOperators(MatrixOperators):
     """The maps between the rows of the nodes within ``hops`` of the wanted ones and those within one hop fewer."""
 
-    def __init__(self, frontier: Frontier, hops: int = 0):
+    def __init__(self, frontier: ListedFrontier, hops: int = 0):
         super().__init__(frontier.view, frontier.engine)
         self._frontier, self._hops = frontier, hops
 

@@ -30,6 +30,13 @@ def triton_kernels() -> ModuleType | None:
     return kernels
 
 
+def the_kernels() -> ModuleType:
+    """``triton_kernels`` where Triton is there."""
+    kernels = triton_kernels()
+    assert kernels is not None
+    return kernels
+
+
 class KernelDense(Dense):
     """Dense work by Triton's kernels; in float64 by torch."""
 
