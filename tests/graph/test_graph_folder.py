@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from clnr.engine.files.mapped import StoredRule
+from clnr.engine.files.mapped import StoredKeptRows
 from clnr.engine.files.mapped_graph import map_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
@@ -240,7 +240,7 @@ def test_edges_beyond_32_bits_are_read(tmp_path):
     opened = GraphFolder.open(folder)
     assert opened.num_edges == hole + 4
     assert opened.degrees(np.array([1])).tolist() == [3]
-    rule = StoredRule(map_folder(opened).edges)
+    rule = StoredKeptRows(map_folder(opened).edges)
     counts, sums = rule.count(np.array([1, 2, 3]))
     assert counts.tolist() == sums.tolist() == [3, 3, 1]
     assert rule.fill(np.array([1, 2]), counts[:2]).columns.tolist() == [1, 2, 3, 1, 2, 3]

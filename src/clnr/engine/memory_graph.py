@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from clnr.engine.cpu.frontier import Frontier
-from clnr.engine.cpu.kept_rows import DropRule
+from clnr.engine.cpu.kept_rows import MatrixKeptRows
 from clnr.engine.sparse_matrix import SparseMatrix, to_scipy, to_sparse_matrix
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
@@ -25,7 +25,7 @@ class MemoryGraph(DeviceGraph):
     in_files: ClassVar[bool] = False
 
     def frontier(self, view: View, nodes: Array) -> Frontier:
-        return Frontier(view, nodes, DropRule(view))
+        return Frontier(view, nodes, MatrixKeptRows(view))
 
     def feature_rows(self, nodes: Array) -> Tensor | sp.csr_array:
         x = self.features

@@ -105,6 +105,14 @@ class MatrixOperators(Operators):
         mask = self.view.mask
         return self._engine.weight(weight, None if mask is None or mask.elements else mask, first=True)
 
+    def _without_masked_elements(self, rows: Tensor, nodes: Tensor | None) -> Tensor:
+        """Dense features of some nodes, or of all, after a mask of elements, if that is the view's."""
+        mask = self.view.mask
+        if mask is None or not mask.elements:
+            return rows
+        nodes = torch.arange(len(rows), device=rows.device) if nodes is None else nodes
+        return rows * mask.of_elements(nodes[:, None], torch.arange(rows.shape[1], device=rows.device)).to(rows.dtype)
+
     def _permuted(self, rows: Tensor) -> Tensor:
         """Rows in the order of the view's nodes."""
         return rows
@@ -144,14 +152,10 @@ class SparseOperators(MatrixOperators):
         return self._matrices[1]
 
     def _features(self) -> Tensor | Features:
-        device_graph, mask, x = self.view.device_graph, self.view.mask, self.view.device_graph.features
+        x = self.view.device_graph.features
         if not isinstance(x, Tensor):
-            return self._engine.features(x, mask)
-        x = self._engine.all_features(device_graph, x)
-        if mask is None or not mask.elements:
-            return x
-        rows, columns = (torch.arange(size, device=x.device) for size in x.shape)
-        return x * mask.of_elements(rows[:, None], columns).to(x.dtype)
+            return self._engine.features(x, self.view.mask)
+        return self._without_masked_elements(self._engine.all_features(self.view.device_graph, x), None)
 
     def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if self.view.mask is not None or self.view.node_permutation is not None:

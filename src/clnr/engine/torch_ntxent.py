@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.dense import narrowed, product
+from clnr.engine.products import narrowed, product
 from clnr.support.processes.workers import ALONE, Workers
 
 _SIMILARITIES_PER_BLOCK = 1 << 24
@@ -47,7 +47,8 @@ class _BlockedNTXent(torch.autograd.Function):
         # The logits of a single block are kept for the backward pass; those of several are computed again, to save memory.
         ctx.save_for_backward(rows, every, places, lse, every_lse, logits if len(blocks) == 1 else None)
         ctx.temperature, ctx.dtype = temperature, dtype
-        return workers.mean(lse - (rows * twins).sum(1) / temperature)
+        losses = lse - (rows * twins).sum(1) / temperature
+        return losses.mean() if workers.alone else losses.sum() / count
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

@@ -12,7 +12,7 @@ from torch import Tensor
 from clnr import rng
 from clnr.augment.augmentations import Augmentation
 from clnr.engine import DeviceGraph, Engine, Neighbors, Operators, View
-from clnr.engine.dense import at_least_float32
+from clnr.engine.products import at_least_float32
 from clnr.graph import Graph
 from clnr.nn.encoders import Encoder
 from clnr.nn.inputs import Input

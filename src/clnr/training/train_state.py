@@ -96,8 +96,8 @@ class TrainState:
             model.read_ahead(dataclasses.replace(step, epoch=step.epoch + 1))
         part = model.loss(parameters, step)
         gradients = torch.autograd.grad(part, list(parameters.values()), allow_unused=True)
-        loss, *found = step.workers.all_reduce(part.detach(), *(each for each in gradients if each is not None))
-        summed = iter(found)
+        loss, *sums = step.workers.all_reduce(part.detach(), *(each for each in gradients if each is not None))
+        summed = iter(sums)
         gradients = tuple(None if each is None else next(summed) for each in gradients)
         criterion = loss
         if self._best is not None:

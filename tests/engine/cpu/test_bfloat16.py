@@ -35,7 +35,7 @@ OTHERS = ("flags\t\t: fpu avx512f avx512_bf16 amx_tile\n", "Features\t: fp asimd
 @pytest.fixture
 def cpuinfo(tmp_path, monkeypatch):
     """Which flags Linux tells of the processor, with a torch that uses AMX, and nothing forced."""
-    monkeypatch.delenv(module.FORCED, raising=False)
+    monkeypatch.delenv(module.PRECISION_VARIABLE, raising=False)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
 
     def write(text):
@@ -69,19 +69,19 @@ def test_amx_is_not_enough_without_what_uses_it(cpuinfo, missing, monkeypatch):
 def test_it_can_be_forced_on_any_cpu(cpuinfo, monkeypatch):
     monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: False)
     for forced in ("bfloat16", "float32"):
-        monkeypatch.setenv(module.FORCED, forced)
+        monkeypatch.setenv(module.PRECISION_VARIABLE, forced)
         assert {module.preferred_dtype(cpuinfo(text)) for text in (AMX, *OTHERS)} == {getattr(torch, forced)}
         engine = choose("cpu")
         # As if it had been asked for by name.
         assert engine.precision == engine.choices["precision"] == forced
         assert choose("cpu", forced).precision == forced
-    monkeypatch.setenv(module.FORCED, "float16")
+    monkeypatch.setenv(module.PRECISION_VARIABLE, "float16")
     with pytest.raises(DeviceError, match="CLNR_PRECISION must be float32 or bfloat16, not 'float16'"):
         choose("cpu")
 
 
 def test_it_is_refused_where_it_is_not(monkeypatch):
-    monkeypatch.setenv(module.FORCED, "float32")
+    monkeypatch.setenv(module.PRECISION_VARIABLE, "float32")
     monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: False)
     with pytest.raises(DeviceError, match="this CPU cannot multiply bfloat16"):
         choose("cpu", "bfloat16")

@@ -10,7 +10,7 @@ import torch
 from clnr import rng
 from clnr.engine import Drop, Dropout, Neighbors, View, cpu_engine, to_sparse_matrix
 from clnr.engine.cpu.cpu_engine import CompiledEngine
-from clnr.engine.cpu.kept_rows import DropRule
+from clnr.engine.cpu.kept_rows import MatrixKeptRows
 from clnr.nn.encoders import GCN, MLP, BatchGCN, GaussianGCN, GCNAndMLP, MomentumEncoder, MultiViewEncoder, PReLUGCN
 from tests import oracles
 from tests.conftest import tiny
@@ -92,13 +92,13 @@ def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder,
     """Of nodes one hop nearer than the inputs entries are read, of the inputs themselves they are counted, for degrees."""
     graph, seen = tiny(200, 300), {"count": set(), "fill": set()}
     for name, rows in seen.items():
-        whole = getattr(DropRule, name)
+        whole = getattr(MatrixKeptRows, name)
 
         def spy(rule, nodes, *more, whole=whole, rows=rows):
             rows |= set(nodes.tolist())
             return whole(rule, nodes, *more)
 
-        monkeypatch.setattr(DropRule, name, spy)
+        monkeypatch.setattr(MatrixKeptRows, name, spy)
     view, nodes = view_of(cpu_engine(), graph, permuted=permuted), wanted(graph, 5)
     operators = cpu_engine().sampled_operators(view, torch.tensor(nodes))
     rows = encoder.rows(encoder.init(graph.num_features, rng.key(0)), operators, 0)

@@ -188,7 +188,7 @@ def test_what_cannot_be_is_noticed_where_it_is_read(tmp_path, case):
     values[slice(None) if place == "all" else place] = value
     values.tofile(path)
     graph, nodes = map_folder(GraphFolder.open(folder.path)), np.arange(NODES)
-    read = graph.features.rows if name.startswith("features") else module.StoredRule(graph.edges).count
+    read = graph.features.rows if name.startswith("features") else module.StoredKeptRows(graph.edges).count
     with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}") as caught:
         read(nodes)
     assert "\n" not in str(caught.value)
@@ -215,7 +215,7 @@ def read_after_cut(path, name):
     graph, nodes = map_folder(GraphFolder.open(Path(path))), np.arange(NODES)
     file = Path(path) / name
     os.truncate(file, file.stat().st_size // 2 // 8192 * 8192)
-    rule = module.StoredRule(graph.edges)
+    rule = module.StoredKeptRows(graph.edges)
     rule.fill(nodes, rule.count(nodes)[0])
     graph.features.rows(nodes)
 

@@ -62,9 +62,9 @@ def places(request, monkeypatch):
     def most(links, wanted, rate, hops, draws, sizes):
         return links.shape[0] - (moved and links.shape[0] > 4) if sizes is None else len(links.columns)
 
-    monkeypatch.setattr(listed_rows, "_FEW", (1 << 30) if request.param == "moved together" else 0)
+    monkeypatch.setattr(listed_rows, "_PLACES_PER_LONG_ROW", (1 << 30) if request.param == "moved together" else 0)
     monkeypatch.setattr(cuda_frontier, "capacity", most)
-    monkeypatch.setattr(cuda_frontier, "_PLACES_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "_NODES_PER_PLACE", 1)
     monkeypatch.setattr(cuda_frontier, "_ENTRIES_OF_LARGE_GRAPH", 0 if request.param == "large" else 1 << 30)
 
 
@@ -144,8 +144,8 @@ def test_rows_of_some_nodes_of_every_view(engine, name, drop, mask):
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_rows_with_a_bound_on_neighbours(engine, name, drop, most, segment, monkeypatch):
     """Also where hubs are split, and where there are fewer neighbours than the bound."""
-    monkeypatch.setattr(csr_layout, "SHORT", min(csr_layout.SHORT, segment))
-    monkeypatch.setattr(csr_layout, "SEGMENT", segment)
+    monkeypatch.setattr(csr_layout, "SHORT_ROW_ENTRIES", min(csr_layout.SHORT_ROW_ENTRIES, segment))
+    monkeypatch.setattr(csr_layout, "SEGMENT_ENTRIES", segment)
     bound = Neighbors(OTHER, most)
     assert isinstance(assert_rows_equal(engine, SOME[name], DROPS[drop], None, 2 + (most == 2), bound), ListedOperators)
 
@@ -180,8 +180,8 @@ def test_each_edge_and_each_column_has_its_own_rate(engine, pairs):
 @pytest.mark.parametrize("name", ["sparse features", "directed, weighted, sparse"])
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_long_rows_are_split(engine, name, monkeypatch):
-    monkeypatch.setattr(csr_layout, "SHORT", 1)
-    monkeypatch.setattr(csr_layout, "SEGMENT", 2)
+    monkeypatch.setattr(csr_layout, "SHORT_ROW_ENTRIES", 1)
+    monkeypatch.setattr(csr_layout, "SEGMENT_ENTRIES", 2)
     assert_rows_equal(engine, SOME[name], DROPS["half"], None)
 
 
@@ -240,7 +240,7 @@ def test_the_room_for_edges_holds_and_is_no_looser_than_it_must():
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_too_few_places_and_too_little_room_are_noticed(engine, large, nodes, edges, monkeypatch):
     monkeypatch.setattr(cuda_frontier, "_ENTRIES_OF_LARGE_GRAPH", large)
-    monkeypatch.setattr(cuda_frontier, "_PLACES_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "_NODES_PER_PLACE", 1)
     monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: nodes if rest[-1] is None else edges)
     graph = SOME["usual"]
     operators = engine.sampled_operators(View(engine.to_device(graph)), wanted(graph, engine.device))
@@ -313,8 +313,8 @@ def test_what_cannot_be_computed_apart_is_selected(engine):
 @pytest.mark.parametrize(("few", "places", "apart"), [(1 << 16, 1, False), (0, 10, False), (0, 9, True)])
 def test_where_it_does_not_pay_all_is_computed_but_for_a_perceptron(engine, few, places, apart, monkeypatch):
     monkeypatch.setattr(cuda_frontier.ListedFrontier, "pays", PAYS)
-    monkeypatch.setattr(cuda_frontier, "_FEW_ENTRIES", few)
-    monkeypatch.setattr(cuda_frontier, "_PLACES_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "_ENTRIES_WORTH_FINDING", few)
+    monkeypatch.setattr(cuda_frontier, "_NODES_PER_PLACE", 1)
     monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: places)
     graph = SOME["usual"]
     operators = engine.sampled_operators(View(engine.to_device(graph), DROPS["half"]), wanted(graph, engine.device))

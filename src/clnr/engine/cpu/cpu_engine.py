@@ -10,16 +10,15 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr.engine.cpu.csr_arrays import CSRArrays, allocated, numba_kernels
-from clnr.engine.cpu.kept_rows import DropRule, structure
-from clnr.engine.frontier_engine import FrontierEngine
+from clnr.engine.cpu.csr_arrays import CSRArrays
+from clnr.engine.cpu.frontier_engine import FrontierEngine
+from clnr.engine.cpu.kept_rows import MatrixKeptRows, structure
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.sparse_engine import Features, FusedMatrix, Matrix
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_ntxent import FewRowsNTXent
 from clnr.engine.view import Mask, View
-from clnr.graph.csr import Array
 
 DENSE_ABOVE = 0.2
 """Share of non-zero features above which a dense first layer is faster."""
@@ -91,11 +90,11 @@ class CompiledEngine(FrontierEngine):
         self.dtype = dtype
 
     def propagation(self, view: View) -> Matrix:
-        rule = DropRule(view)
+        rule = MatrixKeptRows(view)
         counts, sums = rule.count(rule.all_rows)
 
         def build(transposed: bool) -> CSRArrays:
-            there = DropRule(view, transposed)
+            there = MatrixKeptRows(view, transposed)
             kept = there.fill(there.all_rows, there.count(there.all_rows)[0] if transposed else counts)
             return kept.scaled(sums) if view.propagation_matrix is None else kept
 
@@ -130,14 +129,8 @@ def _features(x: SparseMatrix, values: Tensor) -> CompiledMatrix:
     """Features without the zeros among their values."""
 
     def build(transposed: bool) -> CSRArrays:
-        return _nonzero(*structure(x, transposed), (values[x.order] if transposed else values).numpy())
+        (indptr, columns), entries = structure(x, transposed), (values[x.order] if transposed else values).numpy()
+        kept = entries != 0
+        return CSRArrays(np.append(0, np.cumsum(kept))[indptr], columns[kept].astype(np.int32), entries[kept])
 
     return CompiledMatrix(build, x.shape)
-
-
-def _nonzero(indptr: Array, columns: Array, values: Array) -> CSRArrays:
-    kernels, counts = numba_kernels(), np.empty(len(indptr) - 1, np.int64)
-    kernels.shared(indptr, kernels.count_nonzero, indptr, values, counts)
-    kept = allocated(counts)
-    kernels.shared(indptr, kernels.fill_nonzero, indptr, columns, values, *kept)
-    return kept

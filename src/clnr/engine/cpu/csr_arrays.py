@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from clnr import rng
+from clnr.engine.cpu.threads import share_rows
 from clnr.engine.view import Neighbors
 from clnr.graph.csr import Array
 
@@ -47,7 +48,7 @@ class CSRArrays(NamedTuple):
     def scaled(self, sums: Array) -> CSRArrays:
         """Each entry over the roots of the sums of its row and of its column."""
         kernels, values = numba_kernels(), np.empty_like(self.values)
-        kernels.shared(self.indptr, kernels.scale_entries, *self, 1 / np.sqrt(sums), values)
+        share_rows(self.indptr, kernels.scale_entries, *self, 1 / np.sqrt(sums), values)
         return self._replace(values=values)
 
     def bounded(self, rows: Array, neighbors: Neighbors) -> CSRArrays:
@@ -55,7 +56,7 @@ class CSRArrays(NamedTuple):
         kernels, taken, values = numba_kernels(), np.empty(len(self.columns), np.bool_), np.empty_like(self.values)
         a, b, _ = rng.settled(neighbors.key)
         bound = np.uint32(int(a)), np.uint32(int(b)), neighbors.most
-        kernels.shared(self.indptr, kernels.take_neighbors, *self, rows, bound, taken, values)
+        share_rows(self.indptr, kernels.take_neighbors, *self, rows, bound, taken, values)
         return CSRArrays(np.concatenate([[0], np.cumsum(taken)])[self.indptr], self.columns[taken], values[taken])
 
     def transposed(self, shape: tuple[int, int]) -> CSRArrays:
@@ -69,20 +70,20 @@ class CSRArrays(NamedTuple):
         out = _empty(len(self.indptr) - 1, width)
         above = _NO_MASK if mask is None else _numbers(mask)
         arguments = (*self, _numbers(h), relu, _bias(bias, h), above, out.numpy())
-        kernels.shared(self.indptr, kernels.multiply, *arguments, width=width)
+        share_rows(self.indptr, kernels.multiply, *arguments, width=width)
         return out.to(h.dtype)
 
     def multiply_columns(self, factor: Tensor, h: Tensor, bias: Tensor | None) -> Tensor:
         """S D h + bias for the diagonal D of this factor."""
         kernels, out = numba_kernels(), _empty(len(self.indptr) - 1, h.shape[1])
         arguments = (*self, factor.numpy(), h.numpy(), _bias(bias, h), out.numpy())
-        kernels.shared(self.indptr, kernels.multiply_columns, *arguments, width=h.shape[1])
+        share_rows(self.indptr, kernels.multiply_columns, *arguments, width=h.shape[1])
         return out
 
     def multiply_rows(self, factor: Tensor, h: Tensor) -> Tensor:
         """D S h for the diagonal D of this factor."""
         kernels, out = numba_kernels(), _empty(len(self.indptr) - 1, h.shape[1])
-        kernels.shared(self.indptr, kernels.multiply_rows, *self, factor.numpy(), h.numpy(), out.numpy(), width=h.shape[1])
+        share_rows(self.indptr, kernels.multiply_rows, *self, factor.numpy(), h.numpy(), out.numpy(), width=h.shape[1])
         return out
 
 

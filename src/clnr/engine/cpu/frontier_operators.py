@@ -52,7 +52,7 @@ class FrontierOperators(MatrixOperators):
 
     @cached_property
     def _x(self) -> Tensor | Features:
-        nodes, mask, permutation = self.nodes, self.view.mask, self.view.node_permutation
+        nodes, permutation = self.nodes, self.view.node_permutation
         nodes = nodes if permutation is None else permutation[nodes]
         device_graph, x = self.view.device_graph, self.view.device_graph.features
         if isinstance(x, Tensor):
@@ -63,9 +63,7 @@ class FrontierOperators(MatrixOperators):
             if sp.issparse(read):
                 return self._sparse_rows(read, nodes)
             rows = self._blocks.dense_features(read.to(self._blocks.device))
-        if mask is None or not mask.elements:
-            return rows
-        return rows * mask.of_elements(nodes[:, None], torch.arange(rows.shape[1], device=rows.device)).to(rows.dtype)
+        return self._without_masked_elements(rows, nodes)
 
     def _sparse_rows(self, rows: sp.csr_array, nodes: Tensor) -> Features:
         mask = self.view.mask

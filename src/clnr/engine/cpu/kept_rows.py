@@ -11,6 +11,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine.cpu.csr_arrays import CSRArrays, allocated, numba_kernels
+from clnr.engine.cpu.threads import share_rows
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.view import Drop, View
 from clnr.graph.csr import Array
@@ -38,7 +39,7 @@ class KeptRows(ABC):
         """The kept entries of these rows, so many of each."""
 
 
-class DropRule(KeptRows):
+class MatrixKeptRows(KeptRows):
     """Rows of a matrix in memory, or of its transpose."""
 
     def __init__(self, view: View, transposed: bool = False):
@@ -58,12 +59,12 @@ class DropRule(KeptRows):
 
     def count(self, rows: Array) -> tuple[Array, Array]:
         kernels, counts, sums = numba_kernels(), np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
-        kernels.shared(self._load(rows), kernels.count_kept, *self._entries, self._rule, rows, counts, sums)
+        share_rows(self._load(rows), kernels.count_kept, *self._entries, self._rule, rows, counts, sums)
         return counts, sums
 
     def fill(self, rows: Array, counts: Array) -> CSRArrays:
         kernels, kept = numba_kernels(), allocated(counts)
-        kernels.shared(self._load(rows), kernels.fill_kept, *self._entries, self._rule, rows, *kept)
+        share_rows(self._load(rows), kernels.fill_kept, *self._entries, self._rule, rows, *kept)
         return kept
 
 

@@ -14,6 +14,7 @@ import torch
 
 from clnr.engine.cpu.csr_arrays import CSRArrays, allocated, numba_kernels
 from clnr.engine.cpu.kept_rows import KeptRows, drop_rule
+from clnr.engine.cpu.threads import share_rows
 from clnr.engine.view import Drop
 from clnr.errors import MethodError
 from clnr.graph.csr import Array
@@ -25,7 +26,7 @@ from clnr.graph.stored_rows import StoredRows
 # them.
 _ROWS_PER_READ = 1 << 15
 # The bits of a float that are all set where it is not finite.
-_EXPONENT = {"float32": 0x7F80_0000, "float16": 0x7C00, "bfloat16": 0x7F80}
+_EXPONENT_BITS = {"float32": 0x7F80_0000, "float16": 0x7C00, "bfloat16": 0x7F80}
 
 ChangeRows = Callable[[Any, "Array"], Any]
 """A map of the features of some nodes, as an array or a sparse one, and of the nodes themselves, to other features."""
@@ -108,7 +109,7 @@ def read_rows(array: MappedArray, nodes: Array) -> torch.Tensor:
     """Some rows of an array in a file, all of whose numbers must be finite; read in the order of the file."""
     nodes, places = in_order(nodes)
     out = np.empty((len(nodes), array.values.shape[1]), array.values.dtype)
-    wrong = copy_rows(array, nodes, places, out, _EXPONENT[array.dtype])
+    wrong = copy_rows(array, nodes, places, out, _EXPONENT_BITS[array.dtype])
     if wrong.any():
         raise array.damaged(f"row {nodes[np.argmax(wrong)]} has a number that is not finite")
     return torch.from_numpy(out.view(np.dtype(f"i{out.dtype.itemsize}"))).view(getattr(torch, array.dtype))
@@ -132,12 +133,12 @@ def copy_rows(array: MappedArray, rows: Array, places: Array, out: Array, expone
     for part in row_parts(len(rows)):
         load = np.arange(part.stop - part.start + 1)
         given = array.values.view(bits), rows[part], places[part], target, bits.type(exponent), wrong[part]
-        kernels.shared(load, kernels.copy_rows, *given, width=out.shape[1])
+        share_rows(load, kernels.copy_rows, *given, width=out.shape[1])
         bound_memory(array)
     return wrong
 
 
-class StoredRule(KeptRows):
+class StoredKeptRows(KeptRows):
     """The edges in files into each node, without those that are dropped at a rate.
 
     Args:
@@ -174,7 +175,7 @@ class StoredRule(KeptRows):
     def _call(self, kernel: str, rows: Array, *more: Array) -> None:
         starts, ends = self._edges.stored.bounds(rows)
         kernels, arguments = numba_kernels(), (*self._edges.arrays, self._rule, rows, *more)
-        kernels.shared(np.concatenate([[0], np.cumsum(ends - starts)]), getattr(kernels, kernel), *arguments)
+        share_rows(np.concatenate([[0], np.cumsum(ends - starts)]), getattr(kernels, kernel), *arguments)
         self._edges.bound_memory()
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine.cpu.frontier import Frontier
-from clnr.engine.files.mapped import ChangeRows, MappedEdges, MappedFeatures, StoredRule, bound_memory, row_parts
+from clnr.engine.files.mapped import ChangeRows, MappedEdges, MappedFeatures, StoredKeptRows, bound_memory, row_parts
 from clnr.engine.files.read_ahead import ReadAhead
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph.csr import Array, draw_neighbours
@@ -22,7 +22,7 @@ from clnr.graph.graph_folder import GraphFolder
 
 _MEASURED_NODES = 1 << 14
 _NODES_PER_DRAW = 1 << 11
-_AHEAD = "read ahead"
+_READ_AHEAD_KEY = "read ahead"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,26 +32,26 @@ class MappedGraph(DeviceGraph):
     in_files: ClassVar[bool] = True
 
     def frontier(self, view: View, nodes: Array) -> Frontier:
-        ahead = self.made.get(_AHEAD)
+        ahead = self.made.get(_READ_AHEAD_KEY)
         return self._frontier(view, nodes) if ahead is None else ahead.frontier(view, nodes)
 
     def _frontier(self, view: View, nodes: Array, asked: set[tuple[str, int]] | None = None) -> Frontier:
-        return Frontier(view, nodes, StoredRule(mapped_edges(self), view.drop), asked)
+        return Frontier(view, nodes, StoredKeptRows(mapped_edges(self), view.drop), asked)
 
     def feature_rows(self, nodes: Array) -> Tensor | sp.csr_array:
         return mapped_features(self).rows(nodes)
 
     @contextmanager
     def reading_ahead(self) -> Iterator[None]:
-        ahead = self.once(_AHEAD, lambda: ReadAhead(self._frontier))
+        ahead = self.once(_READ_AHEAD_KEY, lambda: ReadAhead(self._frontier))
         try:
             yield
         finally:
-            del self.made[_AHEAD]
+            del self.made[_READ_AHEAD_KEY]
             ahead.end()
 
     def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:
-        if (ahead := self.made.get(_AHEAD)) is not None:
+        if (ahead := self.made.get(_READ_AHEAD_KEY)) is not None:
             ahead.begin(views, nodes)
 
 
@@ -81,7 +81,7 @@ def keep_degrees(device_graph: DeviceGraph) -> None:
     edges = mapped_edges(device_graph)
     if "degrees" in edges.made:
         return
-    degrees, rule = np.empty(edges.shape[0], np.float32), StoredRule(edges)
+    degrees, rule = np.empty(edges.shape[0], np.float32), StoredKeptRows(edges)
     for part in row_parts(len(degrees)):
         degrees[part] = rule.count(np.arange(part.start, part.stop))[1]
     edges.made["degrees"] = degrees

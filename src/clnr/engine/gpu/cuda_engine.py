@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clnr import rng
 from clnr.engine.cpu.csr_arrays import CSRArrays
-from clnr.engine.frontier_engine import FrontierEngine
+from clnr.engine.cpu.frontier_engine import FrontierEngine
 from clnr.engine.gpu.cuda_frontier import ListedFrontier, ListedOperators, lists_rows_of
 from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, as_values, dropped, structures
 from clnr.engine.gpu.triton_dense import KernelDense, tf32, the_kernels

@@ -25,13 +25,13 @@ from clnr.engine.view import View
 
 _LISTED_FIELDS = ("device_graph", "drop", "mask", "dropout", "neighbors")
 # A product of fewer entries takes about as long as to find out which of them are needed.
-_FEW_ENTRIES = 1 << 16
+_ENTRIES_WORTH_FINDING = 1 << 16
 # Nodes move together if so many times as many have a place of their own.
-_PLACES_WORTH_MOVING = 2
+_NODES_PER_PLACE = 2
 # Of so many edges a step copies only those that it reaches; of fewer, it has copies with room for all.
 _ENTRIES_OF_LARGE_GRAPH = 1 << 23
-_PLACES_MULTIPLE = 64
-_BITS_OF_CHANCE = 64
+_PLACES_ROUNDED_TO = 64
+_BITS_OF_CERTAINTY = 64
 
 
 def lists_rows_of(view: View) -> bool:
@@ -70,16 +70,16 @@ def capacity(
     bounds = []
     for half in range(-3, 29):
         t = 2 ** (-half / 2)
-        own = t * size
-        g = links.values.new_zeros((count,), dtype=torch.float64) + own
+        node_term = t * size
+        g = links.values.new_zeros((count,), dtype=torch.float64) + node_term
         for _ in range(hops):
             each = torch.log(rate + (1 - rate) * g.exp())
             arriving = torch.segment_reduce(each[links.columns], "sum", offsets=links.indptr, unsafe=True)
-            g = own + arriving - each  # Without the self-loop, which leads to no other node.
+            g = node_term + arriving - each  # Without the self-loop, which leads to no other node.
         trees = wanted * (g.logsumexp(0) - math.log(count)) if draws is None else g[draws].sum(1)
-        bounds.append((trees + _BITS_OF_CHANCE * math.log(2)) / t)
+        bounds.append((trees + _BITS_OF_CERTAINTY * math.log(2)) / t)
     least = float(torch.stack(bounds).nan_to_num(nan=torch.inf).amin(0).max()) * total / count
-    return total if least >= total else -(-math.ceil(least) // _PLACES_MULTIPLE) * _PLACES_MULTIPLE
+    return total if least >= total else -(-math.ceil(least) // _PLACES_ROUNDED_TO) * _PLACES_ROUNDED_TO
 
 
 class ListedFrontier:
@@ -111,7 +111,7 @@ class ListedFrontier:
     @property
     def pays(self) -> bool:
         """Whether to compute all rows would not be as fast: not on small graphs, nor where one hop may reach most nodes."""
-        return len(self._links.columns) >= _FEW_ENTRIES and self._capacity(1) < self._links.shape[0]
+        return len(self._links.columns) >= _ENTRIES_WORTH_FINDING and self._capacity(1) < self._links.shape[0]
 
     @property
     def _large(self) -> bool:
@@ -126,9 +126,9 @@ class ListedFrontier:
             excess = torch.zeros(1, device=device) if self._large else None
             self._levels.append(self._kernels.Places(place.index_copy_(0, self._wanted, order), self._wanted.int(), excess))
         while len(self._levels) <= hops:
-            found = torch.zeros(count, dtype=torch.int8, device=device)
-            self._reach(len(self._levels) - 1, found)
-            self._levels.append(self._kernels.number_nodes(found, self._capacity(len(self._levels))))
+            reached = torch.zeros(count, dtype=torch.int8, device=device)
+            self._reach(len(self._levels) - 1, reached)
+            self._levels.append(self._kernels.number_nodes(reached, self._capacity(len(self._levels))))
         return self._levels[hops]
 
     def _bound(self, hops: int, starts: str | None = None) -> int:
@@ -148,7 +148,7 @@ class ListedFrontier:
         bound, count, neighbors = self._bound(hops), self._links.shape[0], self.view.neighbors
         if neighbors is not None:
             bound = min(bound, len(self.places(hops - 1)) * (1 + neighbors.most))
-        return bound if _PLACES_WORTH_MOVING * bound <= count else count
+        return bound if _NODES_PER_PLACE * bound <= count else count
 
     def _rows(self, hops: int, transposed: bool = False) -> Any:
         """Edges to the nodes within so many hops, or from them."""
@@ -158,10 +158,10 @@ class ListedFrontier:
         structure = structures(self._links)[transposed]
         return self._kernels.list_rows(structure, places, room, alone=self.view.neighbors is not None)
 
-    def _keep(self, hops: int, found: Tensor | None = None) -> None:
+    def _keep(self, hops: int, reached: Tensor | None = None) -> None:
         """Keep edges to the nodes within so many hops, with the numbers of nodes as columns, and the sum of each row."""
         rows = self._rows(hops)
-        self._kept[hops] = self._kernels.drop_entries(rows, self._drop, nodes=self.places(hops).nodes, found=found)
+        self._kept[hops] = self._kernels.drop_entries(rows, self._drop, nodes=self.places(hops).nodes, found=reached)
 
     def _scale(self, hops: int) -> Tensor:
         """One over the root of each degree."""
@@ -169,15 +169,15 @@ class ListedFrontier:
             self._keep(hops)
         return self._kernels.inverse_roots(self._kept[hops][1], self.places(hops))
 
-    def _reach(self, hops: int, found: Tensor) -> None:
+    def _reach(self, hops: int, reached: Tensor) -> None:
         """Find what is one hop further than the nodes within so many hops."""
         neighbors, links = self.view.neighbors, self._links
-        self._keep(hops, found if neighbors is None else None)
+        self._keep(hops, reached if neighbors is None else None)
         if neighbors is not None:
             places, kept = self.places(hops), self._kept[hops][0]
             loops = None if kept.values is None else links.once("loops", lambda: links.values[links.rows == links.columns])
             self._taken[hops] = self._kernels.take_neighbors(kept, places, neighbors.key, neighbors.most, loops)
-            self._kernels.mark_columns(self._taken[hops], found)
+            self._kernels.mark_columns(self._taken[hops], reached)
 
     def matrix(self, hops: int) -> Matrix:
         """What propagates from the nodes within so many hops to those within one hop fewer."""
@@ -236,15 +236,11 @@ class ListedOperators(MatrixOperators):
 
     @cached_property
     def _x(self) -> Tensor | Features:
-        mask, x, nodes = self.view.mask, self.view.device_graph.features, self.nodes
+        x, nodes = self.view.device_graph.features, self.nodes
         if isinstance(x, SparseMatrix):
             return self._frontier.features(self._hops, x)
         x = self._engine.all_features(self.view.device_graph, x)
-        rows = x if nodes is None else x.index_select(0, nodes)
-        if mask is None or not mask.elements:
-            return rows
-        index = torch.arange(len(rows), device=x.device) if nodes is None else nodes
-        return rows * mask.of_elements(index[:, None], torch.arange(x.shape[1], device=x.device)).to(x.dtype)
+        return self._without_masked_elements(x if nodes is None else x.index_select(0, nodes), nodes)
 
     @property
     def features(self) -> Tensor:
