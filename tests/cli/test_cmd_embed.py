@@ -28,7 +28,7 @@ from clnr.embedding.planning import memory_plan
 from clnr.embedding.reporting.report_file import drawn_layout
 from clnr.embedding.scoring.baseline_comparison import compare
 from clnr.embedding.stages import stages
-from clnr.embedding.stages.memory_graph import MemoryGraph
+from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.store import output_folder
 from clnr.embedding.store.artifact import load_folder
 from clnr.embedding.store.artifact_files import OWNED_FILES
@@ -485,7 +485,7 @@ def quick(monkeypatch):
     import torch
 
     made, meanwhile = {}, []
-    train, score = MemoryGraph.train, stages.score
+    train, score = GraphInMemory.train, stages.score
     read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
     monkeypatch.setattr(job, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
 
@@ -507,7 +507,7 @@ def quick(monkeypatch):
             made[settings.seed, "scores"] = score(samples, model, settings)
         return made[settings.seed, "scores"]
 
-    monkeypatch.setattr(MemoryGraph, "train", learned)
+    monkeypatch.setattr(GraphInMemory, "train", learned)
     monkeypatch.setattr(stages, "score", scored)
     return meanwhile
 

@@ -95,7 +95,7 @@ threading.Thread.start = start
     "begin",
     [
         "from clnr.__main__ import main; sys.argv = 'clnr embed --edges e.csv --out o'.split(); main()",
-        "from clnr.cli.fit_worker import main; main('.')",
+        "from clnr.embedding.fit_worker import main; main('.')",
     ],
 )
 def test_a_worker_watches_for_the_end_of_its_launcher_before_it_imports_torch(tmp_path, begin):

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 
-from clnr.embedding.convert import as_table_graph
+from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.graph import Graph, Split
 from clnr.graph.csr import CSR
 from tests.apart import process_apart

@@ -28,7 +28,7 @@ from clnr.graph.graph_folder import MANIFEST, GraphFolder
 from clnr.tables import ingest
 from clnr.tables.folder_ingest import in_memory
 from tests.apart import process_apart
-from tests.embedding.stages import test_file_graph
+from tests.embedding.stages import test_graph_in_files
 from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited
 from tests.fuzz import examples
 
@@ -58,10 +58,10 @@ def load(path: str, out: str) -> None:
 
 def train(path: str, out: str, method: str = "CLNR") -> None:
     changes = {"epochs": 2, "sampled_nodes": 16}
-    chosen = test_file_graph.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
+    chosen = test_graph_in_files.settings(method, changes=changes, hold_out=0.1, evaluate=True, seed=0)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(out)
-    embed_folder(GraphFolder.open(Path(path)), Path(out), chosen, test_file_graph.MEMORY)
+    embed_folder(GraphFolder.open(Path(path)), Path(out), chosen, test_graph_in_files.MEMORY)
 
 
 def train_mix(path: str, out: str) -> None:

@@ -19,7 +19,7 @@ pytest.importorskip("duckdb")
 pytest.importorskip("numba")
 
 from tests.embedding.folder_worker_checks import BLOCKS, EPOCHS, METHODS, NODES
-from tests.embedding.stages.test_file_graph import vectors
+from tests.embedding.stages.test_graph_in_files import vectors
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,10 +13,9 @@ import pytest
 from benchmarks._graph_folders import write_graph
 
 from clnr import NodeEmbedder
-from clnr.cli import fit_worker
-from clnr.embedding import shared_fit
+from clnr.embedding import fit_worker, shared_fit
+from clnr.embedding.fit_worker import do_task, read_task, tell_error
 from clnr.embedding.planning import file_plan
-from clnr.embedding.shared_fit import do_task, read_task, tell_error
 from clnr.errors import ClnrError, DataError, LostWorker, MethodError, RecipeError, UnknownName
 from clnr.graph import Graph
 from clnr.support.processes.launch import FAILED, STOPPED, USER_ERROR
@@ -117,7 +116,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
 
 
 def test_a_worker_that_fails_before_it_joins_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_fit, "read_task", lambda folder: 1 // 0)
+    monkeypatch.setattr(fit_worker, "read_task", lambda folder: 1 // 0)
     monkeypatch.setattr(fit_worker, "end_process", sys.exit)
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")):
         monkeypatch.setenv(name, value)

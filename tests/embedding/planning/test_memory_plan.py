@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from clnr.embedding.convert import as_table_graph
 from clnr.embedding.defaults import default_recipe
+from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.embedding.planning.graph_facts import graph_counts, graph_facts, table_warnings
 from clnr.embedding.planning.memory_plan import MemoryPlan, size_of
 from clnr.embedding.planning.stage_cost import StageCost

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from clnr import NodeEmbedder
-from clnr.embedding.convert import as_table_graph
 from clnr.embedding.extension import extend
+from clnr.embedding.graph_sources.convert import as_table_graph
 from clnr.embedding.job import fit_graph
 from clnr.embedding.reporting.report_data import report_data
 from clnr.embedding.search.similar import similar_nodes

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from clnr.embedding.edge_lists import edge_columns, edge_table, is_array
+from clnr.embedding.graph_sources.edge_lists import edge_columns, edge_table, is_array
 from clnr.errors import DataError, OutOfMemory
 from clnr.graph import Graph
 from clnr.graph.arrays import as_array

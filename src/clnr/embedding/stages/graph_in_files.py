@@ -36,7 +36,7 @@ from clnr.training.loop import CheckpointCallback, ProgressCallback, fit
 _ALL, _SEEN = "all", "seen"
 
 
-class FileGraph(JobGraph[Shards]):
+class GraphInFiles(JobGraph[Shards]):
     """A graph in files, trained on by sampled steps and embedded layer by layer, into shards.
 
     Args:
