@@ -26,7 +26,7 @@ from clnr.graph import Graph
 from clnr.graph.folder_writer import write_graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder
 from clnr.tables import ingest
-from clnr.tables.folder_ingest import in_memory
+from clnr.tables.folder_read import in_memory
 from tests.apart import process_apart
 from tests.embedding import test_out_of_core
 from tests.embedding.test_fuzz import NOTHING, as_json, damaged, edited

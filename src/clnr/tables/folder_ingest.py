@@ -22,18 +22,18 @@ from clnr.support.humanize import gigabytes, parse_bytes, plural
 from clnr.support.machine.memory import unused_memory
 from clnr.support.progress import Tenths
 from clnr.support.storage.atomic_io import OwnedFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
-from clnr.support.storage.checked_files import errors_name, read_stable
-from clnr.tables.columns.columns import check_columns, column_sql, label_sql, register_classes
+from clnr.tables.argument_checks import check_arguments, node_kinds
+from clnr.tables.columns.columns import column_sql, label_sql, register_classes
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.fit_encoder import encoder_for
 from clnr.tables.columns.structural import DEGREES, StructuralFeatures, log_degree, neighbour_degrees, neighbours
-from clnr.tables.edges.edge_list import IngestReport, merge_rows
+from clnr.tables.edges.edge_list import merge_rows
 from clnr.tables.io.chunks import fetch_chunks
 from clnr.tables.io.sql import connect, fetch_table, run, stream_arrow
 from clnr.tables.load import Loaded, load_tables, name_of
+from clnr.tables.open_tables import OpenTables, open_tables
 from clnr.tables.read import number_nodes
-from clnr.tables.table_arguments import OpenTables, TableArguments
-from clnr.tables.table_graph import TableGraph
+from clnr.tables.table_arguments import TableArguments
 from clnr.tables.table_info import NODES, TABLES, TableInfo
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def ingest(
     amount = amount if unused is None else min(amount, unused)
     if amount < _OWN_MEMORY + _LEAST:
         raise DataError(f"1 GB of memory is needed to write a graph folder, and {gigabytes(amount)} are free; free some")
-    arguments = TableArguments(edges, nodes, **columns)
+    arguments = check_arguments("ingest", edges, nodes, columns | {"progress": progress or (lambda line: None)})
     path = Path(out)
     with reserve_folder(path, OWNED_FILES):
         check_folder(path, force, OWNED_FILES)
@@ -128,7 +128,7 @@ class _Ingest:
     def run(self, memory: int) -> None:
         """Write the folder; DuckDB may use so many bytes of memory."""
         arguments, writer = self._arguments, self._writer
-        tables = arguments.open_tables(self._db)
+        tables = open_tables(self._db, arguments)
         self._check_disk(tables, memory)
         self._progress("reading the tables")
         loaded = load_tables(self._db, tables, arguments)
@@ -142,7 +142,7 @@ class _Ingest:
         found = plural(edges, "directed edge") if self._directed else plural(edges // 2, "undirected edge")
         self._progress(f"{plural(self._count, 'node')}, {found}")
         classes = self._write_labels(loaded)
-        encoder, remarks = encoder_for(self._db, loaded, arguments, self._progress)
+        encoder, remarks = encoder_for(self._db, loaded, arguments)
         encoder = self._write_features(loaded, encoder)
         names = self._write_columns(loaded)
         report = replace(
@@ -154,7 +154,7 @@ class _Ingest:
             columns=loaded.describe(self._db, names, encoder),
             fading=loaded.fading,
             negative_weights=arguments.with_negative_weights,
-            node_kinds=arguments.node_kinds,
+            node_kinds=node_kinds(arguments),
         )
         writer.file(TABLES).write_bytes(TableInfo(encoder, classes, report).to_json())
         writer.close(
@@ -360,42 +360,3 @@ def _ranges(first: int, last: int) -> Iterator[slice]:
     """Consecutive nodes in parts of a bounded size."""
     for start in range(first, last, _PART):
         yield slice(start, min(start + _PART, last))
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------------
-
-
-def load_graph_folder(path: Path) -> TableGraph:
-    """A graph folder as a graph in memory, as ``read_tables`` has it."""
-    return in_memory(GraphFolder.open(path))
-
-
-def in_memory(folder: GraphFolder) -> TableGraph:
-    """All of a graph folder, as ``read_tables`` has it."""
-    return read_stable(folder.path, MANIFEST, lambda: _in_memory(GraphFolder.open(folder.path)))
-
-
-def _in_memory(folder: GraphFolder) -> TableGraph:
-    info = read_table_info(folder)
-    columns = None
-    if NODES in folder.files:
-        with errors_name(folder.path / NODES):
-            import pyarrow.parquet as pq
-
-            columns = pq.read_table(folder.path / NODES)
-            columns.validate(full=True)
-            check_columns(columns)
-            if columns.num_rows != folder.num_nodes:
-                raise DataError(f"it has {columns.num_rows:,} rows for {folder.num_nodes:,} nodes")
-    graph = folder.graph()
-    return TableGraph(graph, info.feature_encoder, info.classes, info.ingest_report, columns)
-
-
-def read_table_info(folder: GraphFolder) -> TableInfo:
-    """How the tables of a graph folder were read."""
-    if TABLES not in folder.files:
-        return TableInfo(None, (), IngestReport(directed=folder.directed))
-    with errors_name(folder.path / TABLES):
-        info = TableInfo.from_json((folder.path / TABLES).read_text(encoding="utf-8"))
-        info.check_labels(folder.num_classes)
-        return info

@@ -23,9 +23,10 @@ from clnr.tables.io.sql import run
 from clnr.tables.kinds.kind_columns import check_named, for_edges, for_nodes, with_one_weight
 from clnr.tables.kinds.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
 from clnr.tables.kinds.table_kinds import NODE_NAME, NamedEdges, NamedNodes
+from clnr.tables.open_tables import OpenTables
 from clnr.tables.roles.node_names import guess_name
 from clnr.tables.roles.roles import Roles, describe_edges, describe_nodes, find_roles, table_title
-from clnr.tables.table_arguments import OpenTables, TableArguments
+from clnr.tables.table_arguments import TableArguments
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

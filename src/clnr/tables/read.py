@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
-from clnr.support.arguments import check_type
 from clnr.support.deprecation import renamed_arguments
 from clnr.support.humanize import plural
 from clnr.tables import merge
+from clnr.tables.argument_checks import check_arguments, node_kinds
 from clnr.tables.columns.column_info import ColumnInfo
 from clnr.tables.columns.columns import read_columns, read_labels
 from clnr.tables.columns.feature_encoder import FeatureEncoder
@@ -24,8 +21,9 @@ from clnr.tables.columns.structural import StructuralFeatures, degree_features
 from clnr.tables.edges.edge_list import EdgeList, IngestReport, build_edge_list
 from clnr.tables.io.sql import connect, fetch_numpy, run
 from clnr.tables.load import Loaded, load_tables, name_of
+from clnr.tables.open_tables import open_tables
 from clnr.tables.reading_memory import ReadingMemory
-from clnr.tables.table_arguments import TableArguments
+from clnr.tables.table_arguments import TableArguments, takes
 from clnr.tables.table_graph import TableGraph
 
 if TYPE_CHECKING:
@@ -33,41 +31,8 @@ if TYPE_CHECKING:
 
 
 @renamed_arguments(onto="base", encoding="feature_encoder")
-def read_tables(
-    edges: Any = None,
-    nodes: Any = None,
-    *,
-    edges_query: str | None = None,
-    nodes_query: str | None = None,
-    feature_matrix: Any = None,
-    source: str | None = None,
-    target: str | None = None,
-    weight: str | Iterable[str] | None = None,
-    negative_weights: str | None = None,
-    edge_type: str | None = None,
-    edge_time: str | Iterable[str] | None = None,
-    until: str | None = None,
-    half_life: float | None = None,
-    drop_empty: bool = False,
-    id: str | None = None,  # noqa: A002
-    label: str | None = None,
-    time: str | None = None,
-    names: str | None = None,
-    features: Iterable[str] | None = None,
-    ignore: Iterable[str] = (),
-    types: Mapping[str, str] = MappingProxyType({}),
-    header: bool | None = None,
-    edges_header: bool | None = None,
-    nodes_header: bool | None = None,
-    directed: bool | None = None,
-    feature_encoder: FeatureEncoder | None = None,
-    base: TableGraph | None = None,
-    allow_missing_columns: bool = False,
-    allow_disjoint: bool = False,
-    memory: str | None = None,
-    name: str | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> TableGraph:
+@takes(TableArguments)
+def read_tables(edges: Any = None, nodes: Any = None, **named: Any) -> TableGraph:
     """A graph from a table of edges and one of nodes, or an earlier graph extended by such tables.
 
     >>> import pyarrow
@@ -108,9 +73,9 @@ def read_tables(
             they are refused. Rows are then counted without them.
         id: The column of node ids; if not given, one with a common name, else the first.
         label: The column of labels, if there is one; never a feature.
-        time: A column of times, never a feature.
         names: The column of node names, for reports; whether it is a feature does not depend on it. If not given, the first
             one whose own name ends in ``name`` or ``title``, with short and mostly distinct text. The id column means none.
+        time: A column of times, never a feature.
         features: The columns of the node table that are features; if not given, all that can be.
         ignore: Columns of either table that are not used.
         types: What columns hold, by their names: ``text``, ``category``, ``number``, ``date``, ``bool``, ``tags``, or ``id``
@@ -130,51 +95,18 @@ def read_tables(
         name: What to call the graph.
         progress: Called with a line now and then while many columns are read.
     """
-    check_type("memory", memory, str | None, "text", DataError)
-    arguments = TableArguments(
-        edges,
-        nodes,
-        edges_query=edges_query,
-        nodes_query=nodes_query,
-        feature_matrix=feature_matrix,
-        source=source,
-        target=target,
-        weight=weight,
-        negative_weights=negative_weights,
-        edge_type=edge_type,
-        edge_time=edge_time,
-        until=until,
-        half_life=half_life,
-        drop_empty=drop_empty,
-        id=id,
-        label=label,
-        time=time,
-        names=names,
-        features=features,
-        ignore=ignore,
-        types=types,
-        header=header,
-        edges_header=edges_header,
-        nodes_header=nodes_header,
-        directed=directed,
-        feature_encoder=feature_encoder,
-        base=base,
-        allow_missing_columns=allow_missing_columns,
-        allow_disjoint=allow_disjoint,
-        name=name,
-    )
+    arguments = check_arguments("read_tables", edges, nodes, named)
+    memory = arguments.memory
     limits = ReadingMemory.of(memory)
     db = connect(memory if memory is not None or limits.duckdb is None else f"{limits.duckdb} B")
     try:
-        return _read(db, arguments, limits, progress)
+        return _read(db, arguments, limits)
     finally:
         db.close()
 
 
-def _read(
-    db: DuckDBPyConnection, arguments: TableArguments, limits: ReadingMemory, progress: Callable[[str], None] | None
-) -> TableGraph:
-    loaded = load_tables(db, arguments.open_tables(db), arguments)
+def _read(db: DuckDBPyConnection, arguments: TableArguments, limits: ReadingMemory) -> TableGraph:
+    loaded = load_tables(db, open_tables(db, arguments), arguments)
     limits.check(db, loaded)
     node_table, remarks, base = loaded.node_table, loaded.remarks, arguments.base
     directed = arguments.is_directed
@@ -187,7 +119,7 @@ def _read(
             merge.check_linked(base.graph, edge_list, index, loaded.edges_title)
         edge_list, more = merge.merge_edges(base.graph, edge_list, directed)
         remarks += more
-    feature_encoder, more = encoder_for(db, loaded, arguments, progress)
+    feature_encoder, more = encoder_for(db, loaded, arguments)
     made = _nodes(db, loaded, ids, index, edge_list, feature_encoder, base)
     if base is not None and feature_encoder.encodes and loaded.from_edges and len(index):
         more.append(f"known from edges alone, with all values missing: {plural(len(index), 'new node')}")
@@ -216,7 +148,7 @@ def _read(
         edge_types=ingest_report.edge_types if base is None else base.ingest_report.edge_types,
         fading=loaded.fading,
         negative_weights=arguments.with_negative_weights,
-        node_kinds=arguments.node_kinds if base is None else base.ingest_report.node_kinds,
+        node_kinds=node_kinds(arguments) if base is None else base.ingest_report.node_kinds,
     )
     return TableGraph(graph, made.feature_encoder, made.classes, ingest_report, made.columns)
 

@@ -24,7 +24,7 @@ from clnr.graph.graph_folder import GraphFolder
 from clnr.report import Column, render_html
 from clnr.support.storage.atomic_io import resolve_path
 from clnr.tables import TableGraph
-from clnr.tables.folder_ingest import read_table_info
+from clnr.tables.folder_read import read_table_info
 
 
 def sample_report_html(

@@ -37,7 +37,7 @@ from clnr.nn.layers import Parameters
 from clnr.support.humanize import plural
 from clnr.support.storage.atomic_io import move_folder, resolve_path, temporary_name, write_atomic
 from clnr.support.storage.checked_files import errors_name, parse_json
-from clnr.tables.folder_ingest import read_table_info
+from clnr.tables.folder_read import read_table_info
 from clnr.tables.table_info import TABLES
 from clnr.training.checkpoint import begun_with
 

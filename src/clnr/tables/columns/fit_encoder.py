@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def encoder_for(
-    db: DuckDBPyConnection, loaded: Loaded, arguments: TableArguments, progress: Callable[[str], None] | None = None
-) -> tuple[FeatureEncoder, list[str]]:
+def encoder_for(db: DuckDBPyConnection, loaded: Loaded, arguments: TableArguments) -> tuple[FeatureEncoder, list[str]]:
     """The feature encoder, and notes; one that encodes nothing means that features come from structure."""
     node_table, matrix, base = loaded.node_table, loaded.matrix, arguments.base
     given = arguments.feature_encoder if base is None else base.feature_encoder
@@ -33,9 +31,9 @@ def encoder_for(
     if node_table is None:
         return FeatureEncoder(), []
     if node_table.outputs is not None:
-        made, remarks = _fit_kinds(db, loaded.node_kinds, progress)
+        made, remarks = _fit_kinds(db, loaded.node_kinds, arguments.progress)
     else:
-        made, remarks = _fit(db, node_table, loaded.roles, progress)
+        made, remarks = _fit(db, node_table, loaded.roles, arguments.progress)
     if matrix is not None:
         made = replace(made, matrix=MatrixEncoder.fit(matrix))
     if made.encodes or loaded.from_edges:

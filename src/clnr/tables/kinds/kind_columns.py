@@ -12,7 +12,8 @@ from clnr.tables.io.source import Table
 from clnr.tables.kinds.table_kinds import qualified_name
 
 if TYPE_CHECKING:
-    from clnr.tables.table_arguments import OpenTables, TableArguments
+    from clnr.tables.open_tables import OpenTables
+    from clnr.tables.table_arguments import TableArguments
 
 _OF_EDGES = ("source", "target")
 _OF_NODES = ("id", "label", "time")
@@ -49,8 +50,15 @@ def _weight_and_time(arguments: TableArguments, table: Table) -> dict[str, Any]:
     """The columns of weights and of times of one table, of those that are named; no weight if it has none of them."""
     weight = _one_of(arguments.weights, table, "weights", "weight")
     time = _one_of(arguments.edge_times, table, "times", "edge_time")
+    check_apart([weight], [time])
     # All tables must have times, if one has: that a column is missing is said where it is looked for.
     return {"weight": weight, "edge_time": time or next(iter(arguments.edge_times), None)}
+
+
+def check_apart(weights: Iterable[str | None], edge_times: Iterable[str | None]) -> None:
+    """Raise if a column is named as one of weights and one of times."""
+    if both := [each for each in edge_times if each is not None and each in weights]:
+        raise DataError(f"column '{both[0]}' cannot be both time and weight of the edges: leave out --weight (weight)")
 
 
 def _one_of(names: Iterable[str], table: Table, what: str, argument: str) -> str | None:
