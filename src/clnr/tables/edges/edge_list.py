@@ -287,12 +287,11 @@ def merge_rows(db: DuckDBPyConnection, title: str, form: MergeForm) -> IngestRep
     return replace(found, dangling_hint=hint, edge_types=edge_types)
 
 
-def build_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> tuple[EdgeList, IngestReport]:
-    """The distinct edges of the SQL table ``edges`` between nodes of ``ids``, and what was found; see ``merge_rows``."""
-    report = merge_rows(db, title, form)
+def read_edge_list(db: DuckDBPyConnection, title: str, form: MergeForm) -> EdgeList:
+    """The edges of the SQL table ``distinct_edges``, which is dropped."""
     columns = fetch_numpy(db, f"SELECT a, b{', w' if form.weighted else ''} FROM distinct_edges", title)
     run(db, "DROP TABLE distinct_edges", title)
-    return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if form.weighted else None), report
+    return EdgeList(columns["a"], columns["b"], columns["w"].astype(np.float32) if form.weighted else None)
 
 
 def _of_either(measure: Callable[[str], str], directed: bool) -> str:
