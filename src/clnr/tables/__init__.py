@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clnr.tables.columns.feature_encoder import FeatureEncoder
     from clnr.tables.columns.structural import StructuralFeatures
-    from clnr.tables.edges.edge_list import IngestReport
+    from clnr.tables.edges.ingest_report import IngestReport
     from clnr.tables.folder_ingest import ingest
     from clnr.tables.folder_read import load_graph_folder
     from clnr.tables.read import read_tables
@@ -20,7 +20,7 @@ __all__ = ["FeatureEncoder", "IngestReport", "StructuralFeatures", "TableGraph",
 # ``table_arguments``, and needs none of the others for its help.
 _HOMES = {
     "FeatureEncoder": "columns.feature_encoder",
-    "IngestReport": "edges.edge_list",
+    "IngestReport": "edges.ingest_report",
     "StructuralFeatures": "columns.structural",
     "TableGraph": "table_graph",
     "ingest": "folder_ingest",

@@ -8,7 +8,7 @@ from clnr.errors import DataError
 from clnr.graph.graph_folder import MANIFEST, GraphFolder
 from clnr.support.storage.checked_files import errors_name, read_stable
 from clnr.tables.columns.columns import check_columns
-from clnr.tables.edges.edge_list import IngestReport
+from clnr.tables.edges.ingest_report import IngestReport
 from clnr.tables.table_graph import TableGraph
 from clnr.tables.table_info import NODES, TABLES, TableInfo
 

@@ -13,19 +13,19 @@ from clnr.tables.columns.column_info import ColumnInfo
 from clnr.tables.columns.columns import all_integers, find_column, flat_columns, load_nodes, without_empty
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation
-from clnr.tables.edges.edge_list import EdgeForm, MergeForm, check_weights, load_edges
-from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
-from clnr.tables.edges.mistaken_edges import check_guessed_ends, one_sort_notes
+from clnr.tables.edges.edge_list import MergeForm
+from clnr.tables.edges.load_edges import EdgesAndRoles, edges_title, load_edges
 from clnr.tables.io.csv_header import ROWS
 from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
 from clnr.tables.io.sql import run
 from clnr.tables.kinds.kind_columns import check_named, for_edges, for_nodes, with_one_weight
 from clnr.tables.kinds.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
-from clnr.tables.kinds.table_kinds import NODE_NAME, NamedEdges, NamedNodes
+from clnr.tables.kinds.table_kinds import NODE_NAME, NamedNodes
 from clnr.tables.open_tables import OpenTables
+from clnr.tables.roles.described_columns import describe_edges, describe_nodes
 from clnr.tables.roles.node_names import guess_name
-from clnr.tables.roles.roles import Roles, describe_edges, describe_nodes, find_roles, table_title
+from clnr.tables.roles.roles import Roles, find_roles, table_title
 from clnr.tables.table_arguments import TableArguments
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Loaded(NamedTuple):
         remarks: Notes for the user, a line each.
     """
 
-    edges: tuple[tuple[NamedEdges, Roles], ...]
+    edges: EdgesAndRoles
     node_table: Table | None
     node_kinds: tuple[NodeKind, ...]
     matrix: FeatureMatrix | None
@@ -66,7 +66,7 @@ class Loaded(NamedTuple):
     @property
     def edges_title(self) -> str:
         """What to call the tables of edges in messages; empty if there are none."""
-        return _title(self.edges)
+        return edges_title(self.edges)
 
     @property
     def from_edges(self) -> bool:
@@ -106,11 +106,11 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
     if tables.has_node_kinds:
-        merging, fading = _load_edges(db, edges, False, arguments, remarks, bool(nodes))
+        merging, fading = load_edges(db, edges, False, arguments, remarks, bool(nodes))
         if nodes:
             stored = load_node_kinds(db, [(str(each.kind), each.table, roles) for each, roles in nodes])
         else:
-            stored = nodes_of_edges(db, _title(edges), _integer_ends(db, edges), earlier)
+            stored = nodes_of_edges(db, edges_title(edges), _integer_ends(db, edges), earlier)
         stored, name_column = _name_kinds(db, stored, arguments)
         rest = (stored.roles, name_column, False, merging, fading, remarks)
         return Loaded(edges, stored.table, stored.kinds, matrix, *rest)
@@ -125,7 +125,7 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
         and _integer_ends(db, edges)
         and (node_table is None or all_integers(db, node_table, roles.id))
     )
-    merging, fading = _load_edges(db, edges, as_integers, arguments, remarks, node_table is not None)
+    merging, fading = load_edges(db, edges, as_integers, arguments, remarks, node_table is not None)
     if node_table is not None:
         node_table, merging = load_nodes(db, node_table, roles.id, as_integers), merging._replace(ids=roles.id)
     loaded = Loaded(edges, node_table, (), matrix, roles, name_column, as_integers, merging, fading, remarks)
@@ -134,10 +134,7 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     return loaded
 
 
-_Edges = tuple[tuple[NamedEdges, Roles], ...]
-
-
-def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[_Edges, list[tuple[NamedNodes, Roles]]]:
+def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[EdgesAndRoles, list[tuple[NamedNodes, Roles]]]:
     """The roles of the columns of each table."""
     if not tables.has_kinds:
         edge_table, node_table = (next((each.table for each in some), None) for some in tables)
@@ -156,8 +153,8 @@ def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[_Edg
 
 
 def _without_empty(
-    db: DuckDBPyConnection, edges: _Edges, nodes: list[tuple[NamedNodes, Roles]], remarks: list[str]
-) -> tuple[_Edges, list[tuple[NamedNodes, Roles]]]:
+    db: DuckDBPyConnection, edges: EdgesAndRoles, nodes: list[tuple[NamedNodes, Roles]], remarks: list[str]
+) -> tuple[EdgesAndRoles, list[tuple[NamedNodes, Roles]]]:
     """The tables without rows that lack an end, a kind, a weight or a time of an edge, or the id of a node."""
 
     def kept(table: Table, *columns: str | None) -> Table:
@@ -180,73 +177,8 @@ def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:
     return roles._replace(weight_notation=found) if found == DECIMAL_COMMA else roles
 
 
-def _title(edges: _Edges) -> str:
-    return ", ".join(each.table.name for each, _ in edges)
-
-
-def _integer_ends(db: DuckDBPyConnection, edges: _Edges) -> bool:
+def _integer_ends(db: DuckDBPyConnection, edges: EdgesAndRoles) -> bool:
     return all(all_integers(db, each.table, roles.source, roles.target) for each, roles in edges)
-
-
-def _load_edges(
-    db: DuckDBPyConnection, edges: _Edges, whole: bool, arguments: TableArguments, remarks: list[str], has_nodes: bool
-) -> tuple[MergeForm, float]:
-    """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are merged, and ``fading``."""
-    earlier = None if arguments.base is None else arguments.base.ingest_report
-    known, fading = ({}, 1.0) if earlier is None else (earlier.edge_types, earlier.fading)
-    if not edges:
-        return MergeForm(False, arguments.is_directed), fading
-    # Edges of an earlier graph may be of kinds by the signs of their weights alone.
-    by_sign = arguments.with_negative_weights == "kind" and any(each.kind is None for each, _ in edges)
-    asked = (arguments.negative_weights or "refuse") != "refuse"
-    if (asked or by_sign) and not any(roles.weight for _, roles in edges):
-        raise DataError("negative_weights needs weights, and there is no column of them: name it (--weight)")
-    weighted = arguments.has_edge_kinds or any(roles.weighted for _, roles in edges)
-    form = EdgeForm(whole, weighted, arguments.has_edge_kinds, arguments.with_negative_weights)
-    all_times = [
-        (each, None if roles.edge_time is None else EdgeTimes.of(db, each.table, roles.edge_time)) for each, roles in edges
-    ]
-    if len({None if times is None else times.as_dates for _, times in all_times}) > 1:
-        dates, numbers = (
-            next(e.table.name for e, times in all_times if times and times.as_dates is way) for way in (True, False)
-        )
-        raise DataError(f"the times of edges are dates in {dates} and numbers in {numbers}; write them alike")
-    remarks += [f"{each.table.name}: {times.note}" for each, times in all_times if times is not None and times.note]
-    negative = False
-    for number, ((each, roles), (_, times)) in enumerate(zip(edges, all_times, strict=True)):
-        into = "edges" if len(edges) == 1 else "some_edges"
-        about_negative = load_edges(db, each, roles, form, times, into)
-        negative = negative or bool(about_negative)
-        remarks += about_negative
-        if roles.guessed and not has_nodes and each.ends is None:
-            remarks += check_guessed_ends(db, each.table, roles, into)
-        if roles.guessed and whole and each.ends is None and earlier is None:
-            remarks += one_sort_notes(db, each.table, roles, into)
-        if roles.weight is not None and earlier is None:
-            check_weights(db, each.table, roles.weight, into)
-        if len(edges) > 1:
-            _append_edges(db, form, times is not None, number == 0, each.table.name)
-    if form.negative != "refuse" and not negative and earlier is None:
-        remarks.append(f"{_title(edges)}: no weight is negative, so there is nothing for --negative-weights to do")
-    times = all_times[0][1]
-    if times is not None and arguments.until is not None:
-        remarks += keep_until(db, _title(edges), times, arguments.until)
-    if times is not None and arguments.half_life is not None:
-        kept = None if earlier is None else fading
-        fading, lines = fade_edges(db, _title(edges), times, arguments.half_life, arguments.until, kept)
-        remarks += lines
-    adds = any(roles.weight is not None or roles.fading for _, roles in edges)
-    kinds, joined = known if arguments.has_edge_kinds else None, tuple(each.ends for each, _ in edges if each.ends is not None)
-    ends = f"'{edges[0][1].source}' and '{edges[0][1].target}'" if len(edges) == 1 else "these"
-    return MergeForm(weighted, arguments.is_directed, kinds, adds, whole=whole, joined=joined, ends=ends), fading
-
-
-def _append_edges(db: DuckDBPyConnection, form: EdgeForm, timed: bool, first: bool, name: str) -> None:
-    """Move the SQL table ``some_edges`` to the end of ``edges``."""
-    there = {"s": True, "t": True, "w": form.weighted, "kind": form.kinds, "moment": timed}
-    rows = f"SELECT {', '.join(column for column, has in there.items() if has)} FROM some_edges"
-    run(db, f"CREATE TEMP TABLE edges AS {rows}" if first else f"INSERT INTO edges {rows}", name)
-    run(db, "DROP TABLE some_edges", name)
 
 
 _NUMBER = "row of the matrix"

@@ -16,7 +16,8 @@ from clnr.tables.columns.columns import register_classes
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.fit_encoder import encoder_for
 from clnr.tables.columns.structural import StructuralFeatures
-from clnr.tables.edges.edge_list import IngestReport, merge_rows
+from clnr.tables.edges.edge_list import merge_rows
+from clnr.tables.edges.ingest_report import IngestReport
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import run
 from clnr.tables.load import Loaded, load_tables, name_of

@@ -11,7 +11,7 @@ from clnr.support.arguments import check_choice
 from clnr.support.storage.checked_files import check_count, check_positive, check_version, parse_json
 from clnr.tables.columns.column_info import ColumnInfo
 from clnr.tables.columns.feature_encoder import FeatureEncoder
-from clnr.tables.edges.edge_list import IngestReport
+from clnr.tables.edges.ingest_report import IngestReport
 from clnr.tables.table_arguments import NEGATIVE_WEIGHTS
 
 TABLES, NODES = "tables.json", "nodes.parquet"

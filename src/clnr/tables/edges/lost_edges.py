@@ -12,7 +12,7 @@ from clnr.tables.kinds.table_kinds import Ends, node_id
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from clnr.tables.edges.edge_list import IngestReport
+    from clnr.tables.edges.ingest_report import IngestReport
 
 # More edges than this share are rarely left out on purpose; less is enough where the reason is known.
 _MUCH, _MUCH_EXPLAINED = 1 / 3, 1 / 10
