@@ -118,8 +118,8 @@ class FolderSink(GraphSink):
             sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) ORDER BY r, c"
             edges = self._write_csr(way, stream_arrow(self._db, sql, "edges"), loaded.merging.weighted)
         run(self._db, "DROP TABLE distinct_edges", "edges")
-        found = plural(edges, "directed edge") if self._directed else plural(edges // 2, "undirected edge")
-        self._progress(f"{plural(self._count, 'node')}, {found}")
+        edge_count = plural(edges, "directed edge") if self._directed else plural(edges // 2, "undirected edge")
+        self._progress(f"{plural(self._count, 'node')}, {edge_count}")
         return []
 
     def _write_csr(self, name: str, batches: Iterator[list[Any]], weighted: bool) -> int:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # A table may have so many columns: with 30 rows, 20,000 took 43 s of CPU time on an ARM core.
-_COLUMNS = 20_000
+_MOST_COLUMNS = 20_000
 
 
 class Loaded(NamedTuple):
@@ -119,7 +119,7 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     if matrix is not None and node_table is None:
         if arguments.base is not None:
             raise DataError(f"{matrix.name}: its rows are those of a node table, and there is none; give one (--nodes)")
-        node_table, roles = _numbered_nodes(db, matrix.shape[0]), Roles(id=_NUMBER)
+        node_table, roles = _numbered_nodes(db, matrix.shape[0]), Roles(id=_MATRIX_ROW)
     as_integers = (
         (earlier is None or earlier.dtype.kind in "iu")
         and _integer_ends(db, edges)
@@ -173,22 +173,22 @@ def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:
     """The roles of a table of edges, with the notation of its weights."""
     if roles.weight is None or table.columns[roles.weight].kind != "VARCHAR":
         return roles
-    found = find_notation(db, table, roles.weight)
-    return roles._replace(weight_notation=found) if found == DECIMAL_COMMA else roles
+    notation = find_notation(db, table, roles.weight)
+    return roles._replace(weight_notation=notation) if notation == DECIMAL_COMMA else roles
 
 
 def _integer_ends(db: DuckDBPyConnection, edges: EdgesAndRoles) -> bool:
     return all(all_integers(db, each.table, roles.source, roles.target) for each, roles in edges)
 
 
-_NUMBER = "row of the matrix"
+_MATRIX_ROW = "row of the matrix"
 
 
 def _numbered_nodes(db: DuckDBPyConnection, count: int) -> Table:
     """The nodes 0, 1, 2 ... of a feature matrix without a node table."""
     import pyarrow as pa
 
-    db.register("numbered_nodes", pa.table({_NUMBER: np.arange(count)}))
+    db.register("numbered_nodes", pa.table({_MATRIX_ROW: np.arange(count)}))
     return describe(db, "the feature matrix", "numbered_nodes")
 
 
@@ -200,7 +200,7 @@ def _check_matrix(db: DuckDBPyConnection, matrix: FeatureMatrix, loaded: Loaded)
     if count != rows:
         sizes = f"it has {rows:,} rows, and {loaded.node_table.name} has {count:,}"
         raise DataError(f"{matrix.name}: {sizes}; row i of the one must be that of row i of the other")
-    if loaded.roles.id == _NUMBER and loaded.edges:
+    if loaded.roles.id == _MATRIX_ROW and loaded.edges:
         for column in "st":
             for (end,) in run(db, f"SELECT {column} FROM edges ANTI JOIN row_ids ON {column} = id LIMIT 1", "edges"):
                 raise DataError(
@@ -223,11 +223,11 @@ def _name_kinds(db: DuckDBPyConnection, stored: StoredKinds, arguments: TableArg
     if arguments.names is None and (base is None or chosen == NODE_NAME):
         earlier = () if base is None else base.ingest_report.columns
         known = {info.table: info.column for info in earlier if "name" in info.role.split(" and ")}
-        found = {
+        name_columns = {
             kind.name: guess_names(db, kind) if base is None else _same_column(kind, known.get(table_title("nodes", kind.name)))
             for kind in stored.kinds
         }
-        stored, name_column = with_names(stored, found, joined=base is not None)
+        stored, name_column = with_names(stored, name_columns, joined=base is not None)
         return stored, name_column if base is None else chosen
     kinds = tuple(kind._replace(names=_same_column(kind, chosen)) for kind in stored.kinds)
     return stored._replace(kinds=kinds), chosen
@@ -251,10 +251,10 @@ def _name_column(node_table: Table | None, key: str, arguments: TableArguments) 
 
 def _check_width(table: Table, role: str) -> None:
     """Raise if a table has more columns than are read in reasonable time."""
-    if (count := len(table.columns)) > _COLUMNS:
+    if (count := len(table.columns)) > _MOST_COLUMNS:
         matrix = "numbers can be given as a matrix beside it: --feature-matrix (feature_matrix=); " if role == "nodes" else ""
         raise DataError(
-            f"{table.name}: it has {count:,} columns, and a table may have {_COLUMNS:,}; {matrix}a query selects some: "
+            f"{table.name}: it has {count:,} columns, and a table may have {_MOST_COLUMNS:,}; {matrix}a query selects some: "
             f"--{role}-query 'SELECT ... FROM ...' ({role}_query=)"
         )
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 # DuckDB takes one of so many parts of what is unused, if nothing is said; the graph needs about two. Below the least, it fails.
-_PARTS = 3
+_DUCKDB_PARTS = 3
 _LEAST_DUCKDB_BYTES = 100_000_000
 # Bytes of an edge when it was read, and while DuckDB merges it or the graph is made of it, when DuckDB is closed; of a value
 # of a node as feature; and of rows that are being encoded. DuckDB may hold so many copies of the nodes while it sorts them.
 _EDGE_READ_BYTES, _EDGE_BYTES, _FEATURE_BYTES, _CHUNK_BYTES = 24, 120, 8, 64_000_000
 _NODE_COPIES = 2
 # What was freed is not all given back at once.
-_MARGIN = 1.25
+_MARGIN_FACTOR = 1.25
 _SAMPLE_ROWS = 1000
 
 
@@ -52,7 +52,7 @@ class ReadingMemory:
         unused = memory.unused_memory()
         if limit is not None:
             return cls(unused, parse_bytes(limit))
-        return cls(unused, None if unused is None else max(_LEAST_DUCKDB_BYTES, unused // _PARTS))
+        return cls(unused, None if unused is None else max(_LEAST_DUCKDB_BYTES, unused // _DUCKDB_PARTS))
 
     def check(self, db: DuckDBPyConnection, loaded: Loaded) -> None:
         """Raise if the graph of loaded tables will not fit."""
@@ -66,7 +66,7 @@ class ReadingMemory:
         stored = _NODE_COPIES * kept + _EDGE_BYTES * edges
         in_duckdb = stored if self.duckdb is None else min(stored, self.duckdb)
         at_once = min(_CHUNK_BYTES, kept) + _EDGE_READ_BYTES * edges + in_duckdb
-        needed = int(_MARGIN * (kept + max(at_once, _EDGE_BYTES * edges)))
+        needed = int(_MARGIN_FACTOR * (kept + max(at_once, _EDGE_BYTES * edges)))
         if needed > self.unused:
             raise DataError(
                 f"about {gigabytes(needed)} of memory are needed to read these tables, and {gigabytes(self.unused)} are free; "

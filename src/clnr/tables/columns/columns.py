@@ -101,8 +101,8 @@ def check_rows(
         first_one = f"min(number), arg_min({value}, number), count(*)"
         ((first, text, count),) = run(db, f"SELECT {first_one} FROM {numbered} WHERE {wrong}", table.name)
         row = f"in row {first:,}" + (f" (and {count - 1:,} more)" if count > 1 else "")
-        found = f"{message} {row}" if text is None else f"is '{one_line(text, 80)}' {row}, which {message}"
-        raise DataError(f"{table.name}: '{column}' {found}; {cure}")
+        finding = f"{message} {row}" if text is None else f"is '{one_line(text, 80)}' {row}, which {message}"
+        raise DataError(f"{table.name}: '{column}' {finding}; {cure}")
 
 
 def check_filled(

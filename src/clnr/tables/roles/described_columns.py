@@ -50,9 +50,9 @@ def describe_nodes(
     encoders = {each.column: each for each in encoder.column_encoders}
     by_column = {roles.time: "time", roles.label: "label", roles.id: "id"}
     asks = [_ask_empty(table, name, encoders.get(name), whole and name == roles.id) for name in table.columns]
-    found = answer_all(db, table.name, asks)
+    answers = answer_all(db, table.name, asks)
     infos = []
-    for column, (missing, kind) in zip(table.columns, found, strict=True):
+    for column, (missing, kind) in zip(table.columns, answers, strict=True):
         role, note, features = by_column.get(column, NOT_USED), "", 0
         if (encoded := encoders.get(column)) is not None:
             role = "feature" if column not in by_column else f"{role} and feature"

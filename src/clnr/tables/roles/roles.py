@@ -102,7 +102,7 @@ def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignor
     if arguments.base is None:
         return arguments
     named = {getattr(arguments, argument) for argument in (*_REMEMBERED.values(), "edge_type", "edge_time", "names")}
-    found: dict[str, Any] = {}
+    remembered: dict[str, Any] = {}
     for info in arguments.base.ingest_report.columns:
         table = tables.get(info.table)
         if table is None or info.column not in table.columns or info.column in (*named, *ignored):
@@ -110,8 +110,8 @@ def _as_before(arguments: TableArguments, tables: dict[str, Table | None], ignor
         for role in info.role.split(" and "):
             argument = _REMEMBERED.get((info.table.partition(" ")[0], role))
             if argument is not None and getattr(arguments, argument) is None:
-                found[argument] = info.column
-    return replace(arguments, **found)
+                remembered[argument] = info.column
+    return replace(arguments, **remembered)
 
 
 def _ends(
@@ -203,14 +203,14 @@ def _named(names: Iterable[str], tables: list[Table | None], role: str) -> list[
     """Columns of some tables by their names; several may be given in one, with commas."""
     there = [table for table in tables if table is not None]
     columns = {column.strip().casefold(): column for table in there for column in table.columns}
-    found = []
+    named_columns = []
     for name in names:
         whole = name.strip().casefold() in columns
         for part in [name] if whole else [part for part in name.split(",") if part.strip()] or [name]:
             if (plain := part.strip().casefold()) not in columns:
                 raise no_column(part, role, there)
-            found.append(columns[plain])
-    return found
+            named_columns.append(columns[plain])
+    return named_columns
 
 
 def table_title(role: str, kind: str | None) -> str:
