@@ -12,7 +12,7 @@ from clnr.support.arguments import check_choice, check_type
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.infer import KINDS
 from clnr.tables.kinds.kind_columns import check_apart
-from clnr.tables.kinds.table_kinds import NamedEdges, NamedNodes, check_node_kinds, edges_by_kind, nodes_by_kind
+from clnr.tables.kinds.table_kinds import NamedTable, check_node_kinds, edges_by_kind, nodes_by_kind
 from clnr.tables.table_arguments import NEGATIVE_WEIGHTS, TableArguments
 from clnr.tables.table_graph import TableGraph
 
@@ -76,8 +76,8 @@ def _check_kinds(given: TableArguments) -> None:
         known = given.base.ingest_report.node_kinds
     elif given.feature_encoder is not None and given.feature_encoder.encodes:
         known = given.feature_encoder.node_kinds
-    edges = edges_by_kind(given.edges) if given.edges_query is None else (NamedEdges(given.edges_query),)
-    nodes = nodes_by_kind(given.nodes) if given.nodes_query is None else (NamedNodes(given.nodes_query),)
+    edges = edges_by_kind(given.edges) if given.edges_query is None else (NamedTable(given.edges_query),)
+    nodes = nodes_by_kind(given.nodes) if given.nodes_query is None else (NamedTable(given.nodes_query),)
     check_node_kinds(edges, nodes, known, extends=given.base is not None)
 
 

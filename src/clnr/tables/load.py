@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,14 +15,14 @@ from clnr.tables.columns.columns import all_integers, find_column, flat_columns,
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.notations import DECIMAL_COMMA, find_notation
 from clnr.tables.edges.edge_list import MergeForm
-from clnr.tables.edges.load_edges import EdgesAndRoles, edges_title, load_edges
+from clnr.tables.edges.load_edges import TablesAndRoles, edges_title, load_edges
 from clnr.tables.io.csv_header import ROWS
 from clnr.tables.io.feature_matrix import FeatureMatrix
 from clnr.tables.io.source import Table, describe
 from clnr.tables.io.sql import run
 from clnr.tables.kinds.kind_columns import check_named, for_edges, for_nodes, with_one_weight
 from clnr.tables.kinds.node_kinds import NodeKind, StoredKinds, guess_names, load_node_kinds, nodes_of_edges, with_names
-from clnr.tables.kinds.table_kinds import NODE_NAME, NamedNodes
+from clnr.tables.kinds.table_kinds import NODE_NAME
 from clnr.tables.open_tables import OpenTables
 from clnr.tables.roles.described_columns import describe_edges, describe_nodes
 from clnr.tables.roles.node_names import guess_name
@@ -52,7 +53,7 @@ class Loaded(NamedTuple):
         remarks: Notes for the user, a line each.
     """
 
-    edges: EdgesAndRoles
+    edges: TablesAndRoles
     node_table: Table | None
     node_kinds: tuple[NodeKind, ...]
     matrix: FeatureMatrix | None
@@ -101,7 +102,8 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     remarks = [line for table, role in opened for line in _about_header(table, role, arguments, len(opened) > 1)]
     edges, nodes = _find_all_roles(tables, arguments)
     if arguments.drop_empty:
-        edges, nodes = _without_empty(db, edges, nodes, remarks)
+        edges = _without_empty(db, edges, ("source", "target", "edge_type", "weight", "edge_time"), remarks)
+        nodes = _without_empty(db, nodes, ("id",), remarks)
     edges = tuple((each, _with_notation(db, each.table, roles)) for each, roles in edges)
     matrix = None if arguments.feature_matrix is None else FeatureMatrix.open(arguments.feature_matrix)
     earlier = None if arguments.base is None else arguments.base.graph.node_ids
@@ -134,39 +136,32 @@ def load_tables(db: DuckDBPyConnection, tables: OpenTables, arguments: TableArgu
     return loaded
 
 
-def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[EdgesAndRoles, list[tuple[NamedNodes, Roles]]]:
+def _find_all_roles(tables: OpenTables, arguments: TableArguments) -> tuple[TablesAndRoles, TablesAndRoles]:
     """The roles of the columns of each table."""
     if not tables.has_kinds:
         edge_table, node_table = (next((each.table for each in some), None) for some in tables)
         if edge_table is not None:
             arguments = with_one_weight(arguments, edge_table)
         roles = find_roles(edge_table, node_table, arguments)
-        return tuple((each, roles) for each in tables.edges), [(each, roles) for each in tables.nodes]
+        return tuple((each, roles) for each in tables.edges), tuple((each, roles) for each in tables.nodes)
     check_named(arguments, tables)
     edges = tuple(
         (each, find_roles(each.table, None, for_edges(arguments, each.table), each.kind, each.ends)) for each in tables.edges
     )
-    nodes = [
+    nodes = tuple(
         (each, find_roles(None, each.table, for_nodes(arguments, each.table, each.kind), each.kind)) for each in tables.nodes
-    ]
+    )
     return edges, nodes
 
 
-def _without_empty(
-    db: DuckDBPyConnection, edges: EdgesAndRoles, nodes: list[tuple[NamedNodes, Roles]], remarks: list[str]
-) -> tuple[EdgesAndRoles, list[tuple[NamedNodes, Roles]]]:
-    """The tables without rows that lack an end, a kind, a weight or a time of an edge, or the id of a node."""
-
-    def kept(table: Table, *columns: str | None) -> Table:
-        left, more = without_empty(db, table, columns)
-        remarks.extend(more)
-        return left
-
-    some_edges = tuple(
-        (each._replace(table=kept(each.table, of.source, of.target, of.edge_type, of.weight, of.edge_time)), of)
-        for each, of in edges
-    )
-    return some_edges, [(each._replace(table=kept(each.table, of.id)), of) for each, of in nodes]
+def _without_empty(db: DuckDBPyConnection, tables: TablesAndRoles, needed: Sequence[str], remarks: list[str]) -> TablesAndRoles:
+    """The tables without rows in which a column of these roles is empty."""
+    filled = []
+    for each, roles in tables:
+        table, notes = without_empty(db, each.table, [getattr(roles, role) for role in needed])
+        remarks += notes
+        filled.append((each._replace(table=table), roles))
+    return tuple(filled)
 
 
 def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:
@@ -177,7 +172,7 @@ def _with_notation(db: DuckDBPyConnection, table: Table, roles: Roles) -> Roles:
     return roles._replace(weight_notation=notation) if notation == DECIMAL_COMMA else roles
 
 
-def _integer_ends(db: DuckDBPyConnection, edges: EdgesAndRoles) -> bool:
+def _integer_ends(db: DuckDBPyConnection, edges: TablesAndRoles) -> bool:
     return all(all_integers(db, each.table, roles.source, roles.target) for each, roles in edges)
 
 

@@ -13,15 +13,15 @@ from clnr.tables.edges.edge_weighting import EdgeTimes, fade_edges, keep_until
 from clnr.tables.edges.mistaken_edges import check_guessed_ends, one_sort_notes
 from clnr.tables.io.source import Table
 from clnr.tables.io.sql import quoted, run, trimmed
-from clnr.tables.kinds.table_kinds import NamedEdges, node_id
+from clnr.tables.kinds.table_kinds import NamedTable, node_id
 from clnr.tables.roles.roles import Roles
 from clnr.tables.table_arguments import TableArguments
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-EdgesAndRoles = tuple[tuple[NamedEdges, Roles], ...]
-"""Tables of edges, and which column of each holds what."""
+TablesAndRoles = tuple[tuple[NamedTable, Roles], ...]
+"""Tables of edges or of nodes, and which column of each holds what."""
 
 
 class _EdgeForm(NamedTuple):
@@ -41,7 +41,7 @@ class _EdgeForm(NamedTuple):
 
 
 def _load_table(
-    db: DuckDBPyConnection, edges: NamedEdges, roles: Roles, form: _EdgeForm, times: EdgeTimes | None, into: str = "edges"
+    db: DuckDBPyConnection, edges: NamedTable, roles: Roles, form: _EdgeForm, times: EdgeTimes | None, into: str = "edges"
 ) -> list[str]:
     """Load the SQL table ``edges``, in the order of rows: sources s, targets t, and as far as there are, w, kind and moment.
 
@@ -105,7 +105,7 @@ def _check_weights(db: DuckDBPyConnection, table: Table, column: str, rows: str)
         )
 
 
-def _end_sql(edges: NamedEdges, column: str, end: int, whole: bool) -> str:
+def _end_sql(edges: NamedTable, column: str, end: int, whole: bool) -> str:
     """The id at an end of edges; with that kind of nodes, where nodes have kinds."""
     plain = id_sql(edges.table, column, whole)
     return plain if edges.ends is None else f"{quoted(node_id(edges.ends[end], ''))} || {plain}"
@@ -130,13 +130,13 @@ def _negative_weights(db: DuckDBPyConnection, table: Table, weight: str, choice:
     return [f"{table.name}: left out: {plural(below, 'edge')} of {count:,} with a negative weight"] if below else []
 
 
-def edges_title(edges: EdgesAndRoles) -> str:
+def edges_title(edges: TablesAndRoles) -> str:
     """What to call tables of edges in messages."""
     return ", ".join(each.table.name for each, _ in edges)
 
 
 def load_edges(
-    db: DuckDBPyConnection, edges: EdgesAndRoles, whole: bool, arguments: TableArguments, remarks: list[str], has_nodes: bool
+    db: DuckDBPyConnection, edges: TablesAndRoles, whole: bool, arguments: TableArguments, remarks: list[str], has_nodes: bool
 ) -> tuple[MergeForm, float]:
     """Load the SQL table ``edges``, without those after ``until``, weights faded; how its rows are merged, and ``fading``."""
     earlier = None if arguments.base is None else arguments.base.ingest_report

@@ -42,13 +42,13 @@ class Ends(NamedTuple):
     target: str
 
 
-class NamedEdges(NamedTuple):
-    """A table of edges.
+class NamedTable(NamedTuple):
+    """A table of edges or of nodes.
 
     Attributes:
         table: A file or a data frame; or what was opened of it.
-        kind: What its edges are called; None for a single table without a name.
-        ends: The kinds of nodes at its ends; None if nodes have no kinds.
+        kind: What its edges or nodes are called; None for a single table without a name.
+        ends: Of edges: the kinds of nodes at their ends; None if nodes have no kinds.
     """
 
     table: Any
@@ -56,17 +56,10 @@ class NamedEdges(NamedTuple):
     ends: Ends | None = None
 
 
-class NamedNodes(NamedTuple):
-    """A table of nodes, and what these are called: None for a single table without a name."""
-
-    table: Any
-    kind: str | None = None
-
-
-def edges_by_kind(edges: Any) -> tuple[NamedEdges, ...]:
+def edges_by_kind(edges: Any) -> tuple[NamedTable, ...]:
     """The tables of edges: one, or several by the names of their kinds; or by source, relation and target, as in PyG."""
     if not isinstance(edges, Mapping):
-        return () if edges is None else (NamedEdges(edges),)
+        return () if edges is None else (NamedTable(edges),)
     _check_values(edges, "edges")
     tables = tuple(_edges_of(key, table) for key, table in edges.items())
     if len({each.ends is None for each in tables}) > 1:
@@ -76,27 +69,27 @@ def edges_by_kind(edges: Any) -> tuple[NamedEdges, ...]:
     return tables
 
 
-def _edges_of(key: Any, table: Any) -> NamedEdges:
+def _edges_of(key: Any, table: Any) -> NamedTable:
     if isinstance(key, tuple):
         if len(key) != 3:
             raise DataError(f"edges '{one_line(','.join(map(str, key)))}': {_EDGE_NAMING}")
         source, relation, target = (_checked(name, "edges") for name in key)
-        return NamedEdges(table, f"{source},{relation},{target}", Ends(source, target))
-    return NamedEdges(table, _checked(key, "edges"))
+        return NamedTable(table, f"{source},{relation},{target}", Ends(source, target))
+    return NamedTable(table, _checked(key, "edges"))
 
 
-def nodes_by_kind(nodes: Any) -> tuple[NamedNodes, ...]:
+def nodes_by_kind(nodes: Any) -> tuple[NamedTable, ...]:
     """The tables of nodes: one, or several by the names of their kinds."""
     if not isinstance(nodes, Mapping):
-        return () if nodes is None else (NamedNodes(nodes),)
+        return () if nodes is None else (NamedTable(nodes),)
     _check_values(nodes, "nodes")
-    tables = tuple(NamedNodes(table, _checked(kind, "nodes")) for kind, table in nodes.items())
+    tables = tuple(NamedTable(table, _checked(kind, "nodes")) for kind, table in nodes.items())
     _check_distinct([each.kind for each in tables], "nodes")
     return tables
 
 
 def check_node_kinds(
-    edges: Sequence[NamedEdges], nodes: Sequence[NamedNodes], earlier: Sequence[str] | None, extends: bool
+    edges: Sequence[NamedTable], nodes: Sequence[NamedTable], earlier: Sequence[str] | None, extends: bool
 ) -> None:
     """Raise unless tables of edges and nodes go together, and with the kinds of nodes of an earlier graph, if there is one.
 
