@@ -399,6 +399,6 @@ def test_a_cell_that_duckdb_cannot_read_is_named_and_never_left_out(tmp_path, na
 
 
 def test_a_long_file_of_short_lines_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_header, "_BUFFER", csv_header._LONGEST_LINE)
+    monkeypatch.setattr(csv_header, "_BUFFER_BYTES", csv_header._LONGEST_LINE_BYTES)
     read = read_tables(saved(tmp_path, "e.csv", "source,target\n" + "a,b\n" * 600_000 + "\n\n"))
     assert read.graph.ids.tolist() == ["a", "b"]

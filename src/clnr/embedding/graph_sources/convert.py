@@ -26,7 +26,7 @@ from clnr.support.machine.memory import free_memory
 from clnr.tables import FeatureEncoder, StructuralFeatures, TableGraph, read_tables
 from clnr.tables.columns.column_info import NOT_USED
 from clnr.tables.columns.structural import degree_features
-from clnr.tables.folder_ingest import in_memory
+from clnr.tables.folder_read import in_memory
 from clnr.tables.io.source import is_table
 
 _SUPPORTED = (
