@@ -21,6 +21,7 @@ pytest.importorskip("numba")
 from tests.embedding.folder_worker_checks import BLOCKS, EPOCHS, METHODS, NODES
 from tests.embedding.stages.test_file_graph import vectors
 
+pytestmark = pytest.mark.full
 ROOT = Path(__file__).parents[2]
 
 

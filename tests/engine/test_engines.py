@@ -75,6 +75,7 @@ def test_kernels_equal_reference_in_values_and_gradients(name):
     assert_equal_to_reference(fused(), GRAPHS[name], "half", "columns")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("drop", DROPS)
 @pytest.mark.parametrize("engine", FUSED, indirect=True)
@@ -321,6 +322,7 @@ def test_an_engine_in_bfloat16_has_an_exact_one():
     assert cpu_engine().float32.precision == "float32"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["usual", "sparse features", "weighted"])
 def test_in_bfloat16_what_is_learned_differs_by_its_precision(name):
     """The whole loss of CLNR and its gradients, by the kernels, against float32."""

@@ -210,6 +210,7 @@ def test_measured_views_are_none_of_trainings():
 # -- results ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_built_in_graph_is_hard_enough_to_tell_methods_apart():
     """Raw features, then the untrained encoder, then CLNR, each by a clear margin."""
     recipe = recipe_for(CLNR, "toy").but(epochs=12, probe_steps=300)

@@ -169,6 +169,7 @@ def changed(world, method, sets, **shifts):
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("method", "sets", "shifts", "failing"),
     [

@@ -254,6 +254,7 @@ ingest(sys.argv[1], out=sys.argv[2], progress=progress)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("at", [0, 1, 3, 5])
 def test_a_killed_ingest_leaves_nothing_that_opens_and_the_next_one_cleans_up(tmp_path, at):
     edges = saved(tmp_path, "e.csv", EDGES)

@@ -92,6 +92,7 @@ def test_it_is_adam_on_the_models_loss(name, change):
     assert_same(training(recipe, METHODS[name], seed=3), by_hand(recipe, METHODS[name], 3))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("most", [0, 2])
 @pytest.mark.parametrize("name", ["CLNR", "CLNR-mix", "CCA-SSG", "BGRL"])
 def test_sampled_steps_learn_and_stop_early(name, most):

@@ -166,6 +166,7 @@ def test_every_engines_sampled_rows_are_those_of_the_whole(engine, name, way, ne
     assert_like_the_whole(engine, GRAPHS[name], way, "columns", neighbors=neighbors)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("neighbors", [None, Neighbors(CHOICE, 1)], ids=["all", "one"])
 @pytest.mark.parametrize("way", ["half", "some links"])
 @pytest.mark.parametrize("engine", FUSED, indirect=True)
@@ -274,6 +275,7 @@ def test_of_too_many_neighbours_so_many_are_taken_with_more_weight(name, way, mo
     assert len(matrix.columns) == (got != 0).sum()
 
 
+@pytest.mark.full
 def test_a_bound_takes_each_neighbour_as_often_and_keeps_the_mean():
     graph = GRAPHS["star"]
     nodes, h = torch.tensor([0]), torch.tensor(random(31, 2), dtype=torch.float32)
