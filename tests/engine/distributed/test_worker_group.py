@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -23,23 +21,17 @@ from clnr.nn.objectives import CCA
 from clnr.support.processes.workers import ALONE
 from clnr.training.step_work import Size, sharing_pays
 from tests import oracles
+from tests.session_folders import made_once, run_module
 from tests.worker_checks import METHOD_NAMES, OF_THREE, RECIPE, SAMPLED, SIZES, graph, numbers, recipe_of, weighted
 
 if not hasattr(os, "fork"):
     pytest.skip("needs fork", allow_module_level=True)
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """What every worker of every group found: by size and rank."""
-    folder = tmp_path_factory.mktemp("workers")
-    words = [sys.executable, "-m", "tests.worker_checks", str(folder)]
-    # Where torch sees a GPU, a process that has computed gradients cannot be forked.
-    env = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=900, env=env)
-    assert done.returncode == 0, done.stderr
+    folder = made_once(tmp_path_factory, "worker-group", partial(run_module, "tests.worker_checks"))
     return {tuple(map(int, path.stem.split("-"))): torch.load(path) for path in folder.glob("*.pt")}
 
 
