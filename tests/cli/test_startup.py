@@ -59,6 +59,7 @@ def test_a_mistake_is_told_without_importing_anything_heavy(tmp_path):
     assert {words: found for words, found in zip(MISTAKES, imported(MISTAKES, tmp_path), strict=True) if found} == {}
 
 
+@pytest.mark.full
 def test_what_computes_imports_what_it_needs(tmp_path):
     env, run = imported(["env", "run Raw toy --device cpu --set probe_steps=1"], tmp_path)
     assert {"torch", "numpy"} <= env
@@ -91,6 +92,7 @@ threading.Thread.start = start
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "begin",
     [

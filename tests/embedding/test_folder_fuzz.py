@@ -35,6 +35,7 @@ from tests.fuzz import examples
 pytest.importorskip("numba")
 pa = pytest.importorskip("pyarrow")
 
+pytestmark = [pytest.mark.fuzz, pytest.mark.full]
 NODES = 30
 NUMBERS = {"int64": "<i8", "int32": "<i4", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "uint8": "u1"}
 EXTREME = (-1, 0, 1, -2, NODES - 1, NODES, 1000, 2**31 - 1, 2**31, 2**40, 2**62, -(2**31), -(2**63))

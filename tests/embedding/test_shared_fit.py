@@ -46,6 +46,7 @@ def a_graph() -> Graph:
     return Graph.from_edges(source, target, random.normal(size=(120, 5)).astype(np.float32), ids=np.arange(120) * 2)
 
 
+@pytest.mark.full
 def test_a_script_without_a_guard_is_run_once(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     root = Path(__file__).parents[2]
@@ -115,6 +116,7 @@ def test_errors_of_workers_are_raised_here(in_this_process, monkeypatch):
             embedder.fit(a_graph())
 
 
+@pytest.mark.full
 def test_a_worker_that_fails_before_it_joins_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(fit_worker, "read_task", lambda folder: 1 // 0)
     monkeypatch.setattr(fit_worker, "end_process", sys.exit)
@@ -151,6 +153,7 @@ class _Unpicklable(type(Path())):
         raise TypeError("not this one")
 
 
+@pytest.mark.full
 def test_what_the_script_defines_is_named(tmp_path):
     (tmp_path / "task").write_bytes(b"c__main__\nNoSuchThing\n.")
     with pytest.raises(MethodError, match="workers do not run the script that starts them"):

@@ -215,6 +215,7 @@ def test_a_folder_has_at_most_as_many_nodes_as_32_bits_number(folder, tmp_path, 
     assert not (tmp_path / "large").exists()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="files with holes take their whole size")
 def test_edges_beyond_32_bits_are_read(tmp_path):
     graph = Graph.from_edges([1, 2, 3, 3], [2, 1, 1, 2], np.eye(4, dtype=np.float32))

@@ -115,7 +115,8 @@ IDS = st.one_of(st.integers(-3, 9).map(str), st.sampled_from(["a", "B", "ü x", 
     st.booleans(),
     st.booleans(),
 )
-@hypothesis.settings(max_examples=examples(20), deadline=None)
+@pytest.mark.fuzz
+@hypothesis.settings(max_examples=examples(8), deadline=None)
 def test_any_tables_are_the_same_graph_or_the_same_error(tmp_path_factory, edges, nodes, weighted, directed):
     folder = tmp_path_factory.mktemp("fuzz")
     columns = {"source": [each[0] for each in edges], "target": [each[1] for each in edges]}
@@ -253,6 +254,7 @@ ingest(sys.argv[1], out=sys.argv[2], progress=progress)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("at", [0, 1, 3, 5])
 def test_a_killed_ingest_leaves_nothing_that_opens_and_the_next_one_cleans_up(tmp_path, at):
     edges = saved(tmp_path, "e.csv", EDGES)

@@ -12,6 +12,7 @@ from clnr.errors import DataError
 from clnr.tables import read_tables
 from clnr.tables.columns.column_info import column_lines
 from clnr.tables.io import csv_header
+from tests.fuzz import examples
 from tests.tables.files import EDGES, saved
 
 pytest.importorskip("duckdb")
@@ -354,7 +355,8 @@ def test_a_first_line_of_nodes_without_known_names_is_told(tmp_path):
     assert "read as a node" in found.ingest_report.remarks[0]
 
 
-@hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@pytest.mark.fuzz
+@hypothesis.settings(max_examples=examples(25), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(st.binary(max_size=200))
 def test_any_bytes_are_a_graph_or_one_line(tmp_path_factory, content):
     path = saved(tmp_path_factory.mktemp("bytes"), "e.csv", content)

@@ -169,6 +169,7 @@ def test_folders_of_earlier_versions(name, tmp_path):
         assert [tuple(each) for each in similar_nodes(folder, node, 5).nodes] == by_hand(folder, node, 5)
 
 
+@pytest.mark.full
 def test_torch_is_not_imported():
     script = f"""
 import sys
