@@ -59,14 +59,14 @@ def embeddings(monkeypatch):
     """Makes a run and returns its embedding, parameters and result."""
     seen = []
     module = importlib.import_module("clnr.experiments.run")
-    learn = module._learn
+    learn = module.learn_seeds
 
     def kept(*arguments, **more):
         learned = learn(*arguments, **more)
         seen.extend(learned)
         return learned
 
-    monkeypatch.setattr(module, "_learn", kept)
+    monkeypatch.setattr(module, "learn_seeds", kept)
 
     def make(method, graph, recipe):
         result = run(method, graph, 1, recipe=recipe, device="cpu")
@@ -331,7 +331,7 @@ def test_many_seeds_are_refused_at_once_not_at_the_first_run():
 
 
 def test_noise_is_trained_with_and_not_embedded(monkeypatch):
-    module = importlib.import_module("clnr.experiments.run")
+    module = importlib.import_module("clnr.experiments.learn")
     training_graphs, whole = {}, module.fit_all
 
     def fit_all(model, recipe, starts, *more):
@@ -369,7 +369,7 @@ def test_sampled_steps_repeat_learn_from_noise_and_are_measured_as_others_are():
 
 
 def test_where_memory_is_short_fewer_seeds_are_trained_side_by_side(monkeypatch):
-    module = importlib.import_module("clnr.experiments.run")
+    module = importlib.import_module("clnr.experiments.learn")
     asked, whole = [], module.fit_all
 
     def fit_all(model, recipe, starts, *more):
