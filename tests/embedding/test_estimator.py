@@ -452,7 +452,7 @@ def test_a_plan_says_what_fit_will_do(monkeypatch):
     assert plan.facts["nodes"] == "40"
     assert {choice.key for choice in plan.choices} == {"dimension", "hidden", "edge_drop", "feature_mask", "structure"}
     assert str(plan).splitlines()[0].startswith("nodes: 40; edges: ")
-    assert json.loads(json.dumps(plan.to_dict()))["memory_bytes"] == plan.cost.memory
+    assert json.loads(json.dumps(plan.to_dict()))["memory_bytes"] == plan.memory
     assert not hasattr(made, "embedding_")
     assert embedder(graph=tiny()).plan().facts == plan.facts
     with pytest.raises(DataError, match="GCN is supervised, and there are no labels"):

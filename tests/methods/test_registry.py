@@ -655,7 +655,7 @@ def test_what_is_not_formed_changes_nothing(monkeypatch, name, encoder):
         return loss, torch.autograd.grad(loss, list(parameters.values()), allow_unused=True, materialize_grads=True)
 
     late = learned()
-    monkeypatch.setattr("clnr.nn.lazy_linear._SAMPLING_PAYS", 1e9)
+    monkeypatch.setattr("clnr.nn.lazy_linear._ROWS_PER_SAMPLED_ROW", 1e9)
     torch.testing.assert_close(late, learned(), rtol=1e-4, atol=1e-5)
 
 

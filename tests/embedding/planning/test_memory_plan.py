@@ -201,7 +201,7 @@ from clnr.methods import METHODS
 changes = {{key: value for key, value in WIDE.items() if key in METHODS["{method}"].keys}}
 embedder = NodeEmbedder("{method}", recipe=changes, device="cpu", precision="float32", threads=2)
 graph = few_columns(40_000)
-planned = embedder.plan(graph).cost.memory
+planned = embedder.plan(graph).memory
 embedder.fit(graph)
 print(planned / resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024))
 """

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from clnr.embedding.planning.memory_plan import MemoryPlan
+from clnr.embedding.planning.stage_cost import StageCost
 from clnr.errors import OutOfMemory, TrainingError
-from clnr.experiments.cost import Cost
 from clnr.support.machine import environment, memory
 
 
@@ -119,4 +119,4 @@ def test_on_a_gpu_memory_is_free_again_when_it_is_given_back(cuda):
 def test_a_plan_beyond_the_bound_of_a_group_is_refused(tmp_path):
     free = system(tmp_path, {"job": two(500 * MIB, 100 * MIB)}, "/job")
     with pytest.raises(OutOfMemory, match=r"about 2\.5 GiB, and 0\.4 GiB are free"):
-        MemoryPlan({}, (), (), Cost(1.0, 2.5 * 2**30), 0.0, free).check_memory()
+        MemoryPlan({}, {}, (), {"Train": StageCost(1.0, 2.5 * 2**30)}, 1, 0.0, free_memory=free).check_memory()
