@@ -10,15 +10,17 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from clnr.engine.cpu.csr_arrays import CSRArrays
+from clnr.engine.cpu.csr_arrays import CSRArrays, allocated, numba_kernels
 from clnr.engine.cpu.frontier_engine import FrontierEngine
 from clnr.engine.cpu.kept_rows import MatrixKeptRows, structure
+from clnr.engine.cpu.threads import share_rows
 from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.sparse_engine import Features, FusedMatrix, Matrix
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import Streams
 from clnr.engine.torch_ntxent import FewRowsNTXent
 from clnr.engine.view import Mask, View
+from clnr.graph.csr import Array
 
 DENSE_ABOVE = 0.2
 """Share of non-zero features above which a dense first layer is faster."""
@@ -129,8 +131,14 @@ def _features(x: SparseMatrix, values: Tensor) -> CompiledMatrix:
     """Features without the zeros among their values."""
 
     def build(transposed: bool) -> CSRArrays:
-        (indptr, columns), entries = structure(x, transposed), (values[x.order] if transposed else values).numpy()
-        kept = entries != 0
-        return CSRArrays(np.append(0, np.cumsum(kept))[indptr], columns[kept].astype(np.int32), entries[kept])
+        return _nonzero(*structure(x, transposed), (values[x.order] if transposed else values).numpy())
 
     return CompiledMatrix(build, x.shape)
+
+
+def _nonzero(indptr: Array, columns: Array, values: Array) -> CSRArrays:
+    kernels, counts = numba_kernels(), np.empty(len(indptr) - 1, np.int64)
+    share_rows(indptr, kernels.count_nonzero, indptr, values, counts)
+    kept = allocated(counts)
+    share_rows(indptr, kernels.fill_nonzero, indptr, columns, values, *kept)
+    return kept
