@@ -44,7 +44,7 @@ from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
 from clnr.engine import choose, unit_rows
 from clnr.evaluation import hold_out, link_cosines, logistic_probe, score_cosines
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe

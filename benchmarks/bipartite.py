@@ -22,12 +22,12 @@ import torch
 from benchmarks import command, positive
 from clnr import datasets, methods
 from clnr.embedding.defaults import default_recipe
+from clnr.embedding.scoring.held_out import training_graph
 from clnr.embedding.search.neighbors import ArrayRows, nearest_of_kind
 from clnr.embedding.search.node_ids import arrow_texts
-from clnr.embedding.stages.memory_graph import training_graph
 from clnr.engine import cpu_engine, unit_rows
 from clnr.evaluation import LinkSplit, hold_out, link_cosines, score_cosines
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.kind_rows import standardised

@@ -45,11 +45,11 @@ from benchmarks._study_tables import NODE2VEC, label, tables
 from clnr import methods
 from clnr.datasets.splits import random_split
 from clnr.embedding.defaults import default_recipe
-from clnr.embedding.stages.memory_graph import training_graph
+from clnr.embedding.scoring.held_out import training_graph
 from clnr.engine import Engine, choose
 from clnr.errors import ClnrError
 from clnr.evaluation import LinkSplit, hold_out
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph, Split
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, parse

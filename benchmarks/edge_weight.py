@@ -23,7 +23,7 @@ from clnr.datasets.splits import random_split
 from clnr.embedding.defaults import default_recipe
 from clnr.engine import Engine, View, choose
 from clnr.evaluation import logistic_probe
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.methods.recipe import Recipe

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clnr.datasets import DATASETS
-from clnr.paper import authors, claims
+from clnr.paper import authors, claim_report
 from clnr.paper.exhibits import EXHIBITS, needs
 from clnr.paper.paper_runs.result_set import ResultSet
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
@@ -346,7 +346,7 @@ def test_the_paper_is_what_its_runs_make(tmp_path):
     results = ResultSet(RunIndex(RunsFiles([DOCS / "paper" / "runs.csv"]), RunFilter(any_version=True)))
     results.without["ogbn-arxiv"] = "not there"
     tables = [exhibit.table(Scope(), results) for exhibit in EXHIBITS if exhibit.name != "table-4"]
-    report = claims.report(Scope(), results)
+    report = claim_report.report(Scope(), results)
     made = {f"{table.name}.csv": table.csv() for table in [*tables, authors.table(Scope(), results)]}
     made |= {"claims.csv": report.csv(), "claims.tex": report.latex()}
     for name, text in made.items():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from pathlib import Path
 
 import pytest
 import torch
 
 from clnr import METHODS, load, recipe_for
-from clnr.engine import Reference
+from clnr.engine import Reference, cpu_engine
+from clnr.experiments.learn import learn
 from clnr.nn.objectives import StepContext
 
 CPU = torch.device("cpu")
@@ -94,3 +97,40 @@ def test_a_seed_gives_what_it_always_gave(name, device_graph):
         "" if nodes is None else digest([("nodes", nodes)]),
     )
     assert FROZEN.get(name) == drawn_now, f'FROZEN has no or another line for it: "{name}": {drawn_now!r},'
+
+
+# -- vectors ----------------------------------------------------------------------------------------------------------------
+
+VECTORS = Path(__file__).parent / "frozen_vectors.json"
+SMALL = {"epochs": 3, "hidden": 32, "dimension": 16, "structure": 16, "walk_columns": 16}
+
+
+def inner_products(name):
+    """Of the vectors of a few nodes, after three epochs on the built-in graph with seed 7; 1 is the mean square length.
+
+    On one thread of the CPU in float32. Machines differ in the last bits, and vectors then in signs and rotations.
+    """
+    method = METHODS[name]
+    recipe = recipe_for(name, "toy").but(**{key: value for key, value in SMALL.items() if key in method.keys})
+    engine = cpu_engine(torch.float32)
+    engine.threads = 1
+    z = learn(method, load("toy"), 7, recipe, engine).z.double()
+    rows = z[::480]
+    products = rows @ rows.T / z.square().sum(1).mean()
+    return [round(value, 5) for value in products[tuple(torch.triu_indices(len(rows), len(rows)))].tolist()]
+
+
+def test_the_vectors_of_every_method_are_frozen():
+    assert json.loads(VECTORS.read_text()).keys() == METHODS.keys()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_training_gives_the_vectors_that_it_always_gave(name):
+    frozen = json.loads(VECTORS.read_text()).get(name)
+    assert inner_products(name) == pytest.approx(frozen, abs=5e-3), f"write them anew: {__name__}.write_vectors()"
+
+
+def write_vectors():
+    """Freeze the vectors of this version: ``python -c "from tests.test_frozen import write_vectors; write_vectors()"``."""
+    lines = [f'"{name}": {json.dumps(inner_products(name))}' for name in METHODS]
+    VECTORS.write_text("{\n" + ",\n".join(lines) + "\n}\n")

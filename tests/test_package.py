@@ -1,4 +1,4 @@
-"""What the package promises to others: its public names, its order, its silence."""
+"""What the package promises to others: its public names, its silence, the versions that it runs with."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 import clnr
 
 SOURCE = Path(clnr.__file__).parent
 ROOT = Path(__file__).parents[1]
-
-# A module imports only from its own layer and those above it.
-ORDER = (
-    *("version", "support.humanize", "errors", "support", "rng", "graph", "datasets", "tables", "engine", "nn", "augment"),
-    *("methods", "training", "evaluation", "experiments", "paper", "bench", "report", "embedding", "cli", "__main__"),
-)
 
 
 def test_public_names_are_pinned_sorted_and_there():
@@ -41,43 +33,6 @@ def test_public_names_are_pinned_sorted_and_there():
     ]
     assert all(hasattr(clnr, name) for name in clnr.__all__)
     assert (SOURCE / "py.typed").is_file()
-
-
-def imports(file):
-    """The modules of the package that a file imports from, or names of such."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "clnr":
-            yield from (f"{node.module}.{alias.name}".removeprefix("clnr.") for alias in node.names)
-
-
-def layer(module):
-    """Where a module stands: by its own name or, where that is not in the order, by its package's."""
-    while module not in ORDER:
-        module, _, _ = module.rpartition(".")
-    return ORDER.index(module)
-
-
-@pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda file: str(file.relative_to(SOURCE)))
-def test_a_module_imports_only_from_its_own_layer_and_those_above_it(file):
-    own = ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-    if own != "__init__":
-        assert [name for name in imports(file) if layer(name) > layer(own)] == []
-
-
-def test_the_order_names_every_package_and_module_once():
-    there = {
-        path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
-    }
-    assert sorted(name for name in ORDER if "." not in name) == sorted(there - {"__init__"})
-
-
-def test_no_name_of_a_module_occurs_twice():
-    """So that it says which file is meant; a package and its main module may share one, as ``graph.graph``."""
-    files = [path for path in SOURCE.rglob("*.py") if path.stem not in ("__init__", "__main__")]
-    packages = [path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE]
-    names = [path.stem for path in files if path.stem != path.parent.name] + [path.name for path in packages]
-    assert sorted({name for name in names if names.count(name) > 1}) == []
-    assert len(list(SOURCE.glob("*.py"))) <= 5
 
 
 def test_no_code_branches_on_a_methods_name():

@@ -1,4 +1,4 @@
-"""The errors of clnr, with one base class, and the one place that says "did you mean"."""
+"""The errors of clnr, with one base class, and the one place that says "did you mean", by Python's own difflib."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from difflib import get_close_matches
 
 from clnr.support.humanize import one_line, shorten, show
 
-_LONGEST = 1000
-_NAME = 80
+_MESSAGE_CHARACTERS = 1000
+_NAME_CHARACTERS = 80
 # How alike two names are that are mistaken for each other, from 0 to 1: 'fast' and 'best' have 0.5.
-_NEAR = 0.62
+_SIMILARITY = 0.62
 
 
 class ClnrError(Exception):
     """Base of all errors of this package; its message is always one line of bounded length."""
 
     def __str__(self) -> str:
-        return one_line(super().__str__(), _LONGEST)
+        return one_line(super().__str__(), _MESSAGE_CHARACTERS)
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """A question that names the nearest of some choices; "" if none is near."""
     known = {choice.casefold(): choice for choice in choices}
-    near = get_close_matches(name.strip().casefold(), known, n=1, cutoff=_NEAR)
+    near = get_close_matches(name.strip().casefold(), known, n=1, cutoff=_SIMILARITY)
     return f"did you mean '{known[near[0]]}'? " if near else ""
 
 
@@ -32,7 +32,7 @@ class UnknownName(ClnrError):
 
     def __init__(self, kind: str, name: object, choices: Iterable[str]):
         self.choices = tuple(choices)
-        shown = shorten(name if isinstance(name, str) else show(name), _NAME)
+        shown = shorten(name if isinstance(name, str) else show(name), _NAME_CHARACTERS)
         super().__init__(f"unknown {kind} '{shown}'; {did_you_mean(shown, self.choices)}known: {', '.join(self.choices)}")
 
 

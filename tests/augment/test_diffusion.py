@@ -74,7 +74,7 @@ def test_a_smaller_error_is_closer_and_holds_more():
 @pytest.mark.parametrize("rows", [1, 3, 39, 40])
 def test_blocks_of_rows_do_not_matter(rows, monkeypatch):
     whole = personalised_pagerank(tiny(), 0.2, 1e-3).toarray()
-    monkeypatch.setattr(diffusion, "_ROWS", rows)
+    monkeypatch.setattr(diffusion, "_BLOCK_ROWS", rows)
     np.testing.assert_array_equal(personalised_pagerank(tiny(), 0.2, 1e-3).toarray(), whole)
 
 

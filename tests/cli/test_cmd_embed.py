@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -28,6 +27,8 @@ from clnr.embedding import job
 from clnr.embedding.planning import memory_plan
 from clnr.embedding.reporting.report_file import drawn_layout
 from clnr.embedding.scoring.baseline_comparison import compare
+from clnr.embedding.stages import stages
+from clnr.embedding.stages.memory_graph import MemoryGraph
 from clnr.embedding.store import output_folder
 from clnr.embedding.store.artifact import load_folder
 from clnr.embedding.store.artifact_files import OWNED_FILES
@@ -484,23 +485,30 @@ def quick(monkeypatch):
     import torch
 
     made, meanwhile = {}, []
-    real = job._fit
+    train, score = MemoryGraph.train, stages.score
     read = functools.cache(lambda edges, nodes, _: read_tables(edges, nodes))
     monkeypatch.setattr(job, "read_tables", lambda edges, nodes, **_: read(edges, nodes, Path.cwd()))
 
-    def learned(table_graph, settings, recipe, *more):
+    def learned(graph, recipe, progress, checkpoint):
         for act in meanwhile:
             act()
-        checkpoint = settings.checkpoint_of(table_graph.graph.digest, recipe, lambda line: None)
         if checkpoint is not None:
             checkpoint.load()
             for done in (1, 2):
                 checkpoint.save(done, {"written": torch.ones(2, 3), "weights": torch.full((3,), float(done))})
-        if settings.seed not in made:
-            made[settings.seed] = real(table_graph, dataclasses.replace(settings, checkpoint=None, resume=False), recipe, *more)
-        return made[settings.seed]
+        seed, settings = graph.settings.seed, graph.settings
+        if seed not in made:
+            made[seed] = train(graph, recipe, None, None), vars(graph)
+        vars(graph).update(made[seed][1] | {"settings": settings})
+        return made[seed][0]
 
-    monkeypatch.setattr(job, "_fit", learned)
+    def scored(samples, model, settings):
+        if (settings.seed, "scores") not in made:
+            made[settings.seed, "scores"] = score(samples, model, settings)
+        return made[settings.seed, "scores"]
+
+    monkeypatch.setattr(MemoryGraph, "train", learned)
+    monkeypatch.setattr(stages, "score", scored)
     return meanwhile
 
 

@@ -8,7 +8,8 @@ import json
 import pytest
 from typer.main import get_command
 
-from clnr.cli import app, cmd_embed, ray_workers
+from clnr.cli import app, cmd_embed
+from clnr.cli.parallel import ray_workers
 from clnr.cli.recipe_options import SHORT_FORMS
 from clnr.methods.recipe import recipe_keys
 from tests.cli.test_cli import assert_refused, entry_point
@@ -59,7 +60,7 @@ def test_a_misspelt_word_names_the_right_one(clnr, words, said):
 
 def test_ray_is_handed_what_the_command_takes(clnr, monkeypatch):
     handed = {}
-    monkeypatch.setattr(ray_workers, "run_on_ray", lambda options: handed.update(options) or 0)
+    monkeypatch.setattr(ray_workers, "run_on_ray", lambda command, options: handed.update(options) or 0)
     assert clnr("embed", "--edges", "e.csv", "--out", "o", "--ray", "auto", "--workers", "2", "--epochs", "3").code == 0
     assert (handed["tables"]["edges"], handed["assign"]) == ("e.csv", ["epochs=3"])
     assert inspect.signature(inspect.unwrap(cmd_embed.embed)).parameters.keys() == handed.keys()

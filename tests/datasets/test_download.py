@@ -419,7 +419,7 @@ def test_an_answer_that_is_no_http_is_a_data_error(target):
 
 
 def test_a_server_that_hangs_is_given_up_after_a_while(target, monkeypatch):
-    monkeypatch.setattr("clnr.datasets.download._TIMEOUT", 0.1)
+    monkeypatch.setattr("clnr.datasets.download._TIMEOUT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.monotonic()
         with pytest.raises(DataError, match="timed out"):

@@ -25,6 +25,7 @@ from tests.datasets.made import (
     KNOWN,
     LABELS,
     NEIGHBOURS,
+    READERS,
     TABLES,
     TRAINED,
     WHOLE,
@@ -201,7 +202,7 @@ OGB_FORMS = pytest.mark.parametrize("form", [ogb_zip, ogb_folder], ids=["zip", "
 
 @OGB_FORMS
 def test_ogb_tables_are_read_from_zip_and_folder_alike(tmp_path, form):
-    graph = formats.read(formats.ogb, form(tmp_path))
+    graph = formats.read(READERS["ogb"], form(tmp_path))
     edges = set()
     for i, j in EDGES:
         edges |= {(i, j), (j, i)}
@@ -218,12 +219,12 @@ def test_ogb_tables_are_read_from_zip_and_folder_alike(tmp_path, form):
 )
 def test_ogb_counts_that_do_not_fit_are_refused(tmp_path, form, table, rows):
     with pytest.raises(DataError, match="were counted"):
-        formats.read(formats.ogb, form(tmp_path, {table: packed(rows)}))
+        formats.read(READERS["ogb"], form(tmp_path, {table: packed(rows)}))
 
 
 def test_ogb_zip_without_a_table_is_refused_by_name(tmp_path):
     with pytest.raises(DataError, match="valid"):
-        formats.read(formats.ogb, ogb_zip(tmp_path, {"split/time/valid.csv.gz": None}))
+        formats.read(READERS["ogb"], ogb_zip(tmp_path, {"split/time/valid.csv.gz": None}))
 
 
 # -- damage: each case is read in a process of its own, with little memory, so that even a crash is one case's ---------
@@ -408,17 +409,17 @@ def test_truncated_ogb_zip_is_a_data_error(tmp_path, kept):
     content = file.read_bytes()
     file.write_bytes(content[: int(len(content) * kept)])
     with pytest.raises(DataError) as caught:
-        formats.read(formats.ogb, [file])
+        formats.read(READERS["ogb"], [file])
     assert str(file) in str(caught.value)
 
 
 @OGB_FORMS
 @pytest.mark.parametrize("kept", [0, 12, -1])
 def test_truncated_ogb_tables_are_data_errors(tmp_path, form, kept):
-    for table in formats.OGB_TABLES:
+    for table in TABLES:
         files = form(tmp_path, {table: packed(TABLES[table])[:kept]})
         with pytest.raises(DataError) as caught:
-            formats.read(formats.ogb, files)
+            formats.read(READERS["ogb"], files)
         assert str(tmp_path) in str(caught.value)
 
 

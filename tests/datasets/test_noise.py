@@ -88,7 +88,7 @@ def test_all_non_edges_of_a_dense_graph_are_found_with_few_draws(ends, monkeypat
 
 
 def test_listed_non_edges_are_drawn_evenly(monkeypatch):
-    monkeypatch.setattr(noise, "_ROUNDS", 0)
+    monkeypatch.setattr(noise, "_DRAW_ROUNDS", 0)
     edges = np.array([1, 2, 9])
     counts = dict.fromkeys(non_edges(edges, 6, range(6), range(6)), 0)
     for seed in range(600):

@@ -14,6 +14,7 @@ from clnr.embedding import job
 from clnr.embedding.defaults import choose_method
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
 from clnr.embedding.job import embed_tables
+from clnr.embedding.stages import stages
 from clnr.embedding.store.artifact import load_folder
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.engine import choose, cpu_engine
@@ -121,15 +122,15 @@ def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, 
         tables = {"edges": tables["edges"]}
     asked = Settings(**{"engine": cpu_engine(), "recipe": SMALL, "hold_out": 0.2, **choose_method("auto")})
     scored = dict.fromkeys(("validation_accuracy", "strict_accuracy", "link_auc"), 0.3)
-    real = job._fit
+    real = stages.score
 
-    def fake(table_graph, settings, *more):
-        result = real(table_graph, settings, *more)
+    def fake(samples, model, settings):
+        result = real(samples, model, settings)
         best = scored | {"validation_accuracy": 1000.0, "link_auc": 1000.0}
         better = {"Cleora": best} if settings.method != METHODS["Cleora"] else {}
-        return dataclasses.replace(result, baselines=result.baselines | better)
+        return result._replace(baselines=result.baselines | better)
 
-    monkeypatch.setattr(job, "_fit", fake)
+    monkeypatch.setattr(stages, "score", fake)
     taken = embed_tables(tables, tmp_path / "out", asked, layout=None)
     assert taken.model.method.name == "Cleora"
     assert taken.z.shape[1] == asked.recipe_for(taken.table_graph.graph)[0].dimension
@@ -137,5 +138,5 @@ def test_auto_takes_the_best_by_validation_or_by_held_out_edges(labels, tables, 
     assert "Cleora" not in taken.baselines
     again = dataclasses.replace(asked, resume=True, checkpoint=checkpoint_path(tmp_path / "out"))
     assert embed_tables(tables, tmp_path / "out", again, layout=None) is None
-    monkeypatch.setattr(job, "_fit", lambda *a, **k: dataclasses.replace(real(*a, **k), baselines={}))
+    monkeypatch.setattr(stages, "score", lambda *a: real(*a)._replace(baselines={}))
     assert embed_tables(tables, tmp_path / "own", asked, layout=None).model.method == CLNR_MIX

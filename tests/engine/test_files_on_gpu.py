@@ -15,7 +15,7 @@ from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.engine import cpu_engine
 from clnr.engine.cpu.frontier import FrontierOperators
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.training.loop import fit
 from tests.conftest import tiny
 from tests.engine.conftest import DROPS, FUSED, MASKS, exact

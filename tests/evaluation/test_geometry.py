@@ -24,7 +24,7 @@ def test_alignment_is_the_mean_squared_distance():
 
 @pytest.mark.parametrize("block", [1, 3, 7, 4096])
 def test_uniformity_over_distinct_pairs_in_blocks(block, monkeypatch):
-    monkeypatch.setattr(geometry, "_BLOCK", block)
+    monkeypatch.setattr(geometry, "_BLOCK_ROWS", block)
     u = unit(23, 4)
     assert geometry.uniformity(torch.tensor(u)) == pytest.approx(oracles.uniformity(u))
     assert geometry.uniformity(torch.tensor(u), 3.0) == pytest.approx(oracles.uniformity(u, 3.0))
@@ -40,7 +40,7 @@ def test_uniformity_at_its_ends():
 @pytest.mark.parametrize("shape", [(30, 6), (6, 30), (1, 4), (5, 5)])
 @pytest.mark.parametrize("block", [4, 4096])
 def test_effective_rank_by_singular_values(shape, block, monkeypatch):
-    monkeypatch.setattr(geometry, "_BLOCK", block)
+    monkeypatch.setattr(geometry, "_BLOCK_ROWS", block)
     z = np.random.default_rng(0).standard_normal(shape)
     assert geometry.effective_rank(torch.tensor(z)) == pytest.approx(oracles.effective_rank(z), rel=1e-6)
 

@@ -56,8 +56,8 @@ def paper_rule(seen):
 
 @pytest.mark.parametrize(("steps", "logits"), [(1, 1 << 24), (7, 1 << 24), (100, 1), (100, 1 << 24), (1000, 1)])
 def test_both_protocols_follow_their_rules(blobs, steps, logits, monkeypatch):
-    monkeypatch.setattr(linear_probe, "_STEPS_AT_ONCE", steps)
-    monkeypatch.setattr(linear_probe, "_LOGITS", logits)
+    monkeypatch.setattr(linear_probe, "_STEPS_PER_CAPTURE", steps)
+    monkeypatch.setattr(linear_probe, "_BLOCK_LOGITS", logits)
     seen = traces(*blobs, SPLIT, **NUMBERS)
     got = probe(*blobs, SPLIT, **NUMBERS)
     step, strict = strict_rule(seen)

@@ -115,7 +115,7 @@ def test_an_embedding_that_knows_the_edges_scores_one():
 
 @pytest.mark.parametrize("block", [3, 1 << 16])
 def test_sparse_rows_have_the_same_cosines(block, monkeypatch):
-    monkeypatch.setattr(link_prediction, "_BLOCK", block)
+    monkeypatch.setattr(link_prediction, "_BLOCK_PAIRS", block)
     graph = tiny(sparse=True)
     held = hold_out(graph, 0.3, 0)
     dense = unit_rows(torch.tensor(graph.features.toarray()))

@@ -14,7 +14,7 @@ from clnr.engine import View, cpu_engine, unit_rows
 from clnr.errors import DataError, OutOfMemory, RecipeError, TrainingError
 from clnr.evaluation import geometry
 from clnr.evaluation.metrics import fresh_views
-from clnr.experiments.run import supervision_of
+from clnr.experiments.learn import supervision_of
 from clnr.graph import Split
 from clnr.methods import METHODS, RAW
 from clnr.nn.encoders import NoEncoder

@@ -24,8 +24,8 @@ def test_without_weights_it_is_1():
 
 
 def test_of_many_some_parts_are_looked_at(monkeypatch):
-    monkeypatch.setattr(csr, "_PARTS", 5)
-    monkeypatch.setattr(csr, "_PART", 100)
+    monkeypatch.setattr(csr, "_WEIGHT_SAMPLES", 5)
+    monkeypatch.setattr(csr, "_SAMPLE_WEIGHTS", 100)
     weights = np.arange(10_001, dtype=np.float32)
     assert abs(median_weight(weights) - 5000) <= 50
     shuffled = np.random.default_rng(0).permutation(weights)
@@ -81,7 +81,7 @@ def test_neighbours_do_not_depend_on_other_edges():
 
 
 def test_of_many_edges_some_are_looked_at(monkeypatch):
-    monkeypatch.setattr(csr, "_LOOKED_AT", 10)
+    monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", 10)
     graph = Graph.from_edges(np.zeros(200, int), np.arange(1, 201), np.zeros((201, 1)), undirected=True)
     (looked_at,) = by_node(graph, [0], 500)
     assert sorted(looked_at) == list(range(1, 201, 20))

@@ -13,7 +13,7 @@ from clnr.embedding.fitted_model import FittedModel
 from clnr.engine import Reference, View, cpu_engine
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import DataError, RecipeError
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import BASELINES, CLNR, METHODS
 from clnr.methods.recipe import Recipe

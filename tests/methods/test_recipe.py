@@ -11,7 +11,7 @@ import pytest
 from clnr.datasets import DATASETS
 from clnr.errors import ClnrError, RecipeError, UnknownName
 from clnr.methods import CLNR, METHODS, UNTRAINED, presets
-from clnr.methods.presets import ANY, Published, preset
+from clnr.methods.presets import ANY_DATASET, Published, preset
 from clnr.methods.recipe import OLD_KEYS, REMOVED_KEYS, Recipe, parse, recipe_keys, with_current_keys
 from clnr.support.deprecation import RenamedWarning
 
@@ -150,7 +150,7 @@ def test_every_method_has_a_recipe_for_every_data_set_with_its_sources(method, d
 
 def test_every_file_of_recipes_is_a_data_sets_and_every_row_a_methods():
     for file in (resources.files("clnr.methods") / "recipes").iterdir():
-        assert file.name.removesuffix(".toml") in {*DATASETS, ANY}
+        assert file.name.removesuffix(".toml") in {*DATASETS, ANY_DATASET}
         rows = tomllib.loads(file.read_text())
         assert set(rows) <= set(METHODS)
         for name, row in rows.items():
@@ -158,7 +158,9 @@ def test_every_file_of_recipes_is_a_data_sets_and_every_row_a_methods():
             strange = sorted(own - set(METHODS[name].keys))
             assert not strange, f"{file.name}: {name} has no use for {strange}"
             assert not own or row.get("source"), f"{file.name}: {name} has no source"
-            assert file.name != f"{ANY}.toml" or "published" not in row, "a published result belongs to a data set's file"
+            assert file.name != f"{ANY_DATASET}.toml" or "published" not in row, (
+                "a published result belongs to a data set's file"
+            )
             assert set(row.get("sources", {})) <= own
 
 

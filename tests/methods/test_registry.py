@@ -17,7 +17,8 @@ from clnr.datasets import DATASETS
 from clnr.engine import Reference, View, cpu_engine
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import ClnrError, MethodError, UnknownName
-from clnr.experiments.run import run, supervision_of
+from clnr.experiments.learn import supervision_of
+from clnr.experiments.run import run
 from clnr.graph import Graph, Split
 from clnr.methods import BASELINES, CLNR, GRACE, METHODS, RAW, REMOVED, SVD_MIX, UNIFORM, UNTRAINED, Architecture, find
 from clnr.methods.presets import preset

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from clnr.methods import CLNR, DCLNR, GCLNR, GRACE, METHODS, NCLNR, RCLNR
-from clnr.paper.claims import CLAIMS, report
+from clnr.paper.claim_report import report
+from clnr.paper.claim_verdicts import NOT_ASKED, ClaimResult
+from clnr.paper.claims import CLAIMS
+from clnr.paper.contrasts import Verdict
 from clnr.paper.exhibits import EXHIBITS, needs, write_claims
 from clnr.paper.paper_runs.result_set import ResultSet
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.scope import SETS, Scope
-from clnr.paper.stats import NOT_ASKED, ClaimResult, Verdict
 from tests.paper.made import made
 
 SCOPE = Scope()

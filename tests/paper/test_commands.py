@@ -28,7 +28,7 @@ def clnr(monkeypatch, capsys):
 
 def test_the_whole_paper_from_nothing(clnr, tmp_path, monkeypatch):
     """The smallest form of it, end to end; then again, with nothing left to do."""
-    monkeypatch.setattr(scope, "_QUICK", {"epochs": 2, "probe_steps": 20, "hidden": 32})
+    monkeypatch.setattr(scope, "_QUICK_RECIPE_LIMITS", {"epochs": 2, "probe_steps": 20, "hidden": 32})
     first = clnr("paper", *SMALL, "--out", tmp_path / "first")
     assert first.code == 0, first.err
     written = [line.rpartition("/")[2] for line in first.out.splitlines()]

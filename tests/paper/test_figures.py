@@ -112,7 +112,7 @@ def test_what_is_far_above_all_others_leaves_them_room(values, top):
 
 def test_colours_can_be_told_apart_by_the_colour_blind():
     """By simulating the lack of one kind of cone (Viénot, Brettel and Mollon, 1999) on the curves' four colours."""
-    colours = [drawing._STYLES[method.name][0] for method in figures.STEADY]
+    colours = [drawing._STYLES[method.name][0] for method in figures.CURVE_METHODS]
     linear = np.array([[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in colours]) ** 2.2
     to_cones = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])
     protan, deutan = np.eye(3), np.eye(3)

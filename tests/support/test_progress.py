@@ -26,7 +26,7 @@ def test_tenths_are_told_once():
 
 def test_without_a_terminal_a_training_says_a_line_now_and_then(clock):
     said = []
-    with Bar(None, quiet=False, say=said.append).training("CLNR on 9 nodes", 1000) as on_epoch:
+    with Bar(None, quiet=False, print_line=said.append).training("CLNR on 9 nodes", 1000) as on_epoch:
         for epoch in range(1, 1001):
             clock[0] += 1
             on_epoch(epoch, 1 / epoch)
@@ -38,7 +38,7 @@ def test_without_a_terminal_a_training_says_a_line_now_and_then(clock):
 
 def test_a_resumed_training_counts_the_time_left_from_where_it_began(clock):
     said = []
-    with Bar(None, quiet=False, say=said.append).training("CLNR", 100) as on_epoch:
+    with Bar(None, quiet=False, print_line=said.append).training("CLNR", 100) as on_epoch:
         for epoch in range(80, 90):
             clock[0] += 2
             on_epoch(epoch, 1.0)
@@ -47,7 +47,7 @@ def test_a_resumed_training_counts_the_time_left_from_where_it_began(clock):
 
 def test_less_than_a_second_left_is_not_told_as_about_so_much(clock):
     said = []
-    with Bar(None, quiet=False, say=said.append).training("CLNR", 82) as on_epoch:
+    with Bar(None, quiet=False, print_line=said.append).training("CLNR", 82) as on_epoch:
         for epoch in range(1, 81):
             clock[0] += 0.125
             on_epoch(epoch, 1.0)
@@ -66,7 +66,7 @@ def test_a_short_training_and_a_quiet_one_say_nothing(clock, capsys):
 
 def test_without_a_terminal_a_long_download_says_how_far_it_is(clock):
     said = []
-    bar = Bar(None, quiet=False, say=said.append)
+    bar = Bar(None, quiet=False, print_line=said.append)
     for have in range(30):
         bar.fetched("cora", have * 10**8, 3 * 10**9)
         clock[0] += 1

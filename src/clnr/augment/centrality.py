@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 
-_ROUNDS = 1000
-_CLOSE = 1e-10
+_MOST_ROUNDS = 1000
+_TOLERANCE = 1e-10
 
 
 def degree(graph: Graph) -> Array:
@@ -56,9 +56,9 @@ def _in_neighbours(graph: Graph) -> sp.csr_array:
 
 def _iterate(step: Callable[[Array], Array], count: int) -> Array:
     x = np.full(count, 1 / max(count, 1))
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
         y = step(x)
-        if np.abs(y - x).sum() < _CLOSE:
+        if np.abs(y - x).sum() < _TOLERANCE:
             return y
         x = y
     return x

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from clnr.graph import Graph
 
-_ROWS = 4096
+_BLOCK_ROWS = 4096
 
 
 def personalised_pagerank(graph: Graph, alpha: float, error: float) -> sp.csr_array:
@@ -33,7 +33,7 @@ def personalised_pagerank(graph: Graph, alpha: float, error: float) -> sp.csr_ar
     links = links + sp.diags_array((links.diagonal() == 0).astype(np.float64), format="csr")
     degree = np.asarray(links.sum(1)).reshape(-1)
     walk = (sp.diags_array(1 / degree) @ links).tocsr()
-    blocks = [_push(walk, degree, range(i, min(i + _ROWS, count)), alpha, error) for i in range(0, count, _ROWS)]
+    blocks = [_push(walk, degree, range(i, min(i + _BLOCK_ROWS, count)), alpha, error) for i in range(0, count, _BLOCK_ROWS)]
     p = sp.vstack(blocks, format="csr") if blocks else sp.csr_array((0, 0))
     root = np.sqrt(degree)
     s = (sp.diags_array(root) @ p @ sp.diags_array(1 / root)).tocsr().astype(np.float32)

@@ -23,7 +23,7 @@ from clnr.support.optional import import_optional
 from clnr.training.loop import fit
 
 _EDGES_PER_NODE = 14
-_FEATURES = 128
+_NUM_FEATURES = 128
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def summarize(graph: Graph, times: dict[str, list[float]], peaks: dict[str, int]
 
 def generated(edges: int) -> tuple[Graph, Recipe]:
     """A synthetic graph of about ``edges`` directed edges, with the density and feature count of ogbn-arxiv, and its recipe."""
-    return shaped(max(edges // _EDGES_PER_NODE, 100), edges // 2, _FEATURES), recipe_for(CLNR, "ogbn-arxiv")
+    return shaped(max(edges // _EDGES_PER_NODE, 100), edges // 2, _NUM_FEATURES), recipe_for(CLNR, "ogbn-arxiv")
 
 
 def growing(engine: Engine, seconds: float, epochs: int, turns: int = 3) -> Iterator[BenchmarkResult]:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 
 from clnr.cli import cmd_bench, cmd_embed, cmd_experiments, cmd_explore, cmd_info, cmd_ingest, cmd_paper
-from clnr.cli.app import app, say
+from clnr.cli.app import app, print_stderr
 from clnr.cli.recipe_options import command_name, unknown_option
 from clnr.errors import ClnrError
 from clnr.support.deprecation import RenamedWarning
@@ -17,7 +17,7 @@ from clnr.support.humanize import gigabytes
 from clnr.support.processes.launch import end_process, end_with_parent
 
 # Bytes of address space with which PyTorch, numba, OpenBLAS and DuckDB hang or crash, and what a small graph takes.
-_TOO_LITTLE, _SMALL_GRAPH = 3_000_000_000, 4_000_000_000
+_LEAST_BYTES, _SMALL_GRAPH_BYTES = 3_000_000_000, 4_000_000_000
 
 __all__ = ["app", "cmd_bench", "cmd_embed", "cmd_experiments", "cmd_explore", "cmd_info", "cmd_ingest", "cmd_paper", "main"]
 
@@ -37,7 +37,7 @@ def _main() -> int:
             stream.reconfigure(errors="replace")
     limit = _address_space()
     try:
-        if limit is not None and limit < _TOO_LITTLE and not {"--help", "--version"}.intersection(sys.argv):
+        if limit is not None and limit < _LEAST_BYTES and not {"--help", "--version"}.intersection(sys.argv):
             raise ClnrError(_limited(limit))
         code = app(standalone_mode=False)
         if sys.stdout:
@@ -58,7 +58,7 @@ def _main() -> int:
         message = f"cannot read or write: {error}" if limit is None or error.errno is not None else _limited(limit)
     except Exception as error:
         if limit is not None and isinstance(error, ImportError):
-            say(_limited(limit))
+            print_stderr(_limited(limit))
             return 2
         # Arguments that the parser refuses: across versions of Typer its errors share this method, but no class.
         if not hasattr(error, "format_message"):
@@ -67,7 +67,7 @@ def _main() -> int:
         message = message or error.format_message()
         if "see: clnr" not in message:
             message = f"{message.rstrip('.')}; see: clnr{command_name(getattr(error, 'ctx', None))} --help"
-    say(" ".join(message.split()))
+    print_stderr(" ".join(message.split()))
     return 2
 
 
@@ -84,7 +84,7 @@ def _address_space() -> int | None:
 def _limited(limit: int) -> str:
     return (
         f"the memory of this process is limited to {gigabytes(limit)} (ulimit -v), and a small graph takes "
-        f"{gigabytes(_SMALL_GRAPH)}, most of it for libraries; raise the limit: ulimit -v unlimited"
+        f"{gigabytes(_SMALL_GRAPH_BYTES)}, most of it for libraries; raise the limit: ulimit -v unlimited"
     )
 
 
@@ -94,6 +94,6 @@ def _show_once(shown: set[str]) -> Callable[..., None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
         if str(message) not in shown:
             shown.add(str(message))
-            say(f"warning: {message}")
+            print_stderr(f"warning: {message}")
 
     return show

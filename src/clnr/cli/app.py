@@ -19,7 +19,7 @@ from clnr.version import __version__
 if TYPE_CHECKING:
     from clnr.methods import Method
 
-_WIDE = 120
+_BOX_COLUMNS = 120
 OLD_OPTIONS = {
     "--again": "--rerun",
     "--alone": "--standalone",
@@ -60,11 +60,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     # Boxes take so much of a narrow terminal that names of options would be cut.
-    rich_markup_mode="rich" if shutil.get_terminal_size().columns >= _WIDE else None,
+    rich_markup_mode="rich" if shutil.get_terminal_size().columns >= _BOX_COLUMNS else None,
 )
 out = Console(width=None if sys.stdout and sys.stdout.isatty() else 160)
 
-_LONGEST = 1000
+_MESSAGE_CHARACTERS = 1000
 OPTIMISTIC = (
     "* paper rule: the probe's step is chosen by test accuracy (optimistic); strict: by validation accuracy, test set read once"
 )
@@ -114,12 +114,12 @@ def choose_pair(method: str | None, dataset: str | None) -> tuple[Method, str]:
     return chosen, datasets.name_of("toy" if dataset is None else dataset)
 
 
-def say(text: str) -> None:
+def print_stderr(text: str) -> None:
     """Print one line on standard error, if there is one."""
     if sys.stderr:
-        print(f"clnr: {shorten(escape_control(text), _LONGEST)}", file=sys.stderr)
+        print(f"clnr: {shorten(escape_control(text), _MESSAGE_CHARACTERS)}", file=sys.stderr)
 
 
-def tell(text: str) -> None:
+def print_stdout(text: str) -> None:
     """Print lines on standard output."""
     print(printable(text))

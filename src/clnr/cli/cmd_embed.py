@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, say, tell
+from clnr.cli.app import Assign, Device, Json, Precision, Quiet, Threads, app, out, print_stderr, print_stdout
+from clnr.cli.parallel.worker_options import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 from clnr.cli.recipe_options import sets_recipe
 from clnr.cli.table_options import option_of, reads_tables
-from clnr.cli.worker_session import MaxRestarts, NumWorkers, RayAddress, WorkerTimeout, by_workers
 
 
 @app.command()
@@ -137,7 +137,9 @@ def embed(
     if folder is None and not dry_run:
         raise ClnrError("missing --out FOLDER; see: clnr embed --help")
     if folder is not None and model is not None and force and not dry_run and folder.resolve() == model.resolve():
-        say(f"{folder} is the folder of the model itself: its graph and vectors are replaced by those with the new tables")
+        print_stderr(
+            f"{folder} is the folder of the model itself: its graph and vectors are replaced by those with the new tables"
+        )
     settings = Settings(
         **choose_method(method, effort),
         engine=choose(device, precision, threads),
@@ -167,7 +169,7 @@ def embed(
         else:
             _, planned_job = job.plan(job.read_source(tables), settings, planned, drawn or DEFAULT_LAYOUT)
         if group.first:
-            tell(json.dumps(planned_job.to_dict()) if as_json else str(planned_job))
+            print_stdout(json.dumps(planned_job.to_dict()) if as_json else str(planned_job))
         return
     assert folder is not None
     began = perf_counter()
@@ -177,12 +179,12 @@ def embed(
             result = job.embed_tables(tables, folder, settings, **options, bar=bar)
     except KeyboardInterrupt:
         if model is None and group.first:
-            _say_stopped(settings.checkpoint)
+            _print_stopped(settings.checkpoint)
         raise typer.Exit(130) from None
     if not group.first:
         return
     if result is None:
-        say(f"{folder} is finished: there is nothing to resume")
+        print_stderr(f"{folder} is finished: there is nothing to resume")
     else:
         _print_result(result, folder, perf_counter() - began, as_json, trained=model is None)
 
@@ -247,7 +249,7 @@ def _embed_from_files(
     if dry_run or folder is None:
         _, planned = file_plan.plan(opened, settings, bound, workers)
         if first:
-            tell(json.dumps(planned.to_dict()) if as_json else str(planned))
+            print_stdout(json.dumps(planned.to_dict()) if as_json else str(planned))
         return
     began = perf_counter()
     try:
@@ -255,13 +257,13 @@ def _embed_from_files(
             result = job.embed_folder(opened, folder, settings, bound, force=force, layout=layout, bar=bar)
     except KeyboardInterrupt:
         if first and is_trained(folder):
-            say("stopped; training is complete: the same command with --resume goes on with the next block")
+            print_stderr("stopped; training is complete: the same command with --resume goes on with the next block")
         elif first:
-            _say_stopped(settings.checkpoint)
+            _print_stopped(settings.checkpoint)
         raise typer.Exit(130) from None
     if result is None:
         if first:
-            say(f"{folder} is finished: there is nothing to resume")
+            print_stderr(f"{folder} is finished: there is nothing to resume")
         return
     seconds = perf_counter() - began
     compared = compare(result.model.method, result.scored.scores, result.scored.baselines)
@@ -276,11 +278,11 @@ def _embed_from_files(
     out.print(", ".join(sorted(path.name for path in folder.iterdir())), style="dim")
 
 
-def _say_stopped(checkpoint: Path | None) -> None:
+def _print_stopped(checkpoint: Path | None) -> None:
     if checkpoint is not None and checkpoint.is_file():
-        say(f"stopped; {checkpoint} has the state of training: the same command with --resume continues from it")
+        print_stderr(f"stopped; {checkpoint} has the state of training: the same command with --resume continues from it")
     else:
-        say("stopped; there is no checkpoint: --checkpoint-every N saves the state of training every N epochs")
+        print_stderr("stopped; there is no checkpoint: --checkpoint-every N saves the state of training every N epochs")
 
 
 def _print_result(result: Any, folder: Path, seconds: float, as_json: bool, trained: bool) -> None:

@@ -24,7 +24,7 @@ from clnr.cli.app import (
     app,
     choose_pair,
     out,
-    say,
+    print_stderr,
 )
 from clnr.cli.recipe_options import sets_recipe
 from clnr.errors import ClnrError, RecipeError, RunCacheError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from clnr.methods.presets import Published
     from clnr.methods.recipe import Recipe
 
-_STOPPED = "stopped; finished runs are in the run cache, and the same command without --rerun resumes"
+_STOPPED_MESSAGE = "stopped; finished runs are in the run cache, and the same command without --rerun resumes"
 
 Seeds = Annotated[int, typer.Option(metavar="N", help="Number of runs, with seeds 0 to N-1.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder with raw data files, searched before the download cache.")]
@@ -115,21 +115,21 @@ def compare(
         if len(without) == len(chosen):
             raise RecipeError(f"{key} is not a hyper-parameter of {', '.join(without)}")
         if without and not quiet:
-            say(f"{key} does not apply to {', '.join(without)}")
+            print_stderr(f"{key} does not apply to {', '.join(without)}")
     lineup = []
     for each in chosen:
-        own = {key: value for key, value in changes.items() if key in each.keys}
-        lineup.append((each, _recipe(each, name, own)))
+        applied = {key: value for key, value in changes.items() if key in each.keys}
+        lineup.append((each, _recipe(each, name, applied)))
     rows, failures = _all_runs(lineup, name, seeds, device, precision, threads, data_root, rerun, quiet)
 
     from clnr.experiments.comparison import Comparison
 
-    made, published = (list(column) for column in zip(*rows, strict=True))
-    compared = Comparison.of(made)
+    summaries, published = (list(column) for column in zip(*rows, strict=True))
+    compared = Comparison.of(summaries)
     if as_json:
         print(json.dumps(compared.to_dict()))
     else:
-        _title(name, made[0])
+        _title(name, summaries[0])
         out.print(console_tables.comparison(compared, published))
         out.print(OPTIMISTIC, style="dim")
         out.print(f"** {console_tables.test_note(compared)}", style="dim")
@@ -186,27 +186,27 @@ def search(
             )
     engine = choose(device, precision, threads)
     _positive(seeds)
-    found: list[Trial] = []
+    finished: list[Trial] = []
     try:
         with progress_bar(quiet) as bar:
             graph = datasets.load(name, data_root, partial(download, progress=bar.fetched))
             for trial in try_all(Runner(seeds, engine, RunCache(), rerun=True, bar=bar), chosen, graph, trials):
-                found.append(trial)
+                finished.append(trial)
     except KeyboardInterrupt:
-        say(f"stopped after {len(found)} of {len(trials)} trials; a search is not cached")
-    found = best_first(found)
+        print_stderr(f"stopped after {len(finished)} of {len(trials)} trials; a search is not cached")
+    finished = best_first(finished)
     if as_json:
-        print(json.dumps([without_nan(each.to_dict()) for each in found]))
-    elif found:
+        print(json.dumps([without_nan(each.to_dict()) for each in finished]))
+    elif finished:
         where = environment.describe(engine.device)
         out.print(f"{chosen.name} on {name}, {seeds} seed{'s' if seeds > 1 else ''}, {where}", style="bold")
-        out.print(console_tables.trials(found))
-    failed = [trial for trial in found if trial.failure]
+        out.print(console_tables.trials(finished))
+    failed = [trial for trial in finished if trial.failure]
     for trial in failed:
-        say(f"with {trial}: {trial.failure}")
-    if len(found) < len(trials):
+        print_stderr(f"with {trial}: {trial.failure}")
+    if len(finished) < len(trials):
         raise typer.Exit(130)
-    if len(failed) == len(found):
+    if len(failed) == len(finished):
         raise typer.Exit(2)
 
 
@@ -256,14 +256,14 @@ def _all_runs(
 
     engine, run_cache = choose(device, precision, threads), RunCache()
     run_cache.prepare()
-    with stoppable(_STOPPED), progress_bar(quiet) as bar:
+    with stoppable(_STOPPED_MESSAGE), progress_bar(quiet) as bar:
         graph = datasets.load(dataset, data_root, partial(download, progress=bar.fetched))
         runner = Runner(seeds, engine, run_cache, rerun, bar)
-        made, failures = zip(*(runner.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
+        summaries, failures = zip(*(runner.runs(method, graph, recipe) for method, recipe in lineup), strict=True)
     presets = [preset(method, dataset) for method, _ in lineup]
     # A published result says nothing about a changed recipe.
-    published = [own.published if own.recipe == recipe else None for own, (_, recipe) in zip(presets, lineup, strict=True)]
-    return list(zip(made, published, strict=True)), [failure for failure in failures if failure is not None]
+    published = [each.published if each.recipe == recipe else None for each, (_, recipe) in zip(presets, lineup, strict=True)]
+    return list(zip(summaries, published, strict=True)), [failure for failure in failures if failure is not None]
 
 
 @contextmanager
@@ -272,5 +272,5 @@ def stoppable(message: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(message)
+        print_stderr(message)
         raise typer.Exit(130) from None

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from clnr.cli.app import Json, app, out, say, tell
+from clnr.cli.app import Json, app, out, print_stderr, print_stdout
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Written by clnr embed.")]
 
@@ -36,7 +36,7 @@ def similar(
     with log_progress(verbose=True):
         found = similar_nodes(folder, node, k, approximate=approximate, kind=kind, unlinked=unlinked)
     if found.id != node:
-        say(f"'{node}' is the name of '{found.id}'")
+        print_stderr(f"'{node}' is the name of '{found.id}'")
     if as_json:
         known = [*(["name"] if found.has_names else []), "cosine", "linked", *(["label"] if found.has_labels else [])]
         rows = [each._asdict() | {"cosine": round(each.cosine, 6)} for each in found.nodes]
@@ -76,7 +76,7 @@ def report(
     if path is None:
         from clnr.embedding.store.output_folder import write_report
 
-        path = write_report(folder, name, layout, say)
-    tell(str(path))
+        path = write_report(folder, name, layout, print_stderr)
+    print_stdout(str(path))
     if show and not webbrowser.open(path.absolute().as_uri()):
-        say(f"no browser could be opened; open {path.absolute()}")
+        print_stderr(f"no browser could be opened; open {path.absolute()}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, say, tell
+from clnr.cli.app import OPTIMISTIC, DatasetName, Json, MethodName, app, choose_pair, out, print_stderr, print_stdout
 from clnr.errors import RecipeError, UnknownName
 from clnr.version import __version__
 
@@ -38,17 +38,17 @@ def recipe(method: MethodName = None, dataset: DatasetName = None, as_json: Json
     from clnr.methods.presets import preset
 
     chosen, name = choose_pair(method, dataset)
-    found = preset(chosen, name)
+    shipped = preset(chosen, name)
     if as_json:
-        published = None if found.published is None else found.published._asdict()
-        values, sources = ({name: of[name] for name in chosen.keys} for of in (found.recipe.to_dict(), found.sources))
+        published = None if shipped.published is None else shipped.published._asdict()
+        values, sources = ({name: of[name] for name in chosen.keys} for of in (shipped.recipe.to_dict(), shipped.sources))
         print(json.dumps({"recipe": values, "sources": sources, "published": published}))
         return
-    inherited = f", which uses {found.row}'s recipe" if found.row not in (None, chosen.name) else ""
+    inherited = f", which uses {shipped.row}'s recipe" if shipped.row not in (None, chosen.name) else ""
     out.print(f"{chosen.name} on {name}{inherited}", style="bold")
     out.print(console_tables.recipe(chosen, name))
-    if found.published:
-        result = found.published
+    if shipped.published:
+        result = shipped.published
         out.print(f"published: {result.accuracy:.1f} ± {result.spread:.1f} % ({result.source})")
 
 
@@ -82,7 +82,7 @@ def runs(
         out.print(console_tables.runs(rows))
         out.print(OPTIMISTIC, style="dim")
     else:
-        say(f"no such run in {run_cache.path} yet; make one with: clnr run")
+        print_stderr(f"no such run in {run_cache.path} yet; make one with: clnr run")
 
 
 @app.command()
@@ -93,7 +93,7 @@ def env(as_json: Json = False) -> None:
         print(json.dumps(facts))
     else:
         for name, value in facts.items():
-            tell(f"{name + ':':<17}{value}")
+            print_stdout(f"{name + ':':<17}{value}")
 
 
 def _environment() -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clnr.cli.app import Json, Quiet, app, out, say
+from clnr.cli.app import Json, Quiet, app, out, print_stderr
 from clnr.cli.table_options import option_of, reads_tables
 
 _DTYPE, _MEMORY = "float32", "4 GB"
@@ -60,7 +60,7 @@ def ingest(
     edges = graph.num_edges if graph.directed else graph.num_edges // 2
     report = read_table_info(graph).ingest_report
     if loses_much(report):
-        say(f"warning: {dangling_warning(report)}")
+        print_stderr(f"warning: {dangling_warning(report)}")
     if as_json:
         counts = {"nodes": graph.num_nodes, "edges": edges, "directed": graph.directed, "features": graph.num_features}
         print(json.dumps({**counts, "classes": graph.num_classes, "bytes": size, "folder": str(graph.path)}))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from clnr.cli.app import Device, Precision, Quiet, app, say, tell
+from clnr.cli.app import Device, Precision, Quiet, app, print_stderr, print_stdout
 from clnr.cli.cmd_experiments import DataRoot, stoppable
 from clnr.errors import ClnrError, DataError, UnknownName
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clnr.paper.paper_runs.scope import Scope
     from clnr.support.progress import Bar
 
-_KEPT = "stopped; finished runs are in the run cache, and the same command resumes from there"
+_STOPPED_MESSAGE = "stopped; finished runs are in the run cache, and the same command resumes from there"
 _FORMS = ("markdown", "latex", "csv")
 
 Form = Annotated[str, typer.Option("--format", help="What to print: markdown, latex or csv.")]
@@ -94,13 +94,15 @@ def _asked(
 
 def _asking(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose first argument holds the shared options, which follow its own on the command line."""
-    own, shared = (list(inspect.signature(each).parameters.values()) for each in (command, _asked))
+    of_command, shared = (list(inspect.signature(each).parameters.values()) for each in (command, _asked))
 
     def call(**given: Any) -> None:
         command(_asked(**{each.name: given.pop(each.name) for each in shared}), **given)
 
     hints = get_type_hints(command, include_extras=True) | get_type_hints(_asked, include_extras=True)
-    parameters = [each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY) for each in own[1:] + shared]
+    parameters = [
+        each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY) for each in of_command[1:] + shared
+    ]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__name__, call.__doc__ = command.__name__, command.__doc__
     call.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -129,10 +131,10 @@ def table(
     if results is None:
         return
     if folder is None:
-        tell(getattr(exhibit.table(asked.scope, results), form)().rstrip("\n"))
-        _tell([], results)
+        print_stdout(getattr(exhibit.table(asked.scope, results), form)().rstrip("\n"))
+        _print_written([], results)
     else:
-        _tell(exhibit.write(asked.scope, results, folder), results)
+        _print_written(exhibit.write(asked.scope, results, folder), results)
 
 
 @app.command()
@@ -151,7 +153,7 @@ def figure(
     exhibit = _numbered("figure", FIGURES, number)
     results = _results([exhibit], asked, folder)
     if results is not None:
-        _tell(exhibit.write(asked.scope, results, folder), results)
+        _print_written(exhibit.write(asked.scope, results, folder), results)
 
 
 @app.command()
@@ -164,8 +166,7 @@ def paper(
 
     Runs in the run cache are not made again: after a stop, the same command resumes.
     """
-    from clnr.paper import authors
-    from clnr.paper import claims as claiming
+    from clnr.paper import authors, claim_report
     from clnr.paper.exhibits import EXHIBITS, needs, write_claims, write_table
     from clnr.paper.paper_runs.runs_file import write_runs
 
@@ -173,15 +174,15 @@ def paper(
     if results is None:
         return
     written = [path for exhibit in EXHIBITS for path in exhibit.write(asked.scope, results, folder)]
-    written += write_claims(claiming.report(asked.scope, results), folder)
+    written += write_claims(claim_report.report(asked.scope, results), folder)
     written += write_table(authors.table(asked.scope, results), folder)
-    _tell([*written, write_runs(results, needs(EXHIBITS, asked.scope), folder)], results)
+    _print_written([*written, write_runs(results, needs(EXHIBITS, asked.scope), folder)], results)
 
 
 @app.command()
 def claims(form: Form = "markdown", any_version: AnyVersion = False, from_runs: FromRuns = None) -> None:
     """Test the paper's claims with the runs in the run cache, which clnr paper makes."""
-    from clnr.paper import claims as claiming
+    from clnr.paper import claim_report
     from clnr.paper.paper_runs.result_set import ResultSet
     from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
     from clnr.paper.paper_runs.scope import Scope
@@ -189,7 +190,7 @@ def claims(form: Form = "markdown", any_version: AnyVersion = False, from_runs: 
     _check(form)
     run_filter = RunFilter(any_version=any_version or bool(from_runs))
     results = ResultSet(RunIndex(_source(from_runs), run_filter))
-    tell(getattr(claiming.report(Scope(), results), form)().rstrip("\n"))
+    print_stdout(getattr(claim_report.report(Scope(), results), form)().rstrip("\n"))
 
 
 def _source(from_runs: list[Path] | None) -> RunSource:
@@ -228,7 +229,7 @@ def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> 
     if not asked.dry_run:
         check_drawable(exhibits)
     run_cache, batches = RunCache(), needs(exhibits, asked.scope)
-    with stoppable(_KEPT), progress_bar(asked.quiet) as bar:
+    with stoppable(_STOPPED_MESSAGE), progress_bar(asked.quiet) as bar:
         fetch = _refuse if asked.cached_only or asked.dry_run else partial(download, progress=bar.fetched)
         results = ResultSet(RunIndex(_source(asked.from_runs), asked.run_filter), asked.data_root, fetch)
         for name in dict.fromkeys(batch.dataset for batch in batches):
@@ -237,7 +238,7 @@ def _results(exhibits: Iterable[Exhibit], asked: Asked, folder: Path | None) -> 
             return results
         ahead = plan(batches, results.run_index, choose(asked.run_filter.device, asked.run_filter.precision), results.without)
         if asked.dry_run:
-            tell(ahead.describe(asked.jobs))
+            print_stdout(ahead.describe(asked.jobs))
             return None
         bar.note(ahead.describe(asked.jobs))
         if ahead.jobs:
@@ -267,24 +268,24 @@ def _work(ahead: Plan, config: WorkerConfig, workers: int, bar: Bar, results: Re
     """Make the runs of a plan; a failure is reported and noted, and the other jobs continue."""
     from clnr.paper.paper_runs.executor import run_jobs
 
-    began, made = time.perf_counter(), 0
+    began, finished = time.perf_counter(), 0
     with bar.counting(ahead.runs) as count:
-        for done in run_jobs(ahead.jobs, config, workers, lambda job: partial(_say_epoch, job, count)):
-            made += len(done.job.seeds)
+        for done in run_jobs(ahead.jobs, config, workers, lambda job: partial(_count_epoch, job, count)):
+            finished += len(done.job.seeds)
             count(len(done.job.seeds), str(done.job))
-            bar.log(f"{made:,} of {ahead.runs:,} runs, {time.perf_counter() - began:,.0f} s: {done.job}")
+            bar.log(f"{finished:,} of {ahead.runs:,} runs, {time.perf_counter() - began:,.0f} s: {done.job}")
             if done.failure:
                 results.failures[done.job.batch.kind] = done.failure
-                say(f"{done.job}: {done.failure}")
+                print_stderr(f"{done.job}: {done.failure}")
 
 
-def _say_epoch(job: Job, count: Callable[[int, str], None], epoch: int, loss: float) -> None:
+def _count_epoch(job: Job, count: Callable[[int, str], None], epoch: int, loss: float) -> None:
     count(0, f"{job}, epoch {epoch} of {job.batch.recipe.epochs}")
 
 
-def _tell(written: Iterable[Path], results: ResultSet) -> None:
+def _print_written(written: Iterable[Path], results: ResultSet) -> None:
     """Print the paths that were written; exit with 2 if some runs failed."""
     for path in written:
-        tell(str(path))
+        print_stdout(str(path))
     if results.failures:
         raise typer.Exit(2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from clnr.datasets import DATASETS
 from clnr.experiments.results import Run, Summary
 from clnr.methods import METHODS, Method
-from clnr.methods.presets import ANY, Published, preset
+from clnr.methods.presets import ANY_DATASET, Published, preset
 from clnr.methods.recipe import recipe_keys
 from clnr.support.console import Table
 
@@ -76,7 +76,7 @@ def _changes(run: Run) -> str:
     if run.method not in METHODS:
         return ""
     method = METHODS[run.method]
-    usual = preset(method, run.dataset if run.dataset in DATASETS else ANY).recipe.to_dict()
+    usual = preset(method, run.dataset if run.dataset in DATASETS else ANY_DATASET).recipe.to_dict()
     relevant = {name: value for name, value in run.recipe.items() if name in method.keys or name not in usual}
     return ", ".join(f"{name}={value}" for name, value in relevant.items() if usual.get(name) != value)
 
@@ -111,10 +111,10 @@ def test_note(compared: Comparison) -> str:
     return f"Wilcoxon's signed-rank test over seeds, exact, two-sided{corrected}; {count} cannot give less than {_p(least)}"
 
 
-def trials(found: list[Trial]) -> Table:
+def trials(ranked: list[Trial]) -> Table:
     """One row per trial: what was changed, and the validation accuracy."""
-    table = _table(*found[0].changes, numbers=("validation\n%", "epochs\nmade", "train\ns"))
-    for trial in found:
+    table = _table(*ranked[0].changes, numbers=("validation\n%", "epochs\nmade", "train\ns"))
+    for trial in ranked:
         changes = [f"{value:g}" if isinstance(value, float) else str(value) for value in trial.changes.values()]
         if not trial.runs:
             table.add_row(*changes, "failed", "", "")
@@ -147,25 +147,25 @@ def datasets() -> Table:
     return table
 
 
-_OF_DATASETS = ("name", "title", "about", "nodes", "edges", "features", "classes", "split")
+_DATASET_FIELDS = ("name", "title", "about", "nodes", "edges", "features", "classes", "split")
 
 
 def listed(what: str) -> list[dict[str, Any]]:
     """What ``clnr ls --json`` prints."""
     if what == "datasets":
-        return [{name: getattr(row, name) for name in _OF_DATASETS} for row in DATASETS.values()]
+        return [{name: getattr(row, name) for name in _DATASET_FIELDS} for row in DATASETS.values()]
     rows = [(method, method.architecture()) for method in METHODS.values()]
     return [{"name": m.name, "summary": m.summary, "architecture": row and row._asdict()} for m, row in rows]
 
 
 def recipe(method: Method, dataset: str) -> Table:
     """The hyper-parameters of a method with their values, meanings and sources."""
-    found = preset(method, dataset)
+    shipped = preset(method, dataset)
     table = _table("key", "value", "meaning", "source")
     for name in method.keys:
-        value = getattr(found.recipe, name)
+        value = getattr(shipped.recipe, name)
         meaning = recipe_keys(method)[name].meaning + (" (only to measure the geometry)" if name in method.measuring else "")
-        table.add_row(name, "none" if value is None else str(value), meaning, found.sources[name])
+        table.add_row(name, "none" if value is None else str(value), meaning, shipped.sources[name])
     return table
 
 

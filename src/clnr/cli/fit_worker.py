@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from clnr.cli.worker_session import describe, session
+from clnr.cli.parallel.worker_session import describe, session
 from clnr.errors import ClnrError
 from clnr.support.processes.launch import STOPPED, USER_ERROR, Place, end_process, end_with_parent
 

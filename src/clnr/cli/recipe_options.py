@@ -26,21 +26,21 @@ SHORT_FORMS = {
     "max_neighbors": "Most neighbours of a node in a sampled step; 0 for all.",
 }
 """The keys of recipes that are options; all others are set by ``--set``."""
-_DELIMITERS = "delimiters are found by themselves: leave it out"
-_NOT_NEEDED = {
-    **dict.fromkeys(("--delimiter", "--delim", "--separator", "--sep"), _DELIMITERS),
+_DELIMITERS_MESSAGE = "delimiters are found by themselves: leave it out"
+_UNNEEDED_OPTIONS = {
+    **dict.fromkeys(("--delimiter", "--delim", "--separator", "--sep"), _DELIMITERS_MESSAGE),
     "--encoding": "text is read as UTF-8: convert other files first, such as with iconv",
     "--quote": "quotes are found by themselves: leave it out",
     "--decimal": "decimal commas are found by themselves, where values prove them: leave it out",
 }
 """What to say of options that commands for tables have elsewhere."""
-_LONGEST = 80
+_OPTION_CHARACTERS = 80
 _PANEL = "Hyper-parameters (short for --set)"
 
 
 def sets_recipe(command: Callable[..., None]) -> Callable[..., None]:
     """A command with these options; what they give is added to what ``--set`` gives it as ``assign``."""
-    own = inspect.signature(command, eval_str=True).parameters
+    parameters = inspect.signature(command, eval_str=True).parameters
     short = {
         key: inspect.Parameter(
             key,
@@ -60,7 +60,7 @@ def sets_recipe(command: Callable[..., None]) -> Callable[..., None]:
                 raise ClnrError(f"{key} is set twice: by {_option(key)} and by --set; leave out one of them")
         command(**given | {"assign": [*assigned, *(f"{key}={value}" for key, value in values.items())] or None})
 
-    signature = inspect.Signature([*own.values(), *short.values()])
+    signature = inspect.Signature([*parameters.values(), *short.values()])
     run.__signature__ = signature  # type: ignore[attr-defined]
     run.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()} | {"return": None}
     return run
@@ -73,18 +73,18 @@ def command_name(context: Any) -> str:
 
 def unknown_option(error: Any) -> str:
     """What to say of an option that a command does not have: the one that was meant, or how to set a hyper-parameter."""
-    option, context = shorten(str(error.option_name), _LONGEST), error.ctx
+    option, context = shorten(str(error.option_name), _OPTION_CHARACTERS), error.ctx
     parameters = context.command.params if context is not None else []
     known = [word for each in parameters for word in (*each.opts, *each.secondary_opts) if word.startswith("--")]
     name = command_name(context)
-    if "--edges" in known and (why := _NOT_NEEDED.get(option.casefold())):
+    if "--edges" in known and (why := _UNNEEDED_OPTIONS.get(option.casefold())):
         return f"clnr{name} has no option {option}; {why}; see: clnr{name} --help"
     from clnr.methods.recipe import recipe_keys
 
     sets = {_option(key): f"--set {key}=VALUE" for key in recipe_keys()} if "--set" in known else {}
     others = {word: word for word in (*known, "--help")}
-    near = get_close_matches(option.casefold(), (found := sets | others), n=1, cutoff=0.6)
-    hint = f"did you mean {found[near[0]]}? " if near else ""
+    near = get_close_matches(option.casefold(), (meant := sets | others), n=1, cutoff=0.6)
+    hint = f"did you mean {meant[near[0]]}? " if near else ""
     return f"clnr{name} has no option {option}; {hint}see: clnr{name} --help"
 
 

@@ -73,9 +73,9 @@ class Dataset:
         edges = self.edges if self.loaded_edges is None else self.loaded_edges
         sizes = {"nodes": self.nodes, "edges": edges, "features": self.features, "classes": self.classes}
         for what, expected in sizes.items():
-            found = getattr(graph, f"num_{what}")
-            if found != expected:
-                raise DataError(f"{self.name}{where} has {found:,} {what} where {expected:,} are right: altered data?")
+            actual = getattr(graph, f"num_{what}")
+            if actual != expected:
+                raise DataError(f"{self.name}{where} has {actual:,} {what} where {expected:,} are right: altered data?")
         if self.content is not None and graph.digest != self.content:
             raise DataError(
                 f"{self.name}{where} has the right sizes but altered content (sha256 {graph.digest[:12]}..., not "
@@ -84,12 +84,12 @@ class Dataset:
         return graph
 
 
-_PLANETOID = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+_PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
 def _planetoid(title: str, nodes: int, edges: int, features: int, classes: int, content: str) -> Dataset:
     name = title.lower()
-    files = [f"ind.{name}.{part}" for part in _PLANETOID]
+    files = [f"ind.{name}.{part}" for part in _PLANETOID_PARTS]
     return Dataset(
         name=name,
         title=title,
@@ -137,10 +137,10 @@ OGB_TABLES = (
     "split/time/test.csv.gz",
 )
 
-_BOUGHT = "goods bought together, words of reviews"
-_COAUTHOR = "authors who wrote together, key words"
+_ABOUT_AMAZON = "goods bought together, words of reviews"
+_ABOUT_COAUTHOR = "authors who wrote together, key words"
 
-_ROWS = (
+_CATALOG = (
     Dataset(
         name="toy",
         title="Toy",
@@ -162,7 +162,7 @@ _ROWS = (
         "computers",
         "Amazon/Computers",
         "amazon_electronics_computers",
-        _BOUGHT,
+        _ABOUT_AMAZON,
         13_752,
         491_722,
         767,
@@ -173,7 +173,7 @@ _ROWS = (
         "photo",
         "Amazon/Photo",
         "amazon_electronics_photo",
-        _BOUGHT,
+        _ABOUT_AMAZON,
         7_650,
         238_162,
         745,
@@ -184,7 +184,7 @@ _ROWS = (
         "cs",
         "Coauthor/CS",
         "ms_academic_cs",
-        _COAUTHOR,
+        _ABOUT_COAUTHOR,
         18_333,
         163_788,
         6_805,
@@ -195,7 +195,7 @@ _ROWS = (
         "physics",
         "Coauthor/Physics",
         "ms_academic_phy",
-        _COAUTHOR,
+        _ABOUT_COAUTHOR,
         34_493,
         495_924,
         8_415,
@@ -208,7 +208,7 @@ _ROWS = (
         about="computer-science papers on arXiv that cite each other, averaged word vectors",
         layouts=(("ogbn_arxiv/arxiv.zip",), tuple(f"ogbn_arxiv/{table}" for table in OGB_TABLES)),
         urls=("http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",),
-        reader=ogb,
+        reader=lambda files: ogb(files, OGB_TABLES),
         nodes=169_343,
         edges=1_166_243,
         features=128,
@@ -219,7 +219,7 @@ _ROWS = (
     ),
 )
 
-DATASETS = {row.name: row for row in _ROWS}
+DATASETS = {row.name: row for row in _CATALOG}
 
 # Old names of data sets.
 OLD_NAMES = {"embedded": "toy"}

@@ -16,27 +16,27 @@ from pathlib import Path
 
 from clnr.errors import DataError
 from clnr.support.machine.paths import cache_folder
-from clnr.support.storage.atomic_io import file_lock
+from clnr.support.storage.file_locks import file_lock
 
 Progress = Callable[[str, int, int | None], None]
 Fetch = Callable[[str, Path], None]
 
-_CHUNK = 1 << 16
-_TIMEOUT = 30.0
-_TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
+_CHUNK_BYTES = 1 << 16
+_TIMEOUT_SECONDS = 30.0
+_TRANSIENT_CODES = (408, 425, 429, 500, 502, 503, 504)
 
 
 def roots(root: str | Path | None) -> list[Path]:
     """The folders to search, in order: ``root``, the folder CLNR_DATA, the user's cache."""
     named = [("--data-root", root), ("CLNR_DATA", os.environ.get("CLNR_DATA"))]
-    found = []
+    folders = []
     for what, value in named:
         if value:
             folder = Path(os.path.expanduser(value))
             if not folder.is_dir():
                 raise DataError(f"{what} names {folder}, which is not a folder")
-            found.append(folder)
-    return [*found, cache_folder() / "data"]
+            folders.append(folder)
+    return [*folders, cache_folder() / "data"]
 
 
 def locate(
@@ -56,10 +56,10 @@ def locate(
         for layout in layouts:
             if all((folder / file).is_file() for file in layout):
                 return [folder / file for file in layout]
-    found = []
+    paths = []
     for file, url in zip(layouts[0], urls, strict=True):
         target = next((folder / file for folder in folders if (folder / file).is_file()), folders[-1] / file)
-        found.append(target)
+        paths.append(target)
         if not target.is_file():
             try:
                 (fetch or download)(url, target)
@@ -69,7 +69,7 @@ def locate(
                     f"{name} needs {file}, which is in none of: {looked}; and {error}. "
                     f"To get it by hand, save {url} as {target}, or set CLNR_DATA to a folder that has it"
                 ) from None
-    return found
+    return paths
 
 
 def download(url: str, target: Path, progress: Progress | None = None, tries: int = 4, pause: float = 1.0) -> None:
@@ -87,7 +87,7 @@ def download(url: str, target: Path, progress: Progress | None = None, tries: in
                 except urllib.error.HTTPError as error:
                     if error.code == 416:
                         part.unlink(missing_ok=True)
-                    elif error.code not in _TRANSIENT or attempt == tries - 1:
+                    elif error.code not in _TRANSIENT_CODES or attempt == tries - 1:
                         raise DataError(f"its download from {url} failed: the server answers {error.code}") from None
                 except (OSError, http.client.HTTPException) as error:
                     if not _is_transient(error) or attempt == tries - 1:
@@ -109,7 +109,7 @@ def _is_transient(error: Exception) -> bool:
 def _resume(url: str, part: Path, progress: Progress | None) -> None:
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "clnr", **({"Range": f"bytes={have}-"} if have else {})})
-    with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
         if answer.status != 206 or not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
             have = 0
         if answer.status == 206 and not have:
@@ -118,7 +118,7 @@ def _resume(url: str, part: Path, progress: Progress | None) -> None:
         length = answer.headers.get("Content-Length", "")
         total = have + int(length) if length.isdecimal() else None
         with part.open("ab" if have else "wb") as stream:
-            while chunk := answer.read(_CHUNK):
+            while chunk := answer.read(_CHUNK_BYTES):
                 stream.write(chunk)
                 have += len(chunk)
                 if progress is not None:

@@ -7,7 +7,7 @@ import io
 import pickle
 import pickletools
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import index
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import IO, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from clnr.datasets.catalog import OGB_TABLES
 from clnr.errors import DataError
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
@@ -25,7 +24,7 @@ from clnr.support.humanize import describe_error
 
 Reader = Callable[[list[Path]], Graph]
 
-_NUMBERS = "biuf"
+_NUMBER_KINDS = "biuf"
 
 
 def read(reader: Reader, files: list[Path]) -> Graph:
@@ -70,7 +69,7 @@ class _Inert:
 class _Type(_Inert):
     def value(self) -> np.dtype[Any]:
         dtype = np.dtype(self.arguments[0]).newbyteorder(self.state[1])
-        if dtype.kind not in _NUMBERS:
+        if dtype.kind not in _NUMBER_KINDS:
             raise pickle.UnpicklingError(f"it holds an array of {dtype}, where numbers are expected")
         return dtype
 
@@ -174,12 +173,17 @@ def _matrix(parts: Any, name: str) -> sp.csr_array:
 # -- OGB: gzipped CSV, in a zip or unpacked ----------------------------------------------------------------------------
 
 
-def ogb(files: list[Path]) -> Graph:
-    """OGB's raw tables (Hu et al., 2020), from its zip or from the folder it unpacks to; edges go both ways."""
+def ogb(files: list[Path], names: Sequence[str]) -> Graph:
+    """OGB's raw tables (Hu et al., 2020), from its zip or from the folder it unpacks to; edges go both ways.
+
+    Args:
+        files: The zip, or the files of all tables.
+        names: Those of the tables in the zip, in the order of the files.
+    """
     if len(files) == 1:
         with zipfile.ZipFile(files[0]) as archive:
-            names = {name.partition("/")[2]: name for name in archive.namelist()}
-            tables = [_csv(archive.open(names[table])) for table in OGB_TABLES]
+            members = {member.partition("/")[2]: member for member in archive.namelist()}
+            tables = [_csv(archive.open(members[name])) for name in names]
     else:
         tables = [_table(file) for file in files]
     edges, features, labels, *counts, train, validation, test = tables

@@ -13,7 +13,7 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array, to_csr, transpose
 
 # Rounds of drawing until the rest is listed: enough where at least a fifth of all pairs are left to draw.
-_ROUNDS = 16
+_DRAW_ROUNDS = 16
 
 
 def with_noise(graph: Graph, rate: float, seed: int) -> Graph:
@@ -50,7 +50,7 @@ def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: 
     first, second = ends or (np.arange(count), np.arange(count))
     drawn = np.empty(0, np.int64)
     begin = 0
-    for _ in range(_ROUNDS):
+    for _ in range(_DRAW_ROUNDS):
         if len(drawn) >= wanted:
             return drawn[:wanted]
         more = 2 * (wanted - len(drawn)) + 64
@@ -67,13 +67,13 @@ def sample_non_edges(edges: Array, count: int, wanted: int, key: rng.Key, ends: 
 
 def _non_edges(edges: Array, count: int, first: Array, second: Array) -> Array:
     """All pairs without an edge between two sets of nodes, maybe twice; found node by node, without a list of all pairs."""
-    found = [np.empty(0, np.int64)]
+    keys = [np.empty(0, np.int64)]
     for lower, upper in ((first, second), (second, first)):
         for node in lower.tolist():
             start, stop = np.searchsorted(edges, [node * count, (node + 1) * count])
             others = np.setdiff1d(upper[upper > node], edges[start:stop] - node * count, assume_unique=True)
-            found.append(node * count + others)
-    return np.concatenate(found)
+            keys.append(node * count + others)
+    return np.concatenate(keys)
 
 
 def pair_keys(a: Array, b: Array, count: int) -> Array:

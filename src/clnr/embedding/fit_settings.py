@@ -14,7 +14,7 @@ from clnr import methods
 from clnr.embedding.defaults import Choice, default_recipe
 from clnr.engine import Engine
 from clnr.errors import DataError, RecipeError
-from clnr.experiments.run import check_seed
+from clnr.experiments.learn import check_seed
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe

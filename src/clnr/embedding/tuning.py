@@ -16,7 +16,7 @@ from clnr.engine import Engine
 from clnr.errors import ClnrError, DataError, TrainingError
 from clnr.evaluation import hold_out, logistic_probe
 from clnr.experiments.grid_search import hide_test_labels
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_BLOCK = 2048
+_BLOCK_ROWS = 2048
 
 
 def alignment(u: Tensor, v: Tensor) -> float:
@@ -26,9 +26,9 @@ def uniformity(u: Tensor, scale: float = 2.0) -> float:
     u = u.double()
     square = u.square().sum(1)
     total = torch.zeros((), dtype=torch.float64, device=u.device)
-    for begin in range(0, count, _BLOCK):
-        block = u[begin : begin + _BLOCK]
-        distance = (square[begin : begin + _BLOCK, None] + square - 2 * block @ u.T).clamp_(min=0)
+    for begin in range(0, count, _BLOCK_ROWS):
+        block = u[begin : begin + _BLOCK_ROWS]
+        distance = (square[begin : begin + _BLOCK_ROWS, None] + square - 2 * block @ u.T).clamp_(min=0)
         potential = distance.mul_(-scale).exp_()
         potential.diagonal(begin).zero_()
         total += potential.sum()
@@ -43,8 +43,8 @@ def effective_rank(z: Tensor) -> float:
     if z.shape[0] < z.shape[1]:
         z = z.T
     gram = torch.zeros(z.shape[1], z.shape[1], dtype=torch.float64, device=z.device)
-    for begin in range(0, z.shape[0], _BLOCK):
-        block = z[begin : begin + _BLOCK].double()
+    for begin in range(0, z.shape[0], _BLOCK_ROWS):
+        block = z[begin : begin + _BLOCK_ROWS].double()
         gram += block.T @ block
     values = torch.linalg.eigvalsh(gram).clamp_(min=0).sqrt()
     total = values.sum()

@@ -16,9 +16,9 @@ from torch import Tensor
 from clnr.engine import capture, own_stream
 from clnr.graph import Split
 
-_STEPS_AT_ONCE = 100
-_LOGITS = 1 << 24
-_NUMBERS = 1 << 29
+_STEPS_PER_CAPTURE = 100
+_BLOCK_LOGITS = 1 << 24
+_MOST_FLOATS = 1 << 29
 _BETAS = (0.9, 0.999)
 _EPSILON = 1e-8
 
@@ -84,7 +84,7 @@ def _numbered(labels: Tensor, train: object) -> Tensor:
 
 def _side_by_side(size: tuple[int, ...], device: torch.device) -> int:
     """How many to fit at a time: one on a CPU, on a GPU as many as a bound on memory allows."""
-    return 1 if device.type == "cpu" else max(1, _NUMBERS // (size[0] * sum(size[1:4])))
+    return 1 if device.type == "cpu" else max(1, _MOST_FLOATS // (size[0] * sum(size[1:4])))
 
 
 class _Fit:
@@ -130,14 +130,16 @@ class _Fit:
 
     def _all(self, steps: int) -> list[tuple[Tensor, Tensor]]:
         """So many steps, a hundred at a time; on a GPU these are captured once and replayed."""
-        device, whole = self._best.device, steps // _STEPS_AT_ONCE
+        device, whole = self._best.device, steps // _STEPS_PER_CAPTURE
         with own_stream(device):
-            seen = [self._some(min(_STEPS_AT_ONCE, steps))]
+            seen = [self._some(min(_STEPS_PER_CAPTURE, steps))]
             if device.type == "cuda" and whole > 2:
-                replay = capture(lambda: self._some(_STEPS_AT_ONCE))
+                replay = capture(lambda: self._some(_STEPS_PER_CAPTURE))
                 seen += [(right.clone(), optimistic.clone()) for right, optimistic in (replay() for _ in range(whole - 1))]
-            done = _STEPS_AT_ONCE * len(seen)
-            return seen + [self._some(min(_STEPS_AT_ONCE, steps - begin)) for begin in range(done, steps, _STEPS_AT_ONCE)]
+            done = _STEPS_PER_CAPTURE * len(seen)
+            return seen + [
+                self._some(min(_STEPS_PER_CAPTURE, steps - begin)) for begin in range(done, steps, _STEPS_PER_CAPTURE)
+            ]
 
     def _some(self, steps: int) -> tuple[Tensor, Tensor]:
         """Some steps: the number of correct validation and test rows after each; the best weights so far are kept."""
@@ -186,7 +188,7 @@ def _correct(weights: Tensor, rows: tuple[Tensor, Tensor]) -> Tensor:
     """For each of several weights [K, S, F, C], the number of rows classified correctly: [S, K]."""
     count, tasks, width, classes = weights.shape
     side_by_side = weights.permute(1, 2, 0, 3).reshape(tasks, width, count * classes)
-    block = max(1, _LOGITS // (tasks * count * classes))
+    block = max(1, _BLOCK_LOGITS // (tasks * count * classes))
     right = torch.zeros(tasks, count, dtype=torch.int64, device=weights.device)
     for x, y in zip(*(part.split(block, 1) for part in rows), strict=True):
         guess = (x @ side_by_side).reshape(tasks, -1, count, classes).argmax(3)

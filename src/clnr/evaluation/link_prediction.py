@@ -15,8 +15,8 @@ from clnr.graph import Graph
 from clnr.graph.csr import Array, to_csr, transpose
 from clnr.graph.kind_rows import kind_cosines
 
-_MOST = 100_000
-_BLOCK = 1 << 16
+_MOST_HELD_OUT = 100_000
+_BLOCK_PAIRS = 1 << 16
 
 
 class LinkSplit(NamedTuple):
@@ -52,7 +52,7 @@ def hold_out(graph: Graph, share: float, seed: int, kinds: Array | None = None) 
     of_edges = np.where(source == target, -1, np.minimum(source, target) * count + np.maximum(source, target))
     connected = np.unique(pair_keys(source, target, count))
     non_edges = count * (count - 1) // 2 - len(connected)
-    wanted = min(int(share * len(connected)), _MOST, len(connected) - 1, non_edges)
+    wanted = min(int(share * len(connected)), _MOST_HELD_OUT, len(connected) - 1, non_edges)
     if wanted < 1:
         return None
     order = rng.permute(rng.key(seed, "held"), torch.arange(wanted), len(connected)).numpy()
@@ -120,7 +120,7 @@ def score_cosines(cosines: Array) -> dict[str, float]:
 
 def _cosines(rows: Any, pairs: Array) -> Array:
     if sp.issparse(rows):
-        blocks = np.array_split(pairs, -(-pairs.shape[1] // _BLOCK), axis=1)
+        blocks = np.array_split(pairs, -(-pairs.shape[1] // _BLOCK_PAIRS), axis=1)
         return np.concatenate([np.asarray(rows[a].multiply(rows[b]).sum(1), np.float64).ravel() for a, b in blocks])
-    blocks = torch.tensor(pairs, device=rows.device).split(_BLOCK, 1)
+    blocks = torch.tensor(pairs, device=rows.device).split(_BLOCK_PAIRS, 1)
     return torch.cat([(rows[a] * rows[b]).sum(1) for a, b in blocks]).double().cpu().numpy()

@@ -25,7 +25,7 @@ MOST_NODES = 10_000
 MOST_ITERATIONS = 1000
 PENALTIES = tuple(10.0**-power for power in range(6))
 """Weights of the squared norm beside the mean loss: scikit-learn's ``C`` is 1 / (penalty * training nodes)."""
-_ROWS = 1 << 14
+_BLOCK_ROWS = 1 << 14
 
 
 class LogisticProbe(NamedTuple):
@@ -58,7 +58,7 @@ class _Classifier(NamedTuple):
     def correct(self, rows: Any, labels: Array, nodes: Array) -> Array:
         """Which of some nodes are classified correctly."""
         parts = []
-        for some in np.array_split(nodes, -(-len(nodes) // _ROWS)):
+        for some in np.array_split(nodes, -(-len(nodes) // _BLOCK_ROWS)):
             logits = rows[some].astype(np.float64) @ self.weights + self.biases
             guess = logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).astype(np.int64)
             parts.append(self.classes[guess] == labels[some])

@@ -95,9 +95,9 @@ def fresh_views(
     the rates of the recipe. Where nothing is trained but there is a read-out, embeddings of its own views.
     """
     model = method.build(recipe)
-    own = method.symmetric_views
-    drawn = method if own else method.but(method.name, method.summary, views=(UNIFORM, UNIFORM), objective=None)
+    symmetric = method.symmetric_views
+    drawn = method if symmetric else method.but(method.name, method.summary, views=(UNIFORM, UNIFORM), objective=None)
     views = drawn.build(recipe).augment(device_graph, seed, "measure", 0)
-    if own and (method.objective is not None or not method.readout):
+    if symmetric and (method.objective is not None or not method.readout):
         return model.project(parameters, engine, views, nodes)[:2]
     return [model.embed(parameters, engine, view)[nodes] for view in views]

@@ -76,6 +76,6 @@ def _placements(scores: Array) -> tuple[Array, Array]:
     from scipy.stats import rankdata
 
     count = len(scores) // 2
-    ranks, own = rankdata(scores), np.concatenate([rankdata(scores[:count]), rankdata(scores[count:])])
-    below = (ranks - own) / count
+    ranks, ranks_within = rankdata(scores), np.concatenate([rankdata(scores[:count]), rankdata(scores[count:])])
+    below = (ranks - ranks_within) / count
     return below[:count], 1 - below[count:]

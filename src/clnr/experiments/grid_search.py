@@ -95,6 +95,6 @@ def try_all(runner: Runner, method: Method, graph: Graph, trials: list[Trial]) -
             yield dataclasses.replace(trial, failure=str(error))
 
 
-def best_first(found: list[Trial]) -> list[Trial]:
+def best_first(trials: list[Trial]) -> list[Trial]:
     """Sorted by mean validation accuracy, ties in their order, failed trials last."""
-    return sorted(found, key=lambda trial: -trial.validation["mean"] if trial.validation else 1.0)
+    return sorted(trials, key=lambda trial: -trial.validation["mean"] if trial.validation else 1.0)

@@ -50,8 +50,8 @@ class Run:
     threads: int | None = None
 
 
-_ACCURACIES = ("strict", "paper", "validation")
-_NUMBERS = tuple(each.name for each in fields(Run) if each.type in ("int", "float"))
+_ACCURACY_FIELDS = ("strict", "paper", "validation")
+_NUMBER_FIELDS = tuple(each.name for each in fields(Run) if each.type in ("int", "float"))
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,17 @@ class Summary:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Summary:
-        made = check_list("runs", runs, Run, "a Run")
-        if not made:
+        checked = check_list("runs", runs, Run, "a Run")
+        if not checked:
             raise ClnrError("runs must hold at least one run, and is empty")
-        return cls(tuple(sorted(made, key=lambda run: run.seed)))
+        return cls(tuple(sorted(checked, key=lambda run: run.seed)))
 
     @renamed_arguments(measure="metric")
     def mean(self, metric: str) -> float:
-        return statistics.fmean(self._values("metric", metric, _NUMBERS))
+        return statistics.fmean(self._values("metric", metric, _NUMBER_FIELDS))
 
     def accuracy(self, protocol: str) -> dict[str, Any]:
-        values = self._values("protocol", protocol, _ACCURACIES)
+        values = self._values("protocol", protocol, _ACCURACY_FIELDS)
         return {"mean": statistics.fmean(values), "std": statistics.pstdev(values), "runs": values}
 
     def _values(self, kind: str, name: str, choices: tuple[str, ...]) -> list[float]:

@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 # Columns keep their first names, also where the field of a run has a new one.
 _COLUMN_NAMES = {"parallel_seeds": "together", "extra_metrics": "more"}
 _COLUMNS = {field.name: _COLUMN_NAMES.get(field.name, field.name) for field in dataclasses.fields(Run)}
-_FIELDS = tuple(_COLUMNS.values())
-_DOCUMENTS = ("recipe", "versions", "more")
-_OPTIONAL = ("epoch_ms", "threads")
+_RUN_COLUMNS = tuple(_COLUMNS.values())
+_JSON_COLUMNS = ("recipe", "versions", "more")
+_OPTIONAL_COLUMNS = ("epoch_ms", "threads")
 # Data sets by their present name, whatever it was when a run was made.
-_RENAMED = {
+_COLUMN_EXPRESSIONS = {
     "dataset": "CASE dataset " + " ".join(f"WHEN '{old}' THEN '{new}'" for old, new in OLD_NAMES.items()) + " ELSE dataset END"
 }
-_TEXTS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
-_WHOLE = ("seed", "epochs", "together", "peak_memory_bytes", "threads")
-_LARGEST = sys.float_info.max
+_TEXT_COLUMNS = ("method", "dataset", "device", "engine", "precision", "content", "machine")
+_INTEGER_COLUMNS = ("seed", "epochs", "together", "peak_memory_bytes", "threads")
+_LARGEST_FLOAT = sys.float_info.max
 # Smallest and largest valid values; those of all other numbers are finite and not negative.
-_BOUNDS = {"alignment": (0, math.inf), "effective_rank": (0, math.inf), "uniformity": (-math.inf, _LARGEST)}
-_LEVELS = 8
-_RESERVE = 1 << 16
+_BOUNDS = {"alignment": (0, math.inf), "effective_rank": (0, math.inf), "uniformity": (-math.inf, _LARGEST_FLOAT)}
+_JSON_LEVELS = 8
+_RESERVE_BYTES = 1 << 16
 
 # The column that a version of the file format added, and its value in older rows.
-_ADDED = {
+_ADDED_COLUMNS = {
     # Version 1 had no early stopping: all epochs of the recipe were trained, or none.
     2: ("epochs", "CASE WHEN epoch_ms IS NULL OR NOT json_valid(recipe) THEN 0 ELSE json_extract(recipe, '$.epochs') END"),
     3: ("together", "1"),  # Every run was trained alone.
     4: ("more", "'{}'"),  # There were no extra metrics.
     5: ("threads", "NULL"),
 }
-_FORMAT = max(_ADDED)
+_FORMAT_VERSION = max(_ADDED_COLUMNS)
 
 
 def run_key(graph: Graph, method: Method, recipe: Recipe, seed: int, engine: Engine) -> str:
@@ -89,7 +89,7 @@ class RunCache:
             if found != "ok":
                 raise sqlite3.DatabaseError(found)
             base.execute("CREATE TABLE IF NOT EXISTS reserve (space BLOB)")
-            base.execute("INSERT INTO reserve VALUES (zeroblob(?))", (_RESERVE,))
+            base.execute("INSERT INTO reserve VALUES (zeroblob(?))", (_RESERVE_BYTES,))
         with self._writing() as base:
             base.execute("DELETE FROM reserve")
 
@@ -104,9 +104,9 @@ class RunCache:
             others = [] if rerun else base.execute("SELECT more FROM runs WHERE key = ?", [key]).fetchall()
             if any(run.extra_metrics.keys() <= _document("more", more).keys() for (more,) in others):
                 return
-            made = datetime.now(UTC).isoformat(timespec="seconds")
-            marks = ", ".join("?" * (len(_FIELDS) + 2))
-            base.execute(f"INSERT INTO runs (key, made, {', '.join(_FIELDS)}) VALUES ({marks})", [key, made, *row])
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            marks = ", ".join("?" * (len(_RUN_COLUMNS) + 2))
+            base.execute(f"INSERT INTO runs (key, made, {', '.join(_RUN_COLUMNS)}) VALUES ({marks})", [key, now, *row])
 
     def find(self, key: str) -> Run | None:
         """The latest run of this key, if there is one."""
@@ -119,7 +119,7 @@ class RunCache:
         """Runs with the time when each was made, oldest first, filtered by the arguments; case does not matter."""
         wanted = {"method": method, "dataset": dataset, "device": device}
         given = {name: value for name, value in wanted.items() if value is not None}
-        where = " AND ".join(f"{_RENAMED.get(name, name)} = ? COLLATE NOCASE" for name in given)
+        where = " AND ".join(f"{_COLUMN_EXPRESSIONS.get(name, name)} = ? COLLATE NOCASE" for name in given)
         limit = -1 if last is None else min(last, 2**63 - 1)
         rows = self._select(f"{'WHERE ' + where if where else ''} ORDER BY id DESC LIMIT ?", [*given.values(), limit])
         return rows[::-1]
@@ -134,8 +134,8 @@ class RunCache:
                 # A process killed between creating the file and its table leaves a file without runs.
                 if not (version := _format(base)):
                     return []
-                before = {name: value for number, (name, value) in _ADDED.items() if number > version}
-                names = ", ".join(f"{before[name]} AS {name}" if name in before else name for name in _FIELDS)
+                before = {name: value for number, (name, value) in _ADDED_COLUMNS.items() if number > version}
+                names = ", ".join(f"{before[name]} AS {name}" if name in before else name for name in _RUN_COLUMNS)
                 rows = base.execute(f"SELECT made, {names} FROM runs {clauses}", values).fetchall()
             return [(_text("made", made), _run(row)) for made, *row in rows]
 
@@ -174,30 +174,32 @@ class RunCache:
 def _format(base: sqlite3.Connection) -> int:
     """The version of the file format, 0 for an empty file; an error if the file is something else."""
     version = int(base.execute("PRAGMA user_version").fetchone()[0])
-    if version > _FORMAT:
-        raise sqlite3.DatabaseError(f"it was written by a newer clnr (format {version}; this version reads up to {_FORMAT})")
+    if version > _FORMAT_VERSION:
+        raise sqlite3.DatabaseError(
+            f"it was written by a newer clnr (format {version}; this version reads up to {_FORMAT_VERSION})"
+        )
     kinds = dict(base.execute("SELECT name, type FROM sqlite_master").fetchall())
     if not version and not kinds:
         return 0
-    later = {name for number, (name, _) in _ADDED.items() if number > version}
+    later = {name for number, (name, _) in _ADDED_COLUMNS.items() if number > version}
     columns = {row[1] for row in base.execute("PRAGMA table_info(runs)")}
-    if version < 1 or kinds.get("runs") != "table" or columns != {"id", "key", "made", *_FIELDS} - later:
+    if version < 1 or kinds.get("runs") != "table" or columns != {"id", "key", "made", *_RUN_COLUMNS} - later:
         raise sqlite3.DatabaseError("it is a database, but not a run cache")
     return version
 
 
 def _update(base: sqlite3.Connection, version: int) -> None:
     """Bring a file to the present format: a new one, or one of an older format."""
-    if version == _FORMAT:
+    if version == _FORMAT_VERSION:
         return
     if not version:
-        base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(_FIELDS)})")
-    for number, (name, value) in _ADDED.items():
+        base.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, key NOT NULL, made NOT NULL, {', '.join(_RUN_COLUMNS)})")
+    for number, (name, value) in _ADDED_COLUMNS.items():
         if 0 < version < number:
             base.execute(f"ALTER TABLE runs ADD COLUMN {name}")
             base.execute(f"UPDATE runs SET {name} = {value}")
     base.execute("CREATE INDEX IF NOT EXISTS runs_key ON runs (key)")
-    base.execute(f"PRAGMA user_version = {_FORMAT}")
+    base.execute(f"PRAGMA user_version = {_FORMAT_VERSION}")
 
 
 def check_run(run: Run) -> Run:
@@ -208,7 +210,7 @@ def check_run(run: Run) -> Run:
 def _row(run: Run) -> list[Any]:
     """A run as a row; NaN becomes NULL, since SQLite has no NaN."""
     values = {_COLUMNS[name]: value for name, value in dataclasses.asdict(run).items()}
-    values |= {name: json.dumps(values[name]) for name in _DOCUMENTS}
+    values |= {name: json.dumps(values[name]) for name in _JSON_COLUMNS}
     return [None if isinstance(value, float) and math.isnan(value) else value for value in values.values()]
 
 
@@ -218,17 +220,17 @@ def _run(row: list[Any]) -> Run:
 
 def _value(name: str, value: Any) -> Any:
     """The value of a column, if it is valid."""
-    if name in _DOCUMENTS:
-        found = _document(name, value)
-        return with_current_keys(found) if name == "recipe" else found
-    if name in _TEXTS:
+    if name in _JSON_COLUMNS:
+        document = _document(name, value)
+        return with_current_keys(document) if name == "recipe" else document
+    if name in _TEXT_COLUMNS:
         return OLD_NAMES.get(_text(name, value), value) if name == "dataset" else _text(name, value)
-    if value is None and name in _OPTIONAL:
+    if value is None and name in _OPTIONAL_COLUMNS:
         return None
-    if value is None and name not in _WHOLE:
+    if value is None and name not in _INTEGER_COLUMNS:
         return math.nan
-    least, most = _BOUNDS.get(name, (0, _LARGEST))
-    if not isinstance(value, int if name in _WHOLE else int | float) or not least <= value <= most:
+    least, most = _BOUNDS.get(name, (0, _LARGEST_FLOAT))
+    if not isinstance(value, int if name in _INTEGER_COLUMNS else int | float) or not least <= value <= most:
         raise _wrong(name, value)
     return value
 
@@ -242,17 +244,17 @@ def _text(name: str, value: Any) -> str:
 def _document(name: str, value: Any) -> dict[str, Any]:
     """A dictionary stored as JSON, with a limit on its depth."""
     try:
-        found = json.loads(_text(name, value))
+        document = json.loads(_text(name, value))
     except (ValueError, RecursionError):
         raise _wrong(name, value) from None
-    if not isinstance(found, dict) or _depth(found) > _LEVELS:
+    if not isinstance(document, dict) or _depth(document) > _JSON_LEVELS:
         raise _wrong(name, value)
-    if name == "versions" and not ("code" in found and all(isinstance(each, str) for each in found.values())):
+    if name == "versions" and not ("code" in document and all(isinstance(each, str) for each in document.values())):
         raise _wrong(name, value)
-    return found
+    return document
 
 
-def _depth(value: Any, most: int = _LEVELS) -> int:
+def _depth(value: Any, most: int = _JSON_LEVELS) -> int:
     """How deep lists and dictionaries are nested, counted up to ``most`` + 1."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     if inner is None or most < 0:

@@ -46,20 +46,20 @@ class Runner:
         A run that cannot be added is returned all the same, together with the error.
         """
         keys = {seed: run_key(graph, method, recipe, seed, self.engine) for seed in range(self.seeds)}
-        made = {seed: found for seed, key in keys.items() if not self.rerun and (found := self.run_cache.find(key))}
-        if made:
-            cached = f"{len(made)} of {self.seeds} from the run cache ({self.run_cache.path})"
+        runs = {seed: cached_run for seed, key in keys.items() if not self.rerun and (cached_run := self.run_cache.find(key))}
+        if runs:
+            cached = f"{len(runs)} of {self.seeds} from the run cache ({self.run_cache.path})"
             self.bar.note(f"{method.name}: {cached}; --rerun makes them again")
-        missing = [seed for seed in keys if seed not in made]
+        missing = [seed for seed in keys if seed not in runs]
         failure: RunCacheError | None = None
         for begin in range(0, len(missing), self.engine.parallel_seeds):
             for run in self.make(method, graph, missing[begin : begin + self.engine.parallel_seeds], recipe):
-                made[run.seed] = run
+                runs[run.seed] = run
                 try:
                     self.run_cache.add(keys[run.seed], run, self.rerun)
                 except RunCacheError as error:
                     failure = error
-        return Summary.of(list(made.values())), failure
+        return Summary.of(list(runs.values())), failure
 
     def make(self, method: Method, graph: Graph, seeds: list[int], recipe: Recipe, note: str = "") -> Iterator[Run]:
         """Make runs now, in parallel as far as the engine allows, and do not add them to the run cache."""

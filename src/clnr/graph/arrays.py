@@ -11,7 +11,7 @@ from clnr.errors import DataError
 from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
 
-INTEGERS = "iu"  # Kinds of NumPy types.
+INTEGER_KINDS = "iu"  # Kinds of NumPy types.
 
 
 def is_tensor(values: Any) -> bool:
@@ -41,7 +41,7 @@ def as_float32(values: Any, what: str) -> Array:
 def as_int64(values: Any, what: str) -> Array:
     """An int64 copy; a fraction or NaN is an error, never truncated."""
     array = as_array(values, what)
-    if array.size and array.dtype.kind not in INTEGERS:
+    if array.size and array.dtype.kind not in INTEGER_KINDS:
         array = _cast(array, np.float64, what)
         odd = array[~(np.abs(array) < 2**63) | (array != np.floor(array))]
         if odd.size:

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from clnr import rng
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_PARTS, _PART = 64, 1 << 16
-_LOOKED_AT = 64
+_WEIGHT_SAMPLES, _SAMPLE_WEIGHTS = 64, 1 << 16
+_SAMPLED_NEIGHBORS = 64
 
 
 class CSR(NamedTuple):
@@ -45,9 +45,9 @@ def median_weight(weights: Array | None) -> float:
     """The lower median of the weights of edges, of many by parts of them here and there; 1 where there are none."""
     if weights is None or not len(weights):
         return 1.0
-    if len(weights) > _PARTS * _PART:
-        starts = np.linspace(0, len(weights) - _PART, _PARTS).astype(np.int64)
-        weights = np.concatenate([weights[start : start + _PART] for start in starts])
+    if len(weights) > _WEIGHT_SAMPLES * _SAMPLE_WEIGHTS:
+        starts = np.linspace(0, len(weights) - _SAMPLE_WEIGHTS, _WEIGHT_SAMPLES).astype(np.int64)
+        weights = np.concatenate([weights[start : start + _SAMPLE_WEIGHTS] for start in starts])
     middle = (len(weights) - 1) // 2
     return float(np.partition(weights, middle)[middle])
 
@@ -68,16 +68,16 @@ def draw_neighbours(
     Returns:
         For each neighbour the place of its node, in order, and the neighbour itself; no node is its own.
     """
-    found = []
+    sampled = []
     for indptr, indices in edges:
         start, end = indptr[nodes], indptr[nodes + 1]
         if not ((start >= 0) & (start <= end) & (end <= len(indices))).all():
             raise IndexError("edges are not where they should be")
         count = end - start
-        place = np.repeat(np.arange(len(nodes)), np.minimum(count, _LOOKED_AT))
+        place = np.repeat(np.arange(len(nodes)), np.minimum(count, _SAMPLED_NEIGHBORS))
         number, size = _number(place), count[place]
-        found.append((place, indices[start[place] + number * size // np.minimum(size, _LOOKED_AT)]))
-    place, neighbour = (np.concatenate(parts).astype(np.int64) for parts in zip(*found, strict=True))
+        sampled.append((place, indices[start[place] + number * size // np.minimum(size, _SAMPLED_NEIGHBORS)]))
+    place, neighbour = (np.concatenate(parts).astype(np.int64) for parts in zip(*sampled, strict=True))
     total = len(edges[0][0]) - 1
     if len(neighbour) and not 0 <= neighbour.min() <= neighbour.max() < total:
         raise IndexError("an edge points outside of the graph")

@@ -273,10 +273,10 @@ class GraphFolder:
 
     def neighbours(self, node: int) -> set[int]:
         """The nodes with an edge to or from a node."""
-        found: set[int] = set()
+        nodes: set[int] = set()
         for way in self._ways:
-            found.update(self.rows(way).span(node, node + 1)[1].tolist())
-        return found
+            nodes.update(self.rows(way).span(node, node + 1)[1].tolist())
+        return nodes
 
     def degrees(self, nodes: Array) -> Array:
         """The number of edges of some nodes, in either direction."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clnr.graph.graph import Graph
 
-_MASKS = ("train_mask", "val_mask", "test_mask")
+_MASK_NAMES = ("train_mask", "val_mask", "test_mask")
 
 
 def from_pyg(data: Data) -> dict[str, Any]:
@@ -32,8 +32,8 @@ def from_pyg(data: Data) -> dict[str, Any]:
     edge_index = as_array(stored["edge_index"], "edge_index")
     if edge_index.ndim != 2 or len(edge_index) != 2:
         raise DataError(f"edge_index must be of shape [2, edges], not {list(edge_index.shape)}")
-    masks = {part: as_array(stored[part], part) for part in _MASKS if stored.get(part) is not None}
-    usable = len(masks) == len(_MASKS) and all(mask.ndim == 1 and mask.dtype == bool for mask in masks.values())
+    masks = {part: as_array(stored[part], part) for part in _MASK_NAMES if stored.get(part) is not None}
+    usable = len(masks) == len(_MASK_NAMES) and all(mask.ndim == 1 and mask.dtype == bool for mask in masks.values())
     unused = [key for key in stored if key.startswith("edge_") and key not in ("edge_index", "edge_weight")]
     if unused := unused + ([] if usable else list(masks)):
         warnings.warn(f"not used of this PyG graph: {', '.join(unused)}", UserWarning, stacklevel=3)
@@ -69,7 +69,7 @@ def to_pyg(graph: Graph) -> Data:
         data.y = torch.from_numpy(graph.labels.copy())
     if graph.ids is not None:
         data.ids = graph.ids
-    for part, nodes in zip(_MASKS, graph.split or (), strict=False):
+    for part, nodes in zip(_MASK_NAMES, graph.split or (), strict=False):
         mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
         mask[torch.from_numpy(nodes.copy())] = True
         data[part] = mask

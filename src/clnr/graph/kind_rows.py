@@ -13,8 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from clnr.graph.csr import Array
 
-_LEAST = 1e-6
-_BLOCK = 1 << 16
+_LEAST_DEVIATION = 1e-6
+_BLOCK_PAIRS = 1 << 16
 
 
 def unit(z: Array) -> Array:
@@ -40,7 +40,7 @@ class KindScale:
         """Rows whose columns are standardised, scaled to length 1."""
         mean = self._sum / max(1, self._count)
         deviation = np.sqrt(np.maximum(0, self._squares / max(1, self._count) - mean**2))
-        scale = np.divide(1, deviation, out=np.zeros_like(mean), where=deviation > _LEAST)
+        scale = np.divide(1, deviation, out=np.zeros_like(mean), where=deviation > _LEAST_DEVIATION)
         return unit(((z - mean) * scale).astype(np.float32))
 
 
@@ -57,18 +57,18 @@ def kind_cosines(rows: Any, pairs: Array, kinds: Array, neighbours: Any) -> Arra
         neighbours: Who is linked with whom, in either direction: a CSR matrix.
     """
     c = standardised(rows, kinds) if isinstance(rows, np.ndarray) else _sparse_unit(rows)
-    blocks = np.array_split(pairs, max(1, -(-pairs.shape[1] // _BLOCK)), axis=1)
+    blocks = np.array_split(pairs, max(1, -(-pairs.shape[1] // _BLOCK_PAIRS)), axis=1)
     return np.concatenate([_block_cosines(c, a, b, kinds, neighbours) for a, b in blocks])
 
 
 def standardised(rows: Array, kinds: Array) -> Array:
     """Rows whose columns are standardised over the nodes of each kind, scaled to length 1."""
-    made = np.empty(rows.shape, np.float32)
+    result = np.empty(rows.shape, np.float32)
     for kind in np.unique(kinds):
         scale = KindScale(rows.shape[1])
         scale.add(rows[kinds == kind])
-        made[kinds == kind] = scale.standardise(rows[kinds == kind])
-    return made
+        result[kinds == kind] = scale.standardise(rows[kinds == kind])
+    return result
 
 
 def _block_cosines(c: Any, a: Array, b: Array, kinds: Array, neighbours: Any) -> Array:
@@ -83,8 +83,8 @@ def _mean_neighbour(c: Any, nodes: Array, wanted: Array, kinds: Array, neighbour
     linked = sp.csr_array(neighbours[nodes])
     of_kind = kinds[linked.indices] == np.repeat(wanted, np.diff(linked.indptr))
     chosen = sp.csr_array((of_kind.astype(np.float32), linked.indices, linked.indptr), shape=linked.shape)
-    found = chosen @ c
-    return _sparse_unit(found) if sp.issparse(found) else unit(found)
+    means = chosen @ c
+    return _sparse_unit(means) if sp.issparse(means) else unit(means)
 
 
 def _sparse_unit(z: Any) -> Any:

@@ -15,18 +15,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from clnr.errors import DataError
-from clnr.graph.arrays import INTEGERS, as_array, as_float32, as_int64, is_tensor
+from clnr.graph.arrays import INTEGER_KINDS, as_array, as_float32, as_int64, is_tensor
 from clnr.graph.csr import Array
 from clnr.support.humanize import describe_error
 
-_NUMBERS = "biuf"  # Kinds of NumPy types.
-_LONGEST = 1 << 48  # Rows or columns of a matrix: no memory holds that many numbers.
+_NUMBER_KINDS = "biuf"  # Kinds of NumPy types.
+_MOST_ROWS = 1 << 48  # Rows or columns of a matrix: no memory holds that many numbers.
 
 
 def check_csr_indices(indptr: Array, indices: Array, rows: int, columns: int) -> None:
     """Raise unless ``indptr`` and ``indices`` are the index arrays of a CSR matrix of this shape."""
     for name, part in (("indptr", indptr), ("indices", indices)):
-        if part.ndim != 1 or part.dtype.kind not in INTEGERS:
+        if part.ndim != 1 or part.dtype.kind not in INTEGER_KINDS:
             raise DataError(f"a sparse matrix's {name} must be a list of whole numbers, not {part.dtype} of shape {part.shape}")
     if len(indptr) != rows + 1:
         raise DataError(f"a sparse matrix of {rows} rows has an indptr of length {len(indptr)}, not {rows + 1}")
@@ -60,13 +60,13 @@ def _check_shape(shape: Any) -> tuple[int, int]:
         rows, columns = (operator.index(side) for side in shape)
     except (TypeError, ValueError):
         raise DataError(f"a sparse matrix's shape must be two whole numbers, not {shape!r:.80}") from None
-    if not (0 <= rows < _LONGEST and 0 <= columns < _LONGEST):
+    if not (0 <= rows < _MOST_ROWS and 0 <= columns < _MOST_ROWS):
         raise DataError(f"a sparse matrix cannot be of {rows} x {columns}")
     return rows, columns
 
 
 def _check_values(data: Array, shape: tuple[int, ...]) -> None:
-    if data.dtype.kind not in _NUMBERS:
+    if data.dtype.kind not in _NUMBER_KINDS:
         raise DataError(f"a sparse matrix must hold numbers, not {data.dtype}")
     if data.shape != shape:
         raise DataError(f"a sparse matrix has indices for values of shape {shape}, and values of shape {data.shape}")
@@ -126,7 +126,7 @@ def _coo(data: Any, coords: Any, shape: Any) -> sp.coo_array:
     lengths = _check_shape(shape)
     coords = tuple(as_array(part, "coordinates") for part in coords)
     for index, size, what in zip(coords, lengths, ("row", "column"), strict=True):
-        if index.ndim != 1 or index.dtype.kind not in INTEGERS:
+        if index.ndim != 1 or index.dtype.kind not in INTEGER_KINDS:
             raise DataError(f"a sparse matrix's {what}s must be whole numbers, not {index.dtype} of shape {index.shape}")
         _check_within(index, size, what)
     data = as_array(data, "values")

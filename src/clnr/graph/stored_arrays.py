@@ -16,7 +16,7 @@ RESIDENT = 1 << 30
 """Bytes of files that may be mapped into memory, if nothing else is said."""
 FEATURE_TYPES = ("float32", "float16", "bfloat16")
 # bfloat16 is the upper half of a float32, which NumPy does not know.
-_STORED = {"bfloat16": "<u2", "float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
+_NUMPY_TYPES = {"bfloat16": "<u2", "float16": "<f2", "float32": "<f4", "int32": "<i4", "int64": "<i8", "uint8": "|u1"}
 
 
 def array_file(name: str) -> str:
@@ -32,7 +32,7 @@ class ArrayInfo(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(_STORED[self.dtype]).itemsize
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(_NUMPY_TYPES[self.dtype]).itemsize
 
 
 class FileInfo(NamedTuple):
@@ -57,10 +57,10 @@ class MappedArray(NamedTuple):
     @classmethod
     def open(cls, path: Path, info: ArrayInfo, resident: int = RESIDENT) -> MappedArray:
         if not info.bytes:
-            return cls(path, np.empty(info.shape, _STORED[info.dtype]), info.dtype, None)
+            return cls(path, np.empty(info.shape, _NUMPY_TYPES[info.dtype]), info.dtype, None)
         with path.open("rb") as file:
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return cls(path, np.frombuffer(pages, _STORED[info.dtype]).reshape(info.shape), info.dtype, pages, resident)
+        return cls(path, np.frombuffer(pages, _NUMPY_TYPES[info.dtype]).reshape(info.shape), info.dtype, pages, resident)
 
     @property
     def values(self) -> Array:
@@ -93,6 +93,6 @@ def to_stored(values: Array, dtype: str) -> Array:
     """Numbers in the type of a file; floats are rounded to the nearest."""
     if dtype != "bfloat16":
         with np.errstate(over="ignore"):
-            return np.ascontiguousarray(values, _STORED[dtype])
+            return np.ascontiguousarray(values, _NUMPY_TYPES[dtype])
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype("<u2")

@@ -11,8 +11,8 @@ from clnr.graph.csr import Array
 from clnr.graph.stored_arrays import MappedArray, to_float32
 
 # So many numbers are looked at before their pages are given back; and so many stay in a processor's cache.
-_LOOKED_AT = 1 << 20
-_NEAR = 1 << 16
+_BLOCK_NUMBERS = 1 << 20
+_CACHED_NUMBERS = 1 << 16
 
 
 class StoredRows(NamedTuple):
@@ -110,8 +110,8 @@ def check_labels(labels: MappedArray, classes: int) -> None:
 
 def _parts(array: MappedArray, more: int = 0) -> Iterator[tuple[int, Array]]:
     """Where each part of an array begins, and its numbers, with so many of the next one."""
-    for start in range(0, len(array.mapped) - more, _LOOKED_AT):
-        yield start, array.values[start : start + _LOOKED_AT + more]
+    for start in range(0, len(array.mapped) - more, _BLOCK_NUMBERS):
+        yield start, array.values[start : start + _BLOCK_NUMBERS + more]
         array.release()
 
 
@@ -124,9 +124,9 @@ def finite_values(array: MappedArray, row_of: Callable[[int], int]) -> Array:
     """
     values = np.empty(array.mapped.shape, np.float32)
     flat = values.reshape(-1)
-    for start in range(0, len(flat), _NEAR):
-        part = flat[start : start + _NEAR]
-        part[:] = to_float32(array.values.reshape(-1)[start : start + _NEAR], array.dtype)
+    for start in range(0, len(flat), _CACHED_NUMBERS):
+        part = flat[start : start + _CACHED_NUMBERS]
+        part[:] = to_float32(array.values.reshape(-1)[start : start + _CACHED_NUMBERS], array.dtype)
         if not (finite := np.isfinite(part)).all():
             at = int(np.argmin(finite))
             raise array.damaged(f"row {row_of(start + at)} has {part[at]}, and numbers must be finite")

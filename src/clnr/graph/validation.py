@@ -14,7 +14,7 @@ from clnr.graph.sparse_formats import check_csr_indices, check_sparse, is_sparse
 
 Matrix = Any  # an Array or a scipy.sparse.csr_array; SciPy carries no types
 
-_CLASSES = 1000  # Class indices below this are fine however few nodes there are.
+_FINE_CLASSES = 1000  # Class indices below this are fine however few nodes there are.
 
 
 def as_features(features: Any) -> Matrix:
@@ -77,7 +77,7 @@ def as_labels(labels: Any, count: int) -> Array:
 
 
 def _most_classes(count: int) -> int:
-    return max(count, _CLASSES)
+    return max(count, _FINE_CLASSES)
 
 
 def check_class_count(classes: int, count: int) -> None:

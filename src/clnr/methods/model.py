@@ -39,9 +39,9 @@ class Model:
         """What the inputs learn from the training graph."""
         parameters: Parameters = {}
         for place, part in self.input_places():
-            own = part.fit(graph, engine)
-            parameters |= add_prefix(place, own)
-            graph = part(own, graph, engine)
+            fitted = part.fit(graph, engine)
+            parameters |= add_prefix(place, fitted)
+            graph = part(fitted, graph, engine)
         return parameters
 
     def empty_inputs(self, features: int, nodes: int) -> Parameters:
@@ -174,9 +174,9 @@ class Model:
         count = step.device_graph.graph.num_nodes
         nodes = self.objective.nodes(count, step) if self.objective.sampled_moments else None
         if nodes is not None:
-            own = step.workers.sharing(len(nodes)).share(nodes, step.engine.device)
-            assert own is not None
-            step.engine.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), own)
+            share = step.workers.sharing(len(nodes)).share(nodes, step.engine.device)
+            assert share is not None
+            step.engine.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), share)
 
     def loss(self, parameters: Parameters, step: StepContext) -> Tensor:
         """The objective of one epoch; where workers share it, this one's part."""
@@ -188,10 +188,10 @@ class Model:
         known = sampled and nodes is not None and isinstance(step.epoch, Tensor) and step.workers.alone
         draws = self.objective.all_nodes(count, step) if known else None
         workers = step.workers.sharing(count if nodes is None else len(nodes))
-        own = workers.share(nodes, step.engine.device)
+        share = workers.share(nodes, step.engine.device)
         if sampled:
             parameters = parameters | {name: parameters[name].detach() for name in self._without_effect}
-        rows = self.project(parameters, step.engine, views, own, sampled, draws, workers)
+        rows = self.project(parameters, step.engine, views, share, sampled, draws, workers)
         step = dataclasses.replace(step, workers=workers)
         return self.objective(sub_dict(parameters, "objective"), rows, step)
 

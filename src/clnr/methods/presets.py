@@ -11,7 +11,7 @@ from clnr.datasets import DATASETS
 from clnr.methods.recipe import Recipe, recipe_keys
 from clnr.methods.registry import Method
 
-ANY = "any"
+ANY_DATASET = "any"
 
 
 class Published(NamedTuple):
@@ -41,20 +41,20 @@ def preset(method: Method, dataset: str | None) -> RecipePreset:
     sources = {name: each.source for name, each in recipe_keys(method).items()}
     row = None
     for name in reversed(method.ancestry):
-        for rows in (_presets(ANY), _presets(dataset)):
-            own = dict(rows.get(name, {}))
-            source, special = own.pop("source", "default"), own.pop("sources", {})
-            own.pop("published", None)
-            values |= own
-            sources |= dict.fromkeys(own, source) | special
-            row = name if own else row
+        for rows in (_presets(ANY_DATASET), _presets(dataset)):
+            assigned = dict(rows.get(name, {}))
+            source, special = assigned.pop("source", "default"), assigned.pop("sources", {})
+            assigned.pop("published", None)
+            values |= assigned
+            sources |= dict.fromkeys(assigned, source) | special
+            row = name if assigned else row
     published = _presets(dataset).get(method.name, {}).get("published")
     return RecipePreset(Recipe.of(values, method), row, sources, None if published is None else Published(**published))
 
 
 @functools.cache
 def _presets(dataset: str | None) -> dict[str, dict[str, Any]]:
-    if dataset != ANY and dataset not in DATASETS:
+    if dataset != ANY_DATASET and dataset not in DATASETS:
         return {}
     file = resources.files("clnr.methods") / "recipes" / f"{dataset}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

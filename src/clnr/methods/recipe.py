@@ -86,8 +86,8 @@ class Recipe:
         """The recipe as a view reads it: the second may have values of its own."""
         if check_int("index", index) != 1:
             return self
-        own = {name: self._values[f"{name}_2"] for name, each in self._keys.items() if each.second_view}
-        return self.but(**{name: value for name, value in own.items() if value is not None})
+        second = {name: self._values[f"{name}_2"] for name, each in self._keys.items() if each.second_view}
+        return self.but(**{name: value for name, value in second.items() if value is not None})
 
     def of_method(self, method: Method) -> Recipe:
         """This recipe with all keys of a method: those that it lacks have their defaults."""

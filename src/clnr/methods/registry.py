@@ -38,7 +38,7 @@ from clnr.nn.inputs import AddStructure, Cleora, FastRP, Input, Spectral, Weight
 from clnr.nn.objectives import CCA, SOME, Bootstrap, CrossEntropy, Infomax, NTXent, Objective, Reconstruct, Variational
 from clnr.nn.postprocess import Head, Postprocess, Rescale, ShortcutHead, Standardize, Whiten
 from clnr.nn.readout import Block, EdgeWeight, FeatureHops, Hops, OwnFeatures, PropagatedFeatures, Readout, Walks
-from clnr.support.arguments import check_choice, check_type
+from clnr.support.arguments import check_choice
 
 if TYPE_CHECKING:
     from clnr.methods.model import Model
@@ -218,10 +218,11 @@ class Method:
     def build(self, recipe: Recipe) -> Model:
         """The method with the values of a recipe. A key that the recipe lacks has its default."""
         from clnr.methods.model import Model
-        from clnr.methods.recipe import Recipe
 
         self.check_kept()
-        check_type("recipe", recipe, Recipe, "a Recipe")
+        # By what it can: its class is above this module, since its keys are those of all methods.
+        if not hasattr(recipe, "of_view"):
+            raise RecipeError(f"recipe must be a Recipe, not a value of type {type(recipe).__name__}")
         self.check(recipe)
         return Model(
             encoder=_fill(self.encoder, recipe),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clnr.nn.hyper_parameters import HyperParameter, hyper_parameter
 
-_PAPER = "paper, hyper-parameters"
+_PAPER_SOURCE = "paper, hyper-parameters"
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,12 @@ class Training:
     """Read by the training loop and its optimizer; the edge noise by what prepares the training graph."""
 
     epochs: int = hyper_parameter(50, 0, 10**7, "training steps, each on fresh views of the whole graph")
-    learning_rate: float = hyper_parameter(1e-3, 1e-12, 10.0, "of Adam", source=_PAPER)
+    learning_rate: float = hyper_parameter(1e-3, 1e-12, 10.0, "of Adam", source=_PAPER_SOURCE)
     warmup: float = hyper_parameter(0.0, 0.0, 1.0, "share of the epochs in which the learning rate rises from 0")
     schedule: str = hyper_parameter(
         "constant", choices=("constant", "cosine"), meaning="the learning rate after that: stays, or falls to 0"
     )
-    weight_decay: float = hyper_parameter(0.0, 0.0, 10.0, "of Adam", source=_PAPER)
+    weight_decay: float = hyper_parameter(0.0, 0.0, 10.0, "of Adam", source=_PAPER_SOURCE)
     weight_decay_mode: str = hyper_parameter(
         "l2", choices=("l2", "decoupled"), meaning="weight decay in the gradient, or apart from it (AdamW)"
     )
@@ -38,7 +38,7 @@ class Probe:
 
 
 # Keys that recipes have had so far, in the order in which they are written.
-_ORDER = (
+_KEY_ORDER = (
     *("encoder", "layers", "hidden", "dimension", "epochs", "learning_rate", "warmup", "schedule", "weight_decay"),
     *("weight_decay_mode", "patience", "temperature", "sampled_nodes", "edge_drop", "edge_drop_2", "edge_noise"),
     *("edge_drop_mode", "feature_mask", "feature_mask_2", "feature_mask_mode", "centrality", "head_width", "decorrelation"),
@@ -49,6 +49,6 @@ _ORDER = (
 )
 
 
-def in_order(found: Mapping[str, HyperParameter]) -> dict[str, HyperParameter]:
+def in_order(keys: Mapping[str, HyperParameter]) -> dict[str, HyperParameter]:
     """Hyper-parameters as a recipe lists them; keys that came later follow in the order of their declarations."""
-    return dict(sorted(found.items(), key=lambda item: _ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER)))
+    return dict(sorted(keys.items(), key=lambda item: _KEY_ORDER.index(item[0]) if item[0] in _KEY_ORDER else len(_KEY_ORDER)))

@@ -13,8 +13,8 @@ from clnr.errors import MethodError, RecipeError
 from clnr.support.arguments import check_choice
 from clnr.support.humanize import show
 
-_LARGEST = sys.float_info.max
-_DECLARATION = "hyper_parameter"
+_LARGEST_FLOAT = sys.float_info.max
+_METADATA_KEY = "hyper_parameter"
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class HyperParameter:
     """
 
     default: Any
-    low: float = -_LARGEST
-    high: float = _LARGEST
+    low: float = -_LARGEST_FLOAT
+    high: float = _LARGEST_FLOAT
     meaning: str = ""
     source: str = "default"
     choices: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class HyperParameter:
 
     def field(self) -> Any:
         """A dataclass field with this declaration: how several parts share a key."""
-        return dataclasses.field(default=self.default, metadata={_DECLARATION: self})
+        return dataclasses.field(default=self.default, metadata={_METADATA_KEY: self})
 
     def for_second_view(self) -> HyperParameter:
         """The declaration of the key that ends in ``_2``."""
@@ -83,8 +83,8 @@ class HyperParameter:
 
 def hyper_parameter(
     default: Any,
-    low: float = -_LARGEST,
-    high: float = _LARGEST,
+    low: float = -_LARGEST_FLOAT,
+    high: float = _LARGEST_FLOAT,
     meaning: str = "",
     *,
     source: str = "default",
@@ -108,22 +108,22 @@ def hyper_parameter(
 
 def declaration(field: dataclasses.Field[Any]) -> HyperParameter | None:
     """The declaration of a dataclass field, where it has one."""
-    return field.metadata.get(_DECLARATION)
+    return field.metadata.get(_METADATA_KEY)
 
 
 def declared(parts: Iterable[type]) -> dict[str, HyperParameter]:
     """The hyper-parameters of some parts, by key. Parts that declare the same key must agree on it."""
-    found: dict[str, HyperParameter] = {}
+    keys: dict[str, HyperParameter] = {}
     owner: dict[str, type] = {}
     for part in parts:
         for field in dataclasses.fields(part):
             each = declaration(field)
             if each is None:
                 continue
-            if found.setdefault(field.name, each) != each:
+            if keys.setdefault(field.name, each) != each:
                 names = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (owner[field.name], part))
                 raise MethodError(f"{names} declare {field.name} differently; share one declaration, or rename one of them")
             owner.setdefault(field.name, part)
             if each.second_view:
-                found[f"{field.name}_2"] = each.for_second_view()
-    return found
+                keys[f"{field.name}_2"] = each.for_second_view()
+    return keys

@@ -14,7 +14,7 @@ from clnr.paper.paper_runs.scope import SEEDS, SETS, Batch, Scope
 from clnr.paper.table_format import Cell, Row, Table, row
 
 _METHODS = (*result_tables.SELF_SUPERVISED, *result_tables.SUPERVISED)
-_FAR = 3
+_BOLD_ERRORS = 3
 
 
 class Beside(NamedTuple):
@@ -41,15 +41,15 @@ def batches(scope: Scope) -> list[Batch]:
 
 def table(scope: Scope, results: ResultSet) -> Table:
     """Every published number that there are runs for: ours, theirs, and the difference in standard errors."""
-    found = [each(scope, results) for each in (_accuracies, _times, _program, _clusters)]
-    groups = tuple(tuple(map(_line, group)) for group in found if group)
-    known = [abs(each.errors) for each in found[0] if each.errors is not None]
+    groups_of_lines = [each(scope, results) for each in (_accuracies, _times, _program, _clusters)]
+    groups = tuple(tuple(map(_line, group)) for group in groups_of_lines if group)
+    known = [abs(each.errors) for each in groups_of_lines[0] if each.errors is not None]
     apart = sum(each > 2 for each in known)
     notes = (
         f"Accuracies are by the authors' rule, in percent. Of {len(known)}, {apart} differ by more than 2 standard errors, "
-        f"where {0.05 * len(known):.0f} would by chance; in bold, those by more than {_FAR}. The standard error is that of the "
-        f"difference of two means: of our seeds, and of {SEEDS} runs with the spread that the paper prints. CLNR and GRACE are "
-        "the authors' own runs; most other rows of their table come from other papers.",
+        f"where {0.05 * len(known):.0f} would by chance; in bold, those by more than {_BOLD_ERRORS}. The standard error is "
+        f"that of the difference of two means: of our seeds, and of {SEEDS} runs with the spread that the paper prints. CLNR "
+        "and GRACE are the authors' own runs; most other rows of their table come from other papers.",
         "The paper's seconds are of another machine, and have no error: only the ratio can be compared. *Their program* is the "
         "authors' own for CLNR, run on our data and one H200 with two to five seeds. Cluster scores were printed without a "
         "spread; the error is ours alone. Alignment and uniformity were published as a figure, without numbers.",
@@ -62,7 +62,7 @@ def table(scope: Scope, results: ResultSet) -> Table:
 
 def _line(each: Beside) -> Row:
     errors = "-" if each.errors is None else f"{each.errors:+.1f}"
-    far = each.errors is not None and abs(each.errors) > _FAR
+    far = each.errors is not None and abs(each.errors) > _BOLD_ERRORS
     names = (each.what, each.method, title_of(each.dataset))
     digits = 3 if abs(each.ours) < 10 else 2
     theirs = f"{each.theirs:.1f}" if each.theirs == round(each.theirs, 1) else f"{each.theirs:g}"
@@ -73,9 +73,9 @@ def _accuracies(scope: Scope, results: ResultSet) -> list[Beside]:
     lines = []
     for method in scope.lineup(_METHODS):
         for name in scope.among(SETS):
-            found, printed = results.find(scope.batch(method, name)), preset(method, name).published
-            if isinstance(found, Summary) and printed is not None:
-                values = [run.paper for run in found.runs]
+            summary, printed = results.find(scope.batch(method, name)), preset(method, name).published
+            if isinstance(summary, Summary) and printed is not None:
+                values = [run.paper for run in summary.runs]
                 error = _square(values) + printed.spread**2 / SEEDS
                 lines.append(Beside("accuracy", method.name, name, statistics.fmean(values), printed.accuracy, error))
     return lines
@@ -84,9 +84,9 @@ def _accuracies(scope: Scope, results: ResultSet) -> list[Beside]:
 def _times(scope: Scope, results: ResultSet) -> list[Beside]:
     here, lines = results.on_one_platform(result_tables.time_batches(scope)), []
     for name in scope.among(published.SECONDS):
-        found = [here.find(result_tables.time_batch(scope, method, name)) for method in result_tables.TIMED_METHODS]
-        known = [each for each in found if isinstance(each, Summary)]
-        if len(known) < len(found):
+        summaries = [here.find(result_tables.time_batch(scope, method, name)) for method in result_tables.TIMED_METHODS]
+        known = [each for each in summaries if isinstance(each, Summary)]
+        if len(known) < len(summaries):
             continue
         ours = [statistics.median(result_tables.seconds(each)) for each in known]
         theirs = published.SECONDS[name]
@@ -102,9 +102,9 @@ def _program(scope: Scope, results: ResultSet) -> list[Beside]:
     clnr, lines = result_tables.CLNR, []
     for name in scope.among(published.PROGRAM) if scope.lineup([clnr]) else ():
         accuracy, seconds = published.PROGRAM[name]
-        found = results.find(scope.batch(clnr, name))
-        if isinstance(found, Summary):
-            lines.append(Beside("accuracy, their program", clnr.name, name, found.mean("paper"), accuracy))
+        summary = results.find(scope.batch(clnr, name))
+        if isinstance(summary, Summary):
+            lines.append(Beside("accuracy, their program", clnr.name, name, summary.mean("paper"), accuracy))
         timed = results.find(result_tables.time_batch(scope, clnr, name))
         if isinstance(timed, Summary):
             ours = statistics.median(result_tables.seconds(timed))
@@ -115,11 +115,11 @@ def _program(scope: Scope, results: ResultSet) -> list[Beside]:
 def _clusters(scope: Scope, results: ResultSet) -> list[Beside]:
     lines = []
     for batch in result_tables.cluster_batches(scope) if scope.among(("cora",)) else ():
-        found = results.find(batch)
-        if not isinstance(found, Summary) or batch.dataset != "cora":
+        summary = results.find(batch)
+        if not isinstance(summary, Summary) or batch.dataset != "cora":
             continue
         for score, theirs in zip(result_tables.SCORES, published.CLUSTERS[batch.method.name], strict=True):
-            values = result_tables.scores(found, score)
+            values = result_tables.scores(summary, score)
             what = score.replace("_", "-")
             lines.append(Beside(what, batch.method.name, batch.dataset, statistics.fmean(values), theirs, _square(values)))
     return lines

@@ -10,24 +10,14 @@ from clnr import methods
 from clnr.experiments.results import Run, Summary
 from clnr.methods import Method
 from clnr.paper import figures, result_tables
+from clnr.paper.claim_verdicts import ClaimResult, at_least, everywhere, reaches, within
+from clnr.paper.contrasts import Bounds, Contrast, Metric, contrast, interval
 from clnr.paper.paper_runs.result_set import ResultSet, title_of
 from clnr.paper.paper_runs.scope import SETS, Batch, Scope
-from clnr.paper.stats import (
-    Bounds,
-    ClaimResult,
-    Contrast,
-    Metric,
-    at_least,
-    contrast,
-    everywhere,
-    interval,
-    reaches,
-    within,
-)
 
 CLNR, NCLNR, GRACE, GCLNR, CCA_SSG = methods.CLNR, methods.NCLNR, methods.GRACE, methods.GCLNR, methods.CCA_SSG
 MARGIN = 0.05
-_OTHERS = tuple(method for method in result_tables.SELF_SUPERVISED if method is not CLNR)
+_OTHER_METHODS = tuple(method for method in result_tables.SELF_SUPERVISED if method is not CLNR)
 
 Test = Callable[[Scope, ResultSet], ClaimResult]
 
@@ -84,7 +74,7 @@ def gain(goal: float) -> Test:
 
 def leads(count: int, sets: Iterable[str]) -> Test:
     """CLNR above each of the other self-supervised methods on at least ``count`` data sets."""
-    return lambda scope, results: at_least(count, _against(scope, results, sets, CLNR, _OTHERS), _data_set)
+    return lambda scope, results: at_least(count, _against(scope, results, sets, CLNR, _OTHER_METHODS), _data_set)
 
 
 def faster(goal: float, sets: Iterable[str]) -> Test:
@@ -93,8 +83,8 @@ def faster(goal: float, sets: Iterable[str]) -> Test:
     def test(scope: Scope, results: ResultSet) -> ClaimResult:
         ratios: dict[str, Bounds | None] = {}
         for name in scope.among(sets):
-            found = [results.find(result_tables.time_batch(scope, method, name)) for method in (CLNR, GRACE)]
-            known = [result_tables.seconds(each) for each in found if isinstance(each, Summary)]
+            summaries = [results.find(result_tables.time_batch(scope, method, name)) for method in (CLNR, GRACE)]
+            known = [result_tables.seconds(each) for each in summaries if isinstance(each, Summary)]
             ratios[title_of(name)] = _ratio(*known) if len(known) == 2 else None
         return reaches(ratios, goal, nothing=1)
 
@@ -160,8 +150,8 @@ def like_none(method: Method) -> Test:
         apart = {}
         for name in scope.among(figures.SIX_SETS):
             for metric, what in ((_tightness, "alignment"), (_evenness, "uniformity")):
-                found = _plane(scope, results, name, NCLNR, method, metric, what)
-                apart[found.what] = found.differences
+                contrasted = _plane(scope, results, name, NCLNR, method, metric, what)
+                apart[contrasted.what] = contrasted.differences
         return within(apart, MARGIN)
 
     return test
@@ -169,9 +159,9 @@ def like_none(method: Method) -> Test:
 
 def _ranges(results: ResultSet, batches: Iterable[Batch]) -> dict[int, float]:
     """By seed, the range of strict accuracy over several batches."""
-    found = [results.run_index.seeds(batch) for batch in batches]
-    seeds = set.intersection(*(set(each) for each in found))
-    values = {seed: [each[seed].strict for each in found] for seed in seeds}
+    runs_by_seed = [results.run_index.seeds(batch) for batch in batches]
+    seeds = set.intersection(*(set(each) for each in runs_by_seed))
+    values = {seed: [each[seed].strict for each in runs_by_seed] for seed in seeds}
     return {seed: max(each) - min(each) for seed, each in values.items()}
 
 

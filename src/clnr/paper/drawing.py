@@ -12,9 +12,10 @@ from clnr.experiments.results import Summary
 from clnr.graph.csr import Array
 from clnr.methods import Method
 from clnr.paper import figures
+from clnr.paper.claim_verdicts import ClaimResult
+from clnr.paper.contrasts import Effect, Verdict
 from clnr.paper.paper_runs.result_set import ResultSet, title_of
 from clnr.paper.paper_runs.scope import Batch, Scope
-from clnr.paper.stats import ClaimResult, Effect, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,11 +31,11 @@ _STYLES = {
     "GCLNR": ("#56B4E9", "P"),
     "CCA-SSG": ("#009E73", "X"),
 }
-_OTHER = ("#000000", "*")
-_COLUMNS = 3
+_OTHER_STYLE = ("#000000", "*")
+_PANELS_PER_ROW = 3
 # Inches and points of a printed page, so that fonts keep their size.
-_WIDTH = 6.5
-_SMALL, _LARGE = 7, 8.5
+_WIDTH_INCHES = 6.5
+_SMALL_POINTS, _LARGE_POINTS = 7, 8.5
 
 
 def circle(scope: Scope, results: ResultSet) -> Figure | None:
@@ -44,9 +45,9 @@ def circle(scope: Scope, results: ResultSet) -> Figure | None:
         return None
     figure, axes = _axes(len(batches), 5, 1.5)
     for line, batch in zip(axes, batches, strict=True):
-        found = results.find(batch)
-        assert isinstance(found, Summary)
-        (first, *_) = found.runs
+        summary = results.find(batch)
+        assert isinstance(summary, Summary)
+        (first, *_) = summary.runs
         points = first.extra_metrics["points"]
         u, v, classes = (np.array(points[name]) for name in ("u", "v", "classes"))
         _distances(line[0], batch, np.linalg.norm(u - v, axis=1))
@@ -60,10 +61,10 @@ def circle(scope: Scope, results: ResultSet) -> Figure | None:
 def _distances(axis: Axes, batch: Batch, distance: Array) -> None:
     axis.hist(distance, bins=30, range=(0, 2), color="#0072B2")
     axis.axvline(distance.mean(), color="#D55E00", linestyle="--", linewidth=1.5)
-    axis.set_title(f"positive pairs\nmean distance {distance.mean():.2f}", fontsize=_SMALL)
+    axis.set_title(f"positive pairs\nmean distance {distance.mean():.2f}", fontsize=_SMALL_POINTS)
     axis.set(xlim=(0, 2))
-    axis.set_xlabel("distance", fontsize=_SMALL)
-    axis.set_ylabel(batch.method.name, fontsize=_LARGE, fontweight="bold")
+    axis.set_xlabel("distance", fontsize=_SMALL_POINTS)
+    axis.set_ylabel(batch.method.name, fontsize=_LARGE_POINTS, fontweight="bold")
 
 
 def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
@@ -78,7 +79,7 @@ def _ring(axis: Axes, points: Array, title: str, colour: str) -> None:
         axis.fill(radius * np.cos(wedge), radius * np.sin(wedge), color=colour, linewidth=0)
     axis.scatter(points[:, 0], points[:, 1], s=3, color="#000000", alpha=0.4, linewidths=0)
     axis.set(xlim=(-2.05, 2.05), ylim=(-2.05, 2.05), aspect="equal", xticks=[], yticks=[])
-    axis.set_title(title, fontsize=_SMALL)
+    axis.set_title(title, fontsize=_SMALL_POINTS)
     for side in axis.spines.values():
         side.set_visible(False)
 
@@ -87,8 +88,8 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
     """Figure 2: a panel for each data set, a mark for each method, coloured by strict accuracy."""
     panels = []
     for name in scope.sets(figures.SIX_SETS):
-        found = {method.name: results.find(scope.batch(method, name)) for method in scope.lineup(figures.ABLATION)}
-        known = {method: summary for method, summary in found.items() if isinstance(summary, Summary)}
+        summaries = {method.name: results.find(scope.batch(method, name)) for method in scope.lineup(figures.ABLATION)}
+        known = {method: summary for method, summary in summaries.items() if isinstance(summary, Summary)}
         if known:
             panels.append((name, known))
     if not panels:
@@ -101,22 +102,22 @@ def plane(scope: Scope, results: ResultSet) -> Figure | None:
         top = _top([summary.mean("alignment") for summary in known.values()])
         for method, summary in known.items():
             x, y = summary.mean("uniformity"), summary.mean("alignment")
-            _, marker = _STYLES.get(method, _OTHER)
+            _, marker = _STYLES.get(method, _OTHER_STYLE)
             drawn = axis.scatter(
                 x, min(y, top), c=[summary.mean("strict")], vmin=low, vmax=max(values), cmap="viridis", marker=marker, s=36,
                 edgecolors="#000000", linewidths=0.6, zorder=3,
             )  # fmt: skip
-        axis.set_title(title_of(name), fontsize=_LARGE)
+        axis.set_title(title_of(name), fontsize=_LARGE_POINTS)
         axis.grid(alpha=0.25)
         axis.margins(0.32, 0.22)
         left, right = axis.get_xlim()
         axis.set_xlim(left, right + 0.3 * (right - left))  # Room for names to the right of marks that are close together.
         bar = figure.colorbar(drawn, ax=axis, pad=0.02)
-        bar.ax.tick_params(labelsize=_SMALL)
-        if axis in axes[_COLUMNS - 1 :: _COLUMNS] or axis is axes[-1]:
-            bar.set_label("strict accuracy, %", fontsize=_SMALL)
-    figure.supxlabel("uniformity (lower is better)", fontsize=_LARGE)
-    figure.supylabel("alignment (lower is better)", fontsize=_LARGE)
+        bar.ax.tick_params(labelsize=_SMALL_POINTS)
+        if axis in axes[_PANELS_PER_ROW - 1 :: _PANELS_PER_ROW] or axis is axes[-1]:
+            bar.set_label("strict accuracy, %", fontsize=_SMALL_POINTS)
+    figure.supxlabel("uniformity (lower is better)", fontsize=_LARGE_POINTS)
+    figure.supylabel("alignment (lower is better)", fontsize=_LARGE_POINTS)
     figure.draw_without_rendering()  # Positions are known from here on.
     for axis, (_, known) in zip(axes, panels, strict=True):
         heights = {method: summary.mean("alignment") for method, summary in known.items()}
@@ -139,7 +140,7 @@ def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
     places = {name: axis.transData.transform((x, y)) * to_points for name, x, y in marks}
     taken = [_Box(x - 4, y - 4, x + 4, y + 4) for x, y in places.values()]
     for name, x, y in marks:
-        half, high = 0.34 * _SMALL * len(name), 1.1 * _SMALL
+        half, high = 0.34 * _SMALL_POINTS * len(name), 1.1 * _SMALL_POINTS
         px, py = places[name]
         choices = {
             (0, 5, "center", "bottom"): _Box(px - half, py + 5, px + half, py + 5 + high),
@@ -152,7 +153,7 @@ def _labels(axis: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
         taken.append(choices[best])
         right, up, horizontal, vertical = best
         axis.annotate(
-            name, (x, y), xytext=(right, up), textcoords="offset points", fontsize=_SMALL,
+            name, (x, y), xytext=(right, up), textcoords="offset points", fontsize=_SMALL_POINTS,
             ha=horizontal, va=vertical, zorder=4,
         )  # fmt: skip
 
@@ -195,7 +196,7 @@ def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: A
     """A panel for each data set, a curve for each method with its standard deviation as a band: strict accuracies."""
     panels = []
     for name in scope.sets(figures.FIVE_SETS):
-        curves = {method: _curve(results, columns, method, name, batch) for method in scope.lineup(figures.STEADY)}
+        curves = {method: _curve(results, columns, method, name, batch) for method in scope.lineup(figures.CURVE_METHODS)}
         known = {method: points for method, points in curves.items() if points}
         if known:
             panels.append((name, known))
@@ -204,20 +205,20 @@ def _curves(scope: Scope, results: ResultSet, columns: Sequence[float], batch: A
     figure, axes = _grid(len(panels), 1.9)
     for axis, (name, known) in zip(axes, panels, strict=True):
         for method, points in known.items():
-            colour, marker = _STYLES.get(method.name, _OTHER)
+            colour, marker = _STYLES.get(method.name, _OTHER_STYLE)
             x, y, spread = (np.array(part) for part in zip(*points, strict=True))
             axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method.name)
             axis.fill_between(x, y - spread, y + spread, color=colour, alpha=0.15, linewidth=0)
-        axis.set_title(title_of(name), fontsize=_LARGE)
+        axis.set_title(title_of(name), fontsize=_LARGE_POINTS)
         axis.grid(alpha=0.25)
-    figure.supxlabel(what, fontsize=_LARGE)
-    figure.supylabel("strict accuracy, %", fontsize=_LARGE)
+    figure.supxlabel(what, fontsize=_LARGE_POINTS)
+    figure.supylabel("strict accuracy, %", fontsize=_LARGE_POINTS)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=_LARGE)
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=_LARGE_POINTS)
     return figure
 
 
-_VERDICTS = {Verdict.HOLDS: "#0072B2", Verdict.FAILS: "#D55E00", Verdict.UNDECIDED: "#999999"}
+_VERDICT_COLOURS = {Verdict.HOLDS: "#0072B2", Verdict.FAILS: "#D55E00", Verdict.UNDECIDED: "#999999"}
 
 
 def effects(result: ClaimResult, what: str) -> Figure | None:
@@ -229,7 +230,7 @@ def effects(result: ClaimResult, what: str) -> Figure | None:
     if not result.effects:
         return None
     panels = _panels(result.effects)
-    columns = min(len(panels), _COLUMNS + 1)
+    columns = min(len(panels), _PANELS_PER_ROW + 1)
     rows = -(-len(panels) // columns)
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     figure, axes = _axes(rows, columns, 0.17 * len(names) + (0.35 if len(panels) > 1 else 0.2) + 0.35 / rows)
@@ -239,7 +240,7 @@ def effects(result: ClaimResult, what: str) -> Figure | None:
     for place, (axis, (title, panel)) in enumerate(zip(flat, panels.items(), strict=False)):
         left, right = _limits(list(panel.values()), result.line, result.margin)
         if title:
-            axis.set_title(title, fontsize=_SMALL)
+            axis.set_title(title, fontsize=_SMALL_POINTS)
         if result.margin:
             axis.axvspan(result.line - result.margin, result.line + result.margin, color="#009E73", alpha=0.15, linewidth=0)
         axis.axvline(result.line, color="#000000", linewidth=0.7)
@@ -250,13 +251,13 @@ def effects(result: ClaimResult, what: str) -> Figure | None:
         axis.locator_params(axis="x", nbins=8 if columns == 1 else 4)
         axis.grid(axis="x", alpha=0.25)
         axis.tick_params(length=2)
-    figure.supxlabel(what, fontsize=_SMALL)
+    figure.supxlabel(what, fontsize=_SMALL_POINTS)
     return figure
 
 
-def _panels(found: Sequence[Effect]) -> dict[str, dict[str, Effect]]:
+def _panels(effects: Sequence[Effect]) -> dict[str, dict[str, Effect]]:
     """Effects by panel, and there by the name of their line."""
-    pairs = [(effect.what.rpartition(" on ")[::2], effect) for effect in found]
+    pairs = [(effect.what.rpartition(" on ")[::2], effect) for effect in effects]
     first, second = ({names[side] for names, _ in pairs} for side in (0, 1))
     panels: dict[str, dict[str, Effect]] = {}
     for (one, other), effect in pairs:
@@ -276,7 +277,7 @@ def _limits(panel: Sequence[Effect], line: float, margin: float) -> tuple[float,
 
 
 def _effect(axis: Axes, place: int, effect: Effect, left: float, right: float) -> None:
-    colour = _VERDICTS[effect.verdict]
+    colour = _VERDICT_COLOURS[effect.verdict]
     low, middle, high = effect.bounds
     axis.plot([max(low, left), min(high, right)], [place, place], color=colour, linewidth=1.2)
     marker = "<" if middle < left else ">" if middle > right else "o"
@@ -288,16 +289,16 @@ def _curve(
 ) -> list[tuple[float, float, float]]:
     points = []
     for each in columns:
-        found = results.find(batch(method, name, each))
-        if isinstance(found, Summary):
-            values = found.accuracy("strict")
+        summary = results.find(batch(method, name, each))
+        if isinstance(summary, Summary):
+            values = summary.accuracy("strict")
             points.append((each, values["mean"], values["std"]))
     return points
 
 
 def _grid(count: int, height: float) -> tuple[Figure, list[Axes]]:
     """``count`` panels, three per row."""
-    figure, axes = _axes(-(-count // _COLUMNS), _COLUMNS, height)
+    figure, axes = _axes(-(-count // _PANELS_PER_ROW), _PANELS_PER_ROW, height)
     flat = [axis for line in axes for axis in line]
     for axis in flat[count:]:
         axis.remove()
@@ -309,9 +310,9 @@ def _axes(rows: int, columns: int, height: float) -> tuple[Figure, list[list[Axe
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(_WIDTH, rows * height), layout="constrained")
+    figure = Figure(figsize=(_WIDTH_INCHES, rows * height), layout="constrained")
     FigureCanvasAgg(figure)
-    made = figure.subplots(rows, columns, squeeze=False)
-    for axis in made.flat:
-        axis.tick_params(labelsize=_SMALL)
-    return figure, [list(line) for line in made]
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.tick_params(labelsize=_SMALL_POINTS)
+    return figure, [list(line) for line in axes]

@@ -19,7 +19,7 @@ from clnr.support.storage.atomic_io import write_atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from clnr.paper.claims import ClaimReport
+    from clnr.paper.claim_report import ClaimReport
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,14 @@ EXHIBITS = (*TABLES, *FIGURES)
 
 # The most important first, in case the command is stopped.
 _PRIORITY = ("table-2", "figure-2", "table-6", "figure-1", "table-3", "figure-4", "figure-3")
-_OF_THE_PAPER = (*result_tables.SELF_SUPERVISED, *result_tables.SUPERVISED, *figures.ABLATION)
+_PAPER_METHODS = (*result_tables.SELF_SUPERVISED, *result_tables.SUPERVISED, *figures.ABLATION)
 
 
 def needs(exhibits: Iterable[Exhibit], scope: Scope) -> list[Batch]:
     """All batches of some tables and figures, the most important first, those not in the paper last."""
     by_priority = sorted(exhibits, key=lambda each: _PRIORITY.index(each.name) if each.name in _PRIORITY else -1)
     batches = [batch for exhibit in by_priority for batch in exhibit.needs(scope)]
-    return sorted(batches, key=lambda batch: batch.method not in _OF_THE_PAPER)
+    return sorted(batches, key=lambda batch: batch.method not in _PAPER_METHODS)
 
 
 def check_drawable(exhibits: Iterable[Exhibit]) -> None:

@@ -13,15 +13,15 @@ from clnr.paper.paper_runs.scope import SEEDS, Batch, Scope
 from clnr.paper.result_tables import OPTIMISTIC, count_of
 from clnr.paper.table_format import Row, Table, row
 
-CIRCLED = (methods.CLNR, methods.GRACE)
+CIRCLED_METHODS = (methods.CLNR, methods.GRACE)
 ABLATION = (methods.NCLNR, methods.CLNR, methods.DCLNR, methods.RCLNR, methods.GRACE, methods.GCLNR)
-STEADY = (methods.NCLNR, methods.CLNR, methods.GRACE, methods.CCA_SSG)
+CURVE_METHODS = (methods.NCLNR, methods.CLNR, methods.GRACE, methods.CCA_SSG)
 
 FIVE_SETS = ("cora", "citeseer", "pubmed", "computers", "photo")
 SIX_SETS = (*FIVE_SETS, "physics")
 DIMENSIONS = (64, 128, 256, 512)
 NOISES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-_TEN = 10
+_FEW_SEEDS = 10
 
 _OVER_SEEDS = "over {} seeds, or the number in brackets."
 _NO_NUMBERS = "The paper prints no numbers for this figure."
@@ -29,20 +29,20 @@ _NO_NUMBERS = "The paper prints no numbers for this figure."
 
 def circle_batch(scope: Scope, method: Method, dataset: str) -> Batch:
     """Embeddings of two dimensions, with all nodes in the loss."""
-    return scope.batch(method, dataset, _TEN, extra_metrics=("points",), dimension=2, sampled_nodes=0)
+    return scope.batch(method, dataset, _FEW_SEEDS, extra_metrics=("points",), dimension=2, sampled_nodes=0)
 
 
 def circle_batches(scope: Scope) -> list[Batch]:
-    return [circle_batch(scope, method, name) for name in scope.sets(("cora",)) for method in scope.lineup(CIRCLED)]
+    return [circle_batch(scope, method, name) for name in scope.sets(("cora",)) for method in scope.lineup(CIRCLED_METHODS)]
 
 
 def circle(scope: Scope, results: ResultSet) -> Table:
     """Figure 1: validation nodes on the circle."""
     rows = []
     for name in scope.sets(("cora",)):
-        for method in scope.lineup(CIRCLED):
-            found = results.find(circle_batch(scope, method, name))
-            rows.append(row(method.name, title_of(name), *_geometry(found), *_accuracies(found), count_of(found)))
+        for method in scope.lineup(CIRCLED_METHODS):
+            summary = results.find(circle_batch(scope, method, name))
+            rows.append(row(method.name, title_of(name), *_geometry(summary), *_accuracies(summary), count_of(summary)))
     head = ("Method", "Data set", "Alignment", "Uniformity", "strict", "paper rule", "seeds")
     notes = (
         "Embeddings of two dimensions, trained with all nodes in the loss: validation nodes in two views unseen in training, "
@@ -63,8 +63,8 @@ def plane(scope: Scope, results: ResultSet) -> Table:
     for name in scope.sets(SIX_SETS):
         rows = []
         for method in scope.lineup(ABLATION):
-            found = results.find(scope.batch(method, name))
-            rows.append(row(title_of(name), method.name, *_geometry(found), *_accuracies(found), count_of(found)))
+            summary = results.find(scope.batch(method, name))
+            rows.append(row(title_of(name), method.name, *_geometry(summary), *_accuracies(summary), count_of(summary)))
         groups.append(tuple(rows))
     head = ("Data set", "Method", "Alignment", "Uniformity", "strict", "paper rule", "seeds")
     notes = (
@@ -77,7 +77,7 @@ def plane(scope: Scope, results: ResultSet) -> Table:
 
 
 def dimension_batch(scope: Scope, method: Method, dataset: str, dimension: int) -> Batch:
-    return scope.batch(method, dataset, _TEN, dimension=dimension, hidden=dimension)
+    return scope.batch(method, dataset, _FEW_SEEDS, dimension=dimension, hidden=dimension)
 
 
 def dimension_batches(scope: Scope) -> list[Batch]:
@@ -90,7 +90,7 @@ def dimensions(scope: Scope, results: ResultSet) -> Table:
     groups = _curves(scope, results, lambda method, name: [dimension_batch(scope, method, name, each) for each in columns])
     note = (
         "Accuracy in percent against the embedding dimension, which is also the hidden width; "
-        f"{_OVER_SEEDS.format(_TEN)} {OPTIMISTIC}"
+        f"{_OVER_SEEDS.format(_FEW_SEEDS)} {OPTIMISTIC}"
     )
     head = ("Data set", "Method", "Protocol", *(str(each) for each in columns))
     return Table("figure-3", "Figure 3. Accuracy against dimension", head, groups, (note, _NO_NUMBERS), text_columns=3)
@@ -119,7 +119,7 @@ def noises(scope: Scope, results: ResultSet) -> Table:
 
 def _along(scope: Scope, batch: Callable[[Scope, Method, str, Any], Batch], values: tuple[Any, ...]) -> list[Batch]:
     """The batches of all curves, one value after another."""
-    pairs = [(method, name) for method in scope.lineup(STEADY) for name in scope.sets(FIVE_SETS)]
+    pairs = [(method, name) for method in scope.lineup(CURVE_METHODS) for name in scope.sets(FIVE_SETS)]
     return [batch(scope, method, name, value) for value in scope.some(values) for method, name in pairs]
 
 
@@ -128,21 +128,21 @@ def _curves(scope: Scope, results: ResultSet, batches: Callable[[Method, str], l
     groups = []
     for name in scope.sets(FIVE_SETS):
         rows = []
-        for method in scope.lineup(STEADY):
-            found = [(results.find(batch), batch.seeds) for batch in batches(method, name)]
+        for method in scope.lineup(CURVE_METHODS):
+            summaries = [(results.find(batch), batch.seeds) for batch in batches(method, name)]
             rows += [
-                row(title_of(name), method.name, title, *(accuracy(each, protocol, usual) for each, usual in found))
+                row(title_of(name), method.name, title, *(accuracy(each, protocol, usual) for each, usual in summaries))
                 for protocol, title in (("strict", "strict"), ("paper", "paper rule"))
             ]
         groups.append(tuple(rows))
     return tuple(groups)
 
 
-def _geometry(found: Summary | str) -> list[str]:
-    if isinstance(found, str):
-        return [found, found]
-    return [f"{found.mean('alignment'):.3f}", f"{found.mean('uniformity'):.3f}"]
+def _geometry(summary: Summary | str) -> list[str]:
+    if isinstance(summary, str):
+        return [summary, summary]
+    return [f"{summary.mean('alignment'):.3f}", f"{summary.mean('uniformity'):.3f}"]
 
 
-def _accuracies(found: Summary | str) -> list[str]:
-    return [accuracy(found, protocol) for protocol in ("strict", "paper")]
+def _accuracies(summary: Summary | str) -> list[str]:
+    return [accuracy(summary, protocol) for protocol in ("strict", "paper")]

@@ -19,11 +19,11 @@ CLNR, GRACE, CCA_SSG = methods.CLNR, methods.GRACE, methods.CCA_SSG
 
 SELF_SUPERVISED = (methods.GAE, methods.DGI, methods.MVGRL, CCA_SSG, methods.BGRL, GRACE, CLNR)
 SUPERVISED = (methods.SUPERVISED_GCN, methods.SUPERVISED_GAT)
-_OURS = (*VARIANTS, SVD_MIX, *BASELINES)
-BESIDE = tuple(method for method in METHODS.values() if method not in (*SELF_SUPERVISED, *SUPERVISED, *_OURS))
-TIMED = ("ogbn-arxiv", "photo", "computers", "pubmed")
+_OUR_METHODS = (*VARIANTS, SVD_MIX, *BASELINES)
+OTHER_METHODS = tuple(method for method in METHODS.values() if method not in (*SELF_SUPERVISED, *SUPERVISED, *_OUR_METHODS))
+TIMED_SETS = ("ogbn-arxiv", "photo", "computers", "pubmed")
 TIMED_METHODS = (CLNR, GRACE)
-CLUSTERED = (CLNR, GRACE, CCA_SSG)
+CLUSTERED_METHODS = (CLNR, GRACE, CCA_SSG)
 
 OPTIMISTIC = (
     "*strict*: the probe's step is chosen by validation accuracy, and the test set is read once. *paper rule*: the authors' "
@@ -35,11 +35,11 @@ def architectures(scope: Scope, results: ResultSet) -> Table:
     """Table 1, derived from the declarations of the methods."""
     rows, differing = [], []
     for name in published.ARCHITECTURES:
-        made = METHODS[name].architecture()
-        assert made is not None
-        if tuple(made) != published.ARCHITECTURES[name]:
+        architecture = METHODS[name].architecture()
+        assert architecture is not None
+        if tuple(architecture) != published.ARCHITECTURES[name]:
             differing.append(name)
-        rows.append(row(name, str(made.target), *("✓" if trait else "-" for trait in made[1:])))
+        rows.append(row(name, str(architecture.target), *("✓" if trait else "-" for trait in architecture[1:])))
     finding = f"differs from the paper for {', '.join(differing)}" if differing else "every cell is as in the paper"
     head = ("Method", "Target", "MI estimator", "Proj./pred. head", "Asymmetric", "Negative samples")
     note = f"Derived from the declarations in `src/clnr/methods/registry.py`: {finding}."
@@ -47,14 +47,14 @@ def architectures(scope: Scope, results: ResultSet) -> Table:
 
 
 def accuracy_batches(scope: Scope) -> list[Batch]:
-    lineup = scope.lineup((*SELF_SUPERVISED, *SUPERVISED, *(() if scope.quick else BESIDE)))
+    lineup = scope.lineup((*SELF_SUPERVISED, *SUPERVISED, *(() if scope.quick else OTHER_METHODS)))
     return [scope.batch(method, name) for method in lineup for name in scope.sets(SETS)]
 
 
 def accuracies(scope: Scope, results: ResultSet) -> Table:
     """Table 2: every method on every data set, under both protocols and as published."""
     sets = scope.sets(SETS)
-    groups = [scope.lineup(part) for part in (SELF_SUPERVISED, SUPERVISED, () if scope.quick else BESIDE)]
+    groups = [scope.lineup(part) for part in (SELF_SUPERVISED, SUPERVISED, () if scope.quick else OTHER_METHODS)]
     best = {name: _best(scope, results, groups[0], name) for name in sets}
     rows = tuple(
         tuple(line for method in group for line in _lines(scope, results, method, sets, best)) for group in groups if group
@@ -64,7 +64,7 @@ def accuracies(scope: Scope, results: ResultSet) -> Table:
         OPTIMISTIC + " *published*: the paper's table 2.",
         f"Means and population standard deviations over {plural(usual, 'seed')}, or the number in brackets; in bold, "
         "the best strict mean of the self-supervised methods in the paper's table. GCN and GAT are evaluated by their own "
-        f"predictions, for which both protocols agree. Rows from {BESIDE[0].name} on are not in the paper's table.",
+        f"predictions, for which both protocols agree. Rows from {OTHER_METHODS[0].name} on are not in the paper's table.",
     )
     head = ("Method", "Protocol", *(title_of(name) for name in sets))
     return Table("table-2", "Table 2. Accuracy in percent", head, rows, notes, text_columns=2)
@@ -78,11 +78,11 @@ def _best(scope: Scope, results: ResultSet, lineup: Sequence[Method], dataset: s
 
 def _lines(scope: Scope, results: ResultSet, method: Method, sets: list[str], best: dict[str, str | None]) -> list[Row]:
     usual = scope.batch(CLNR, "cora").seeds
-    found = {name: results.find(scope.batch(method, name)) for name in sets}
-    strict = [Cell(accuracy(found[name], "strict", usual), best[name] == method.name) for name in sets]
+    summaries = {name: results.find(scope.batch(method, name)) for name in sets}
+    strict = [Cell(accuracy(summaries[name], "strict", usual), best[name] == method.name) for name in sets]
     lines = [row(method.name, "strict", *strict)]
     if not method.supervised:
-        lines.append(row("", "paper rule", *(accuracy(found[name], "paper", usual) for name in sets)))
+        lines.append(row("", "paper rule", *(accuracy(summaries[name], "paper", usual) for name in sets)))
     printed = [_published(method, name) for name in sets]
     if any(printed):
         lines.append(row("", "published", *(cell or "-" for cell in printed)))
@@ -98,7 +98,7 @@ def _published(method: Method, dataset: str) -> str | None:
 
 def time_batches(scope: Scope) -> list[Batch]:
     lineup = scope.lineup(TIMED_METHODS)
-    return [time_batch(scope, method, name) for name in scope.sets(TIMED) for method in lineup]
+    return [time_batch(scope, method, name) for name in scope.sets(TIMED_SETS) for method in lineup]
 
 
 def time_batch(scope: Scope, method: Method, dataset: str) -> Batch:
@@ -109,12 +109,12 @@ def times(scope: Scope, results: ResultSet) -> Table:
     """Table 3: training times of CLNR and GRACE, on one machine."""
     here, rows = results.on_one_platform(time_batches(scope)), []
     lineup = scope.lineup(TIMED_METHODS)
-    for name in scope.sets(TIMED):
+    for name in scope.sets(TIMED_SETS):
         batches = [time_batch(scope, method, name) for method in TIMED_METHODS]
-        clnr, grace = found = [here.find(batch) if batch.method in lineup else "-" for batch in batches]
+        clnr, grace = summaries = [here.find(batch) if batch.method in lineup else "-" for batch in batches]
         then = published.SECONDS.get(name)
         printed = ("-", "-", "-") if then is None else (f"{then[0]:,.2f}", f"{then[1]:,.2f}", f"{then[1] / then[0]:.1f}")
-        epochs, seeds = " / ".join(str(batch.recipe.epochs) for batch in batches), " / ".join(map(count_of, found))
+        epochs, seeds = " / ".join(str(batch.recipe.epochs) for batch in batches), " / ".join(map(count_of, summaries))
         rows.append(row(title_of(name), epochs, seeds, _seconds(clnr), _seconds(grace), _ratio(clnr, grace), *printed))
     head = ("Data set", "epochs", "seeds", "CLNR, s", "GRACE, s", "GRACE / CLNR")
     paper = ("paper: CLNR, s", "paper: GRACE, s", "paper: ratio")
@@ -126,15 +126,15 @@ def times(scope: Scope, results: ResultSet) -> Table:
     return Table("table-3", "Table 3. Training time", (*head, *paper), (tuple(rows),), (note,), text_columns=3)
 
 
-def count_of(found: Summary | str) -> str:
+def count_of(summary: Summary | str) -> str:
     """The number of seeds."""
-    return "0" if isinstance(found, str) else str(len(found.runs))
+    return "0" if isinstance(summary, str) else str(len(summary.runs))
 
 
-def _seconds(found: Summary | str) -> str:
-    if isinstance(found, str):
-        return found
-    values = seconds(found)
+def _seconds(summary: Summary | str) -> str:
+    if isinstance(summary, str):
+        return summary
+    values = seconds(summary)
     return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
 
 
@@ -144,9 +144,9 @@ def _ratio(clnr: Summary | str, grace: Summary | str) -> str:
     return f"{statistics.median(seconds(grace)) / statistics.median(seconds(clnr)):.1f}"
 
 
-def seconds(found: Summary) -> list[float]:
+def seconds(summary: Summary) -> list[float]:
     """Training times of timed runs."""
-    return [run.extra_metrics["time"]["train_seconds"] for run in found.runs]
+    return [run.extra_metrics["time"]["train_seconds"] for run in summary.runs]
 
 
 def sizes(scope: Scope, results: ResultSet) -> Table:
@@ -175,10 +175,10 @@ def settings(scope: Scope, results: ResultSet) -> Table:
     rows, differing = [], []
     for name in scope.sets(SETS):
         recipe, printed = preset(CLNR, name).recipe, published.SETTINGS.get(name)
-        own = published.Settings(*(getattr(recipe, key) for key in published.Settings._fields))
-        if printed is not None and own != printed:
+        shipped = published.Settings(*(getattr(recipe, key) for key in published.Settings._fields))
+        if printed is not None and shipped != printed:
             differing.append(title_of(name))
-        rows.append(row(title_of(name), *(f"{value:g}" for value in own)))
+        rows.append(row(title_of(name), *(f"{value:g}" for value in shipped)))
     finding = f"differs from the paper for {', '.join(differing)}" if differing else "every value is as in the paper"
     head = ("Data set", "epochs", "layers", "dimension", "tau", "lr1", "wd1", "p_f", "p_e", "lr2", "wd2")
     note = f"From the shipped recipes (`clnr recipe CLNR NAME`): {finding}."
@@ -189,7 +189,7 @@ def cluster_batches(scope: Scope) -> list[Batch]:
     return [
         scope.batch(method, name, extra_metrics=("clusters",))
         for name in scope.sets(("cora",))
-        for method in scope.lineup(CLUSTERED)
+        for method in scope.lineup(CLUSTERED_METHODS)
     ]
 
 
@@ -201,12 +201,12 @@ def clusters(scope: Scope, results: ResultSet) -> Table:
     groups = []
     for name in scope.sets(("cora",)):
         rows = []
-        for method in scope.lineup(CLUSTERED):
-            found = results.find(scope.batch(method, name, extra_metrics=("clusters",)))
+        for method in scope.lineup(CLUSTERED_METHODS):
+            summary = results.find(scope.batch(method, name, extra_metrics=("clusters",)))
             printed = published.CLUSTERS[method.name] if name == "cora" else ()
-            cells = [found] * 3 if isinstance(found, str) else [_spread(scores(found, score)) for score in SCORES]
+            cells = [summary] * 3 if isinstance(summary, str) else [_spread(scores(summary, score)) for score in SCORES]
             then = [f"{value:.3f}" for value in printed] or ["-"] * 3
-            rows.append(row(method.name, title_of(name), *cells, count_of(found), *then))
+            rows.append(row(method.name, title_of(name), *cells, count_of(summary), *then))
         groups.append(tuple(rows))
     head = ("Method", "Data set", "SC", "DB", "CH", "seeds", "paper: SC", "paper: DB", "paper: CH")
     note = (
@@ -216,8 +216,8 @@ def clusters(scope: Scope, results: ResultSet) -> Table:
     return Table("table-6", "Table 6. Clustering scores", head, tuple(groups), (note,), text_columns=2)
 
 
-def scores(found: Summary, score: str) -> list[float]:
-    return [run.extra_metrics["clusters"][score] for run in found.runs]
+def scores(summary: Summary, score: str) -> list[float]:
+    return [run.extra_metrics["clusters"][score] for run in summary.runs]
 
 
 def _spread(values: list[float]) -> str:

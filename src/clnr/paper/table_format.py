@@ -74,7 +74,7 @@ class Table:
             width = max(1, -(-len(others) // count))
             parts = [[*range(self.text_columns), *others[i : i + width]] for i in range(0, max(1, len(others)), width)]
             tables = [[f"| {' | '.join(line[i] for i in part)} |" for line in cells] for part in parts]
-            if max(len(line) for table in tables for line in table) <= _WIDTH:
+            if max(len(line) for table in tables for line in table) <= _LINE_CHARACTERS:
                 return ["\n".join(table) for table in tables]
         return []
 
@@ -93,10 +93,10 @@ class Table:
     def latex(self) -> str:
         """As LaTeX with booktabs; long texts are broken into lines, and the table over pages."""
         longest = [max(len(cell.text) for cell in column) for column in zip(*self.rows, strict=True)]
-        long = any(length > _LONG for length in longest)
+        long = any(length > _LONG_CHARACTERS for length in longest)
         columns = "l" * self.text_columns + "r" * (len(self.head) - self.text_columns)
         if long:
-            widths = [math.sqrt(max(length, _SHORT)) for length in longest]
+            widths = [math.sqrt(max(length, _SHORT_CHARACTERS)) for length in longest]
             columns = "".join(f"p{{{0.9 * width / sum(widths):.2f}\\textwidth}}" for width in widths)
         groups = ("\n".join(_line([_bold(cell) for cell in row]) for row in group) for group in self.groups)
         names = f"\\caption{{{_escape(self.title)}}}\\label{{tab:clnr-{self.name}}}"
@@ -128,7 +128,7 @@ class Table:
         return out.getvalue()
 
 
-_WIDTH = 120
+_LINE_CHARACTERS = 120
 
 
 def wrapped(text: str, first: str = "", others: str = "") -> str:
@@ -136,7 +136,7 @@ def wrapped(text: str, first: str = "", others: str = "") -> str:
     if not first and text.startswith(("#", "|", "!")):
         return text
     return textwrap.fill(
-        text, _WIDTH, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
+        text, _LINE_CHARACTERS, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -156,8 +156,8 @@ def _bold(cell: Cell) -> str:
     return f"\\textbf{{{_escape(cell.text)}}}" if cell.bold else _escape(cell.text)
 
 
-_SHORT, _LONG = 25, 60
-_LATEX = {
+_SHORT_CHARACTERS, _LONG_CHARACTERS = 25, 60
+_LATEX_ESCAPES = {
     **{letter: f"\\{letter}" for letter in "&%#_$"},
     "{": "\\{",
     "}": "\\}",
@@ -173,4 +173,4 @@ _LATEX = {
 
 
 def _escape(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+    return "".join(_LATEX_ESCAPES.get(letter, letter) for letter in text)

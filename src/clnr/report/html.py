@@ -16,7 +16,7 @@ import numpy as np
 
 from clnr.report.content import Array, ComparisonTable, Curve, ReportData, Score, check
 
-_LONG = 40
+_LONG_CHARACTERS = 40
 _SCRIPTS = ("data", "colours", "view", "draw", "marks", "panel", "search", "curves", "page")
 
 
@@ -85,7 +85,7 @@ def _key(text: str) -> str:
 
 
 def _value(text: str) -> str:
-    long = ' class="long"' if len(text) > _LONG else ""
+    long = ' class="long"' if len(text) > _LONG_CHARACTERS else ""
     return f'<td dir="auto"{long}>{_text(text)}</td>'
 
 
@@ -95,7 +95,7 @@ def _data(data: ReportData) -> Iterator[str]:
     words = {"ids": list(data.ids), "names": list(data.names), "columns": columns, "curves": curves}
     text = json.dumps(words, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # JSON escapes: no tag can begin, and lone surrogates, which UTF-8 cannot hold, come through.
-    text = re.sub("[<\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    text = re.sub("[<\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
     yield f'<script type="application/json" id="words">{text}</script>'
     yield _binary("points", data.points, "<f4")
     for place, column in enumerate(data.columns):

@@ -8,12 +8,9 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from clnr.errors import ClnrError, UnknownName
-
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
 
 
 def check_choice(kind: str, name: Any, choices: Iterable[str]) -> str:

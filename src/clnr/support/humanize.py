@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 # Characters that a terminal acts on instead of showing: C0, DEL, C1, line separators, and marks that change text direction.
-_CONTROL = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-_ESCAPED = {code: ascii(chr(code))[1:-1] for code in _CONTROL}
+_CONTROL_CODES = (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_ESCAPES = {code: ascii(chr(code))[1:-1] for code in _CONTROL_CODES}
 
-_GAP = " ... "
-_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT])(i?)[bB]?")
-_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+_ELLIPSIS = " ... "
+_BYTES_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT])(i?)[bB]?")
+_LINE_BREAK_PATTERN = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 def duration(seconds: float) -> str:
@@ -31,10 +31,10 @@ def gigabytes(count: float) -> str:
 
 def parse_bytes(text: str) -> int | None:
     """The bytes of an amount such as ``4 GB``, ``512MiB`` or ``1.5g``; None if it is none."""
-    found = _AMOUNT.fullmatch(text.strip())
-    if found is None:
+    match = _BYTES_PATTERN.fullmatch(text.strip())
+    if match is None:
         return None
-    number, prefix, binary = found.groups()
+    number, prefix, binary = match.groups()
     return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower()))
 
 
@@ -45,20 +45,20 @@ def plural(count: int, noun: str) -> str:
 
 def escape_control(text: str) -> str:
     """Text with its control characters escaped, as ``\\x1b``, so that a terminal only shows it."""
-    return text.translate(_ESCAPED)
+    return text.translate(_ESCAPES)
 
 
 def one_line(text: str, most: int = 300) -> str:
     """Any text as one line of at most ``most`` characters."""
-    return shorten(_BREAK.sub(" ", text.strip()), most)
+    return shorten(_LINE_BREAK_PATTERN.sub(" ", text.strip()), most)
 
 
 def shorten(text: str, most: int) -> str:
     """Text of at most ``most`` characters: the middle of a longer one is left out."""
     if len(text) <= most:
         return text
-    left = most - len(_GAP)
-    return f"{text[: left - left // 2]}{_GAP}{text[len(text) - left // 2 :]}"
+    left = most - len(_ELLIPSIS)
+    return f"{text[: left - left // 2]}{_ELLIPSIS}{text[len(text) - left // 2 :]}"
 
 
 def show(value: object) -> str:

@@ -1,4 +1,7 @@
-"""Modules that are imported when they are first used: torch alone takes seconds, and many commands need none of it."""
+"""Modules that are imported when they are first used: torch alone takes seconds, and many commands need none of it.
+
+By hand, as lazy_loader is one more package and, like Python's LazyLoader, delays modules but no function or class in one.
+"""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from clnr.support.console import Console
 from clnr.support.humanize import duration, gigabytes, shorten
 
-_LONGEST = 1000
+_LINE_CHARACTERS = 1000
 # Without a terminal: the seconds to the next line, and what share of the time so far they are at least.
-_SECONDS = 10.0
-_SHARE = 0.05
+_LINE_SECONDS = 10.0
+_LINE_TIME_SHARE = 0.05
 err = Console(stderr=True)
 logger = logging.getLogger("clnr")
 
@@ -29,7 +29,7 @@ class NowAndThen:
 
     def due(self) -> bool:
         now = monotonic()
-        if now - self._last < max(_SECONDS, _SHARE * (now - self.began)):
+        if now - self._last < max(_LINE_SECONDS, _LINE_TIME_SHARE * (now - self.began)):
             return False
         self._last = now
         return True
@@ -41,23 +41,23 @@ class Bar:
     Args:
         progress: The bars; None where there is no terminal.
         quiet: Say nothing.
-        say: Takes a line, instead of standard error.
+        print_line: Takes a line, instead of standard error.
     """
 
-    def __init__(self, progress: Progress | None, quiet: bool, say: Callable[[str], None] | None = None):
+    def __init__(self, progress: Progress | None, quiet: bool, print_line: Callable[[str], None] | None = None):
         self._progress = progress
         self._quiet = quiet
-        self._say = say
+        self._print_line = print_line
         self._files: dict[str, Any] = {}
 
     def note(self, text: str) -> None:
         if self._quiet:
             return
-        line = shorten(text, _LONGEST)
-        if self._say is None:
+        line = shorten(text, _LINE_CHARACTERS)
+        if self._print_line is None:
             err.print(line, style="dim", soft_wrap=True)
         else:
-            self._say(line)
+            self._print_line(line)
 
     def fetched(self, name: str, have: int, total: int | None) -> None:
         if self._progress is None:
@@ -132,7 +132,7 @@ def log_progress(verbose: bool) -> Iterator[Bar | None]:
             logger.removeHandler(handler)
 
 
-def _epoch_lines(say: Callable[[str], None], what: str, epochs: int) -> Callable[[int, float], None]:
+def _epoch_lines(print_line: Callable[[str], None], what: str, epochs: int) -> Callable[[int, float], None]:
     """Tells the epoch, the loss and the time that is left, now and then."""
     time = NowAndThen()
     first: tuple[int, float] | None = None
@@ -144,7 +144,7 @@ def _epoch_lines(say: Callable[[str], None], what: str, epochs: int) -> Callable
             more, seconds = done - first[0], monotonic() - first[1]
             rest = duration((epochs - done) * seconds / more) if more else ""
             left = f", {'' if rest.startswith('under') else 'about '}{rest} left" if more else ""
-            say(f"{what}: epoch {done:,} of {epochs:,}, loss {loss:.3f}{left}")
+            print_line(f"{what}: epoch {done:,} of {epochs:,}, loss {loss:.3f}{left}")
 
     return on_epoch
 
@@ -153,17 +153,17 @@ class Tenths:
     """Says how far a piece of work is, at each tenth of it.
 
     Args:
-        say: Called with a line.
+        print_line: Called with a line.
         what: Names the work.
         total: All there is to do.
     """
 
-    def __init__(self, say: Callable[[str], None], what: str, total: int):
-        self._say, self._what, self._total = say, what, max(1, total)
+    def __init__(self, print_line: Callable[[str], None], what: str, total: int):
+        self._print_line, self._what, self._total = print_line, what, max(1, total)
         self._shown = -1
 
     def done(self, count: int) -> None:
         """So much of it is done."""
         if (percent := 100 * count // self._total) // 10 > self._shown // 10:
-            self._say(f"{self._what}: {percent} %")
+            self._print_line(f"{self._what}: {percent} %")
             self._shown = percent

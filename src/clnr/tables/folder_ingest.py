@@ -21,8 +21,10 @@ from clnr.support.arguments import check_choice, check_type
 from clnr.support.humanize import gigabytes, parse_bytes, plural
 from clnr.support.machine.memory import unused_memory
 from clnr.support.progress import Tenths
-from clnr.support.storage.atomic_io import OwnedFiles, atomic_folder, check_folder, reserve_folder, resolve_path, temporary_name
+from clnr.support.storage.atomic_io import atomic_folder, check_folder, reserve_folder, resolve_path
 from clnr.support.storage.checked_files import errors_name, read_stable
+from clnr.support.storage.file_locks import temporary_name
+from clnr.support.storage.owned_files import OwnedFiles
 from clnr.tables.columns.columns import check_columns, column_sql, label_sql, register_classes
 from clnr.tables.columns.feature_encoder import FeatureEncoder
 from clnr.tables.columns.fit_encoder import encoder_for

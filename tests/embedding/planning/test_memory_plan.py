@@ -14,7 +14,7 @@ from clnr.embedding.planning.stage_cost import StageCost
 from clnr.engine import cpu_engine
 from clnr.errors import OutOfMemory
 from clnr.experiments.cost import Size, training
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph
 from clnr.methods import CLNR, CLNR_MIX, METHODS
 from clnr.methods.presets import preset

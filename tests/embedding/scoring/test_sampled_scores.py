@@ -28,7 +28,7 @@ from clnr.embedding.store.shards import Shards
 from clnr.engine import choose
 from clnr.errors import DataError
 from clnr.evaluation import logistic_probe
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph.csr import to_csr, transpose
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import ingest

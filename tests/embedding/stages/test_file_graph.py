@@ -23,7 +23,7 @@ from clnr.embedding.store.artifact import load_folder
 from clnr.engine import choose
 from clnr.engine.files.layer_pass import LayerOperators
 from clnr.errors import ClnrError, DataError
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.tables import ingest
 
 pytest.importorskip("duckdb")

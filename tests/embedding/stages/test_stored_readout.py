@@ -26,7 +26,7 @@ from clnr.engine import choose
 from clnr.engine.files import mapped
 from clnr.engine.files.mapped import draw_stored_neighbours, without_pairs
 from clnr.errors import DataError
-from clnr.experiments.run import learn
+from clnr.experiments.learn import learn
 from clnr.graph import Graph, csr
 from clnr.graph.csr import draw_neighbours
 from clnr.graph.graph_folder import GraphFolder
@@ -113,7 +113,7 @@ def test_from_files_as_in_memory(folders, tmp_path, name, method, changes):
 
 
 def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
-    monkeypatch.setattr(csr, "_LOOKED_AT", NODES)
+    monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
     folder, chosen = folders["numbers"], settings(hold_out=0.1, changes={"structure": 6})
     found = embed_folder(folder, tmp_path / "out", chosen, MEMORY)
     whole, links = folder.graph(), hold_out_links(folder, 0.1, 0)
@@ -134,7 +134,7 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["numbers", "bag"])
 def test_neighbours_are_drawn_from_files_as_in_memory(folders, monkeypatch, name):
-    monkeypatch.setattr(csr, "_LOOKED_AT", NODES)
+    monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
     monkeypatch.setattr(mapped, "_DRAWN", 50)
     folder, nodes = folders[name], np.random.default_rng(0).permutation(NODES)
     pairs = np.array([[0, 7, 8], [7, 9, 20]])

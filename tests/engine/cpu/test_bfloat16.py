@@ -12,7 +12,7 @@ import torch
 from clnr.engine import View, choose, cpu_engine, unit_rows
 from clnr.engine.cpu.cpu_engine import CompiledEngine, CSRArrays
 from clnr.errors import DeviceError
-from clnr.experiments.run import supervision_of
+from clnr.experiments.learn import supervision_of
 from clnr.methods import CLNR, METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext

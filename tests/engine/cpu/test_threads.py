@@ -13,7 +13,8 @@ from clnr.engine import Drop, Mask, View, choose, cpu_engine
 from clnr.engine.cpu import threads
 from clnr.engine.gpu.cuda_engine import KernelEngine
 from clnr.errors import ClnrError, DeviceError
-from clnr.experiments.run import learn, run
+from clnr.experiments.learn import learn
+from clnr.experiments.run import run
 from clnr.methods.recipe import Recipe
 from clnr.training.loop import fit
 from clnr.training.step_work import Size, step_work

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from clnr.errors import ClnrError
-from clnr.support.storage import atomic_io
+from clnr.support.storage import atomic_io, file_locks
 from clnr.support.storage.atomic_io import (
-    OwnedFiles,
     atomic_folder,
     check_folder,
-    file_lock,
     move_folder,
     remove_leftovers,
     reserve_folder,
     write_atomic,
 )
+from clnr.support.storage.file_locks import file_lock
+from clnr.support.storage.owned_files import OwnedFiles
 from tests.kills import Killed, killed
 
 OWNED_FILES = OwnedFiles(frozenset("abc"), lambda folder: True)
@@ -279,7 +279,7 @@ def test_a_second_one_is_refused_at_once(tmp_path):
 @pytest.mark.slow
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
     script = (
-        "import os, signal, sys, pathlib; from clnr.support.storage.atomic_io import file_lock\n"
+        "import os, signal, sys, pathlib; from clnr.support.storage.file_locks import file_lock\n"
         "with file_lock(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -300,7 +300,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
 
 def test_a_lock_that_was_removed_meanwhile_is_the_lock_of_nothing(tmp_path, monkeypatch):
     """Another process lets go, and removes the file, after this one has opened it."""
-    real, times = atomic_io._lock, []
+    real, times = file_locks._lock, []
 
     def slow(file, wait):
         times.append(file)
@@ -308,7 +308,7 @@ def test_a_lock_that_was_removed_meanwhile_is_the_lock_of_nothing(tmp_path, monk
             (tmp_path / ".new.clnr.lock").unlink()
         return real(file, wait)
 
-    monkeypatch.setattr(atomic_io, "_lock", slow)
+    monkeypatch.setattr(file_locks, "_lock", slow)
     with file_lock(tmp_path / "new"):
         assert len(times) == 2
         with pytest.raises(ClnrError), file_lock(tmp_path / "new"):

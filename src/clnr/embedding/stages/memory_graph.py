@@ -25,7 +25,7 @@ from clnr.embedding.tuning import tune
 from clnr.engine import Engine
 from clnr.evaluation import LinkSplit, geometry
 from clnr.evaluation.metrics import TrainedEmbedding, geometry_metrics
-from clnr.experiments.run import learn, learn_along
+from clnr.experiments.learn import learn, learn_along
 from clnr.graph import Graph, Split
 from clnr.graph.csr import Array
 from clnr.methods import RAW, Method

@@ -39,16 +39,17 @@ from clnr.embedding.store.stored_nodes import StoredNodes
 from clnr.embedding.store.stored_vectors import StoredEmbedding
 from clnr.engine import DEVICES, PRECISIONS, Reference
 from clnr.errors import DataError, MethodError
+from clnr.experiments.learn import check_seed
 from clnr.experiments.results import without_nan
-from clnr.experiments.run import check_seed
 from clnr.graph import Graph
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods import Method
 from clnr.methods.recipe import Recipe, with_current_keys
 from clnr.nn.layers import Parameters, misfit
 from clnr.support.machine.environment import versions
-from clnr.support.storage.atomic_io import file_lock, resolve_path, write_atomic
+from clnr.support.storage.atomic_io import resolve_path, write_atomic
 from clnr.support.storage.checked_files import check_count, check_positive, parse_json, read_stable
+from clnr.support.storage.file_locks import file_lock
 from clnr.tables.table_info import TABLES, TableInfo
 
 Metrics = tuple[tuple[float, ...], dict[str, float], tuple[str, ...], dict[str, dict[str, float]]]

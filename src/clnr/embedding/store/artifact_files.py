@@ -23,8 +23,9 @@ from pathlib import Path
 from clnr.embedding.store.export import EXPORT_FORMATS
 from clnr.errors import DataError
 from clnr.support.storage import checked_files
-from clnr.support.storage.atomic_io import OwnedFiles, temporary_name
 from clnr.support.storage.checked_files import errors_name, parse_json, sha256
+from clnr.support.storage.file_locks import temporary_name
+from clnr.support.storage.owned_files import OwnedFiles
 from clnr.tables.table_info import NODES, TABLES
 
 FORMAT_VERSION = 1

@@ -27,7 +27,7 @@ from clnr.paper.paper_runs.plan import Job
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.training.loop import ProgressCallback
 
-_WARM_UP = 5
+_WARM_UP_EPOCHS = 5
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _run_job(job: Job, config: WorkerConfig, progress: ProgressCallback | None) 
         make = partial(runs, batch.method, graph, device=config.run_filter.device, precision=config.run_filter.precision)
         if batch.timed:
             # What is done once in a process, as the loading of kernels, must not count as time of the first seed.
-            next(make([seeds[0]], recipe=batch.recipe.but(epochs=min(_WARM_UP, batch.recipe.epochs), probe_steps=1)))
+            next(make([seeds[0]], recipe=batch.recipe.but(epochs=min(_WARM_UP_EPOCHS, batch.recipe.epochs), probe_steps=1)))
         parallel_seeds = 1 if batch.timed else None
         for run in make(
             seeds, recipe=batch.recipe, progress=progress, extra_metrics=batch.extra_metrics, parallel_seeds=parallel_seeds

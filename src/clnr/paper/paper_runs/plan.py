@@ -18,8 +18,8 @@ from clnr.support.humanize import duration, plural
 from clnr.support.machine import environment
 
 # Seconds of one evaluation, roughly.
-_PROBE = {"cuda": 0.2, "cpu": 4.0}
-_NUMBER = 4
+_PROBE_SECONDS = {"cuda": 0.2, "cpu": 4.0}
+_FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,6 @@ def _cost(batch: Batch, run_index: RunIndex, engine: Engine) -> tuple[float, flo
 
 def _guess(batch: Batch, engine: Engine) -> tuple[float, float]:
     row = DATASETS[batch.dataset]
-    size = Size(row.nodes, row.edges, row.features, _NUMBER * row.nodes * min(row.features, 1000))
+    size = Size(row.nodes, row.edges, row.features, _FLOAT_BYTES * row.nodes * min(row.features, 1000))
     cost = training(batch.method, batch.recipe, size, engine)
-    return cost.seconds + _PROBE[engine.device.type], cost.memory
+    return cost.seconds + _PROBE_SECONDS[engine.device.type], cost.memory

@@ -41,9 +41,9 @@ class ResultSet:
 
     def find(self, batch: Batch) -> Summary | str:
         """The runs of a batch, or in two words why there are none."""
-        found = self.run_index.find(batch)
-        if found is not None:
-            return found
+        summary = self.run_index.find(batch)
+        if summary is not None:
+            return summary
         if batch.kind in self.failures:
             return "failed"
         return NO_DATA if batch.dataset in self.without else NOT_RUN
@@ -66,8 +66,8 @@ class ResultSet:
 
     def runs(self, batches: Iterable[Batch]) -> list[Run]:
         """All runs of some batches, each one once."""
-        found = {id(run): run for batch in batches for run in self.run_index.seeds(batch).values()}
-        return self.run_index.sort(found.values())
+        by_identity = {id(run): run for batch in batches for run in self.run_index.seeds(batch).values()}
+        return self.run_index.sort(by_identity.values())
 
     def provenance(self, command: str, batches: Iterable[Batch]) -> str:
         """Under every table and figure: the command, seeds, machine, versions and duration."""
@@ -81,8 +81,8 @@ class ResultSet:
         for run in runs:
             codes.setdefault(_versions(run), set()).add(run.versions["code"])
         versions = [
-            f"clnr {clnr} (code {', '.join(sorted(found))}), torch {torch}, Python {python}"
-            for (clnr, torch, python), found in sorted(codes.items())
+            f"clnr {clnr} (code {', '.join(sorted(digests))}), torch {torch}, Python {python}"
+            for (clnr, torch, python), digests in sorted(codes.items())
         ]
         days = sorted({self.run_index.day(run) for run in runs})
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
@@ -102,14 +102,14 @@ def title_of(dataset: str) -> str:
     return DATASETS[dataset].title
 
 
-def accuracy(found: Summary | str, protocol: str, usual: int | None = None) -> str:
+def accuracy(summary: Summary | str, protocol: str, usual: int | None = None) -> str:
     """Mean and standard deviation, and the number of seeds if it is not the usual one; or why there is no value."""
-    if isinstance(found, str):
-        return found
-    values, count = found.accuracy(protocol), len(found.runs)
+    if isinstance(summary, str):
+        return summary
+    values, count = summary.accuracy(protocol), len(summary.runs)
     text = f"{values['mean']:.2f}" + (f" ± {values['std']:.2f}" if count > 1 else "")
     return text if usual is None or count == usual else f"{text} ({count})"
 
 
-def mean(found: Summary | str, protocol: str = "strict") -> float | None:
-    return None if isinstance(found, str) else found.mean(protocol)
+def mean(summary: Summary | str, protocol: str = "strict") -> float | None:
+    return None if isinstance(summary, str) else summary.mean(protocol)

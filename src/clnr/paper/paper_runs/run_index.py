@@ -104,8 +104,8 @@ class RunIndex:
 
     def find(self, batch: Batch) -> Summary | None:
         """The runs of a batch, if there are any."""
-        found = self.seeds(batch)
-        return Summary.of(list(found.values())) if found else None
+        runs = self.seeds(batch)
+        return Summary.of(list(runs.values())) if runs else None
 
     def seeds(self, batch: Batch) -> dict[int, Run]:
         """The runs of a batch by seed."""

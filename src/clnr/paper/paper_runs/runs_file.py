@@ -20,20 +20,20 @@ from clnr.paper.paper_runs.scope import Batch
 from clnr.support.humanize import shorten
 from clnr.support.storage.atomic_io import write_atomic
 
-_TEXTS = ("method", "dataset", "device", "machine", "precision")
-_WHOLE = ("seed", "epochs", "parallel_seeds")
-_NUMBERS = (
+_TEXT_COLUMNS = ("method", "dataset", "device", "machine", "precision")
+_INTEGER_COLUMNS = ("seed", "epochs", "parallel_seeds")
+_FLOAT_COLUMNS = (
     *("strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
     *("train_seconds", "seconds"),
 )
-_VERSIONS = ("clnr", "code", "torch", "python")
+_VERSION_COLUMNS = ("clnr", "code", "torch", "python")
 COLUMNS = (
     *("method", "dataset", "seed", "strict", "paper", "validation", "alignment", "uniformity", "effective_rank"),
     *("epochs", "train_seconds", "parallel_seeds", "seconds", "machine", "device", "precision"),
-    *(*_VERSIONS, "made", "changed", "extra_metrics"),
+    *(*_VERSION_COLUMNS, "made", "changed", "extra_metrics"),
 )
 # What no table needs, and the file does not have.
-_UNKNOWN: dict[str, Any] = {"epoch_ms": None, "peak_memory_bytes": 0, "engine": "", "content": ""}
+_UNKNOWN_FIELDS: dict[str, Any] = {"epoch_ms": None, "peak_memory_bytes": 0, "engine": "", "content": ""}
 
 
 def write_runs(results: ResultSet, batches: Iterable[Batch], folder: Path) -> Path:
@@ -45,9 +45,9 @@ def write_runs(results: ResultSet, batches: Iterable[Batch], folder: Path) -> Pa
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for run in sorted(results.runs(batches), key=lambda run: (run.method, run.dataset, str(run.recipe), run.seed)):
-        values = {name: getattr(run, name) for name in (*_TEXTS, *_WHOLE)}
-        values |= {name: f"{getattr(run, name):.6g}" for name in _NUMBERS}
-        values |= {name: run.versions.get(name, "") for name in _VERSIONS}
+        values = {name: getattr(run, name) for name in (*_TEXT_COLUMNS, *_INTEGER_COLUMNS)}
+        values |= {name: f"{getattr(run, name):.6g}" for name in _FLOAT_COLUMNS}
+        values |= {name: run.versions.get(name, "") for name in _VERSION_COLUMNS}
         changed = Batch(METHODS[run.method], run.dataset, Recipe.of(run.recipe), 1).changed
         extra = json.dumps(_rounded(run.extra_metrics), separators=(",", ":")) if run.extra_metrics else ""
         day = results.run_index.day(run)
@@ -86,14 +86,14 @@ def _run(row: dict[str, Any], where: str) -> Run:
         method = find(row["method"], saved=True)
         # A recipe of a method that was removed may have keys that are no more; no table needs it.
         recipe = {} if method.removed else preset(method, row["dataset"]).recipe.but(**parse(row["changed"].split())).to_dict()
-        values = {name: row[name] for name in _TEXTS} | {name: int(row[name]) for name in _WHOLE}
-        values |= {name: float(row[name]) for name in _NUMBERS}
+        values = {name: row[name] for name in _TEXT_COLUMNS} | {name: int(row[name]) for name in _INTEGER_COLUMNS}
+        values |= {name: float(row[name]) for name in _FLOAT_COLUMNS}
         return check_run(
             Run(
                 **values,
-                **_UNKNOWN,
+                **_UNKNOWN_FIELDS,
                 recipe=recipe,
-                versions={name: row[name] for name in _VERSIONS},
+                versions={name: row[name] for name in _VERSION_COLUMNS},
                 extra_metrics=_document(row["extra_metrics"]),
             )
         )
@@ -103,12 +103,12 @@ def _run(row: dict[str, Any], where: str) -> Run:
 
 def _document(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        document = json.loads(text or "{}")
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise ValueError(f"extra_metrics must be a JSON object, not {shorten(text, 60)}")
-    return found
+    return document
 
 
 def _rounded(value: Any) -> Any:

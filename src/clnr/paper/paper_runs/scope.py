@@ -17,7 +17,7 @@ SETS = ("cora", "citeseer", "pubmed", "computers", "photo", "cs", "physics", "og
 SEEDS = 20
 
 # Methods whose runs take tens of seconds come last, the slowest with fewer seeds.
-_SLOW = {
+_SLOW_METHOD_SEEDS = {
     **{
         method.name: SEEDS
         for method in (
@@ -29,11 +29,11 @@ _SLOW = {
 }
 
 # CLNR and GRACE are so close on CS that 20 seeds do not tell them apart (claim 1).
-_CLOSE = {(methods.CLNR.name, "cs"): 120, (methods.GRACE.name, "cs"): 120}
+_CLOSE_PAIR_SEEDS = {(methods.CLNR.name, "cs"): 120, (methods.GRACE.name, "cs"): 120}
 
 _QUICK_SETS = ("cora", "citeseer")
 _QUICK_SEEDS = 2
-_QUICK = {"epochs": 5, "probe_steps": 300}
+_QUICK_RECIPE_LIMITS = {"epochs": 5, "probe_steps": 300}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Batch:
 
     @property
     def slow(self) -> bool:
-        return self.method.name in _SLOW
+        return self.method.name in _SLOW_METHOD_SEEDS
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -129,10 +129,10 @@ class Scope:
     ) -> Batch:
         """A batch with the preset recipe and some changes; of a slow method, with fewer seeds than asked for."""
         recipe = preset(method, dataset).recipe.but(**changes)
-        asked = seeds or _CLOSE.get((method.name, dataset), SEEDS)
-        few = min(asked, _SLOW.get(method.name, asked))
+        asked = seeds or _CLOSE_PAIR_SEEDS.get((method.name, dataset), SEEDS)
+        few = min(asked, _SLOW_METHOD_SEEDS.get(method.name, asked))
         if self.quick:
-            recipe = recipe.but(**{key: min(getattr(recipe, key), most) for key, most in _QUICK.items()})
+            recipe = recipe.but(**{key: min(getattr(recipe, key), most) for key, most in _QUICK_RECIPE_LIMITS.items()})
             few = min(few, _QUICK_SEEDS)
         return Batch(method, dataset, recipe, self.seeds or few, frozenset(extra_metrics))
 
@@ -152,7 +152,7 @@ class Scope:
         """A warning to readers of quick results."""
         if not self.quick:
             return None
-        most = " and ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in _QUICK.items())
+        most = " and ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in _QUICK_RECIPE_LIMITS.items())
         return f"A quick check, with at most {most}: not comparable with any result."
 
 

@@ -1,4 +1,4 @@
-"""The cgroups of this process: limits that Linux sets, as in a container."""
+"""The cgroups of this process: limits that Linux sets, as in a container. No library that is used here finds them."""
 
 from __future__ import annotations
 

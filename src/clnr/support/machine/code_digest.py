@@ -19,6 +19,7 @@ NUMERICS = (
     "methods",
     "training",
     "evaluation",
+    "experiments/learn.py",
     "experiments/run.py",
 )
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

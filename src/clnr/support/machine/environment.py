@@ -23,11 +23,11 @@ else:
 @functools.cache
 def versions() -> dict[str, str]:
     """The versions of clnr, Python and the libraries that compute."""
-    found = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
-    found |= {name: str(import_module(name).__version__) for name in ("torch", "numpy", "scipy")}
+    by_name = {"clnr": __version__, "code": code_version(), "python": platform.python_version()}
+    by_name |= {name: str(import_module(name).__version__) for name in ("torch", "numpy", "scipy")}
     if torch.version.cuda is not None:
-        found["cuda"] = torch.version.cuda
-    return found
+        by_name["cuda"] = torch.version.cuda
+    return by_name
 
 
 def describe(device: torch.device) -> str:

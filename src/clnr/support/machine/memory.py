@@ -1,4 +1,7 @@
-"""Memory: how much is free, how much was used, and one error when it runs out."""
+"""Memory: how much is free, how much was used, and one error when it runs out.
+
+By hand, as psutil's ``virtual_memory`` is that of the machine, whatever a cgroup leaves of it, and it is one more package.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def total_memory() -> int | None:
 
 
 # Memory limits of cgroups, by version: the file of the limit, that of what is used, the key of what can be freed.
-_GROUPS = {
+_CGROUP_FILES = {
     2: ("memory.max", "memory.current", "inactive_file"),
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
@@ -50,18 +53,18 @@ def free_memory(device: torch.device, root: Path = Path("/")) -> int | None:
     unused = unused_memory(root)
     if unused is None:
         return total_memory()
-    own = 0
+    resident = 0
     with contextlib.suppress(OSError, KeyError, ValueError):
-        own = _kilobytes(root / "proc/self/status")["RssAnon"]
-    return unused + own
+        resident = _kilobytes(root / "proc/self/status")["RssAnon"]
+    return unused + resident
 
 
 def unused_memory(root: Path = Path("/")) -> int | None:
     """Bytes of main memory that this process may still take; None if the system does not tell."""
-    found = [*_free_in_groups(root)]
+    bounds = [*_free_in_groups(root)]
     with contextlib.suppress(OSError, KeyError, ValueError):
-        found.append(_kilobytes(root / "proc/meminfo")["MemAvailable"])
-    return max(0, min(found)) if found else None
+        bounds.append(_kilobytes(root / "proc/meminfo")["MemAvailable"])
+    return max(0, min(bounds)) if bounds else None
 
 
 def _kilobytes(path: Path) -> dict[str, int]:
@@ -74,7 +77,7 @@ def _free_in_groups(root: Path) -> Iterator[int]:
     """What is free in each cgroup of this process, from the innermost to the outermost visible one."""
     for version, group in cgroups("memory", root):
         with contextlib.suppress(OSError, ValueError):
-            yield _free_in(group, *_GROUPS[version])
+            yield _free_in(group, *_CGROUP_FILES[version])
 
 
 def _free_in(group: Path, limit: str, usage: str, reclaimable: str) -> int:

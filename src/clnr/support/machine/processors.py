@@ -1,4 +1,8 @@
-"""How many processors this process may use."""
+"""How many processors this process may use.
+
+By hand, as joblib's ``cpu_count`` (loky's) reads the quota of the outermost cgroup alone: that of a container, but not of a
+job of a batch system or systemd. Its import takes 0.4 s.
+"""
 
 from __future__ import annotations
 

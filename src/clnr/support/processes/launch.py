@@ -1,6 +1,8 @@
 """Starting the workers of a training on this machine, and starting them again when one is lost.
 
-What a worker is told is what ``torchrun`` tells one, by the same environment variables. No part of torch is imported here.
+What a worker is told is what ``torchrun`` tells one, by the same environment variables, and a command can be started by
+``torchrun`` as well. It is not used here: it starts all again after any error, also a user's, and prints tracebacks of its own
+after ours; it meets at a port; and it imports torch, which takes seconds, in a process that only waits.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ FAILED = 1
 USER_ERROR = 2
 LOST = 75
 STOPPED = 130
-_MEETING = "CLNR_RENDEZVOUS"
-RESTARTS = "TORCHELASTIC_RESTART_COUNT"
-_POLL = 0.05
+_RENDEZVOUS_VARIABLE = "CLNR_RENDEZVOUS"
+RESTARTS_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
+_POLL_SECONDS = 0.05
 # Seconds in which workers end by themselves: once one has ended, and once they were stopped, which may be done twice.
-_GRACE, _LONGER = 5.0, 30.0
+_GRACE_SECONDS, _STOP_SECONDS = 5.0, 30.0
 
 
 class Place(NamedTuple):
@@ -43,33 +45,33 @@ class Place(NamedTuple):
     @classmethod
     def from_environment(cls) -> Place | None:
         """As torchrun or ``launch`` says; None where neither started this process."""
-        found = os.environ
-        if not all(found.get(name, "").isdigit() for name in ("RANK", "WORLD_SIZE")):
+        variables = os.environ
+        if not all(variables.get(name, "").isdigit() for name in ("RANK", "WORLD_SIZE")):
             return None
-        if _MEETING not in found and "MASTER_ADDR" not in found:
+        if _RENDEZVOUS_VARIABLE not in variables and "MASTER_ADDR" not in variables:
             return None
 
         def number(name: str, default: int) -> int:
-            return int(found[name]) if found.get(name, "").isdigit() else default
+            return int(variables[name]) if variables.get(name, "").isdigit() else default
 
-        rank, size = int(found["RANK"]), int(found["WORLD_SIZE"])
+        rank, size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
         return cls(
             rank,
             size,
             number("LOCAL_RANK", rank),
             number("LOCAL_WORLD_SIZE", size),
-            number(RESTARTS, 0),
+            number(RESTARTS_VARIABLE, 0),
         )
 
 
 def rendezvous_url() -> str:
     """Where workers meet."""
-    return os.environ.get(_MEETING, "env://")
+    return os.environ.get(_RENDEZVOUS_VARIABLE, "env://")
 
 
 def launched_here() -> bool:
     """Whether ``launch`` started this process."""
-    return _MEETING in os.environ
+    return _RENDEZVOUS_VARIABLE in os.environ
 
 
 def restarted() -> bool:
@@ -110,7 +112,7 @@ def end_with_parent() -> None:
 
 
 def launch(
-    command: Sequence[str], workers: int, max_restarts: int, say: Callable[[str], None], folder: Path | None = None
+    command: Sequence[str], workers: int, max_restarts: int, print_line: Callable[[str], None], folder: Path | None = None
 ) -> int:
     """Run a command in several processes that find each other, until the first of them is done; returns the exit code.
 
@@ -120,24 +122,24 @@ def launch(
         command: The program and its arguments, the same for all.
         workers: How many processes.
         max_restarts: How often to start again.
-        say: Tells of a lost worker.
+        print_line: Tells of a lost worker.
         folder: The job's temporary folder, which workers remove if this process is killed; by default one is made.
     """
     if folder is None:
-        with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as made:
-            return launch(command, workers, max_restarts, say, Path(made))
+        with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as temporary:
+            return launch(command, workers, max_restarts, print_line, Path(temporary))
     for restarts in range(max_restarts + 1):
         attempt = _Attempt(command, workers, restarts, folder)
         code = attempt.run()
         if attempt.stopped_silently:
-            say("stopped; the same command with --resume continues from the last checkpoint, if there is one")
+            print_line("stopped; the same command with --resume continues from the last checkpoint, if there is one")
         if code == FAILED:
-            say(f"{attempt.trouble}; what was printed says why")
+            print_line(f"{attempt.trouble}; what was printed says why")
         if code != LOST:
             return code
         again = f"all start again from the last checkpoint, if there is one ({restarts + 1} of {max_restarts})"
         again = again if restarts < max_restarts else "given up; --resume continues from the last checkpoint"
-        say(f"{attempt.trouble}; {again}")
+        print_line(f"{attempt.trouble}; {again}")
     return FAILED
 
 
@@ -155,8 +157,8 @@ class _Attempt:
                 "LOCAL_RANK": str(rank),
                 "WORLD_SIZE": str(workers),
                 "LOCAL_WORLD_SIZE": str(workers),
-                RESTARTS: str(restarts),
-                _MEETING: (folder / f"meeting-{restarts}").as_uri(),
+                RESTARTS_VARIABLE: str(restarts),
+                _RENDEZVOUS_VARIABLE: (folder / f"meeting-{restarts}").as_uri(),
             }
             environment.setdefault("OMP_NUM_THREADS", threads)
             environment.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -186,7 +188,7 @@ class _Attempt:
         except KeyboardInterrupt:
             for process in self._running:
                 process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGINT)
-            self._wait(_LONGER)
+            self._wait(_STOP_SECONDS)
             # Who ends by itself says so.
             self.stopped_silently = self._processes[0].poll() != STOPPED
             return STOPPED
@@ -201,16 +203,16 @@ class _Attempt:
     def _running(self) -> list[subprocess.Popen[bytes]]:
         return [process for process in self._processes if process.poll() is None]
 
-    def _wait(self, seconds: float = _GRACE) -> None:
+    def _wait(self, seconds: float = _GRACE_SECONDS) -> None:
         """Some time for the others to end by themselves."""
         end = time.monotonic() + seconds
         while self._running and time.monotonic() < end:
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
 
     def _watch(self) -> int:
         first = self._processes[0]
         while first.poll() != 0 and not any(process.poll() for process in self._processes):
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
         if not self._killed:
             self._wait()
         codes = [process.poll() for process in self._processes]

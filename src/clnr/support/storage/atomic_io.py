@@ -1,8 +1,4 @@
-"""Files and folders written atomically, by one process at a time.
-
-No library used here does it for folders; the lock of ``filelock`` leaves its file behind, and fails where a file system has
-no locks.
-"""
+"""Files and folders written atomically, by one process at a time. No library used here does it for folders."""
 
 from __future__ import annotations
 
@@ -11,68 +7,20 @@ import ctypes
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 from clnr.errors import ClnrError
 from clnr.support.humanize import shorten
+from clnr.support.storage.file_locks import file_lock, temporary_name, temporary_path
 from clnr.support.storage.folder_locks import is_shared
+from clnr.support.storage.owned_files import OwnedFiles
 
-_WORKING_FOLDER = -100
-_EXCHANGE = 2
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 # Of the names beside a folder, that of its checkpoint is the longest.
-_BESIDE = ".checkpoint"
-_ROOT = "{} is the root of a file system, which cannot be replaced; choose a folder in it"
-
-
-@dataclass(frozen=True)
-class OwnedFiles:
-    """Which files clnr writes to a folder, so that no other file is ever overwritten or removed.
-
-    Attributes:
-        names: The name of every file that may be in such a folder.
-        recognizes: Whether a folder's content shows that clnr wrote it.
-        shards: The name of a folder that may be in it, and the pattern of the files in that; empty if there is none.
-    """
-
-    names: frozenset[str]
-    recognizes: Callable[[Path], bool]
-    shards: tuple[str, str] = ("", "")
-
-    def find_foreign(self, folder: Path) -> str | None:
-        """The name of the first file in a folder that clnr did not write, or None."""
-        there = sorted(folder.iterdir())
-        recognized = not there or self.recognizes(folder)
-        for each in there:
-            if self._is_shards(each):
-                others = sorted(path.name for path in each.iterdir() if not path.match(self.shards[1]))
-                if others:
-                    return f"{each.name}/{others[0]}"
-            elif each.name not in self.names or not recognized:
-                return each.name
-        return None
-
-    def _is_shards(self, path: Path) -> bool:
-        return path.name == self.shards[0] and path.is_dir() and not path.is_symlink()
-
-    def remove(self, folder: Path) -> None:
-        """Remove a folder and clnr's files in it; other files stay, and are an error."""
-        for path in folder.iterdir():
-            if self._is_shards(path):
-                for shard in path.glob(self.shards[1]):
-                    shard.unlink()
-                with contextlib.suppress(OSError):
-                    path.rmdir()
-            elif path.name in self.names:
-                path.unlink()
-        try:
-            folder.rmdir()
-        except OSError:
-            left = sorted(path.name for path in folder.iterdir())
-            if not left:
-                raise
-            raise ClnrError(f"{folder} holds '{left[0]}', which clnr did not write; move it elsewhere") from None
+_LONGEST_SUFFIX = ".checkpoint"
+_ROOT_MESSAGE = "{} is the root of a file system, which cannot be replaced; choose a folder in it"
 
 
 def resolve_path(path: Path) -> Path:
@@ -85,7 +33,7 @@ def resolve_path(path: Path) -> Path:
         raise ClnrError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from None
     real = Path(os.path.realpath(path))
     if not real.name:
-        raise ClnrError(_ROOT.format(path))
+        raise ClnrError(_ROOT_MESSAGE.format(path))
     return real
 
 
@@ -101,112 +49,6 @@ def check_name(path: Path, beside: str = "") -> None:
     most = longest - len(temporary_name(beside, "part"))
     if (length := len(os.fsencode(path.name))) > most:
         raise ClnrError(f"{shorten(path.name, 80)}: a name of {length} bytes is too long; choose one of at most {most}")
-
-
-# -- locks -----------------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def file_lock(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the lock of a path: a file beside it. The system releases it even if the process is killed.
-
-    Where the file system has no locks, nothing is locked.
-
-    Args:
-        path: The file or folder.
-        wait: Whether to wait while another process holds it; if not, that is an error.
-    """
-    lock = _temporary_path(path, "lock")
-    while True:
-        with lock.open("ab") as file:
-            if not _lock(file.fileno(), wait):
-                raise ClnrError(f"{path} is being written by another process; let it finish, or choose another place")
-            # The process that held it before may have removed the file: then this one locks nothing.
-            if not _is_same_file(lock, file.fileno()):
-                continue
-            try:
-                yield
-            finally:
-                if sys.platform != "win32":
-                    lock.unlink(missing_ok=True)
-        break
-    if sys.platform == "win32":  # Open files cannot be removed here, so a file that another process has locked stays.
-        with contextlib.suppress(OSError):
-            lock.unlink()
-
-
-def _lock(file: int, wait: bool) -> bool:
-    """Take the lock of an open file; False if another process has it."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            msvcrt.locking(file, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError:  # A file system without locks.
-        return True
-    return True
-
-
-def _is_same_file(path: Path, file: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file))
-    except FileNotFoundError:
-        return False
-
-
-@contextlib.contextmanager
-def reserve_folder(path: Path, owned: OwnedFiles) -> Iterator[None]:
-    """Be the only process that writes to a folder while the block runs; fail at once if another does.
-
-    Leftovers of killed processes are removed, and a folder that one had just renamed is put back.
-    """
-    path = resolve_path(path)
-    if os.path.ismount(path):
-        raise ClnrError(_ROOT.format(path))
-    check_name(path, _BESIDE)
-    with contextlib.ExitStack() as stack:
-        try:
-            for parent in reversed([path.parent, *path.parent.parents]):
-                if not parent.is_dir():
-                    parent.mkdir(exist_ok=True)
-                    stack.callback(_remove_empty, parent)
-            stack.enter_context(file_lock(path))
-            _recover(path, owned)
-        except OSError as error:
-            raise ClnrError(f"{path} cannot be created: {error.filename}: {error.strerror}") from None
-        yield
-
-
-def _recover(path: Path, owned: OwnedFiles) -> None:
-    part, old = _temporary_path(path, "part"), _temporary_path(path, "old")
-    if old.is_dir() and not path.exists():
-        old.rename(path)
-    for left in (part, old):
-        if left.is_dir():
-            owned.remove(left)
-
-
-def _remove_empty(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-
-
-def _temporary_path(path: Path, role: str) -> Path:
-    return path.with_name(temporary_name(path.name, role))
-
-
-def temporary_name(name: str, role: str) -> str:
-    """The name of the ``part``, ``old`` or ``lock`` of a file or folder while it is written; a killed process leaves it."""
-    return f".{name}.clnr.{role}"
 
 
 # -- files ------------------------------------------------------------------------------------------------------------------
@@ -233,14 +75,14 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 def remove_leftovers(path: Path) -> None:
     """Remove the temporary files of a killed process that was writing a file."""
-    if any(_temporary_path(path, role).exists() for role in ("part", "lock")):
+    if any(temporary_path(path, role).exists() for role in ("part", "lock")):
         with file_lock(path, wait=True), _part(path):
             pass
 
 
 @contextlib.contextmanager
 def _part(path: Path) -> Iterator[Path]:
-    part = _temporary_path(path, "part")
+    part = temporary_path(path, "part")
     try:
         yield part
     finally:
@@ -258,6 +100,43 @@ def _sync(folder: Path) -> None:
 
 
 # -- folders ----------------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def reserve_folder(path: Path, owned: OwnedFiles) -> Iterator[None]:
+    """Be the only process that writes to a folder while the block runs; fail at once if another does.
+
+    Leftovers of killed processes are removed, and a folder that one had just renamed is put back.
+    """
+    path = resolve_path(path)
+    if os.path.ismount(path):
+        raise ClnrError(_ROOT_MESSAGE.format(path))
+    check_name(path, _LONGEST_SUFFIX)
+    with contextlib.ExitStack() as stack:
+        try:
+            for parent in reversed([path.parent, *path.parent.parents]):
+                if not parent.is_dir():
+                    parent.mkdir(exist_ok=True)
+                    stack.callback(_remove_empty, parent)
+            stack.enter_context(file_lock(path))
+            _recover(path, owned)
+        except OSError as error:
+            raise ClnrError(f"{path} cannot be created: {error.filename}: {error.strerror}") from None
+        yield
+
+
+def _recover(path: Path, owned: OwnedFiles) -> None:
+    part, old = temporary_path(path, "part"), temporary_path(path, "old")
+    if old.is_dir() and not path.exists():
+        old.rename(path)
+    for left in (part, old):
+        if left.is_dir():
+            owned.remove(left)
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def check_folder(path: Path, force: bool, owned: OwnedFiles) -> None:
@@ -298,7 +177,7 @@ def atomic_folder(path: Path, force: bool, owned: OwnedFiles) -> Iterator[Path]:
     folder is kept under another name, which the error tells.
     """
     path = resolve_path(path)
-    part = _temporary_path(path, "part")
+    part = temporary_path(path, "part")
     try:
         try:
             part.mkdir()
@@ -353,7 +232,7 @@ def _replace(part: Path, path: Path) -> Path | None:
     elif _exchange(part, path):
         old = part
     else:
-        old = _temporary_path(path, "old")
+        old = temporary_path(path, "old")
         path.rename(old)
         try:
             part.rename(path)
@@ -386,9 +265,9 @@ def _exchange(one: Path, other: Path) -> bool:
     names = os.fsencode(one), os.fsencode(other)
     try:
         if sys.platform == "linux":
-            return ctypes.CDLL(None).renameat2(_WORKING_FOLDER, names[0], _WORKING_FOLDER, names[1], _EXCHANGE) == 0
+            return ctypes.CDLL(None).renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0
         if sys.platform == "darwin":
-            return ctypes.CDLL(None).renamex_np(*names, _EXCHANGE) == 0
+            return ctypes.CDLL(None).renamex_np(*names, _RENAME_EXCHANGE) == 0
     except (AttributeError, OSError):  # A C library that does not know it.
         pass
     return False

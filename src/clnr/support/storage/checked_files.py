@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clnr.errors import ClnrError, DataError
-from clnr.support.storage.atomic_io import resolve_path, temporary_name
+from clnr.support.storage.atomic_io import resolve_path
+from clnr.support.storage.file_locks import temporary_name
 
-_TRIES, _PAUSE = 20, 0.05
+_READ_TRIES, _RETRY_SECONDS = 20, 0.05
 
 Read = TypeVar("Read")
 
@@ -40,31 +41,31 @@ def read_stable(folder: Path, name: str, read: Callable[[], Read]) -> Read:
         name: A file in it that is written anew whenever the folder is.
         read: Reads; called again if the folder was replaced meanwhile, whether it has failed or not.
     """
-    for _ in range(_TRIES):
+    for _ in range(_READ_TRIES):
         before = _identity(folder, name)
         try:
-            made = read()
+            content = read()
         except ClnrError:
             # Where a system cannot exchange two folders, there is none for a moment.
             real = resolve_path(folder)
             if not real.exists() and real.with_name(temporary_name(real.name, "old")).is_dir():
-                time.sleep(_PAUSE)
+                time.sleep(_RETRY_SECONDS)
             elif _identity(folder, name) == before:
                 raise
         else:
             if _identity(folder, name) == before:
-                return made
+                return content
     raise DataError(f"{folder}: another process writes it again and again; try again later")
 
 
 def _identity(folder: Path, name: str) -> list[int]:
-    found: list[int] = []
+    numbers: list[int] = []
     with suppress(OSError):
         here = folder.stat()
-        found += [here.st_dev, here.st_ino]
+        numbers += [here.st_dev, here.st_ino]
         file = (folder / name).stat()
-        found += [file.st_ino, file.st_mtime_ns]
-    return found
+        numbers += [file.st_ino, file.st_mtime_ns]
+    return numbers
 
 
 def parse_json(text: str) -> Any:

@@ -15,7 +15,7 @@ import safetensors.numpy
 from typer.testing import CliRunner
 
 from clnr.cli import app
-from clnr.cli.ray_workers import _Board, _check_reachable
+from clnr.cli.parallel.ray_workers import _Board, _check_reachable
 
 TRAIN = [
     *("--method", "CLNR", "--hold-out", "0", "--no-baselines", "--no-report", "--device", "cpu", "--threads", "1"),

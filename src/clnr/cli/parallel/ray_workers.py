@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import io
 import os
@@ -15,13 +16,13 @@ from typing import Any
 
 import typer
 
-from clnr.cli.app import say
-from clnr.cli.worker_session import session
+from clnr.cli.app import print_stderr
+from clnr.cli.parallel.worker_session import session
 from clnr.errors import ClnrError
 from clnr.support.optional import import_optional
-from clnr.support.processes.launch import FAILED, LOST, RESTARTS, STOPPED, Place
+from clnr.support.processes.launch import FAILED, LOST, RESTARTS_VARIABLE, STOPPED, Place
 
-_LATEST = 20.0
+_CONNECT_SECONDS = 20.0
 
 
 class _Board:
@@ -46,11 +47,11 @@ class _Board:
         return self._error, self._printed
 
 
-def run_on_ray(options: Mapping[str, Any]) -> int:
-    """Run ``clnr embed`` with these options by workers of a Ray cluster; returns the exit code.
+def run_on_ray(command: Callable[..., None], options: Mapping[str, Any]) -> int:
+    """Run a command with these options by workers of a Ray cluster; returns the exit code.
 
-    Nothing is sent there but the options: clnr must be installed on the cluster, in the same version, and files must have the
-    same paths.
+    Nothing is sent there but the options and the command's name: clnr must be installed on the cluster, in the same version,
+    and files must have the same paths.
     """
     for module in ("ray", "ray.train"):
         import_optional(module, "--ray", "ray")
@@ -66,9 +67,9 @@ def run_on_ray(options: Mapping[str, Any]) -> int:
     except (OSError, ValueError, RuntimeError) as error:
         raise ClnrError(f"no Ray cluster was found at '{options['ray']}': {' '.join(str(error).split())[:200]}") from None
     try:
-        return _run(ray, options)
+        return _run(ray, command, options)
     except KeyboardInterrupt:
-        say("stopped; the same command with --resume continues from the last checkpoint, if there is one")
+        print_stderr("stopped; the same command with --resume continues from the last checkpoint, if there is one")
         return STOPPED
     finally:
         ray.shutdown()
@@ -78,10 +79,10 @@ def _check_reachable(address: str) -> None:
     """Fail at once where nobody listens at HOST:PORT; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=_LATEST).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
 
 
-def _run(ray: Any, options: Mapping[str, Any]) -> int:
+def _run(ray: Any, command: Callable[..., None], options: Mapping[str, Any]) -> int:
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 
@@ -89,7 +90,7 @@ def _run(ray: Any, options: Mapping[str, Any]) -> int:
     there = ray.cluster_resources()
     use_gpu = options["device"] != "cpu" and there.get("GPU", 0) >= workers
     if there.get("CPU", 0) < workers * threads:
-        say(
+        print_stderr(
             f"{workers} workers ask for {workers * threads} CPUs, and the cluster has {there.get('CPU', 0):g}: waiting for more"
         )
     board = ray.remote(num_cpus=0)(_Board).remote()
@@ -97,7 +98,12 @@ def _run(ray: Any, options: Mapping[str, Any]) -> int:
     with tempfile.TemporaryDirectory(prefix="clnr-", ignore_cleanup_errors=True) as folder:
         trainer = TorchTrainer(
             work,
-            train_loop_config={"board": board, "options": given, "folder": str(Path.cwd())},
+            train_loop_config={
+                "board": board,
+                "command": (command.__module__, command.__name__),
+                "options": given,
+                "folder": str(Path.cwd()),
+            },
             torch_config=TorchConfig(
                 backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo", timeout_s=int(options["worker_timeout"])
             ),
@@ -113,7 +119,7 @@ def _run(ray: Any, options: Mapping[str, Any]) -> int:
     if failed:
         raise ClnrError(failed)
     if lost:
-        say(f"given up: {lost}; --resume continues from the last checkpoint")
+        print_stderr(f"given up: {lost}; --resume continues from the last checkpoint")
         return FAILED
     sys.stdout.write(printed)
     return 0
@@ -129,15 +135,15 @@ def work(config: Mapping[str, Any]) -> None:
     import ray
     import torch.distributed as dist
 
-    from clnr.cli import cmd_embed
-
     board, options, place = config["board"], config["options"], Place.from_environment()
     assert place is not None
     if ray.get(board.result.remote())[0]:
         # An error was told, which Ray took for a lost worker.
         return
-    os.environ[RESTARTS] = str(ray.get(board.start.remote(place.rank)))
-    command: Callable[..., None] = inspect.unwrap(cmd_embed.embed)
+    os.environ[RESTARTS_VARIABLE] = str(ray.get(board.start.remote(place.rank)))
+    module, name = config["command"]
+    # Without what reads the options of a command line.
+    command: Callable[..., None] = inspect.unwrap(getattr(importlib.import_module(module), name))
     printed = io.StringIO()
     try:
         if not Path(config["folder"]).is_dir():

@@ -8,21 +8,11 @@ import pytest
 from scipy import stats
 
 from clnr.methods import CLNR, GRACE
+from clnr.paper.claim_verdicts import at_least, everywhere, reaches, within
+from clnr.paper.contrasts import Contrast, Verdict, contrast, evaluate_contrasts, interval, seeds_needed
 from clnr.paper.paper_runs.result_set import ResultSet
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.scope import Scope
-from clnr.paper.stats import (
-    Contrast,
-    Verdict,
-    at_least,
-    contrast,
-    evaluate_contrasts,
-    everywhere,
-    interval,
-    reaches,
-    seeds_needed,
-    within,
-)
 from tests.paper.made import cache_of, made
 
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED

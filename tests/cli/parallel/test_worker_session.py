@@ -6,7 +6,7 @@ import pytest
 import torch.distributed as dist
 import typer
 
-from clnr.cli.worker_session import session
+from clnr.cli.parallel.worker_session import session
 from clnr.engine.distributed import worker_group
 from clnr.errors import ClnrError, DataError, LostWorker
 from clnr.support.processes.launch import LOST, USER_ERROR, Place

@@ -1,0 +1,168 @@
+"""The training part of a run: from a graph and a recipe to parameters and an embedding."""
+
+from __future__ import annotations
+
+import numbers
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import torch
+
+from clnr import datasets
+from clnr.engine import DeviceGraph, Engine, View
+from clnr.errors import DataError, RecipeError, TrainingError
+from clnr.evaluation.metrics import TrainedEmbedding
+from clnr.graph import Graph
+from clnr.methods import Method
+from clnr.methods.model import Model
+from clnr.methods.recipe import Recipe
+from clnr.nn.layers import Parameters
+from clnr.nn.objectives import StepContext, Supervision
+from clnr.support.arguments import check_list, check_type
+from clnr.support.machine import memory
+from clnr.support.processes.workers import ALONE, Workers
+from clnr.training.loop import CheckpointCallback, ProgressCallback, TrainingResult, advice, fit_all, train_all
+
+LARGEST_SEED = 2**63 - 1
+
+
+def learn(
+    method: Method,
+    graph: Graph,
+    seed: int,
+    recipe: Recipe,
+    engine: Engine,
+    progress: ProgressCallback | None = None,
+    checkpoint: CheckpointCallback | None = None,
+    workers: Workers = ALONE,
+    embedders: Workers = ALONE,
+) -> TrainedEmbedding:
+    """Train a method on a graph: parameters and embedding. With a checkpoint, a stopped training can be resumed.
+
+    Where ``workers`` share the training alone, this is for the first, and the others call ``learn_along``. Where they are also
+    ``embedders``, who share the embedding, all of them call this.
+    """
+    with memory.enough_memory(), engine.use_threads():
+        (learned,) = learn_seeds(method, graph, [check_seed(seed)], recipe, engine, progress, checkpoint, workers, embedders)
+    if isinstance(learned, TrainingError):
+        raise learned
+    return learned
+
+
+def learn_along(method: Method, graph: Graph, seed: int, recipe: Recipe, engine: Engine, workers: Workers) -> None:
+    """Do this worker's share of what the first one's ``learn`` trains."""
+    with memory.enough_memory():
+        prepared = _Prepared(method.build(recipe), graph.without_labels(), engine, engine)
+        train_all(prepared.model, recipe, [prepared.start(recipe, seed, None, workers)])
+
+
+def learn_seeds(
+    method: Method,
+    graph: Graph,
+    seeds: Sequence[int],
+    recipe: Recipe,
+    engine: Engine,
+    progress: ProgressCallback | None,
+    checkpoint: CheckpointCallback | None = None,
+    workers: Workers = ALONE,
+    embedders: Workers = ALONE,
+) -> list[TrainedEmbedding | TrainingError]:
+    """The training part of runs. It sees no labels but those of a supervision: the graph here has none."""
+    check_type("progress", progress, Callable | None, "a function of the epochs done and the loss, or None")
+    by_recipe: dict[Recipe, dict[int, Supervision | None]] = {}
+    for seed in seeds:
+        supervision, adapted = None, recipe
+        if method.supervised:
+            supervision, classes = supervision_of(graph, seed, engine.device)
+            adapted = recipe.but(dimension=classes)
+        by_recipe.setdefault(adapted, {})[seed] = supervision
+    seen = graph.without_labels()
+    learned: dict[int, TrainedEmbedding | TrainingError] = {}
+    shared = engine.among(embedders)
+    for adapted, supervisions in by_recipe.items():
+        prepared = _Prepared(method.build(adapted), seen, engine, shared)
+        spent = prepared.seconds / len(supervisions)
+        starts = [prepared.start(adapted, seed, supervision, workers) for seed, supervision in supervisions.items()]
+        fitted = fit_all(prepared.model, adapted, starts, progress, checkpoint, shared)
+        for seed, each in zip(supervisions, fitted, strict=True):
+            learned[seed] = _embedded(
+                prepared.model, shared, seed, adapted, prepared.device_graph, prepared.inputs, spent, each
+            )
+    return [learned[seed] for seed in seeds]
+
+
+class _Prepared:
+    """A model and a graph whose features are those that its encoder is given."""
+
+    def __init__(self, model: Model, graph: Graph, engine: Engine, shared: Engine):
+        if not graph.num_nodes:
+            raise DataError("the graph has no nodes")
+        began = time.perf_counter()
+        self.model, self._engine = model, engine
+        self.inputs = model.fit_inputs(graph, shared)
+        self._graph = model.prepare(self.inputs, graph, shared)
+        self.seconds = time.perf_counter() - began
+        self.device_graph = engine.to_device(self._graph)
+
+    def start(self, recipe: Recipe, seed: int, supervision: Supervision | None, workers: Workers) -> StepContext:
+        """The context of the first step of a training."""
+        noise = recipe.edge_noise if self.model.objective else 0
+        graph = self._engine.to_device(datasets.with_noise(self._graph, noise, seed)) if noise else self.device_graph
+        return StepContext(self._engine, graph, seed, 0, recipe.epochs, supervision, workers)
+
+
+def _embedded(
+    model: Model,
+    engine: Engine,
+    seed: int,
+    recipe: Recipe,
+    device_graph: DeviceGraph,
+    inputs: Parameters,
+    spent: float,
+    fitted: TrainingResult | TrainingError,
+) -> TrainedEmbedding | TrainingError:
+    if isinstance(fitted, TrainingError):
+        return fitted
+    parameters = inputs | fitted.parameters
+    if not engine.workers.alone:
+        # The same bits for all who share the rows, whatever machine they are on.
+        parameters = {name: value.contiguous() for name, value in parameters.items()}
+        engine.workers.broadcast(list(parameters.values()))
+    fitted = replace(fitted, parameters=parameters, seconds=fitted.seconds + spent)
+    z = model.embed(fitted.parameters, engine.float32, View(device_graph))
+    if not z.isfinite().all():
+        return TrainingError(f"the embedding is not finite after {len(fitted.losses)} epochs; {advice(recipe)}")
+    return TrainedEmbedding(seed, recipe, device_graph, fitted, z)
+
+
+def supervision_of(graph: Graph, seed: int, device: torch.device) -> tuple[Supervision, int]:
+    """The labels that a supervised method may see, of training and validation nodes only, and the number of classes.
+
+    Classes are counted up to the largest label of a training node; validation nodes of larger labels are left out.
+    """
+    if graph.labels is None:
+        raise DataError(f"{graph.name} has no labels, which a supervised method needs")
+    split = datasets.split_of(graph, seed)
+    classes = int(graph.labels[split.train].max()) + 1
+    validation = split.validation[graph.labels[split.validation] < classes]
+    if not len(validation):
+        raise DataError(f"{graph.name} has no validation node of a class that a training node has")
+    arrays = (split.train, graph.labels[split.train], validation, graph.labels[validation])
+    return Supervision(*(torch.tensor(array, device=device) for array in arrays)), classes
+
+
+def check_seeds(seeds: Iterable[int]) -> list[int]:
+    """The seeds, if all are valid and no two are alike."""
+    wanted = [check_seed(seed) for seed in check_list("seeds", seeds, object, "a seed, as in range(20)")]
+    if len(set(wanted)) < len(wanted):
+        raise RecipeError(f"seed {max(wanted, key=wanted.count)} is given twice, and would be the same run")
+    return wanted
+
+
+def check_seed(seed: object) -> int:
+    """The seed, if it is valid."""
+    number = int(seed) if isinstance(seed, numbers.Integral) else -1
+    if not 0 <= number <= LARGEST_SEED:
+        raise RecipeError(f"a seed must be a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
+    return number

@@ -1,0 +1,131 @@
+"""All claims of the paper, tested: as a page, as a table, and as every difference behind them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+
+from clnr.paper.claim_verdicts import ClaimResult
+from clnr.paper.claims import CLAIMS, SECTIONS, Claim
+from clnr.paper.contrasts import Verdict
+from clnr.paper.exhibits import EXHIBITS, needs
+from clnr.paper.paper_runs.result_set import ResultSet
+from clnr.paper.paper_runs.scope import Scope
+from clnr.paper.table_format import Row, Table, row, wrapped
+
+
+@dataclass(frozen=True)
+class TestedClaim:
+    """A claim with its number and what its test gave."""
+
+    number: int
+    claim: Claim
+    result: ClaimResult
+
+    @property
+    def name(self) -> str:
+        """As in a file name."""
+        return f"claim-{self.number:02}"
+
+
+@dataclass(frozen=True)
+class ClaimReport:
+    """All claims, tested; ``markdown``, ``latex`` and ``csv`` write them.
+
+    Attributes:
+        tested: The claims, in the paper's order.
+        notes: How they were tested, and where the runs come from.
+    """
+
+    tested: tuple[TestedClaim, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def count(self) -> str:
+        """How many hold."""
+        counts = Counter(each.result.verdict for each in self.tested)
+        hold, fail, open_ = (counts[verdict] for verdict in (Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED))
+        return f"Of {len(self.tested)} claims {hold} hold, {fail} fail and {open_} are undecided."
+
+    def markdown(self, pictures: Container[str] = ()) -> str:
+        """A page of them, with the pictures that there are, by ``TestedClaim.name``."""
+        overview = [row(verdict, ", ".join(_numbers(self.tested, verdict)) or "none") for verdict in Verdict]
+        parts = [
+            "## The paper's claims",
+            f"{self.count} A picture shows what was measured: means with 95 % intervals, blue where they are as the paper "
+            "says, orange where they are the other way, grey where the seeds do not tell. A triangle at the edge is a mean "
+            "beyond it. [Every difference](claims.csv) is a line of a table.",
+            Table("", "", ("Verdict", "Claims"), (tuple(overview),), text_columns=2).pipe_table(),
+        ]
+        numbered = iter(self.tested)
+        for title, claims in SECTIONS.items():
+            parts.append(f"### {title}")
+            for each in itertools.islice(numbered, len(claims)):
+                parts += _paragraphs(each, each.name in pictures)
+        parts += ["### How they are tested", *self.notes]
+        return "\n\n".join(wrapped(part) for part in parts) + "\n"
+
+    def latex(self) -> str:
+        """As a table: claim, verdict, and the verdict in words."""
+        rows = tuple(row(each.claim.says, each.result.verdict, each.result.words) for each in self.tested)
+        head = ("Claim", "Verdict", "In words")
+        return Table("claims", "The paper's claims", head, (rows,), (self.count, *self.notes), text_columns=3).latex()
+
+    def csv(self) -> str:
+        """Every difference behind them, one a line."""
+        rows = tuple(line for each in self.tested for line in _lines(each))
+        head = ("claim", "says", "verdict", "what", "mean", "low", "high", "p", "this one", "seeds", "seeds to decide it")
+        return Table("claims", "", head, (rows,)).csv()
+
+
+def report(scope: Scope, results: ResultSet) -> ClaimReport:
+    """Test every claim."""
+    batches = needs(EXHIBITS, scope)
+    here = results.on_one_platform(batches)
+    tested = tuple(TestedClaim(number, claim, claim.test(scope, here)) for number, claim in enumerate(CLAIMS, 1))
+    notes = (
+        "Differences are tested by Wilcoxon's signed-rank test on pairs of equal seeds, two-sided and exact; where a method "
+        "has half as many seeds or fewer, by the Mann-Whitney test on all seeds. Only runs of one machine and precision are "
+        "compared. The level is 5 %, corrected within each claim for the number of comparisons by Holm's method. A comparison "
+        "that is not significant, or that has too few runs, is undecided. Intervals are Student's t, with Bonferroni's "
+        "correction: they may touch zero where the test does not.",
+        'Of what is open, "some 100 seeds" means: so many would decide it in four of five trials, if mean and spread are what '
+        "was measured.",
+        *([scope.caution] if scope.caution else []),
+        here.provenance(f"clnr {'paper' + scope.words if scope.words else 'claims'}", batches),
+    )
+    return ClaimReport(tested, notes)
+
+
+def _numbers(tested: Iterable[TestedClaim], verdict: Verdict) -> list[str]:
+    return [str(each.number) for each in tested if each.result.verdict is verdict]
+
+
+def _paragraphs(each: TestedClaim, drawn: bool) -> list[str]:
+    claim, result = each.claim, each.result
+    says = claim.says[0].upper() + claim.says[1:]
+    parts = [f"#### {each.number}. {says}", f"**{result.verdict.capitalize()}.** {result.words}"]
+    if claim.aside:
+        parts.append(claim.aside)
+    if drawn:
+        parts.append(f"![{claim.effect}, with 95 % intervals]({each.name}.svg)")
+    return [*parts, f"*Tested by:* {claim.tested}."]
+
+
+def _lines(each: TestedClaim) -> list[Row]:
+    names = (str(each.number), each.claim.says, each.result.verdict)
+    lines = [
+        row(
+            *names,
+            effect.what,
+            *(f"{effect.bounds[i]:.6g}" for i in (1, 0, 2)),
+            "" if effect.p is None else f"{effect.p:.3g}",
+            effect.verdict,
+            str(effect.seeds or ""),
+            str(effect.needed or ""),
+        )
+        for effect in each.result.effects
+    ]
+    return lines + [row(*names, what, *[""] * 4, "too few runs", "", "") for what in each.result.missing]
