@@ -85,7 +85,7 @@ class Meter:
         """Count the rows and edges of the graph folder that are read; how often a page of them was is not seen."""
         from clnr.engine.files import mapped
 
-        read_rows, call = mapped.read_rows, mapped.StoredRule._call
+        read_rows, call = mapped.read_rows, mapped.StoredKeptRows._call
 
         def counted_rows(array: Any, nodes: Any) -> Any:
             self._read += len(nodes) * array.values[:1].nbytes
@@ -97,7 +97,7 @@ class Meter:
                 self._read += int((indptr[rows + 1] - indptr[rows]).sum()) * columns.itemsize
             call(rule, kernel, rows, *more)
 
-        mapped.read_rows, mapped.StoredRule._call = counted_rows, counted_edges
+        mapped.read_rows, mapped.StoredKeptRows._call = counted_rows, counted_edges
 
     def _watch(self) -> None:
         """Look at the memory of this process, several times a second."""

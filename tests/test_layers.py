@@ -27,12 +27,6 @@ PAPER_COMMAND = "clnr.cli.cmd_paper"
 # What is still to be mended. An arrow or folder that is mended fails here as well, so that these get shorter.
 KNOWN_ARROWS = {
     ("clnr.embedding.shared_fit", "clnr.cli.fit_worker"),
-    ("clnr.engine.gpu.cuda_engine", "clnr.engine.gpu.cuda_frontier"),
-    ("clnr.engine.torch_sparse", "clnr.engine.cpu.frontier"),
-    ("clnr.engine.torch_sparse", "clnr.engine.distributed.shared_rows"),
-    ("clnr.engine.torch_sparse", "clnr.engine.files.mapped"),
-    ("clnr.engine.torch_sparse", "clnr.engine.files.read_ahead"),
-    ("clnr.nn.layers", "clnr.nn.autograd"),
 }
 KNOWN_LARGE_FOLDERS: set[str] = set()
 

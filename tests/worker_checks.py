@@ -18,11 +18,11 @@ import torch
 from clnr.embedding import job
 from clnr.embedding.fit_settings import Settings
 from clnr.embedding.stages import memory_graph
-from clnr.engine import View, cpu_engine
+from clnr.engine import View, cpu_engine, unit_rows
 from clnr.engine.cpu.cpu_engine import CompiledEngine
 from clnr.engine.dense import PLAIN
-from clnr.engine.distributed.shared_ntxent import shared_nt_xent
 from clnr.engine.distributed.worker_group import join
+from clnr.engine.torch_ntxent import blocked_nt_xent
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import StepContext
@@ -119,7 +119,7 @@ def operations(workers) -> dict[str, torch.Tensor]:
     done("moments", a, workers.mean(((a - mean) * (variance + 1).rsqrt() * workers.share(weights)).sum(1)))
     a = own()
     pair = torch.cat([a[:, :2], a[:, 1:3] / 1000])
-    part = cpu_engine().nt_xent(pair, 0.2) if workers.alone else shared_nt_xent(pair, 0.2, workers)
+    part = cpu_engine().nt_xent(pair, 0.2) if workers.alone else blocked_nt_xent(unit_rows(pair), 0.2, workers=workers)
     done("nt-xent", a, part)
     return found
 

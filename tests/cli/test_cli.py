@@ -552,7 +552,7 @@ def test_a_precision_and_threads_that_there_are(clnr, monkeypatch):
     told = only_json(clnr(*RUN, "--precision", "float32", "--threads", "2", "--json"))
     assert (told["precision"], told["threads"]) == ("float32", 2)
     monkeypatch.setenv("CLNR_PRECISION", "float32")
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: False)
     assert "this CPU cannot multiply bfloat16" in assert_refused(clnr(*RUN, "--precision", "bfloat16"))
     assert "threads must be at least 1, not 0" in assert_refused(clnr(*RUN, "--threads", "0"))
     assert "not 100,000 (--threads); this process may use " in assert_refused(clnr(*RUN, "--threads", "100000"))

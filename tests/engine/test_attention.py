@@ -56,8 +56,8 @@ def test_gradient_of_attention(name, drop):
 def test_every_engines_gradient_of_attention(engine, name, monkeypatch):
     """Also where a hub's edges are summed in parts."""
     csr_layout = pytest.importorskip("clnr.engine.gpu.triton.csr_layout", reason="Triton is not installed")
-    monkeypatch.setattr(csr_layout, "SHORT", 2)
-    monkeypatch.setattr(csr_layout, "SEGMENT", 4)
+    monkeypatch.setattr(csr_layout, "SHORT_ROW_ENTRIES", 2)
+    monkeypatch.setattr(csr_layout, "SEGMENT_ENTRIES", 4)
 
     def gradients(engine, dtype):
         inputs, _, _ = attention(GRAPHS[name], DROPS["half"], dtype, engine)

@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from clnr.engine import dense
+from clnr.engine import products
 from clnr.engine.dense import PLAIN
 
 
 @pytest.mark.parametrize("width", [1, 2, 255, 256, 257, 512, 600])
 def test_the_half_of_a_gram_matrix_is_the_whole(width):
     p = torch.randn(33, width, dtype=torch.float64)
-    torch.testing.assert_close(dense.gram(p), p.T @ p)
-    assert torch.equal(dense.gram(p), dense.gram(p).T) or width < 256
+    torch.testing.assert_close(products.gram(p), p.T @ p)
+    assert torch.equal(products.gram(p), products.gram(p).T) or width < 256
 
 
 # What torch rounds a product of bfloat16 by on a CPU.
@@ -21,8 +21,8 @@ ROUNDED = {"rtol": 2**-8, "atol": 1e-5}
 def test_sums_and_products_of_bfloat16_are_float32():
     p = torch.randn(1000, 8).bfloat16()
     for got, expected, within in (
-        (dense.gram(p), p.float().T @ p.float(), ROUNDED),
-        (dense.product(p.T, p), p.float().T @ p.float(), ROUNDED),
+        (products.gram(p), p.float().T @ p.float(), ROUNDED),
+        (products.product(p.T, p), p.float().T @ p.float(), ROUNDED),
         (PLAIN.column_sums(p), p.float().sum(0), {}),
     ):
         assert got.dtype == torch.float32
@@ -32,13 +32,13 @@ def test_sums_and_products_of_bfloat16_are_float32():
 @pytest.mark.parametrize("width", [8, 300])
 def test_what_is_added_to_a_product_of_bfloat16_is_not_rounded(width):
     a, b, bias = torch.randn(20, 30).bfloat16(), torch.randn(30, width).bfloat16(), torch.randn(width) * 1e3
-    assert torch.equal(dense.product(a, b, bias), dense.product(a, b) + bias)
+    assert torch.equal(products.product(a, b, bias), products.product(a, b) + bias)
 
 
 @pytest.mark.parametrize("width", [8, 256, 600])
 def test_a_gram_matrix_of_bfloat16_is_rounded_as_a_product_is(width):
     p = torch.randn(70, width).bfloat16()
-    torch.testing.assert_close(dense.gram(p), p.float().T @ p.float(), **ROUNDED)
+    torch.testing.assert_close(products.gram(p), p.float().T @ p.float(), **ROUNDED)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (40, 5)])

@@ -268,7 +268,7 @@ def test_choosing_a_precision(monkeypatch):
     assert choose("cpu", "float32").precision == cpu_engine().precision == "float32"
     with pytest.raises(UnknownName, match="unknown precision 'half'"):
         choose("cpu", "half")
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
     assert (choose("cpu", "bfloat16").precision, choose("cpu", "bfloat16").float32.precision) == ("bfloat16", "float32")
 
 
@@ -276,7 +276,7 @@ FLOAT32 = {"device": "cpu", "precision": "float32", "threads": None, "most_threa
 
 
 def test_a_run_is_resumed_as_it_was_begun(monkeypatch):
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
     began = choose("cpu", "bfloat16", 3)
     for asked in (Asked(), Asked("cpu"), Asked("cpu", "bfloat16", 3)):
         again = choose_again(asked, began.choices)
@@ -288,7 +288,7 @@ def test_a_run_is_resumed_as_it_was_begun(monkeypatch):
 
 def test_so_are_the_threads_that_it_may_take(monkeypatch):
     monkeypatch.setattr("clnr.engine.base.usable_threads", lambda: 8)
-    monkeypatch.setattr("clnr.engine.usable_threads", lambda: 8)
+    monkeypatch.setattr("clnr.engine.choice.usable_threads", lambda: 8)
     began = choose("cpu", "float32").choices
     assert began == FLOAT32 | {"most_threads": 8}
     for most in (2, 8):
@@ -304,7 +304,7 @@ def test_so_are_the_threads_that_it_may_take(monkeypatch):
 
 def test_what_this_machine_has_not_is_refused_with_what_would_work(monkeypatch):
     monkeypatch.setenv("CLNR_PRECISION", "float32")
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     gpu = {"device": "cuda", "precision": "bfloat16", "threads": None, "most_threads": None}
     for begun, why in ((gpu, "device 'cuda' is not here"), (FLOAT32 | {"precision": "bfloat16"}, "cannot multiply bfloat16")):

@@ -14,7 +14,7 @@ from clnr.embedding.job import embed_folder
 from clnr.embedding.planning.file_plan import fits_memory, plan
 from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.engine import cpu_engine
-from clnr.engine.cpu.frontier import FrontierOperators
+from clnr.engine.cpu.frontier_operators import FrontierOperators
 from clnr.experiments.learn import learn
 from clnr.training.loop import fit
 from tests.conftest import tiny

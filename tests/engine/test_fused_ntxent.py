@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from clnr.engine import cpu_engine, torch_sparse
+from clnr.engine import cpu_engine, torch_ntxent
 from tests import oracles
 from tests.engine.conftest import ENGINES, random, reference
 
@@ -31,7 +31,7 @@ def test_contrast_is_the_papers_loss(engine, shape, temperature, monkeypatch):
     assert oracle == pytest.approx(expected, rel=1e-9, abs=1e-12)
     rel, slack = (1e-9, 1e-12) if engine.name != "gpu" else (1e-5, 1e-5)
     for similarities in (1 << 25, 40, 1):
-        monkeypatch.setattr(torch_sparse, "_SIMILARITIES", similarities)
+        monkeypatch.setattr(torch_ntxent, "_SIMILARITIES_PER_BLOCK", similarities)
         loss, gradient = outcome(engine.nt_xent, torch.float64, engine.device)
         assert loss == pytest.approx(expected, rel=rel, abs=slack)
         np.testing.assert_allclose(gradient, slope, rtol=10 * rel, atol=slack)

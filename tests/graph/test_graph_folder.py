@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 from benchmarks._graph_folders import write_graph
 
-from clnr.engine import View
-from clnr.engine.files.mapped import StoredRule, map_folder
+from clnr.engine.files.mapped import StoredKeptRows
+from clnr.engine.files.mapped_graph import map_folder
 from clnr.errors import DataError
 from clnr.graph import Graph
 from clnr.graph.graph_folder import MANIFEST, GraphFolder, is_graph_folder
@@ -240,7 +240,7 @@ def test_edges_beyond_32_bits_are_read(tmp_path):
     opened = GraphFolder.open(folder)
     assert opened.num_edges == hole + 4
     assert opened.degrees(np.array([1])).tolist() == [3]
-    rule = StoredRule(View(map_folder(opened)))
+    rule = StoredKeptRows(map_folder(opened).edges)
     counts, sums = rule.count(np.array([1, 2, 3]))
     assert counts.tolist() == sums.tolist() == [3, 3, 1]
     assert rule.fill(np.array([1, 2]), counts[:2]).columns.tolist() == [1, 2, 3, 1, 2, 3]

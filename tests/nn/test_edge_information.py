@@ -12,7 +12,7 @@ from clnr.graph import Graph
 from clnr.methods import SVD_MIX
 from clnr.methods.recipe import Recipe
 from clnr.nn import edge_information as module
-from clnr.nn.edge_information import LEAST, edge_information, edge_weight
+from clnr.nn.edge_information import LEAST_WEIGHT, edge_information, edge_weight
 from tests.conftest import tiny
 
 NODES, CLASSES = 600, 4
@@ -69,8 +69,8 @@ def cosine(a, b):
 @pytest.mark.parametrize("axes", [3, 32])
 @pytest.mark.parametrize("undirected", [True, False])
 def test_by_rows_as_defined(undirected, axes, monkeypatch):
-    monkeypatch.setattr(module, "_PART", 7)
-    monkeypatch.setattr(module, "_AXES", axes)
+    monkeypatch.setattr(module, "_NODES_PER_PART", 7)
+    monkeypatch.setattr(module, "_COMPARED_AXES", axes)
     graph = tiny(60, 150, undirected=undirected)
     rows = np.random.default_rng(1).standard_normal((60, 5)) * [3, 2, 1, 0.5, 0.2] + 3
     order = np.random.default_rng(2).permutation(60)
@@ -91,7 +91,7 @@ def test_by_rows_as_defined(undirected, axes, monkeypatch):
 
 @pytest.mark.parametrize("undirected", [True, False])
 def test_by_edges_as_defined(undirected, monkeypatch):
-    monkeypatch.setattr(module, "_NEAR", 60)
+    monkeypatch.setattr(module, "_NEIGHBOURS_PER_STEP", 60)
     graph = tiny(60, 90, undirected=undirected)
     order, near = np.random.default_rng(2).permutation(60), neighbour_sets(graph)
     sides = []
@@ -119,7 +119,7 @@ def test_random_edges_tell_nothing(seed):
     graph = made(0.0, 1.0, nodes=3000, seed=seed)
     assert told(graph, graph.features) == pytest.approx(0.5, abs=0.03)
     weight = edge_weight(drawing(graph), [reading(graph.features)], graph.num_nodes)
-    assert LEAST <= weight < LEAST + 0.15
+    assert LEAST_WEIGHT <= weight < LEAST_WEIGHT + 0.15
 
 
 def test_edges_tell_by_features_or_by_themselves():
@@ -215,7 +215,7 @@ def test_without_edges_nothing_is_measured(nodes):
 def test_some_nodes_stand_for_all(monkeypatch):
     graph = made(0.3, 0.3, nodes=3000)
     whole = told(graph, graph.features)
-    monkeypatch.setattr(module, "_NODES", 1500)
+    monkeypatch.setattr(module, "_MEASURED_NODES", 1500)
     asked = []
     rows = reading(graph.features)
 
@@ -225,7 +225,7 @@ def test_some_nodes_stand_for_all(monkeypatch):
 
     assert edge_information(drawing(graph), [read], 3000) == pytest.approx(whole, abs=0.03)
     assert asked[0] == 1500
-    assert max(asked[1:]) <= module._PART * module._AROUND
+    assert max(asked[1:]) <= module._NODES_PER_PART * module._NEIGHBOURS_AROUND
 
 
 @pytest.mark.gpu
@@ -238,5 +238,5 @@ def test_a_gpu_measures_what_a_cpu_measures(cuda):
         parameters = model.finalize({}, engine, device_graph)
         found.append(float(parameters["readout.block.3.weight"]))
         assert model.embed(parameters, engine, View(device_graph)).isfinite().all()
-    assert LEAST < found[0] < 1
+    assert LEAST_WEIGHT < found[0] < 1
     assert found[1] == pytest.approx(found[0], abs=1e-3)

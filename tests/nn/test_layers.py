@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from clnr import rng
+from clnr.nn.autograd import prelu_linear
 from clnr.nn.layers import (
     add_prefix,
     batch_norm,
@@ -15,7 +16,6 @@ from clnr.nn.layers import (
     norms,
     perceptron,
     prelu,
-    prelu_linear,
     prelu_weights,
     sub_dict,
 )

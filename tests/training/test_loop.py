@@ -498,7 +498,7 @@ class TestOnTheGPU:
             torch.cuda.set_sync_debug_mode("default")
             return close(self)
 
-        monkeypatch.setattr(cuda_graph_step, "_EAGER", eager)
+        monkeypatch.setattr(cuda_graph_step, "_EAGER_EPOCHS", eager)
         monkeypatch.setattr(MetricBuffer, "poll", strict_look)
         monkeypatch.setattr(MetricBuffer, "close", free_close)
         try:
@@ -519,7 +519,7 @@ class TestOnTheGPU:
     def test_what_is_played_back_is_what_would_have_been_computed(self, cuda, monkeypatch, method, patience):
         recipe = SMALL.but(heads=2, warmup=0.2, schedule="cosine", dropout=0.2, patience=patience)
         played = training(recipe, method, engine=gpu_engine(torch.float32))
-        monkeypatch.setattr(cuda_graph_step, "_EAGER", 1000)
+        monkeypatch.setattr(cuda_graph_step, "_EAGER_EPOCHS", 1000)
         computed = training(recipe, method, engine=gpu_engine(torch.float32))
         torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)
@@ -529,7 +529,7 @@ class TestOnTheGPU:
     def test_sampled_steps_are_played_back(self, cuda, monkeypatch, method, most):
         recipe = SMALL.but(sampled_nodes=25, moments="sampled", max_neighbors=most)
         played = training(recipe, method, engine=gpu_engine(torch.float32))
-        monkeypatch.setattr(cuda_graph_step, "_EAGER", 1000)
+        monkeypatch.setattr(cuda_graph_step, "_EAGER_EPOCHS", 1000)
         computed = training(recipe, method, engine=gpu_engine(torch.float32))
         torch.testing.assert_close(played.losses, computed.losses, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(played.parameters, computed.parameters, rtol=1e-2, atol=1e-2)

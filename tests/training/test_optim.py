@@ -34,7 +34,7 @@ def test_a_kernels_step_is_torchs(decoupled, monkeypatch):
     pytest.importorskip("triton")
     from clnr.engine.gpu import triton_dense
 
-    monkeypatch.setattr(triton_dense, "_ADAM_CHUNK", 100)
+    monkeypatch.setattr(triton_dense, "_NUMBERS_WORTH_A_KERNEL", 100)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     generator = torch.Generator().manual_seed(0)
     start = [torch.randn(shape, generator=generator) for shape in ((41, 60), (5,), (101,))]

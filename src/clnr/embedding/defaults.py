@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from clnr.engine.files.mapped import draw_stored_neighbours, map_folder
+    from clnr.engine.files.mapped_graph import draw_stored_neighbours, map_folder
     from clnr.graph.csr import Array
     from clnr.nn.edge_information import edge_weight, some_nodes
 else:
     sp, torch = lazy("scipy.sparse"), lazy("torch")
     draw_stored_neighbours, map_folder = (
-        lazy("clnr.engine.files.mapped", name) for name in ("draw_stored_neighbours", "map_folder")
+        lazy("clnr.engine.files.mapped_graph", name) for name in ("draw_stored_neighbours", "map_folder")
     )
     edge_weight, some_nodes = (lazy("clnr.nn.edge_information", name) for name in ("edge_weight", "some_nodes"))
 

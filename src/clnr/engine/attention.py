@@ -12,7 +12,7 @@ from torch import Tensor
 from clnr.engine.dense import PLAIN, Dense
 from clnr.engine.sparse_matrix import SparseMatrix
 
-_NUMBERS = 1 << 27
+_NUMBERS_PER_GROUP = 1 << 27
 
 
 def attend(
@@ -93,7 +93,7 @@ def _weighted(share: Tensor, rows: Tensor, sums: Callable[[Tensor], Tensor]) -> 
 
 def _heads(share: Tensor, h: Tensor) -> list[slice]:
     """Heads in groups whose messages take a bounded memory."""
-    size = max(1, _NUMBERS // max(share.shape[0] * h.shape[2], 1))
+    size = max(1, _NUMBERS_PER_GROUP // max(share.shape[0] * h.shape[2], 1))
     return [slice(begin, begin + size) for begin in range(0, share.shape[1], size)]
 
 

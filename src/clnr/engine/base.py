@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from clnr.engine.attention import attend
 from clnr.engine.cpu.threads import threads_for, usable_threads, use_threads
 from clnr.engine.dense import PLAIN, Dense
+from clnr.engine.operators import Operators, SelectedOperators
 from clnr.engine.streams import Streams, capture, own_stream, runs_without_sync
 from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
@@ -28,127 +28,6 @@ class Asked(NamedTuple):
     device: str = "auto"
     precision: str = "auto"
     threads: int | None = None
-
-
-class Operators(ABC):
-    r"""The linear maps of one view: features :math:`X` and propagation :math:`\hat A = D^{-1/2} (A + I) D^{-1/2}`.
-
-    The normalisation is that of the view's remaining edges: :math:`D` is the weight that a node receives, its self-loop
-    included (Kipf and Welling, 2017). A view with a ``propagation_matrix`` propagates by that, as it is.
-    """
-
-    dense: Dense = PLAIN
-    """The engine's dense operations."""
-
-    def __init__(self, view: View):
-        self.view = view
-
-    def within(self, hops: int) -> Operators:
-        """The maps between the rows of nodes within so many hops of the wanted ones and of those within one hop fewer.
-
-        ``features`` and ``project`` then give the rows of nodes within ``hops``, which ``dropout`` takes; ``propagate`` and
-        ``convolve`` take these and give those of nodes within ``hops - 1``. Where all nodes are wanted, this is the same at
-        any distance.
-        """
-        return self
-
-    @property
-    def nodes(self) -> Tensor | None:
-        """The nodes whose rows go in; None for all."""
-        return None
-
-    @property
-    def asked(self) -> frozenset[tuple[str, int]]:
-        """Where a graph is in files: what these maps were asked for, so that those of other nodes can ``read`` it before."""
-        return frozenset()
-
-    def read(self, asked: Collection[tuple[str, int]]) -> None:  # noqa: B027
-        """Read now what will be asked for."""
-
-    def unpadded(self) -> Operators:
-        """The same maps with no rows besides those of nodes, for what looks at whole columns between layers.
-
-        A GPU engine may leave room for more nodes than a sampled step needs: rows that no other row depends on.
-        """
-        return self
-
-    def dropout(self, h: Tensor, place: str) -> Tensor:
-        """Activations after the view's dropout, drawn anew at each named place."""
-        return h if self.view.dropout is None else self.view.dropout(h, place, self.nodes)
-
-    def attend(self, h: Tensor, source: Tensor, target: Tensor, place: str) -> Tensor:
-        r"""Attention along the view's edges (Velickovic et al., 2018): for each head, node j's row becomes
-
-        .. math:: \sum_i \alpha_{ij} h_i, \quad \alpha_{ij} = \mathrm{softmax}_i \, \mathrm{LeakyReLU}_{0.2}(s_i + t_j)
-
-        over the edges from i to j, its self-loop among them; their weights do not count.
-
-        Args:
-            h: Rows of each head, [N, H, D].
-            source: The score of each node as a source, [N, H].
-            target: The score of each node as a target, [N, H].
-            place: A name for the dropout of the attention weights.
-        """
-        edges, drop = self.view.device_graph.edges, self.view.drop
-        keep = None if drop is None else drop.keep(edges)
-        return attend(edges, keep, h, source, target, lambda share: self.dropout(share, place), self.dense)
-
-    @property
-    @abstractmethod
-    def features(self) -> Tensor:
-        """The view's features X, dense."""
-
-    @abstractmethod
-    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """X W, or X W + b."""
-
-    @abstractmethod
-    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
-        """A_hat h, or A_hat relu(h)."""
-
-    @abstractmethod
-    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
-        """A_hat h W + b, in the cheaper order, or A_hat relu(h) W + b; without ``h``, A_hat X W + b."""
-
-
-class SelectedOperators(Operators):
-    """All rows are computed, and those of the wanted nodes are selected: what other operators ``within`` hops must equal.
-
-    Args:
-        whole: The maps of all nodes.
-        nodes: The wanted ones.
-        hops: How far from these the input is.
-    """
-
-    def __init__(self, whole: Operators, nodes: Tensor, hops: int = 0):
-        super().__init__(whole.view)
-        self._whole, self._nodes, self._hops, self.dense = whole, nodes, hops, whole.dense
-
-    @property
-    def nodes(self) -> Tensor | None:
-        return self._nodes if self._hops == 0 else None
-
-    def within(self, hops: int) -> Operators:
-        return SelectedOperators(self._whole.within(hops), self._nodes, hops)
-
-    def _input(self, rows: Tensor) -> Tensor:
-        return rows.index_select(0, self._nodes) if self._hops == 0 else rows
-
-    def _output(self, rows: Tensor) -> Tensor:
-        return rows.index_select(0, self._nodes) if self._hops == 1 else rows
-
-    @property
-    def features(self) -> Tensor:
-        return self._input(self._whole.features)
-
-    def project(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        return self._input(self._whole.project(weight, bias))
-
-    def propagate(self, h: Tensor, relu: bool = False) -> Tensor:
-        return self._output(self._whole.propagate(h, relu))
-
-    def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
-        return self._output(self._whole.convolve(weight, bias, h, relu))
 
 
 class Engine(ABC):
@@ -292,13 +171,6 @@ class Engine(ABC):
                     results.append(function(each, aliases, index))
         return results
 
-    def reading_ahead(self, device_graph: DeviceGraph) -> AbstractContextManager[None]:
-        """In this block, ``read_ahead`` reads views of a graph that is in files."""
-        return nullcontext()
-
-    def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:  # noqa: B027
-        """Begin to read what views of one graph will be asked for of some nodes, where that is in files."""
-
     def prepare(self, view: View) -> None:  # noqa: B027
         """Compute what views of a graph share, before they part into streams that do not wait for each other."""
 
@@ -336,10 +208,3 @@ class Engine(ABC):
     @abstractmethod
     def nt_xent(self, rows: Tensor, temperature: float) -> Tensor:
         """NT-Xent of rows scaled to length 1: the first half is one view's, the second the other's, in the same order."""
-
-
-def unit_rows(z: Tensor) -> Tensor:
-    """Rows scaled to length 1; a zero row stays zero, with a zero gradient."""
-    length = z.square().sum(1, keepdim=True)
-    zero = length == 0
-    return z * torch.where(zero, 0, torch.where(zero, 1, length).rsqrt())

@@ -3,63 +3,21 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from clnr.engine.products import at_least_float32, gram, product
 from clnr.support.processes.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from clnr.engine.distributed.shared_rows import SharedRows
     from clnr.engine.sparse_matrix import SparseMatrix
 
-_WORTH_HALVING = 128
-
 ADAM_BETAS = (0.9, 0.999)
 ADAM_EPSILON = 1e-8
-
-
-@functools.cache
-def widens() -> bool:
-    """Whether this torch multiplies bfloat16 into float32 on a GPU."""
-    return "dtype" in torch.ops.aten.mm.overloads()
-
-
-def at_least_float32(z: Tensor) -> Tensor:
-    """The tensor itself, or in float32 where it is bfloat16."""
-    return z.float() if z.dtype == torch.bfloat16 else z
-
-
-def narrowed(z: Tensor, dtype: torch.dtype) -> Tensor:
-    """The tensor in bfloat16 where ``dtype`` is that, else itself."""
-    return z.to(dtype) if dtype == torch.bfloat16 else z
-
-
-def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A B, or A B + bias, in float32 or better; on a CPU a product of bfloat16 is rounded to that before the bias is added."""
-    if a.dtype != torch.bfloat16:
-        return a @ b if bias is None else torch.addmm(bias, a, b)
-    if not a.is_cuda:
-        out = (a @ b).float()
-    elif widens():
-        wide: Any = {"out_dtype": torch.float32}
-        out = torch.mm(a, b, **wide)
-    else:
-        return product(a.float(), b.float(), bias)
-    return out if bias is None else out.add_(bias)
-
-
-def gram(p: Tensor) -> Tensor:
-    """P^T P in float32 or better; blocks below the diagonal are copied from above it, not computed."""
-    half = p.shape[1] // 2
-    if half < _WORTH_HALVING or (p.is_cuda and p.dtype == torch.bfloat16):
-        return product(p.T, p)
-    left, right = p[:, :half], p[:, half:]
-    across = product(left.T, right)
-    return torch.cat([torch.cat([gram(left), across], 1), torch.cat([across.T, gram(right)], 1)])
 
 
 def inverse_deviation(variance: Tensor, mean: Tensor) -> Tensor:
@@ -167,7 +125,7 @@ class Dense:
         rows = self.rows
         if rows is None or len(p) != rows.count:
             return _Linear.apply(p, weight, bias, self)
-        return rows(lambda p, weight, bias: _Linear.apply(p[rows.own], weight, bias, self), p, weight, bias)
+        return rows(lambda p, weight, bias: _Linear.apply(p[rows.own_rows], weight, bias, self), p, weight, bias)
 
     def sample_linear(self, p: Tensor, weight: Tensor, bias: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Some rows of P W + b, and variance (divisor n) and mean of each column of all; no other row is computed."""

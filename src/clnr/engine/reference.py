@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Engine, Operators, unit_rows
+from clnr.engine.base import Engine
+from clnr.engine.memory_graph import to_device
+from clnr.engine.operators import Operators, unit_rows
 from clnr.engine.streams import Streams
-from clnr.engine.view import DeviceGraph, View, to_device
+from clnr.engine.view import DeviceGraph, View
 from clnr.graph import Graph
 
 

@@ -74,3 +74,10 @@ def to_sparse_matrix(matrix: sp.csr_array, device: torch.device) -> SparseMatrix
         order=move(position.data),
         shape=(int(matrix.shape[0]), int(matrix.shape[1])),
     )
+
+
+def to_scipy(x: SparseMatrix) -> sp.csr_array:
+    """A sparse matrix on the host."""
+    values, columns, indptr = (each.numpy(force=True) for each in (x.values, x.columns, x.indptr))
+    parts = values, columns.astype(np.int32), indptr
+    return sp.csr_array(parts, shape=x.shape)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from clnr import rng
-from clnr.engine.sparse_matrix import SparseMatrix, to_sparse_matrix
+from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.errors import MethodError
 from clnr.graph import Graph
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from clnr.engine.cpu.frontier import Frontier
+    from clnr.graph.csr import Array
 
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceGraph:
-    """A graph on a device.
+class DeviceGraph(ABC):
+    """A graph on a device, or one that stays in its files: both answer the same questions.
 
     Attributes:
         graph: The graph itself, on the host.
@@ -36,6 +42,9 @@ class DeviceGraph:
     features: Tensor | SparseMatrix
     made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
+    in_files: ClassVar[bool]
+    """Whether it stays in its files: then only rows of some nodes can be computed."""
+
     @property
     def device(self) -> torch.device:
         return self.edges.device
@@ -46,26 +55,20 @@ class DeviceGraph:
             self.made[asker] = make()
         return self.made[asker]
 
+    @abstractmethod
+    def frontier(self, view: View, nodes: Array) -> Frontier:
+        """The nodes that some nodes reach in a view of this graph, found by a CPU."""
 
-def to_device(graph: Graph, device: torch.device, dense_above: float) -> DeviceGraph:
-    """Move a graph to a device; features become dense where more than ``dense_above`` of them are not zero."""
-    source, target, weight = graph.edges()
-    loops = np.setdiff1d(np.arange(graph.num_nodes), source[source == target])
-    values = np.ones(len(source), np.float32) if weight is None else weight
-    size = (graph.num_nodes, graph.num_nodes)
-    with_loops = sp.csr_array(
-        (
-            np.concatenate([values, np.full(len(loops), graph.loop_weight, np.float32)]),
-            (np.concatenate([target, loops]), np.concatenate([source, loops])),
-        ),
-        shape=size,
-    )
-    edges = to_sparse_matrix(with_loops, device)
-    x = graph.features
-    if sp.issparse(x) and (dense_above < 0 or x.nnz > dense_above * x.shape[0] * x.shape[1]):
-        x = x.toarray()
-    features = to_sparse_matrix(x, device) if sp.issparse(x) else torch.tensor(x, device=device)
-    return DeviceGraph(graph, edges, features)
+    @abstractmethod
+    def feature_rows(self, nodes: Array) -> Tensor | sp.csr_array:
+        """The features of some nodes, on the host if they are sparse or in files."""
+
+    def reading_ahead(self) -> AbstractContextManager[None]:
+        """In this block, ``read_ahead`` reads what is in files."""
+        return nullcontext()
+
+    def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:  # noqa: B027
+        """Begin to read what views of this graph will be asked for of some nodes, where that is in files."""
 
 
 class Drop(NamedTuple):

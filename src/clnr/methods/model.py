@@ -12,7 +12,7 @@ from torch import Tensor
 from clnr import rng
 from clnr.augment.augmentations import Augmentation
 from clnr.engine import DeviceGraph, Engine, Neighbors, Operators, View
-from clnr.engine.dense import at_least_float32
+from clnr.engine.products import at_least_float32
 from clnr.graph import Graph
 from clnr.nn.encoders import Encoder
 from clnr.nn.inputs import Input
@@ -176,7 +176,7 @@ class Model:
         if nodes is not None:
             share = step.workers.sharing(len(nodes)).share(nodes, step.engine.device)
             assert share is not None
-            step.engine.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), share)
+            step.device_graph.read_ahead(self.augment(step.device_graph, step.seed, "train", step.epoch), share)
 
     def loss(self, parameters: Parameters, step: StepContext) -> Tensor:
         """The objective of one epoch; where workers share it, this one's part."""

@@ -10,12 +10,15 @@ from torch import Tensor
 from clnr.nn.layers import prelu
 from clnr.nn.newton_schulz import inverse_root_gradient, square_roots
 
-_BLOCK = 1 << 25
+_NUMBERS_PER_BLOCK = 1 << 25
 
 
-class PReLULinear(torch.autograd.Function):
-    """A linear layer after ``prelu``, whose output is not stored for the backward pass but computed again."""
+def prelu_linear(h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A linear layer after ``prelu``, whose output is computed again in the backward pass: half the memory."""
+    return _PReLULinear.apply(h, slope, weight, bias)
 
+
+class _PReLULinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(h, slope, weight)
@@ -83,5 +86,5 @@ class RowDots(torch.autograd.Function):
 
 
 def _blocks(z: Tensor, *parts: Tensor) -> list[tuple[Tensor, ...]]:
-    size = max(1, _BLOCK // max(z.shape[1], 1))
+    size = max(1, _NUMBERS_PER_BLOCK // max(z.shape[1], 1))
     return [part.split(size) for part in parts]

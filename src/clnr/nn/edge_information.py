@@ -15,13 +15,13 @@ from torch import Tensor
 from clnr import rng
 from clnr.graph.csr import Array
 
-LEAST = 0.2
+LEAST_WEIGHT = 0.2
 """What columns that come from edges weigh where these tell nothing."""
-_NOTHING, _ENOUGH = 0.51, 0.63
-_NODES, _PART = 4096, 128
-_AROUND, _AXES = 32, 32
-_STARTS, _NEAR = 1024, 8
-_OTHERS, _FEWEST = 4, 30
+_USELESS_AUC, _SUFFICIENT_AUC = 0.51, 0.63
+_MEASURED_NODES, _NODES_PER_PART = 4096, 128
+_NEIGHBOURS_AROUND, _COMPARED_AXES = 32, 32
+_WALKED_NODES, _NEIGHBOURS_PER_STEP = 1024, 8
+_OTHER_PARTNERS, _FEWEST_NODES = 4, 30
 
 DrawNeighbours = Callable[[Array, int], tuple[Array, Array]]
 """At most so many neighbours of some nodes: for each the place of its node, in order, and the neighbour itself."""
@@ -29,46 +29,46 @@ ReadRows = Callable[[Array], Tensor]
 """The rows of some nodes."""
 
 
-def edge_weight(draw: DrawNeighbours, own: Sequence[ReadRows], count: int) -> float:
+def edge_weight(draw: DrawNeighbours, readers: Sequence[ReadRows], count: int) -> float:
     """What columns that come from edges should weigh beside those of a node itself, which weigh 1.
 
-    From ``LEAST``, where edges are as good as random, it rises evenly with ``edge_information`` to 1: docs/choosing.md.
+    From ``LEAST_WEIGHT``, where edges are as good as random, it rises evenly with ``edge_information`` to 1: docs/choosing.md.
 
     Args:
         draw: Draws neighbours.
-        own: Each reads rows that come from nodes' own features alone.
+        readers: Each reads rows that come from nodes' own features alone.
         count: Number of nodes.
     """
-    told = edge_information(draw, own, count)
-    share = 1.0 if told is None else (told - _NOTHING) / (_ENOUGH - _NOTHING)
-    return LEAST + (1 - LEAST) * min(max(share, 0.0), 1.0)
+    told = edge_information(draw, readers, count)
+    share = 1.0 if told is None else (told - _USELESS_AUC) / (_SUFFICIENT_AUC - _USELESS_AUC)
+    return LEAST_WEIGHT + (1 - LEAST_WEIGHT) * min(max(share, 0.0), 1.0)
 
 
-def edge_information(draw: DrawNeighbours, own: Sequence[ReadRows], count: int) -> float | None:
+def edge_information(draw: DrawNeighbours, readers: Sequence[ReadRows], count: int) -> float | None:
     """How often a node is told from others by its neighbours: 0.5 where edges are random, at most 1.
 
     Told by rows of its own, or by where edges lead: the largest counts, or the first that is enough. None if one of these
     cannot be said, as with few nodes or in a tree.
     """
     nodes = some_nodes(count)
-    found: list[float] = []
+    scores: list[float] = []
     measures = [
-        *(functools.partial(by_rows, draw, read, nodes) for read in own),
+        *(functools.partial(by_rows, draw, read, nodes) for read in readers),
         functools.partial(by_edges, draw, nodes, count),
     ]
     for measure in measures:
         told = measure()
         if told is None:
             return None
-        found.append(told)
-        if told >= _ENOUGH:
+        scores.append(told)
+        if told >= _SUFFICIENT_AUC:
             break
-    return max(found)
+    return max(scores)
 
 
 def some_nodes(count: int) -> Array:
     """The nodes that stand for all, in random order: the same at every call."""
-    return rng.permute(rng.key(0, "edge information"), torch.arange(min(count, _NODES), device="cpu"), count).numpy()
+    return rng.permute(rng.key(0, "edge information"), torch.arange(min(count, _MEASURED_NODES), device="cpu"), count).numpy()
 
 
 def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
@@ -78,31 +78,31 @@ def by_rows(draw: DrawNeighbours, read: ReadRows, nodes: Array) -> float | None:
     these, fitted to one half of the nodes for the other. So neighbours may tell by being unlike the node, as long as they are
     so alike everywhere. Nodes are in random order.
     """
-    place, neighbour = draw(nodes, _AROUND)
+    place, neighbour = draw(nodes, _NEIGHBOURS_AROUND)
     rows = read(nodes).double().numpy(force=True) if len(place) else np.empty((0, 0))
     if not (rows.size and np.isfinite(rows).all()):
         return None
     middle, around = rows.mean(0), np.zeros_like(rows)
     sizes = np.bincount(place, minlength=len(nodes))
-    for start in range(0, len(nodes), _PART):
-        some = slice(*np.searchsorted(place, [start, start + _PART]))
+    for start in range(0, len(nodes), _NODES_PER_PART):
+        some = slice(*np.searchsorted(place, [start, start + _NODES_PER_PART]))
         known, column = np.unique(neighbour[some], return_inverse=True)
         if len(known):
-            share = sp.csr_array((1 / sizes[place[some]], (place[some] - start, column)), shape=(_PART, len(known)))
+            share = sp.csr_array((1 / sizes[place[some]], (place[some] - start, column)), shape=(_NODES_PER_PART, len(known)))
             unit = normalize(read(known).double().numpy(force=True) - middle)
-            around[start : start + _PART] = (share @ unit)[: len(nodes) - start]
+            around[start : start + _NODES_PER_PART] = (share @ unit)[: len(nodes) - start]
     linked = sizes > 0
-    own, around = normalize(rows[linked] - middle), around[linked] - around[linked].mean(0)
-    axes = np.linalg.eigh(own.T @ own)[1][:, ::-1][:, :_AXES]
-    own, around = own @ axes, around @ axes
-    predicted = np.empty_like(own)
-    half = np.arange(len(own)) % 2
+    centred, around = normalize(rows[linked] - middle), around[linked] - around[linked].mean(0)
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :_COMPARED_AXES]
+    centred, around = centred @ axes, around @ axes
+    predicted = np.empty_like(centred)
+    half = np.arange(len(centred)) % 2
     for side in (0, 1):
-        x, y = around[half != side], own[half != side]
+        x, y = around[half != side], centred[half != side]
         inner = x.T @ x
         ridge = np.trace(inner) / len(inner) + np.finfo(float).tiny
         predicted[half == side] = around[half == side] @ np.linalg.solve(inner + ridge * np.eye(len(inner)), x.T @ y)
-    return _auc(own, predicted)
+    return _auc(centred, predicted)
 
 
 def by_edges(draw: DrawNeighbours, nodes: Array, count: int) -> float | None:
@@ -111,8 +111,8 @@ def by_edges(draw: DrawNeighbours, nodes: Array, count: int) -> float | None:
     Where they lead: these neighbours and the nodes within two more steps that do not pass the node itself. None where too few
     lead to the same place to tell, as in a tree. Nodes are in random order, and the first of them are enough.
     """
-    nodes = nodes[:_STARTS]
-    place, near = draw(nodes, _NEAR)
+    nodes = nodes[:_WALKED_NODES]
+    place, near = draw(nodes, _NEIGHBOURS_PER_STEP)
     half = (np.arange(len(place)) - np.searchsorted(place, place)) % 2
     sides = [_led_to(draw, nodes, place[half == side], near[half == side], count) for side in (0, 1)]
     both = np.flatnonzero(np.diff(sides[0].indptr) * np.diff(sides[1].indptr))
@@ -124,11 +124,11 @@ def _led_to(draw: DrawNeighbours, nodes: Array, place: Array, near: Array, count
     reached = total = sp.csr_array((np.ones(len(near)), (place, near)), shape=(len(nodes), count))
     for _ in range(2):
         known, column = np.unique(reached.indices, return_inverse=True)
-        start, following = draw(known, _NEAR)
+        start, following = draw(known, _NEIGHBOURS_PER_STEP)
         steps = sp.csr_array((np.ones(len(start)), (start, following)), shape=(len(known), count))
         reached = sp.csr_array((reached.data, column, reached.indptr), shape=(len(nodes), len(known))) @ steps
-        own = np.repeat(nodes, np.diff(reached.indptr)) == reached.indices
-        reached.data[own] = 0
+        returned = np.repeat(nodes, np.diff(reached.indptr)) == reached.indices
+        reached.data[returned] = 0
         reached.eliminate_zeros()
         total = total + reached
     return total
@@ -137,11 +137,11 @@ def _led_to(draw: DrawNeighbours, nodes: Array, place: Array, near: Array, count
 def _auc(rows: Array | sp.csr_array, partners: Array | sp.csr_array) -> float | None:
     """How often a row is more like its partner, by their cosine, than like those of others; None if too few are alike."""
     count = rows.shape[0]
-    if count < _FEWEST:
+    if count < _FEWEST_NODES:
         return None
     rows, partners = (normalize(sp.csr_array(each)) for each in (rows, partners))
-    shifted = [partners[np.roll(np.arange(count), shift)] for shift in range(_OTHERS + 1)]
+    shifted = [partners[np.roll(np.arange(count), shift)] for shift in range(_OTHER_PARTNERS + 1)]
     cosines = np.stack([np.asarray(rows.multiply(each).sum(1)).ravel() for each in shifted])
-    if np.count_nonzero(cosines[0]) < _FEWEST:
+    if np.count_nonzero(cosines[0]) < _FEWEST_NODES:
         return None
     return float(roc_auc_score(np.arange(cosines.size) < count, cosines.ravel()))

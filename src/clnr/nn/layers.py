@@ -25,7 +25,7 @@ Parameters = dict[str, "Tensor"]
 # What projection and prediction heads share.
 HEAD_WIDTH = HyperParameter(0, 0, 65536, "width inside a projection or prediction head; 0 for twice its rows'")
 
-_EPSILON = 1e-5
+_VARIANCE_EPSILON = 1e-5
 
 
 def sub_dict(parameters: Parameters, place: str) -> Parameters:
@@ -38,14 +38,14 @@ def add_prefix(place: str, parameters: Parameters) -> Parameters:
     return {f"{place}.{name}": value for name, value in parameters.items()}
 
 
-def misfit(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str | None:
+def misfit(expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str | None:
     """How tensors differ from the expected ones in name, shape or type; None where they do not."""
-    for name in sorted(expected.keys() | found.keys()):
-        if name not in found:
+    for name in sorted(expected.keys() | given.keys()):
+        if name not in given:
             return f"'{name}' is not there"
         if name not in expected:
             return f"{name!r:.40} is not of this model"
-        if expected[name].shape != found[name].shape or expected[name].dtype != found[name].dtype:
+        if expected[name].shape != given[name].shape or expected[name].dtype != given[name].dtype:
             return f"'{name}' is of another shape or type"
     return None
 
@@ -97,13 +97,6 @@ def prelu(h: Tensor, slope: Tensor) -> Tensor:
     return torch.prelu(h, slope.to(h.dtype).reshape(1))
 
 
-def prelu_linear(h: Tensor, slope: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """A linear layer after ``prelu``, whose output is recomputed in the backward pass: half the memory."""
-    from clnr.nn.autograd import PReLULinear
-
-    return PReLULinear.apply(h, slope, weight, bias)
-
-
 def norms(widths: list[int]) -> Parameters:
     """Scale and shift of each layer's ``batch_norm``."""
     ones = {f"{layer}.scale": torch.ones(width) for layer, width in enumerate(widths)}
@@ -134,12 +127,12 @@ def batch_norm(
     scale, shift = parameters[f"{layer}.scale"], parameters[f"{layer}.shift"]
     mean, variance = (parameters.get(f"{layer}.{name}") for name in ("mean", "variance"))
     if mean is not None and variance is not None:
-        return ((h - mean) * (scale * (variance + _EPSILON).rsqrt()) + shift).to(h.dtype)
+        return ((h - mean) * (scale * (variance + _VARIANCE_EPSILON).rsqrt()) + shift).to(h.dtype)
     wide = torch.promote_types(h.dtype, torch.float32)
     if statistics is not None:
         variance, mean = torch.var_mean(h.to(wide), 0, correction=0)
         statistics |= {f"{layer}.mean": mean, f"{layer}.variance": variance}
-    return dense.batch_norm(h, scale.to(wide), shift.to(wide), _EPSILON, dense.workers.weights(h, nodes))
+    return dense.batch_norm(h, scale.to(wide), shift.to(wide), _VARIANCE_EPSILON, dense.workers.weights(h, nodes))
 
 
 def perceptron(parameters: Parameters, z: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from clnr.engine.dense import PLAIN, Dense, at_least_float32, inverse_deviation
+from clnr.engine.dense import PLAIN, Dense, inverse_deviation
+from clnr.engine.products import at_least_float32
 
 Moments = tuple[Tensor, Tensor]
 
-_SAMPLING_PAYS = 3
+_ROWS_PER_SAMPLED_ROW = 3
 
 
 class LazyLinear:
@@ -51,7 +52,7 @@ class LazyLinear:
 
     def sampling_pays(self, count: int) -> bool:
         """Whether ``count`` rows and the column moments are cheaper to compute than all rows."""
-        return self._weight is None or len(self) >= _SAMPLING_PAYS * count
+        return self._weight is None or len(self) >= _ROWS_PER_SAMPLED_ROW * count
 
     def materialize(self) -> Tensor:
         """The rows as a tensor, in float32 or better."""

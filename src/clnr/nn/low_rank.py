@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-_EXTRA = 16
+_EXTRA_COLUMNS = 16
 _ITERATIONS = 4
-_SHIFT = 1e-12
+_SHIFT_PER_COLUMN = 1e-12
 
 
 def principal_directions(
@@ -42,16 +42,16 @@ def principal_directions(
     if device.type == "meta":
         # Only the shape is asked for, and to follow it through every step takes half a second.
         return torch.empty(width, count, device=device)
-    some = min(width, count + _EXTRA)
+    some = min(width, count + _EXTRA_COLUMNS)
     with torch.no_grad():
         directions = orthonormal(rng.normal(key, width * some, device).reshape(width, some))
         for _ in range(_ITERATIONS):
             directions = orthonormal(_squared(apply, directions))
         images = _scaled(apply(directions).to(torch.float32))
         _, mixing = torch.linalg.eigh((images.T @ images).double())
-        found = directions @ mixing.flip(1)[:, :count].to(directions.dtype)
-        largest = found.gather(0, found.abs().argmax(0, keepdim=True))
-        return found * torch.where(largest < 0, -1, 1)
+        vectors = directions @ mixing.flip(1)[:, :count].to(directions.dtype)
+        largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
+        return vectors * torch.where(largest < 0, -1, 1)
 
 
 def _squared(apply: Callable[[Tensor], Tensor], directions: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def orthonormal(columns: Tensor) -> Tensor:
     wide = columns.double()
     count = columns.shape[1]
     # Rounding errors of the products, and of their factors, grow with the number of columns.
-    shift = count * _SHIFT * torch.eye(count, dtype=wide.dtype, device=wide.device)
+    shift = count * _SHIFT_PER_COLUMN * torch.eye(count, dtype=wide.dtype, device=wide.device)
     for _ in range(3):
         wide = wide / wide.norm(dim=0).clamp(min=1e-300)
         wide = torch.linalg.solve_triangular(torch.linalg.cholesky(wide.T @ wide + shift).mT, wide, upper=True, left=False)

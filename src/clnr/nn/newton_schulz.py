@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-_CLOSE = 1e-12
+_LARGEST_GAP = 1e-12
 
 
 def square_roots(matrix: Tensor, low: float) -> tuple[Tensor, Tensor]:
@@ -68,9 +68,9 @@ def scales(low: float) -> list[float]:
     A scale maps ``low`` and 1 to the same number, the new ``low`` (Chen and Chow, "A stable scaling of Newton-Schulz for
     improving the sign function computation of a Hermitian matrix", 2014).
     """
-    found = []
-    while 1 - low > _CLOSE:
+    scales = []
+    while 1 - low > _LARGEST_GAP:
         scale = math.sqrt(3 / (1 + low + low * low))
-        found.append(scale)
+        scales.append(scale)
         low = scale * low * (3 - (scale * low) ** 2) / 2
-    return [*found, 1.0]
+    return [*scales, 1.0]

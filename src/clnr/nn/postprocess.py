@@ -14,7 +14,6 @@ from clnr.nn.layers import (
     linear_layers,
     perceptron,
     prelu,
-    prelu_linear,
     prelu_weights,
     sub_dict,
 )
@@ -25,10 +24,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine.dense import constant, inverse_deviation
+    from clnr.nn.autograd import prelu_linear
     from clnr.nn.lazy_linear import LazyLinear
 else:
     torch = lazy("torch")
     constant, inverse_deviation = (lazy("clnr.engine.dense", name) for name in ("constant", "inverse_deviation"))
+    prelu_linear = lazy("clnr.nn.autograd", "prelu_linear")
     LazyLinear = lazy("clnr.nn.lazy_linear", "LazyLinear")
 
 FLOOR = 1e-5

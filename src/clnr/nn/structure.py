@@ -65,12 +65,12 @@ def walks(engine: Engine, device_graph: DeviceGraph, width: int, steps: Collecti
     def make() -> list[Tensor]:
         matrix = neighbour_matrix(device_graph, -1.0, 0.0)
         operators = engine.float32.operators(View(device_graph, propagation_matrix=matrix))
-        rows, found = random_rows(device_graph, width), []
+        rows, walked = random_rows(device_graph, width), []
         for step in range(1, max(steps) + 1):
             rows = unit_rows(operators.propagate(rows))
             if step in steps:
-                found.append(rows)
-        return found
+                walked.append(rows)
+        return walked
 
     with torch.no_grad():
         return device_graph.once(("walks", width, tuple(steps)), make)

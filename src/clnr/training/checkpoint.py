@@ -17,8 +17,8 @@ from clnr.support.humanize import plural
 from clnr.support.storage.atomic_io import check_name, remove_leftovers, resolve_path, write_atomic
 
 FORMAT_VERSION = 1
-_LONG = 40
-_MARK = "clnr"
+_LETTERS_SHOWN = 40
+_METADATA_KEY = "clnr"
 
 
 class Checkpoint:
@@ -54,7 +54,7 @@ class Checkpoint:
 
         try:
             with safetensors.safe_open(str(self.path), "pt") as file:
-                metadata = json.loads(file.metadata()[_MARK])
+                metadata = json.loads(file.metadata()[_METADATA_KEY])
                 # Copied: the file is written again while they are in use.
                 state = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             done, about, version = metadata["done"], dict(metadata["about"]), metadata["form"]
@@ -96,7 +96,7 @@ class Checkpoint:
         metadata = {"form": FORMAT_VERSION, "done": done, "about": self._about, "digest": digest, "threads": threads}
         metadata["choices"] = self._choices
         check_checkpoint(self.path)
-        write_atomic(self.path, safetensors.torch.save(host, {_MARK: json.dumps(metadata)}))
+        write_atomic(self.path, safetensors.torch.save(host, {_METADATA_KEY: json.dumps(metadata)}))
 
 
 def checkpoint_path(folder: Path) -> Path:
@@ -111,7 +111,7 @@ def begun_with(path: Path) -> Any:
 
     damaged = contextlib.suppress(safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError)
     with damaged, safetensors.safe_open(str(path), "pt") as file:
-        return json.loads(file.metadata()[_MARK])["choices"]
+        return json.loads(file.metadata()[_METADATA_KEY])["choices"]
     return None
 
 
@@ -133,7 +133,7 @@ def _is_checkpoint(path: Path) -> bool:
     import safetensors
 
     with contextlib.suppress(safetensors.SafetensorError, OSError), safetensors.safe_open(str(path), "pt") as file:
-        return _MARK in (file.metadata() or {})
+        return _METADATA_KEY in (file.metadata() or {})
     return False
 
 
@@ -155,9 +155,9 @@ def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         if isinstance(a, dict) and isinstance(b, dict):
             phrases += [f"{key} was {_short(a.get(key))} and is {b[key]}" for key in b if a.get(key) != b[key]]
         elif a != b:
-            phrases.append(f"{name} was {_short(a)} and is {b}" if len(str(b)) < _LONG else f"the {name} have changed")
+            phrases.append(f"{name} was {_short(a)} and is {b}" if len(str(b)) < _LETTERS_SHOWN else f"the {name} have changed")
     return ", ".join(phrases)
 
 
 def _short(value: object) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in str(value)[:_LONG])
+    return "".join(letter if letter.isprintable() else "?" for letter in str(value)[:_LETTERS_SHOWN])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from clnr.engine import Engine
 from clnr.training.train_state import TrainState
 
-_EAGER = 2
+_EAGER_EPOCHS = 2
 
 
 class CudaGraphStep:
@@ -20,7 +20,7 @@ class CudaGraphStep:
 
     def __init__(self, train_states: Sequence[TrainState], engine: Engine, capture: bool):
         self._train_states, self._engine = train_states, engine
-        self._eager = _EAGER if capture and engine.cuda_graphs else None
+        self._eager = _EAGER_EPOCHS if capture and engine.cuda_graphs else None
         self._replay: Callable[[], None] | None = None
 
     def __call__(self) -> None:

@@ -175,7 +175,7 @@ def train_all(
     if learns:
         on_device = starts[0].device_graph.device == engine.device
         step = CudaGraphStep(train_states, engine, workers.alone and on_device)
-        with engine.own_stream(), engine.reading_ahead(starts[0].device_graph):
+        with engine.own_stream(), starts[0].device_graph.reading_ahead():
             for epochs in _train(step, buffer, recipe, progress, begun):
                 if checkpoint is not None and epochs % checkpoint.every == 0:
                     checkpoint.save(epochs, train_states[0].state)

@@ -10,7 +10,7 @@ import time
 import torch
 from torch import Tensor
 
-_POLL_EVERY = 10
+_EPOCHS_PER_POLL = 10
 
 
 class MetricBuffer:
@@ -53,7 +53,7 @@ class MetricBuffer:
         if self._arrived is not None and self._has_arrived(done, self._arrived[1]):
             known = self._host[..., : self._arrived[0]].clone()
             self._arrived = None
-        if self._arrived is None and done % _POLL_EVERY == 0:
+        if self._arrived is None and done % _EPOCHS_PER_POLL == 0:
             self._host.copy_(self.history, non_blocking=True)
             event = torch.cuda.Event()
             event.record()
@@ -63,7 +63,7 @@ class MetricBuffer:
     def _has_arrived(self, done: int, event: torch.cuda.Event) -> bool:
         if not self._same_everywhere:
             return event.query()
-        if done % _POLL_EVERY:
+        if done % _EPOCHS_PER_POLL:
             return False
         event.synchronize()
         return True

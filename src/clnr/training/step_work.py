@@ -7,11 +7,11 @@ from typing import NamedTuple
 from clnr.methods.recipe import Recipe
 from clnr.nn.objectives import Objective
 
-_NUMBER = 4
+_BYTES_PER_NUMBER = 4
 # Bytes and operations per second of one thread of a CPU: typical values. Bytes per second that a worker gathers from others on
 # the same machine, and seconds until it begins.
-_BANDWIDTH, _SPEED = 7.5e9, 3e10
-_GATHERED, _WAIT = 1.3e9, 2e-3
+_BYTES_PER_SECOND, _OPERATIONS_PER_SECOND = 7.5e9, 3e10
+_GATHERED_BYTES_PER_SECOND, _SECONDS_PER_GATHER = 1.3e9, 2e-3
 
 
 class Size(NamedTuple):
@@ -43,7 +43,7 @@ class StepWork(NamedTuple):
     @property
     def seconds(self) -> float:
         """How long one thread of a CPU takes."""
-        return self.moved / _BANDWIDTH + self.multiplied / _SPEED
+        return self.moved / _BYTES_PER_SECOND + self.multiplied / _OPERATIONS_PER_SECOND
 
 
 def step_work(views: int, objective: Objective | None, recipe: Recipe, size: Size) -> StepWork:
@@ -57,7 +57,7 @@ def step_work(views: int, objective: Objective | None, recipe: Recipe, size: Siz
     some = min(size.nodes, recipe.sampled_nodes or size.nodes)
     # The rows that each layer computes: of all nodes, or of those that the sampled ones reach by their edges.
     rows = [min(size.nodes, (some if sampled else size.nodes) * links**hops) for hops in range(recipe.layers)]
-    moved = 3 * views * sum(rows) * links * width * _NUMBER
+    moved = 3 * views * sum(rows) * links * width * _BYTES_PER_NUMBER
     inner = min(size.features, width) + width * (recipe.layers - 1)
     pairs = some**2 if objective is not None and objective.all_pairs else 0
     nodes, edges = min(size.nodes, rows[-1] * links), min(size.edges, sum(rows) * links)
@@ -70,6 +70,6 @@ def sharing_pays(workers: int, recipe: Recipe, size: Size) -> bool:
     That is, whether the time that the others save in a layer, with a thread each, is longer than it takes to gather its rows.
     """
     width = max(recipe.hidden, recipe.dimension)
-    row = width * _NUMBER
-    alone = (size.nodes + size.edges) * row / _BANDWIDTH + 2 * size.nodes * width**2 / _SPEED
-    return alone * (1 - 1 / workers) > _WAIT + size.nodes * row / _GATHERED
+    row = width * _BYTES_PER_NUMBER
+    alone = (size.nodes + size.edges) * row / _BYTES_PER_SECOND + 2 * size.nodes * width**2 / _OPERATIONS_PER_SECOND
+    return alone * (1 - 1 / workers) > _SECONDS_PER_GATHER + size.nodes * row / _GATHERED_BYTES_PER_SECOND

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from clnr.engine.torch_sparse import in_files
 from clnr.errors import DataError
 from clnr.methods.model import Model
 from clnr.methods.recipe import Recipe
@@ -93,12 +92,12 @@ class TrainState:
     def step(self) -> None:
         """One epoch."""
         model, parameters, step = self._model, self._parameters, self._step
-        if isinstance(step.epoch, int) and step.epoch + 1 < step.epochs and in_files(step.device_graph):
+        if isinstance(step.epoch, int) and step.epoch + 1 < step.epochs and step.device_graph.in_files:
             model.read_ahead(dataclasses.replace(step, epoch=step.epoch + 1))
         part = model.loss(parameters, step)
         gradients = torch.autograd.grad(part, list(parameters.values()), allow_unused=True)
-        loss, *found = step.workers.all_reduce(part.detach(), *(each for each in gradients if each is not None))
-        summed = iter(found)
+        loss, *sums = step.workers.all_reduce(part.detach(), *(each for each in gradients if each is not None))
+        summed = iter(sums)
         gradients = tuple(None if each is None else next(summed) for each in gradients)
         criterion = loss
         if self._best is not None:

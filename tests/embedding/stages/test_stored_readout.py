@@ -23,8 +23,8 @@ from clnr.embedding.stages.stored_readout import passes_over
 from clnr.embedding.store.artifact import load_model
 from clnr.embedding.store.artifact_files import ArtifactFiles
 from clnr.engine import choose
-from clnr.engine.files import mapped
-from clnr.engine.files.mapped import draw_stored_neighbours, without_pairs
+from clnr.engine.files import mapped_graph
+from clnr.engine.files.mapped_graph import draw_stored_neighbours, without_pairs
 from clnr.errors import DataError
 from clnr.experiments.learn import learn
 from clnr.graph import Graph, csr
@@ -135,7 +135,7 @@ def test_edges_are_held_out_of_the_read_out_too(folders, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["numbers", "bag"])
 def test_neighbours_are_drawn_from_files_as_in_memory(folders, monkeypatch, name):
     monkeypatch.setattr(csr, "_SAMPLED_NEIGHBORS", NODES)
-    monkeypatch.setattr(mapped, "_DRAWN", 50)
+    monkeypatch.setattr(mapped_graph, "_NODES_PER_DRAW", 50)
     folder, nodes = folders[name], np.random.default_rng(0).permutation(NODES)
     pairs = np.array([[0, 7, 8], [7, 9, 20]])
     seen = without_pairs(choose("cpu").to_device(folder), pairs)

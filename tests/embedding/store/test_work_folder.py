@@ -133,7 +133,7 @@ def test_a_stopped_run_keeps_its_precision_and_threads(folders, tmp_path, monkey
     begun = chosen.engine.choices
     # Another machine prefers another precision, and has more threads.
     monkeypatch.setenv("CLNR_PRECISION", {"float32": "bfloat16", "bfloat16": "float32"}[begun["precision"]])
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
     asked = dataclasses.replace(chosen, engine=choose("cpu"))
     assert asked.engine.precision != begun["precision"]
     with pytest.raises(DataError, match="stopped with another precision"):

@@ -10,7 +10,9 @@ import scipy.sparse as sp
 import torch
 
 from clnr.engine import View, choose, cpu_engine, unit_rows
-from clnr.engine.cpu.cpu_engine import CompiledEngine, CSRArrays
+from clnr.engine.cpu.cpu_engine import CompiledEngine
+from clnr.engine.cpu.csr_arrays import CSRArrays
+from clnr.engine.torch_ntxent import FewRowsNTXent
 from clnr.errors import DeviceError
 from clnr.experiments.learn import supervision_of
 from clnr.methods import CLNR, METHODS
@@ -33,7 +35,7 @@ OTHERS = ("flags\t\t: fpu avx512f avx512_bf16 amx_tile\n", "Features\t: fp asimd
 @pytest.fixture
 def cpuinfo(tmp_path, monkeypatch):
     """Which flags Linux tells of the processor, with a torch that uses AMX, and nothing forced."""
-    monkeypatch.delenv(module.FORCED, raising=False)
+    monkeypatch.delenv(module.PRECISION_VARIABLE, raising=False)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
 
     def write(text):
@@ -65,29 +67,29 @@ def test_amx_is_not_enough_without_what_uses_it(cpuinfo, missing, monkeypatch):
 
 
 def test_it_can_be_forced_on_any_cpu(cpuinfo, monkeypatch):
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: False)
     for forced in ("bfloat16", "float32"):
-        monkeypatch.setenv(module.FORCED, forced)
+        monkeypatch.setenv(module.PRECISION_VARIABLE, forced)
         assert {module.preferred_dtype(cpuinfo(text)) for text in (AMX, *OTHERS)} == {getattr(torch, forced)}
         engine = choose("cpu")
         # As if it had been asked for by name.
         assert engine.precision == engine.choices["precision"] == forced
         assert choose("cpu", forced).precision == forced
-    monkeypatch.setenv(module.FORCED, "float16")
+    monkeypatch.setenv(module.PRECISION_VARIABLE, "float16")
     with pytest.raises(DeviceError, match="CLNR_PRECISION must be float32 or bfloat16, not 'float16'"):
         choose("cpu")
 
 
 def test_it_is_refused_where_it_is_not(monkeypatch):
-    monkeypatch.setenv(module.FORCED, "float32")
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: False)
+    monkeypatch.setenv(module.PRECISION_VARIABLE, "float32")
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: False)
     with pytest.raises(DeviceError, match="this CPU cannot multiply bfloat16"):
         choose("cpu", "bfloat16")
 
 
 def test_without_numba_it_is_refused(monkeypatch):
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
-    monkeypatch.setattr(importlib.import_module("clnr.engine.cpu.cpu_engine"), "numba_kernels", lambda: None)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
+    monkeypatch.setattr("clnr.engine.choice.numba_kernels", lambda: None)
     with pytest.raises(DeviceError, match="bfloat16 on a CPU needs numba"):
         choose("cpu", "bfloat16")
 
@@ -143,10 +145,10 @@ def test_a_sparse_product_of_bfloat16_is_exact_up_to_its_last_rounding(width, re
 @pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0])
 def test_the_contrastive_loss_and_its_gradient_are_near(temperature, large, monkeypatch):
     if large:
-        monkeypatch.setattr(importlib.import_module("clnr.engine.cpu.cpu_engine")._NTXent, "LARGEST", 0)
+        monkeypatch.setattr(FewRowsNTXent, "LARGEST", 0)
     torch.manual_seed(0)
     if large:
-        monkeypatch.setattr("clnr.engine.torch_sparse._SIMILARITIES", 120 * 50)
+        monkeypatch.setattr("clnr.engine.torch_ntxent._SIMILARITIES_PER_BLOCK", 120 * 50)
     u = torch.randn(60, 32)
     rows = torch.cat([u, u + 0.5 * torch.randn(60, 32)])
     outcomes = []

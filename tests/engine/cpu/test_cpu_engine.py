@@ -1,25 +1,22 @@
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 import torch
 
 from clnr.engine import View, cpu_engine
-from clnr.engine.cpu import numba_kernels
+from clnr.engine.cpu.cpu_engine import CompiledEngine
+from clnr.engine.cpu.threads import share_rows
 from clnr.engine.torch_sparse import TorchEngine
 from tests.conftest import tiny
 
-module = importlib.import_module("clnr.engine.cpu.cpu_engine")
-
 
 def test_without_numba_it_works_slower_and_says_so(monkeypatch):
-    monkeypatch.setattr(module, "numba_kernels", lambda: None)
+    monkeypatch.setattr("clnr.engine.choice.numba_kernels", lambda: None)
     with pytest.warns(UserWarning, match="numba cannot be used"):
         engine = cpu_engine()
     assert isinstance(engine, TorchEngine)
-    assert engine.name != module.CompiledEngine.name
+    assert engine.name != CompiledEngine.name
 
 
 @pytest.mark.parametrize("width", [1, 1 << 30])
@@ -29,8 +26,8 @@ def test_every_row_is_done_once_however_many_threads(threads, width):
     before, seen = torch.get_num_threads(), []
     torch.set_num_threads(threads)
     try:
-        numba_kernels.shared(indptr, lambda low, high: seen.extend(range(low, high)), width=width)
-        numba_kernels.shared(np.zeros(1, np.int64), lambda low, high: pytest.fail("there are no rows"))
+        share_rows(indptr, lambda low, high: seen.extend(range(low, high)), width=width)
+        share_rows(np.zeros(1, np.int64), lambda low, high: pytest.fail("there are no rows"))
     finally:
         torch.set_num_threads(before)
     assert sorted(seen) == list(range(6))
@@ -42,7 +39,7 @@ def test_a_failure_in_another_thread_is_not_lost(threads):
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        numba_kernels.shared(np.arange(7), fails, width=1 << 30)
+        share_rows(np.arange(7), fails, width=1 << 30)
 
 
 def test_a_thread_is_woken_only_for_much_work():
@@ -51,7 +48,7 @@ def test_a_thread_is_woken_only_for_much_work():
     try:
         for width in (1, 1 << 17, 1 << 18, 1 << 30):
             calls.append([])
-            numba_kernels.shared(np.arange(9), lambda low, high: calls[-1].append((low, high)), width=width)
+            share_rows(np.arange(9), lambda low, high: calls[-1].append((low, high)), width=width)
     finally:
         torch.set_num_threads(before)
     # Eight rows of one entry each count as 16 entries.

@@ -9,8 +9,8 @@ import torch
 
 from clnr import rng
 from clnr.engine import Drop, Dropout, Neighbors, View, cpu_engine, to_sparse_matrix
-from clnr.engine.cpu.cpu_engine import CompiledEngine, DropRule
-from clnr.engine.cpu.frontier import Frontier
+from clnr.engine.cpu.cpu_engine import CompiledEngine
+from clnr.engine.cpu.kept_rows import MatrixKeptRows
 from clnr.nn.encoders import GCN, MLP, BatchGCN, GaussianGCN, GCNAndMLP, MomentumEncoder, MultiViewEncoder, PReLUGCN
 from tests import oracles
 from tests.conftest import tiny
@@ -59,7 +59,7 @@ def close(got, expected, rtol=2e-5, atol=2e-6):
 def test_its_nodes_and_matrices_are_those_of_boolean_powers(name, way):
     graph = GRAPHS[name]
     view, nodes = view_of(cpu_engine(), graph, way), wanted(graph)
-    frontier, a = Frontier(view, nodes), propagation(view)
+    frontier, a = view.device_graph.frontier(view, nodes), propagation(view)
     for hops in (2, 0, 1, 3):
         found = frontier.nodes(hops)
         assert len(set(found.tolist())) == len(found)
@@ -92,13 +92,13 @@ def test_a_step_looks_only_at_edges_of_nodes_that_it_needs(monkeypatch, encoder,
     """Of nodes one hop nearer than the inputs entries are read, of the inputs themselves they are counted, for degrees."""
     graph, seen = tiny(200, 300), {"count": set(), "fill": set()}
     for name, rows in seen.items():
-        whole = getattr(DropRule, name)
+        whole = getattr(MatrixKeptRows, name)
 
         def spy(rule, nodes, *more, whole=whole, rows=rows):
             rows |= set(nodes.tolist())
             return whole(rule, nodes, *more)
 
-        monkeypatch.setattr(DropRule, name, spy)
+        monkeypatch.setattr(MatrixKeptRows, name, spy)
     view, nodes = view_of(cpu_engine(), graph, permuted=permuted), wanted(graph, 5)
     operators = cpu_engine().sampled_operators(view, torch.tensor(nodes))
     rows = encoder.rows(encoder.init(graph.num_features, rng.key(0)), operators, 0)
@@ -266,7 +266,7 @@ def bounded(a, key, most):
 def test_of_too_many_neighbours_so_many_are_taken_with_more_weight(name, way, most):
     graph, neighbors = GRAPHS[name], Neighbors(CHOICE, most)
     view, nodes = view_of(cpu_engine(), graph, way, neighbors=neighbors), np.arange(graph.num_nodes)
-    a, matrix = propagation(view), Frontier(view, nodes).matrix(1)
+    a, matrix = propagation(view), view.device_graph.frontier(view, nodes).matrix(1)
     got = sp.csr_array((matrix.values, matrix.columns, matrix.indptr), shape=a.shape).toarray()
     np.testing.assert_allclose(got, bounded(a, CHOICE[:2], most), rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(kept(view.bounded()), got, rtol=1e-5, atol=1e-7)

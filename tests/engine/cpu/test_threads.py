@@ -41,7 +41,7 @@ def by_trying(seconds, wait, most):
 
 def test_as_many_threads_as_are_fastest():
     for seconds in (0.0, 1e-4, 0.0019, 0.0021, 0.0059, 0.0061, 0.01, 0.05, 0.1, 0.2399, 0.2401, 1.0, 100.0):
-        assert threads.threads_for(seconds, 16) == by_trying(seconds, threads._WAIT, 16)
+        assert threads.threads_for(seconds, 16) == by_trying(seconds, threads._SECONDS_PER_THREAD, 16)
 
 
 def test_more_work_takes_more_threads_up_to_all():
@@ -69,7 +69,7 @@ def test_the_number_that_was_asked_for_is_taken_for_small_work_too(monkeypatch):
     for seconds in (None, 0.0, 1e9):
         with engine.use_threads(seconds) as count:
             assert count == torch.get_num_threads() == 5
-    monkeypatch.setattr("clnr.engine.has_bfloat16", lambda: True)
+    monkeypatch.setattr("clnr.engine.choice.has_bfloat16", lambda: True)
     assert (choose("cpu", "bfloat16", 5).float32.threads, engine.thread_rule, cpu_engine().thread_rule) == (5, "5", "up to 16")
 
 
@@ -105,7 +105,7 @@ def seen_in(method, graph, monkeypatch, **changes):
 
 def test_a_training_takes_threads_by_its_work(monkeypatch):
     assert seen_in(methods.CLNR, tiny(), monkeypatch) == ({1}, 1)
-    monkeypatch.setattr(threads, "_WAIT", 1e-9)
+    monkeypatch.setattr(threads, "_SECONDS_PER_THREAD", 1e-9)
     assert seen_in(methods.CLNR, tiny(), monkeypatch) == ({16}, 16)
 
 
@@ -147,7 +147,7 @@ def test_results_of_our_own_loops_do_not_depend_on_threads():
         engine = choose("cpu", threads=count)
         given = weight.clone().requires_grad_(), h.clone().requires_grad_()
         with engine.use_threads(), pytest.MonkeyPatch.context() as patch:
-            patch.setattr("clnr.engine.cpu.numba_kernels._SHARE", 1)
+            patch.setattr("clnr.engine.cpu.threads._NUMBERS_PER_THREAD", 1)
             operators = engine.operators(View(engine.to_device(graph), Drop(rng.key(0), 0.5), Mask(rng.key(1), 0.5)))
             found = [operators.project(given[0]), operators.propagate(given[1], relu=True)]
             outcomes.append([*found, *torch.autograd.grad(found, given, [each.detach() for each in found])])
@@ -159,10 +159,10 @@ FORKED = """
 import os, signal
 import torch
 from clnr.engine import View, choose
-from clnr.engine.cpu import numba_kernels
+from clnr.engine.cpu import threads
 from tests.conftest import tiny
 
-numba_kernels._SHARE = 1
+threads._NUMBERS_PER_THREAD = 1
 torch.set_num_threads(2)
 engine, h = choose("cpu", "float32", threads=2), torch.linspace(-1, 1, 2400).reshape(300, 8)
 operators = engine.operators(View(engine.to_device(tiny(300, 3000))))

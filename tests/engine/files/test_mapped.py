@@ -15,7 +15,8 @@ import torch
 from clnr import methods
 from clnr.engine import View, choose
 from clnr.engine.files import mapped as module
-from clnr.engine.files.mapped import MappedFeatures, map_folder
+from clnr.engine.files.mapped import MappedFeatures
+from clnr.engine.files.mapped_graph import map_folder, neighbour_rows
 from clnr.engine.files.read_ahead import ReadAhead
 from clnr.errors import DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
@@ -69,7 +70,7 @@ def trained(device_graph, engine, method=methods.CLNR, **changes):
     ids=str,
 )
 def test_training_from_files_is_training_in_memory(tmp_path, monkeypatch, options, changes):
-    monkeypatch.setattr(module, "_ROWS", 37)
+    monkeypatch.setattr(module, "_ROWS_PER_READ", 37)
     engine, folder = choose("cpu"), written(tmp_path, **options)
     assert folder.median_weight == (2 if options.get("weighted") else 1)
     from_files = trained(engine.to_device(replace(folder, loop_weight=folder.median_weight)), engine, **changes)
@@ -100,7 +101,7 @@ def test_statistics_of_all_nodes_are_those_of_a_sample(tmp_path, encoder):
 @pytest.mark.parametrize("dtype", FEATURE_TYPES)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_are_those_of_the_matrix_in_any_order(tmp_path, monkeypatch, dtype, sparse):
-    monkeypatch.setattr(module, "_ROWS", 7)
+    monkeypatch.setattr(module, "_ROWS_PER_READ", 7)
     folder = written(tmp_path, dtype=dtype, sparse=sparse)
     features = map_folder(folder).features
     assert isinstance(features, MappedFeatures)
@@ -187,13 +188,13 @@ def test_what_cannot_be_is_noticed_where_it_is_read(tmp_path, case):
     values[slice(None) if place == "all" else place] = value
     values.tofile(path)
     graph, nodes = map_folder(GraphFolder.open(folder.path)), np.arange(NODES)
-    read = graph.features.rows if name.startswith("features") else module.StoredRule(View(graph)).count
+    read = graph.features.rows if name.startswith("features") else module.StoredKeptRows(graph.edges).count
     with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}") as caught:
         read(nodes)
     assert "\n" not in str(caught.value)
     if name.startswith("incoming") and place != "all":
         with pytest.raises(DataError, match=rf"{name}\.bin: it is damaged, or was changed: .*{said}"):
-            module.neighbour_rows(graph, 0, NODES)
+            neighbour_rows(graph, 0, NODES)
 
 
 @pytest.mark.parametrize("dtype", FEATURE_TYPES)
@@ -214,7 +215,7 @@ def read_after_cut(path, name):
     graph, nodes = map_folder(GraphFolder.open(Path(path))), np.arange(NODES)
     file = Path(path) / name
     os.truncate(file, file.stat().st_size // 2 // 8192 * 8192)
-    rule = module.StoredRule(View(graph))
+    rule = module.StoredKeptRows(graph.edges)
     rule.fill(nodes, rule.count(nodes)[0])
     graph.features.rows(nodes)
 

@@ -8,10 +8,10 @@ import torch
 
 from clnr.datasets.synthetic import shaped
 from clnr.engine import Drop, Dropout, Engine, Mask, View
-from clnr.engine.base import SelectedOperators
 from clnr.engine.gpu import cuda_frontier
 from clnr.engine.gpu.cuda_engine import KernelEngine
-from clnr.engine.gpu.cuda_frontier import Frontier, ListedOperators, capacity
+from clnr.engine.gpu.cuda_frontier import ListedFrontier, ListedOperators, capacity
+from clnr.engine.operators import SelectedOperators
 from clnr.engine.view import Neighbors
 from clnr.graph import Graph
 from clnr.methods import CLNR
@@ -34,13 +34,13 @@ SOME = {
 }
 
 
-PAYS = cuda_frontier.Frontier.pays
+PAYS = cuda_frontier.ListedFrontier.pays
 
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     """Rows are computed apart, whether or not it pays."""
-    monkeypatch.setattr(cuda_frontier.Frontier, "pays", True)
+    monkeypatch.setattr(cuda_frontier.ListedFrontier, "pays", True)
 
 
 @pytest.fixture(autouse=True)
@@ -62,10 +62,10 @@ def places(request, monkeypatch):
     def most(links, wanted, rate, hops, draws, sizes):
         return links.shape[0] - (moved and links.shape[0] > 4) if sizes is None else len(links.columns)
 
-    monkeypatch.setattr(listed_rows, "_FEW", (1 << 30) if request.param == "moved together" else 0)
+    monkeypatch.setattr(listed_rows, "_PLACES_PER_LONG_ROW", (1 << 30) if request.param == "moved together" else 0)
     monkeypatch.setattr(cuda_frontier, "capacity", most)
-    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
-    monkeypatch.setattr(cuda_frontier, "_LARGE", 0 if request.param == "large" else 1 << 30)
+    monkeypatch.setattr(cuda_frontier, "_NODES_PER_PLACE", 1)
+    monkeypatch.setattr(cuda_frontier, "_ENTRIES_OF_LARGE_GRAPH", 0 if request.param == "large" else 1 << 30)
 
 
 def wanted(graph, device="cpu"):
@@ -144,19 +144,19 @@ def test_rows_of_some_nodes_of_every_view(engine, name, drop, mask):
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_rows_with_a_bound_on_neighbours(engine, name, drop, most, segment, monkeypatch):
     """Also where hubs are split, and where there are fewer neighbours than the bound."""
-    monkeypatch.setattr(csr_layout, "SHORT", min(csr_layout.SHORT, segment))
-    monkeypatch.setattr(csr_layout, "SEGMENT", segment)
+    monkeypatch.setattr(csr_layout, "SHORT_ROW_ENTRIES", min(csr_layout.SHORT_ROW_ENTRIES, segment))
+    monkeypatch.setattr(csr_layout, "SEGMENT_ENTRIES", segment)
     bound = Neighbors(OTHER, most)
     assert isinstance(assert_rows_equal(engine, SOME[name], DROPS[drop], None, 2 + (most == 2), bound), ListedOperators)
 
 
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_a_bound_on_neighbours_bounds_what_is_reached_from_a_hub(engine, monkeypatch):
-    monkeypatch.setattr(cuda_frontier, "_LARGE", 0)
+    monkeypatch.setattr(cuda_frontier, "_ENTRIES_OF_LARGE_GRAPH", 0)
     rim = np.arange(1, 3000)
     graph = Graph.from_edges(np.zeros(len(rim)), rim, np.ones((3000, 1)), undirected=True)
     nodes = torch.tensor([0, 7], device=engine.device)
-    frontier = Frontier(View(engine.to_device(graph), Drop(KEY, 0.5), neighbors=Neighbors(OTHER, 3)), engine, nodes, None)
+    frontier = ListedFrontier(View(engine.to_device(graph), Drop(KEY, 0.5), neighbors=Neighbors(OTHER, 3)), engine, nodes, None)
     assert [len(frontier.places(hops)) for hops in range(3)] == [2, 8, 32]
     assert sorted(frontier.places(0).nodes.tolist()) == [0, 7]
     reached = [node for node in frontier.places(1).nodes.tolist() if node >= 0]
@@ -180,18 +180,18 @@ def test_each_edge_and_each_column_has_its_own_rate(engine, pairs):
 @pytest.mark.parametrize("name", ["sparse features", "directed, weighted, sparse"])
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_long_rows_are_split(engine, name, monkeypatch):
-    monkeypatch.setattr(csr_layout, "SHORT", 1)
-    monkeypatch.setattr(csr_layout, "SEGMENT", 2)
+    monkeypatch.setattr(csr_layout, "SHORT_ROW_ENTRIES", 1)
+    monkeypatch.setattr(csr_layout, "SEGMENT_ENTRIES", 2)
     assert_rows_equal(engine, SOME[name], DROPS["half"], None)
 
 
 @pytest.mark.parametrize("large", [0, 1 << 30])
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_rows_move_together_where_few_are_reached(engine, large, monkeypatch):
-    monkeypatch.setattr(cuda_frontier, "_LARGE", large)
+    monkeypatch.setattr(cuda_frontier, "_ENTRIES_OF_LARGE_GRAPH", large)
     graph = shaped(1500, 1500, 5)
     device_graph, nodes = engine.to_device(graph), torch.tensor([3, 1400, 77], device=engine.device)
-    frontier = Frontier(View(device_graph, Drop(KEY, 0.5)), engine, nodes, None)
+    frontier = ListedFrontier(View(device_graph, Drop(KEY, 0.5)), engine, nodes, None)
     keep = Drop(KEY, 0.5).keep(device_graph.edges)
     source, target = (t[keep].tolist() for t in (device_graph.edges.columns, device_graph.edges.rows))
     near = {3, 1400, 77}
@@ -207,12 +207,12 @@ def test_rows_move_together_where_few_are_reached(engine, large, monkeypatch):
 
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_on_large_graphs_a_step_holds_no_more_edges_than_it_reaches(engine, monkeypatch):
-    monkeypatch.setattr(cuda_frontier, "_LARGE", 0)
+    monkeypatch.setattr(cuda_frontier, "_ENTRIES_OF_LARGE_GRAPH", 0)
     # A ring: 2 neighbours each, and 7 nodes within three hops of one.
     count = 4000
     graph = Graph.from_edges(np.arange(count), (np.arange(count) + 1) % count, np.ones((count, 1)), undirected=True)
     nodes = torch.tensor([5, 2000], device=engine.device)
-    frontier = Frontier(View(engine.to_device(graph), Drop(KEY, 0.5)), engine, nodes, None)
+    frontier = ListedFrontier(View(engine.to_device(graph), Drop(KEY, 0.5)), engine, nodes, None)
     for hops in (1, 2, 3):
         rows, back = (frontier._rows(hops, transposed) for transposed in (False, True))
         matrix = frontier.matrix(hops)
@@ -239,8 +239,8 @@ def test_the_room_for_edges_holds_and_is_no_looser_than_it_must():
 @pytest.mark.parametrize(("large", "nodes", "edges"), [(1 << 30, 5, 100), (0, 5, 100), (0, 9, 12)])
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 def test_too_few_places_and_too_little_room_are_noticed(engine, large, nodes, edges, monkeypatch):
-    monkeypatch.setattr(cuda_frontier, "_LARGE", large)
-    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier, "_ENTRIES_OF_LARGE_GRAPH", large)
+    monkeypatch.setattr(cuda_frontier, "_NODES_PER_PLACE", 1)
     monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: nodes if rest[-1] is None else edges)
     graph = SOME["usual"]
     operators = engine.sampled_operators(View(engine.to_device(graph)), wanted(graph, engine.device))
@@ -312,9 +312,9 @@ def test_what_cannot_be_computed_apart_is_selected(engine):
 @pytest.mark.parametrize("engine", KERNELS, indirect=True)
 @pytest.mark.parametrize(("few", "places", "apart"), [(1 << 16, 1, False), (0, 10, False), (0, 9, True)])
 def test_where_it_does_not_pay_all_is_computed_but_for_a_perceptron(engine, few, places, apart, monkeypatch):
-    monkeypatch.setattr(cuda_frontier.Frontier, "pays", PAYS)
-    monkeypatch.setattr(cuda_frontier, "_FEW_ENTRIES", few)
-    monkeypatch.setattr(cuda_frontier, "_WORTH_MOVING", 1)
+    monkeypatch.setattr(cuda_frontier.ListedFrontier, "pays", PAYS)
+    monkeypatch.setattr(cuda_frontier, "_ENTRIES_WORTH_FINDING", few)
+    monkeypatch.setattr(cuda_frontier, "_NODES_PER_PLACE", 1)
     monkeypatch.setattr(cuda_frontier, "capacity", lambda *rest: places)
     graph = SOME["usual"]
     operators = engine.sampled_operators(View(engine.to_device(graph), DROPS["half"]), wanted(graph, engine.device))

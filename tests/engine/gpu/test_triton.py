@@ -294,7 +294,7 @@ def test_columns_standardised_by_their_own_moments(shape, dtype):
     ],
 )
 def test_contrast(shape, temperature, dtype, stored, monkeypatch):
-    monkeypatch.setattr(fused_ntxent, "_STORED", 4096 if stored else 0)
+    monkeypatch.setattr(fused_ntxent, "_STORED_ROWS", 4096 if stored else 0)
     rows = rounded(unit(*shape), dtype)
     loss, gradient = nt_xent(rows, temperature)
     r = put(rows, dtype).requires_grad_()

@@ -129,7 +129,7 @@ def test_blocks_do_not_matter(monkeypatch):
     whole, slope = outcome()
     assert len(autograd._blocks(torch.zeros(1, 5), torch.zeros(100))[0]) == 1
     for numbers, blocks in ((35, 15), (5, 100), (1, 100)):
-        monkeypatch.setattr(autograd, "_BLOCK", numbers)
+        monkeypatch.setattr(autograd, "_NUMBERS_PER_BLOCK", numbers)
         assert len(autograd._blocks(torch.zeros(1, 5), torch.zeros(100))[0]) == blocks
         loss, gradient = outcome()
         assert loss == pytest.approx(whole)

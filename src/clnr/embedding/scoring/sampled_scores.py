@@ -15,7 +15,8 @@ from clnr.embedding.scoring.job_scores import Samples
 from clnr.embedding.scoring.scoring import Scorer
 from clnr.embedding.scoring.stored_links import HeldLinks, hold_out_links
 from clnr.engine import DeviceGraph, Engine, View, unit_rows
-from clnr.engine.files.mapped import MappedFeatures, without_pairs
+from clnr.engine.files.mapped import MappedFeatures
+from clnr.engine.files.mapped_graph import without_pairs
 from clnr.evaluation import LinkSplit, geometry
 from clnr.graph import Graph
 from clnr.graph.csr import Array

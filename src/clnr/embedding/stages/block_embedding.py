@@ -16,7 +16,7 @@ from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.stages.block_passes import LayerFiles, ShardFiles, Sink, do_blocks, node_blocks
 from clnr.engine import DeviceGraph, View
 from clnr.engine.files.layer_pass import LayerEndError, LayerOperators
-from clnr.engine.files.mapped import keep_degrees
+from clnr.engine.files.mapped_graph import keep_degrees
 from clnr.errors import TrainingError
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder

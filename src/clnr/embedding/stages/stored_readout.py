@@ -19,7 +19,8 @@ from clnr.embedding.stages.block_embedding import BlockEmbedding
 from clnr.embedding.stages.block_passes import Passes, ShardFiles, node_blocks
 from clnr.engine import DeviceGraph, unit_rows
 from clnr.engine.files.layer_pass import ReadRows
-from clnr.engine.files.mapped import MappedFeatures, draw_stored_neighbours, keep_degrees, with_features
+from clnr.engine.files.mapped import MappedFeatures
+from clnr.engine.files.mapped_graph import draw_stored_neighbours, keep_degrees, with_features
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.methods.model import Model

@@ -1,29 +1,15 @@
 """The CPU's loops, compiled by numba at first use and cached on disk: dropping entries of sparse matrices, and products.
 
-Every function works on a range of rows and releases Python's lock, so that ``shared`` can split the rows between threads,
-at most as many as torch uses, each with an equal share of the entries.
+Every function works on a range of rows and releases Python's lock, so that ``share_rows`` can split the rows between threads.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numba
 import numba.extending
 import numpy as np
-import torch
-
-from clnr.graph.csr import Array
-
-# A thread is woken for so many numbers: about a fifth of a millisecond.
-_SHARE = 1 << 20
-# To decide about an entry takes as long as to add so many numbers.
-_WIDTH = 16
 
 _compiled = functools.partial(numba.njit, nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 
@@ -85,10 +71,10 @@ def fill_kept(indptr, columns, values, rule, rows, begin, to, weights, low, high
 @_compiled()
 def _is_held_out(key, held_out, first, last):
     """Whether an edge is among those that are left out, of which ``first`` to ``last`` have its target."""
-    found = False
+    held = False
     for k in range(first, last):
-        found = found or held_out[k] == key
-    return found
+        held = held or held_out[k] == key
+    return held
 
 
 @_compiled()
@@ -97,7 +83,7 @@ def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, 
 
     Rows are ``wrong`` whose columns are not in order or not those of nodes, or that keep a value below 0 or not finite.
     """
-    a, b, thresholds, _, pairs, transposed, held_out, own = rule
+    a, b, thresholds, _, pairs, transposed, held_out, loop_weight = rule
     nodes, one = len(indptr) - 1, np.float32(1)
     for k in range(low, high):
         i, count, total, loop = rows[k], 0, np.float32(0), False
@@ -111,7 +97,7 @@ def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, 
             before = c
             if c > i and not loop:
                 count += 1
-                total += own
+                total += loop_weight
             loop = loop or c >= i
             if _kept(i, c, a, b, thresholds[0], pairs, transposed) and not _is_held_out(i * nodes + c, held_out, first, last):
                 count += 1
@@ -119,7 +105,7 @@ def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, 
                 total += weight
                 least = min(least, weight)
         counts[k] = count + (not loop)
-        sums[k] = total if loop else total + own
+        sums[k] = total if loop else total + loop_weight
         # As columns are in order, the last one is the largest. A sum has what is not finite.
         wrong[k] = before >= nodes or least < 0 or not total < np.inf
 
@@ -127,7 +113,7 @@ def count_stored(indptr, columns, values, rule, rows, counts, sums, wrong, low, 
 @_compiled()
 def fill_stored(indptr, columns, values, rule, rows, begin, to, weights, low, high):
     """``fill_kept`` of stored edges, to which self-loops are added in their order; without values edges weigh 1."""
-    a, b, thresholds, _, pairs, transposed, held_out, own = rule
+    a, b, thresholds, _, pairs, transposed, held_out, loop_weight = rule
     nodes, one = len(indptr) - 1, np.float32(1)
     for k in range(low, high):
         i, n, loop = rows[k], begin[k], False
@@ -135,14 +121,14 @@ def fill_stored(indptr, columns, values, rule, rows, begin, to, weights, low, hi
         for e in range(indptr[i], indptr[i + 1]):
             c = columns[e]
             if c > i and not loop:
-                to[n], weights[n] = i, own
+                to[n], weights[n] = i, loop_weight
                 n += 1
             loop = loop or c >= i
             if _kept(i, c, a, b, thresholds[0], pairs, transposed) and not _is_held_out(i * nodes + c, held_out, first, last):
                 to[n], weights[n] = c, values[e] if len(values) else one
                 n += 1
         if not loop:
-            to[n], weights[n] = i, own
+            to[n], weights[n] = i, loop_weight
 
 
 @_compiled()
@@ -187,33 +173,11 @@ def number_columns(columns, place, nodes, count):
 def copy_rows(source, rows, places, out, exponent, wrong, low, high):
     """Copy rows of a matrix to places of another; those are ``wrong`` that have a number with all bits of the exponent."""
     for i in range(low, high):
-        row, to, found = source[rows[i]], out[places[i]], False
+        row, to, is_wrong = source[rows[i]], out[places[i]], False
         for j in range(len(row)):
             to[j] = row[j]
-            found |= (row[j] & exponent) == exponent
-        wrong[i] = found and exponent != 0
-
-
-@_compiled()
-def count_nonzero(indptr, values, counts, low, high):
-    """How many entries of each row are not zero."""
-    for i in range(low, high):
-        count = 0
-        for e in range(indptr[i], indptr[i + 1]):
-            count += values[e] != 0
-        counts[i] = count
-
-
-@_compiled()
-def fill_nonzero(indptr, columns, values, begin, to, weights, low, high):
-    """Write the entries of each row that are not zero, from ``begin`` on."""
-    for i in range(low, high):
-        n = begin[i]
-        for e in range(indptr[i], indptr[i + 1]):
-            if values[e] != 0:
-                to[n] = columns[e]
-                weights[n] = values[e]
-                n += 1
+            is_wrong |= (row[j] & exponent) == exponent
+        wrong[i] = is_wrong and exponent != 0
 
 
 def _wide(x):
@@ -303,41 +267,3 @@ def multiply_rows(indptr, columns, values, factor, h, out, low, high):
             if factor[i] != 1:
                 for k in range(h.shape[1]):
                     o[k] *= factor[i]
-
-
-def shared(load: Array, function: Callable[..., None], *arguments: Any, width: int = _WIDTH) -> None:
-    """Call ``function(*arguments, low, high)`` for all rows, in threads with an equal share of the entries each.
-
-    No more threads than the work is worth are woken. How rows are shared out does not change them.
-
-    Args:
-        load: How many entries the rows before each one have, and all of them: ``indptr``.
-        function: What to call.
-        arguments: Its first arguments.
-        width: How many numbers are read for an entry.
-    """
-    rows = len(load) - 1
-    # A row counts as an entry.
-    threads = min(torch.get_num_threads(), (int(load[-1]) + rows) * width // _SHARE)
-    if threads < 2:
-        if rows:
-            function(*arguments, 0, rows)
-        return
-    load = load + np.arange(rows + 1)
-    bounds = np.searchsorted(load, np.linspace(0, load[-1], threads + 1)).tolist()
-    parts = [(low, high) for low, high in itertools.pairwise(bounds) if low < high]
-    others = [_pool().submit(function, *arguments, low, high) for low, high in parts[1:]]
-    for low, high in parts[:1]:
-        function(*arguments, low, high)
-    for other in others:
-        other.result()
-
-
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="clnr")
-
-
-if hasattr(os, "register_at_fork"):
-    # A forked process has none of these threads, and makes its own.
-    os.register_at_fork(after_in_child=_pool.cache_clear)

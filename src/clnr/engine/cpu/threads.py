@@ -9,17 +9,27 @@ would wait for them for ever. So a forked process computes with one thread, unle
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import torch
 
+from clnr.graph.csr import Array
 from clnr.support.machine.processors import usable_processors
 
 # What one more thread costs a step of training, in seconds: a few microseconds for each of its few hundred operations.
-_WAIT = 1e-3
+_SECONDS_PER_THREAD = 1e-3
+# A thread is woken for so many numbers: about a fifth of a millisecond.
+_NUMBERS_PER_THREAD = 1 << 20
+# To decide about an entry takes as long as to add so many numbers.
+_NUMBERS_PER_ENTRY = 16
 _forked = False
 
 
@@ -43,7 +53,7 @@ def threads_for(seconds: float, most: int) -> int:
 
     With T threads it takes :math:`s / T + w T` seconds. One more than T - 1 pays while :math:`s > w T (T - 1)`.
     """
-    return min(most, max(1, math.ceil((1 + math.sqrt(1 + 4 * seconds / _WAIT)) / 2) - 1))
+    return min(most, max(1, math.ceil((1 + math.sqrt(1 + 4 * seconds / _SECONDS_PER_THREAD)) / 2) - 1))
 
 
 @contextmanager
@@ -59,3 +69,41 @@ def use_threads(count: int) -> Iterator[int]:
         yield count
     finally:
         torch.set_num_threads(before)
+
+
+def share_rows(load: Array, function: Callable[..., None], *arguments: Any, width: int = _NUMBERS_PER_ENTRY) -> None:
+    """Call ``function(*arguments, low, high)`` for all rows, in threads with an equal share of the entries each.
+
+    No more threads than the work is worth are woken. How rows are shared out does not change them.
+
+    Args:
+        load: How many entries the rows before each one have, and all of them: ``indptr``.
+        function: What to call.
+        arguments: Its first arguments.
+        width: How many numbers are read for an entry.
+    """
+    rows = len(load) - 1
+    # A row counts as an entry.
+    threads = min(torch.get_num_threads(), (int(load[-1]) + rows) * width // _NUMBERS_PER_THREAD)
+    if threads < 2:
+        if rows:
+            function(*arguments, 0, rows)
+        return
+    load = load + np.arange(rows + 1)
+    bounds = np.searchsorted(load, np.linspace(0, load[-1], threads + 1)).tolist()
+    parts = [(low, high) for low, high in itertools.pairwise(bounds) if low < high]
+    others = [_pool().submit(function, *arguments, low, high) for low, high in parts[1:]]
+    for low, high in parts[:1]:
+        function(*arguments, low, high)
+    for other in others:
+        other.result()
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="clnr")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of these threads, and makes its own.
+    os.register_at_fork(after_in_child=_pool.cache_clear)

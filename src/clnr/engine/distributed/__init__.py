@@ -1,1 +1,1 @@
-"""Workers that share the engine's work: their group, shared rows, and NT-Xent of shared rows."""
+"""Workers that share the engine's work: their group, and shared rows."""

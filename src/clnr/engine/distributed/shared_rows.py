@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Operators
-from clnr.engine.cpu.cpu_engine import CSRArrays, DropRule
-from clnr.engine.cpu.frontier import to_scipy
-from clnr.engine.sparse_matrix import SparseMatrix
-from clnr.engine.torch_sparse import BlockEngine, Features, Matrix, MatrixOperators
+from clnr.engine.cpu.csr_arrays import CSRArrays
+from clnr.engine.cpu.kept_rows import MatrixKeptRows
+from clnr.engine.operators import Operators
+from clnr.engine.sparse_engine import BlockEngine, Features, Matrix, MatrixOperators
+from clnr.engine.sparse_matrix import SparseMatrix, to_scipy
 from clnr.engine.view import View
 from clnr.support.processes.workers import Workers
 
@@ -27,7 +27,7 @@ class SharedRows:
     """
 
     def __init__(self, workers: Workers, count: int):
-        self._workers, self.count, self.own = workers, count, workers.own_rows(count)
+        self._workers, self.count, self.own_rows = workers, count, workers.own_rows(count)
 
     def __call__(self, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
         """All rows, given a function of the inputs that computes this worker's; gradients pass."""
@@ -53,33 +53,32 @@ class _Collected(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, workers: Workers, shared: SharedRows) -> Tensor:
-        ctx.own = shared.own
+        ctx.own_rows = shared.own_rows
         return workers.all_gather_rows(rows, shared.count)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0][ctx.own], None, None
+        return grads[0][ctx.own_rows], None, None
 
 
 def is_whole(view: View) -> bool:
     """Whether a view is a graph in memory as it is, or another matrix on its nodes: nothing is drawn."""
-    plain = View(view.device_graph, propagation_matrix=view.propagation_matrix)
-    return view == plain and isinstance(view.propagation, SparseMatrix)
+    return view == View(view.device_graph, propagation_matrix=view.propagation_matrix) and not view.device_graph.in_files
 
 
 class _OwnRows(MatrixOperators):
     """This worker's rows of the maps of all nodes; ``propagate`` takes the rows of all."""
 
-    def __init__(self, view: View, engine: BlockEngine, own: slice):
+    def __init__(self, view: View, engine: BlockEngine, own_rows: slice):
         super().__init__(view, engine)
-        self._blocks, self._own = engine, own
+        self._blocks, self._own_rows = engine, own_rows
 
     @property
     def _x(self) -> Tensor | Features:
-        x, own = self.view.device_graph.features, self._own
+        x, rows = self.view.device_graph.features, self._own_rows
         if isinstance(x, SparseMatrix):
-            return x.once(("rows", own.start, own.stop), lambda: self._blocks.block_features(to_scipy(x)[own], None))
-        return self._engine.all_features(self.view.device_graph, x)[own]
+            return x.once(("rows", rows.start, rows.stop), lambda: self._blocks.block_features(to_scipy(x)[rows], None))
+        return self._engine.all_features(self.view.device_graph, x)[rows]
 
     @property
     def _adjacency(self) -> Matrix:
@@ -88,20 +87,20 @@ class _OwnRows(MatrixOperators):
     @property
     def matrix(self) -> Matrix:
         """Own rows of what the view propagates by."""
-        links, own = self.view.propagation, self._own
-        asker = "rows", own.start, own.stop, self.view.propagation_matrix is None
-        shape = own.stop - own.start, links.shape[1]
-        return links.once(asker, lambda: self._blocks.block_matrix(_row_block(self.view, own), shape))
+        links, rows = self.view.propagation, self._own_rows
+        asker = "rows", rows.start, rows.stop, self.view.propagation_matrix is None
+        shape = rows.stop - rows.start, links.shape[1]
+        return links.once(asker, lambda: self._blocks.block_matrix(_row_block(self.view, rows), shape))
 
 
-def _row_block(view: View, own: slice) -> CSRArrays:
+def _row_block(view: View, rows: slice) -> CSRArrays:
     """Some rows of the matrix that a view propagates by."""
-    rule = DropRule(view)
+    rule = MatrixKeptRows(view)
     counts, sums = rule.count(rule.all_rows)
-    kept = rule.fill(np.arange(own.start, own.stop), counts[own])
+    kept = rule.fill(np.arange(rows.start, rows.stop), counts[rows])
     if view.propagation_matrix is None:
         # As rows among all, which have no entries here: a row is scaled by its own sum.
-        among = np.concatenate([np.zeros(own.start, np.int64), kept.indptr, np.full(len(sums) - own.stop, kept.indptr[-1])])
+        among = np.concatenate([np.zeros(rows.start, np.int64), kept.indptr, np.full(len(sums) - rows.stop, kept.indptr[-1])])
         kept = kept._replace(values=kept._replace(indptr=among).scaled(sums).values)
     return kept
 
@@ -117,7 +116,7 @@ class SharedOperators(Operators):
     def __init__(self, view: View, engine: BlockEngine):
         super().__init__(view)
         self._engine, self._rows = engine, SharedRows(engine.workers, view.propagation.shape[0])
-        self._own = _OwnRows(view, engine, self._rows.own)
+        self._own = _OwnRows(view, engine, self._rows.own_rows)
         self.dense = engine.dense.by_rows(self._rows)
 
     @property
@@ -136,10 +135,9 @@ class SharedOperators(Operators):
         return self._rows(lambda given: self._own.propagate(given, relu), h)
 
     def convolve(self, weight: Tensor, bias: Tensor, h: Tensor | None = None, relu: bool = False) -> Tensor:
-        engine, own, x = self._engine, self._rows.own, self.view.device_graph.features
-        first = weight.shape[0] <= weight.shape[1]
-        if first and (h is not None or isinstance(x, Tensor)):
-            given = engine.all_features(self.view.device_graph, cast(Tensor, x)) if h is None else h
+        engine, own_rows, x = self._engine, self._rows.own_rows, self.view.device_graph.features
+        given = engine.all_features(self.view.device_graph, x) if h is None and isinstance(x, Tensor) else h
+        if given is not None and weight.shape[0] <= weight.shape[1]:
 
             def layer(given: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
                 narrow = engine.weight(weight, first=h is None)
@@ -147,7 +145,9 @@ class SharedOperators(Operators):
 
             return self._rows(layer, given, weight, bias)
         if h is None:
-            made = self.project(weight)
+            projected = self.project(weight)
         else:
-            made = self._rows(lambda h, weight: (h[own].relu() if relu else h[own]) @ engine.weight(weight), h, weight)
-        return self._rows(lambda given, bias: self._own.matrix(given, bias=bias), made, bias)
+            projected = self._rows(
+                lambda h, weight: (h[own_rows].relu() if relu else h[own_rows]) @ engine.weight(weight), h, weight
+            )
+        return self._rows(lambda given, bias: self._own.matrix(given, bias=bias), projected, bias)

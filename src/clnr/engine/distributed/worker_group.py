@@ -23,7 +23,7 @@ from clnr.support.processes.launch import Place, launched_here, rendezvous_url
 from clnr.support.processes.workers import ALONE, Plain, Value, Workers
 from clnr.version import __version__
 
-_POLL = 0.2
+_POLL_SECONDS = 0.2
 
 
 @dataclass
@@ -79,8 +79,7 @@ class WorkerGroup(Workers):
         return _Gather.apply(rows, self)
 
     def all_gather(self, rows: Tensor) -> Tensor:
-        sizes = [high - low for low, high in map(self._bounds, range(self.size))]
-        return self._concatenated(rows, sizes)
+        return self._concatenated(rows, [high - low for low, high in map(self._bounds, range(self.size))])
 
     def _concatenated(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
         """All workers' rows, of which each has so many."""
@@ -89,15 +88,15 @@ class WorkerGroup(Workers):
 
     def _gathered(self, rows: Tensor, longest: int) -> Tensor:
         """All workers' rows; each has ``longest`` at most, and so many places."""
-        own = rows.contiguous()
+        padded = rows.contiguous()
         if len(rows) < longest:
             # A process group gathers tensors of one size.
-            own = rows.new_zeros(longest, *rows.shape[1:])
-            own[: len(rows)] = rows
+            padded = rows.new_zeros(longest, *rows.shape[1:])
+            padded[: len(rows)] = rows
         every = rows.new_empty(self.size, longest, *rows.shape[1:])
         with self._together():
-            dist.all_gather(list(every), own)
-        self._traffic.sent += (self.size - 1) * own.nbytes
+            dist.all_gather(list(every), padded)
+        self._traffic.sent += (self.size - 1) * padded.nbytes
         return every
 
     def all_reduce(self, *values: Tensor) -> list[Tensor]:
@@ -118,19 +117,19 @@ class WorkerGroup(Workers):
 
     def weights(self, rows: Tensor, nodes: Callable[[], Tensor | None]) -> Tensor | None:
         wide = torch.promote_types(rows.dtype, torch.float32)
-        own = nodes()
-        if own is None:
+        own_nodes = nodes()
+        if own_nodes is None:
             return torch.full((len(rows),), 1 / self.size, dtype=wide, device=rows.device)
-        lengths = self._concatenated(torch.tensor([len(own)], device=own.device), [1] * self.size)
-        every, counts = self._concatenated(own, lengths.tolist()).unique(return_counts=True)
-        return 1 / counts[torch.searchsorted(every, own)].to(wide)
+        lengths = self._concatenated(torch.tensor([len(own_nodes)], device=own_nodes.device), [1] * self.size)
+        every, counts = self._concatenated(own_nodes, lengths.tolist()).unique(return_counts=True)
+        return 1 / counts[torch.searchsorted(every, own_nodes)].to(wide)
 
     def check_same_on_all_ranks(self, about: Callable[[], Mapping[str, object]]) -> None:
-        own = {**about(), "version of clnr": __version__, "version of torch": torch.__version__}
-        name = f"about {next(self._names)}"
+        description = {**about(), "version of clnr": __version__, "version of torch": torch.__version__}
+        prefix = f"about {next(self._names)}"
         with self._together():
-            self.store.set(f"{name} {self.rank}", json.dumps(own))
-            every = [json.loads(self.store.get(f"{name} {rank}")) for rank in range(self.size)]
+            self.store.set(f"{prefix} {self.rank}", json.dumps(description))
+            every = [json.loads(self.store.get(f"{prefix} {rank}")) for rank in range(self.size)]
         for rank, other in enumerate(every):
             if differs := [name for name in every[0] if other[name] != every[0][name]]:
                 raise DataError(
@@ -170,7 +169,7 @@ class WorkerGroup(Workers):
 
     def _awaited(self, name: str, rank: int) -> int:
         """The number that a worker brings along, once it has come."""
-        latest, since, pause = b"", time.monotonic(), _POLL / 64
+        latest, since, pause = b"", time.monotonic(), _POLL_SECONDS / 64
         while not self.store.check([f"{name} {rank}"]):
             self._check_errors()
             now = self.store.get(f"latest {rank}") if self.store.check([f"latest {rank}"]) else b""
@@ -179,7 +178,7 @@ class WorkerGroup(Workers):
             elif time.monotonic() > since + self.timeout:
                 raise LostWorker(f"worker {self.rank} of {self.size} has waited for worker {rank} in vain")
             time.sleep(pause)
-            pause = min(_POLL, 2 * pause)
+            pause = min(_POLL_SECONDS, 2 * pause)
         return int(self.store.get(f"{name} {rank}"))
 
     def _check_errors(self) -> None:
@@ -208,7 +207,7 @@ class WorkerGroup(Workers):
                 self.store.set("done", "")
             while not self.store.check(["done"]):
                 self._check_errors()
-                time.sleep(_POLL)
+                time.sleep(_POLL_SECONDS)
         dist.destroy_process_group()
 
 

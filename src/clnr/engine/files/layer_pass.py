@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from clnr.engine.base import Engine, Operators
+from clnr.engine.base import Engine
+from clnr.engine.operators import Operators
 from clnr.engine.view import View
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 ReadRows = Callable[["Array"], Tensor]
 """Rows of some nodes, in their order."""
-_GIVEN = ("given", 1)
+_GIVEN_ROWS = ("given", 1)
 
 
 class LayerEndError(Exception):
@@ -67,11 +68,11 @@ class LayerOperators(Operators):
 
     @property
     def asked(self) -> frozenset[tuple[str, int]]:
-        return self._block.asked | (frozenset() if self._given is None else {_GIVEN})
+        return self._block.asked | (frozenset() if self._given is None else {_GIVEN_ROWS})
 
     def read(self, asked: Collection[tuple[str, int]]) -> None:
-        self._block.read({each for each in asked if each != _GIVEN})
-        if _GIVEN in asked:
+        self._block.read({each for each in asked if each != _GIVEN_ROWS})
+        if _GIVEN_ROWS in asked:
             self._input()
 
     @property

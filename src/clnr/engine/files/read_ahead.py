@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -14,20 +14,26 @@ from clnr.engine.cpu.frontier import Frontier
 from clnr.engine.view import View
 from clnr.graph.csr import Array
 
+MakeFrontier = Callable[[View, Array, set[tuple[str, int]]], Frontier]
+
 
 class _Ahead(NamedTuple):
     view: View
     nodes: Array
-    made: Future[Frontier]
+    frontier: Future[Frontier]
 
 
 class ReadAhead:
     """Frontiers of coming steps; each is given once, to whoever asks for the same view of the same nodes.
 
     A frontier is read as far as those of the steps before were asked. What it holds does not depend on who reads it.
+
+    Args:
+        unread: Makes a frontier of some nodes of a view, which notes what it is asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unread: MakeFrontier):
+        self._unread = unread
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="clnr-ahead")
         self._ahead: list[_Ahead] = []
         self._asked: set[tuple[str, int]] = set()
@@ -41,7 +47,7 @@ class ReadAhead:
 
     def _read(self, view: View, nodes: Array, threads: int) -> Frontier:
         torch.set_num_threads(threads)
-        frontier = Frontier(view, nodes, self._asked)
+        frontier = self._unread(view, nodes, self._asked)
         frontier.read(frozenset(self._asked))
         return frontier
 
@@ -51,11 +57,11 @@ class ReadAhead:
 
     def frontier(self, view: View, nodes: Array) -> Frontier:
         """What was read ahead for some nodes of a view; else a frontier of which nothing is read yet."""
-        for place, (other, wanted, made) in enumerate(self._ahead):
+        for place, (other, wanted, read) in enumerate(self._ahead):
             if _same(view, other) and np.array_equal(wanted, nodes):
                 del self._ahead[place]
-                return made.result()
-        return Frontier(view, nodes, self._asked)
+                return read.result()
+        return self._unread(view, nodes, self._asked)
 
 
 def _same(one: View, other: View) -> bool:

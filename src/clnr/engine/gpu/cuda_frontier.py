@@ -15,27 +15,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clnr.engine.base import Operators, SelectedOperators
-from clnr.engine.gpu.cuda_engine import KernelEngine, KernelFeatures, KernelMatrix, dropped
+from clnr.engine.gpu.kernel_matrix import KernelFeatures, KernelMatrix, dropped, structures
+from clnr.engine.gpu.triton_dense import the_kernels
+from clnr.engine.operators import Operators, SelectedOperators
+from clnr.engine.sparse_engine import Features, Matrix, MatrixOperators, SparseEngine
 from clnr.engine.sparse_matrix import SparseMatrix
 from clnr.engine.streams import IdentityKey, Streams
-from clnr.engine.torch_sparse import Features, Matrix, MatrixOperators
 from clnr.engine.view import View
 
-_LISTED = ("device_graph", "drop", "mask", "dropout", "neighbors")
+_LISTED_FIELDS = ("device_graph", "drop", "mask", "dropout", "neighbors")
 # A product of fewer entries takes about as long as to find out which of them are needed.
-_FEW_ENTRIES = 1 << 16
+_ENTRIES_WORTH_FINDING = 1 << 16
 # Nodes move together if so many times as many have a place of their own.
-_WORTH_MOVING = 2
+_NODES_PER_PLACE = 2
 # Of so many edges a step copies only those that it reaches; of fewer, it has copies with room for all.
-_LARGE = 1 << 23
-_ROUND_UP = 64
-_BITS = 64
+_ENTRIES_OF_LARGE_GRAPH = 1 << 23
+_PLACES_ROUNDED_TO = 64
+_BITS_OF_CERTAINTY = 64
 
 
 def lists_rows_of(view: View) -> bool:
     """Whether rows of this view can be computed apart: not if another matrix, or features in another order, are involved."""
-    if any(getattr(view, name) is not None for name in view._fields if name not in _LISTED):
+    if any(getattr(view, name) is not None for name in view._fields if name not in _LISTED_FIELDS):
         return False
     return view.mask is None or not view.mask.elements or isinstance(view.device_graph.features, Tensor)
 
@@ -69,35 +70,35 @@ def capacity(
     bounds = []
     for half in range(-3, 29):
         t = 2 ** (-half / 2)
-        own = t * size
-        g = links.values.new_zeros((count,), dtype=torch.float64) + own
+        node_term = t * size
+        g = links.values.new_zeros((count,), dtype=torch.float64) + node_term
         for _ in range(hops):
             each = torch.log(rate + (1 - rate) * g.exp())
             arriving = torch.segment_reduce(each[links.columns], "sum", offsets=links.indptr, unsafe=True)
-            g = own + arriving - each  # Without the self-loop, which leads to no other node.
+            g = node_term + arriving - each  # Without the self-loop, which leads to no other node.
         trees = wanted * (g.logsumexp(0) - math.log(count)) if draws is None else g[draws].sum(1)
-        bounds.append((trees + _BITS * math.log(2)) / t)
+        bounds.append((trees + _BITS_OF_CERTAINTY * math.log(2)) / t)
     least = float(torch.stack(bounds).nan_to_num(nan=torch.inf).amin(0).max()) * total / count
-    return total if least >= total else -(-math.ceil(least) // _ROUND_UP) * _ROUND_UP
+    return total if least >= total else -(-math.ceil(least) // _PLACES_ROUNDED_TO) * _PLACES_ROUNDED_TO
 
 
-class Frontier:
+class ListedFrontier:
     """The nodes within some hops of the wanted ones, against the direction of the edges that a view keeps, and their edges.
 
     A node's degree is that in the whole view: it follows from the node's own edges.
 
     Args:
         view: The view.
-        engine: Whose kernels are used.
+        engine: Whose maps of all nodes are used where that is as fast.
         wanted: Distinct nodes.
         streams: Those of the view.
         draws: What ``wanted`` may be in any epoch, where known.
     """
 
-    def __init__(self, view: View, engine: KernelEngine, wanted: Tensor, streams: Streams | None, draws: Tensor | None = None):
+    def __init__(self, view: View, engine: SparseEngine, wanted: Tensor, streams: Streams | None, draws: Tensor | None = None):
         self.view, self.engine, self.streams, self._draws = view, engine, streams or Streams(), draws
-        self._wanted, self._kernels, self._links = wanted, engine.kernels, view.propagation
-        self._drop = dropped(engine.kernels, view.drop)
+        self._wanted, self._kernels, self._links = wanted, the_kernels(), view.propagation
+        self._drop = dropped(view.drop)
         self._levels: list[Any] = []
         self._kept: dict[int, tuple[Any, Tensor]] = {}
         self._taken: dict[int, Any] = {}
@@ -110,11 +111,11 @@ class Frontier:
     @property
     def pays(self) -> bool:
         """Whether to compute all rows would not be as fast: not on small graphs, nor where one hop may reach most nodes."""
-        return len(self._links.columns) >= _FEW_ENTRIES and self._capacity(1) < self._links.shape[0]
+        return len(self._links.columns) >= _ENTRIES_WORTH_FINDING and self._capacity(1) < self._links.shape[0]
 
     @property
     def _large(self) -> bool:
-        return len(self._links.columns) >= _LARGE
+        return len(self._links.columns) >= _ENTRIES_OF_LARGE_GRAPH
 
     def places(self, hops: int) -> Any:
         """Where the rows of the nodes within so many hops go."""
@@ -125,9 +126,9 @@ class Frontier:
             excess = torch.zeros(1, device=device) if self._large else None
             self._levels.append(self._kernels.Places(place.index_copy_(0, self._wanted, order), self._wanted.int(), excess))
         while len(self._levels) <= hops:
-            found = torch.zeros(count, dtype=torch.int8, device=device)
-            self._reach(len(self._levels) - 1, found)
-            self._levels.append(self._kernels.number_nodes(found, self._capacity(len(self._levels))))
+            reached = torch.zeros(count, dtype=torch.int8, device=device)
+            self._reach(len(self._levels) - 1, reached)
+            self._levels.append(self._kernels.number_nodes(reached, self._capacity(len(self._levels))))
         return self._levels[hops]
 
     def _bound(self, hops: int, starts: str | None = None) -> int:
@@ -147,20 +148,20 @@ class Frontier:
         bound, count, neighbors = self._bound(hops), self._links.shape[0], self.view.neighbors
         if neighbors is not None:
             bound = min(bound, len(self.places(hops - 1)) * (1 + neighbors.most))
-        return bound if _WORTH_MOVING * bound <= count else count
+        return bound if _NODES_PER_PLACE * bound <= count else count
 
     def _rows(self, hops: int, transposed: bool = False) -> Any:
         """Edges to the nodes within so many hops, or from them."""
         places, room = self.places(hops), None
         if self._large and places.nodes is not None:
             room = self._bound(hops, "transposed_indptr" if transposed else "indptr")
-        structure = self.engine.structures(self._links)[transposed]
+        structure = structures(self._links)[transposed]
         return self._kernels.list_rows(structure, places, room, alone=self.view.neighbors is not None)
 
-    def _keep(self, hops: int, found: Tensor | None = None) -> None:
+    def _keep(self, hops: int, reached: Tensor | None = None) -> None:
         """Keep edges to the nodes within so many hops, with the numbers of nodes as columns, and the sum of each row."""
         rows = self._rows(hops)
-        self._kept[hops] = self._kernels.drop_entries(rows, self._drop, nodes=self.places(hops).nodes, found=found)
+        self._kept[hops] = self._kernels.drop_entries(rows, self._drop, nodes=self.places(hops).nodes, found=reached)
 
     def _scale(self, hops: int) -> Tensor:
         """One over the root of each degree."""
@@ -168,15 +169,15 @@ class Frontier:
             self._keep(hops)
         return self._kernels.inverse_roots(self._kept[hops][1], self.places(hops))
 
-    def _reach(self, hops: int, found: Tensor) -> None:
+    def _reach(self, hops: int, reached: Tensor) -> None:
         """Find what is one hop further than the nodes within so many hops."""
         neighbors, links = self.view.neighbors, self._links
-        self._keep(hops, found if neighbors is None else None)
+        self._keep(hops, reached if neighbors is None else None)
         if neighbors is not None:
             places, kept = self.places(hops), self._kept[hops][0]
             loops = None if kept.values is None else links.once("loops", lambda: links.values[links.rows == links.columns])
             self._taken[hops] = self._kernels.take_neighbors(kept, places, neighbors.key, neighbors.most, loops)
-            self._kernels.mark_columns(self._taken[hops], found)
+            self._kernels.mark_columns(self._taken[hops], reached)
 
     def matrix(self, hops: int) -> Matrix:
         """What propagates from the nodes within so many hops to those within one hop fewer."""
@@ -192,26 +193,26 @@ class Frontier:
         def transposed() -> Any:
             if back is None:
                 return self._kernels.transpose(forward, len(source))
-            drop = dropped(self._kernels, self.view.drop, self._links.order)
+            drop = dropped(self.view.drop, self._links.order)
             return self._kernels.drop_entries(back, drop, True, source.nodes, target.place)[0]
 
-        return KernelMatrix(self.engine, forward, transposed, left, right)
+        return KernelMatrix(self.engine.dense, forward, transposed, left, right)
 
     def features(self, hops: int, x: SparseMatrix) -> Features:
         """The sparse features of the nodes within so many hops."""
-        (forward, transposed), places = self.engine.structures(x), self.places(hops)
+        (forward, transposed), places = structures(x), self.places(hops)
         rows = self._kernels.list_rows(forward, places)
 
         def build() -> Any:
             return self._kernels.drop_entries(transposed, None, place=places.place)[0]
 
-        return KernelFeatures(KernelMatrix(self.engine, rows, build), self.engine, x, self.view.mask)
+        return KernelFeatures(KernelMatrix(self.engine.dense, rows, build), self.engine, x, self.view.mask)
 
 
 class ListedOperators(MatrixOperators):
     """The maps between the rows of the nodes within ``hops`` of the wanted ones and those within one hop fewer."""
 
-    def __init__(self, frontier: Frontier, hops: int = 0):
+    def __init__(self, frontier: ListedFrontier, hops: int = 0):
         super().__init__(frontier.view, frontier.engine)
         self._frontier, self._hops = frontier, hops
 
@@ -235,15 +236,11 @@ class ListedOperators(MatrixOperators):
 
     @cached_property
     def _x(self) -> Tensor | Features:
-        mask, x, nodes = self.view.mask, self.view.device_graph.features, self.nodes
+        x, nodes = self.view.device_graph.features, self.nodes
         if isinstance(x, SparseMatrix):
             return self._frontier.features(self._hops, x)
         x = self._engine.all_features(self.view.device_graph, x)
-        rows = x if nodes is None else x.index_select(0, nodes)
-        if mask is None or not mask.elements:
-            return rows
-        index = torch.arange(len(rows), device=x.device) if nodes is None else nodes
-        return rows * mask.of_elements(index[:, None], torch.arange(x.shape[1], device=x.device)).to(x.dtype)
+        return self._without_masked_elements(x if nodes is None else x.index_select(0, nodes), nodes)
 
     @property
     def features(self) -> Tensor:

@@ -15,9 +15,9 @@ from clnr.engine.dense import AdamTensors, Dense, LinearStats
 from clnr.engine.sparse_matrix import SparseMatrix
 
 # So many rows or fewer of some columns fit into the registers of one program.
-_FEW_ROWS = 4096
+_ROWS_IN_REGISTERS = 4096
 # torch's fused step has one program for 65,536 numbers, which leaves most of a GPU idle.
-_ADAM_CHUNK = 1 << 14
+_NUMBERS_WORTH_A_KERNEL = 1 << 14
 
 
 @functools.cache
@@ -27,6 +27,13 @@ def triton_kernels() -> ModuleType | None:
         from clnr.engine.gpu import triton as kernels
     except ImportError:
         return None
+    return kernels
+
+
+def the_kernels() -> ModuleType:
+    """``triton_kernels`` where Triton is there."""
+    kernels = triton_kernels()
+    assert kernels is not None
     return kernels
 
 
@@ -84,13 +91,13 @@ class KernelDense(Dense):
         return super().standardised(z, variance, mean) if _double(z) else _Standardised.apply(z, variance, mean, self._kernels)
 
     def standardise(self, z: Tensor) -> Tensor:
-        if _double(z) or len(z) > _FEW_ROWS or not self.workers.alone:
+        if _double(z) or len(z) > _ROWS_IN_REGISTERS or not self.workers.alone:
             return super().standardise(z)
         return _Standardise.apply(z, self._kernels)
 
     def adam(self, tensors: Sequence[AdamTensors], step: Tensor, rate: float | Tensor, decay: float, decoupled: bool) -> None:
         def large(each: AdamTensors) -> bool:
-            return isinstance(rate, Tensor) and each.parameter.numel() > _ADAM_CHUNK and not _double(each.parameter)
+            return isinstance(rate, Tensor) and each.parameter.numel() > _NUMBERS_WORTH_A_KERNEL and not _double(each.parameter)
 
         for each in filter(large, tensors):
             self._kernels.adam(*each, step, rate, decay, decoupled)

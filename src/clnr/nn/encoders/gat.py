@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clnr.engine import Operators
-    from clnr.engine.dense import at_least_float32
+    from clnr.engine.products import at_least_float32
 else:
     torch = lazy("torch")
-    at_least_float32 = lazy("clnr.engine.dense", "at_least_float32")
+    at_least_float32 = lazy("clnr.engine.products", "at_least_float32")
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from clnr.engine.distributed.shared_ntxent import shared_nt_xent
+    from clnr.engine import unit_rows
+    from clnr.engine.torch_ntxent import blocked_nt_xent
 else:
     torch = lazy("torch")
-    shared_nt_xent = lazy("clnr.engine.distributed.shared_ntxent", "shared_nt_xent")
+    unit_rows, blocked_nt_xent = lazy("clnr.engine", "unit_rows"), lazy("clnr.engine.torch_ntxent", "blocked_nt_xent")
 
 
 @dataclass(frozen=True)
@@ -49,4 +50,4 @@ class NTXent(SampledObjective):
     def _of_rows(self, rows: Tensor, step: StepContext) -> Tensor:
         if step.workers.alone:
             return step.engine.nt_xent(rows, self.temperature)
-        return shared_nt_xent(rows, self.temperature, step.workers)
+        return blocked_nt_xent(unit_rows(rows), self.temperature, workers=step.workers)

@@ -7,8 +7,6 @@ from clnr.engine.gpu.triton.bounded_rows import mark_columns, take_neighbors, tr
 from clnr.engine.gpu.triton.column_stats import (
     centred,
     column_sums,
-    linear_moments,
-    linear_moments_backward,
     standardise,
     standardise_backward,
     standardised,
@@ -17,6 +15,7 @@ from clnr.engine.gpu.triton.column_stats import (
 from clnr.engine.gpu.triton.counter_rng import Dropped
 from clnr.engine.gpu.triton.csr_layout import Structure, prepare
 from clnr.engine.gpu.triton.fused_ntxent import nt_xent
+from clnr.engine.gpu.triton.linear_moments import linear_moments, linear_moments_backward
 from clnr.engine.gpu.triton.listed_rows import Places, inverse_roots, list_rows, number_nodes
 from clnr.engine.gpu.triton.normalize_and_mask import masked_weight, unit_rows
 from clnr.engine.gpu.triton.spmm import drop_entries, multiply

@@ -10,7 +10,7 @@ from torch import Tensor
 from clnr.engine.dense import ADAM_BETAS, ADAM_EPSILON
 from clnr.engine.gpu.triton.jit import blocks, kernel
 
-_BLOCK = 1024
+_NUMBERS_PER_BLOCK = 1024
 
 
 def adam(
@@ -29,10 +29,10 @@ def adam(
         decoupled: Whether decay acts on the weights themselves or is added to the gradient.
     """
     count = parameter.numel()
-    _adam[(blocks(count, _BLOCK),)](
+    _adam[(blocks(count, _NUMBERS_PER_BLOCK),)](
         parameter, gradient.contiguous(), mean, square, step, rate, count, decay,
         LOG_1=math.log(ADAM_BETAS[0]), LOG_2=math.log(ADAM_BETAS[1]), BETA_1=ADAM_BETAS[0], BETA_2=ADAM_BETAS[1],
-        EPSILON=ADAM_EPSILON, DECOUPLED=decoupled, BLOCK=_BLOCK, num_warps=4,
+        EPSILON=ADAM_EPSILON, DECOUPLED=decoupled, BLOCK=_NUMBERS_PER_BLOCK, num_warps=4,
     )  # fmt: skip
 
 

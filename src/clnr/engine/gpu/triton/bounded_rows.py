@@ -10,13 +10,13 @@ import triton.language as tl
 from torch import Tensor
 
 from clnr.engine.gpu.triton.counter_rng import draw, open_key, signed
-from clnr.engine.gpu.triton.csr_layout import SHORT, Structure
+from clnr.engine.gpu.triton.csr_layout import SHORT_ROW_ENTRIES, Structure
 from clnr.engine.gpu.triton.jit import blocks, kernel
 from clnr.engine.gpu.triton.listed_rows import Places
 from clnr.rng import Key
 
-_BLOCK = 256
-_BEYOND = 2**31 - 1
+_ENTRIES_PER_BLOCK = 256
+_COLUMN_BEYOND_ALL = 2**31 - 1
 
 
 def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: Tensor | None) -> Structure:
@@ -43,7 +43,7 @@ def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: 
         sizes = kept.end[:split] - kept.begin[:split]
         before = torch.nn.functional.pad(sizes.cumsum(0, dtype=torch.int32), (1, 0))
     if count:
-        _take[(blocks(len(columns), _BLOCK),)](
+        _take[(blocks(len(columns), _ENTRIES_PER_BLOCK),)](
             kept.columns,
             kept.values,
             kept.begin,
@@ -62,10 +62,10 @@ def take_neighbors(kept: Structure, places: Places, key: Key, most: int, loops: 
             split,
             count,
             MOST=most,
-            BLOCK=_BLOCK,
+            BLOCK=_ENTRIES_PER_BLOCK,
             num_warps=4,
         )
-    shape, long = (count, kept.shape[1]), 0 if most < SHORT else count
+    shape, long = (count, kept.shape[1]), 0 if most < SHORT_ROW_ENTRIES else count
     entries = {"columns": columns, "values": values, "begin": row * (most + 1), "end": end}
     return _unsplit(kept, shape=shape, row=row, long=long, **entries)
 
@@ -79,13 +79,13 @@ def mark_columns(taken: Structure, found: Tensor) -> None:
     """Set ``found``, int8, to 1 where a column has an entry."""
     size = len(taken.columns) // max(len(taken.row), 1)
     if size:
-        _mark[(blocks(len(taken.columns), _BLOCK),)](
+        _mark[(blocks(len(taken.columns), _ENTRIES_PER_BLOCK),)](
             taken.columns,
             taken.end,
             found,
             len(taken.columns),
             SIZE=size,
-            BLOCK=_BLOCK,
+            BLOCK=_ENTRIES_PER_BLOCK,
             num_warps=4,
         )
 
@@ -95,7 +95,7 @@ def transpose(taken: Structure, rows: int) -> Structure:
     size = len(taken.columns) // max(len(taken.row), 1)
     entry = torch.arange(len(taken.columns), device=taken.columns.device, dtype=torch.int32)
     there = entry < taken.end[entry // max(size, 1)]
-    column, order = torch.where(there, taken.columns, _BEYOND).sort(stable=True)
+    column, order = torch.where(there, taken.columns, _COLUMN_BEYOND_ALL).sort(stable=True)
     starts = torch.searchsorted(column, torch.arange(rows + 1, device=column.device, dtype=torch.int32), out_int32=True)
     row = torch.arange(rows, device=column.device, dtype=torch.int32)
     assert taken.values is not None

@@ -1,4 +1,4 @@
-"""Column statistics of dense rows: sums, centring, standardisation, and the moments of a linear layer's output."""
+"""Column statistics of dense rows: sums, centring, standardisation."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from clnr.engine.dense import LinearStats
 from clnr.engine.gpu.triton.jit import blocks, chip, kernel, power
 
-_TILE = 4096
-_ROWS, _COLUMNS = 64, 128
+_NUMBERS_PER_TILE = 4096
+_ROWS_PER_TILE, _COLUMNS_PER_TILE = 64, 128
 # Few columns to a program that holds all of their rows, so that there are enough programs.
-_STRIP = 4
+_COLUMNS_PER_STRIP = 4
 
 
 def column_sums(z: Tensor, scale: float, shift: Tensor | None = None, square: bool = False) -> Tensor:
     """``scale`` times the sum of each column less ``shift`` [F], or of the squares of that; float32 [F]."""
     count, width = z.shape
     z = z.contiguous()
-    across = blocks(width, _COLUMNS)
-    tiles = blocks(count, _ROWS)
+    across = blocks(width, _COLUMNS_PER_TILE)
+    tiles = blocks(count, _ROWS_PER_TILE)
     splits = max(1, min(tiles, 4 * chip(z.device)[0] // max(across, 1)))
     partial = torch.empty(splits, width, device=z.device, dtype=torch.float32)
     if partial.numel():
         _sums[(splits, across)](
             z, shift, partial, count, blocks(tiles, splits), scale,
-            SQUARE=square, F=width, ROWS=_ROWS, COLUMNS=_COLUMNS, num_warps=4,
+            SQUARE=square, F=width, ROWS=_ROWS_PER_TILE, COLUMNS=_COLUMNS_PER_TILE, num_warps=4,
         )  # fmt: skip
     if splits == 1:
         return partial[0]
@@ -94,7 +93,7 @@ def _along(work: Any, z: Tensor, out: Tensor, *vectors: Tensor) -> Tensor:
     count, width = z.shape
     if out.numel():
         block = min(power(width), 1024)
-        rows = max(1, _TILE // block)
+        rows = max(1, _NUMBERS_PER_TILE // block)
         grid = (blocks(count, rows), blocks(width, block))
         work[grid](z.contiguous(), out, *vectors, count, F=width, ROWS=rows, BLOCK=block, num_warps=4)
     return out
@@ -201,8 +200,8 @@ def standardise(z: Tensor) -> tuple[Tensor, Tensor]:
     inverses = torch.empty(width, device=z.device, dtype=torch.float32)
     if out.numel():
         rows = power(count)
-        _standardise_own[(blocks(width, _STRIP),)](
-            z, out, inverses, count, 1 / count, F=width, ROWS=rows, BLOCK=_STRIP, num_warps=_warps(rows)
+        _standardise_own[(blocks(width, _COLUMNS_PER_STRIP),)](
+            z, out, inverses, count, 1 / count, F=width, ROWS=rows, BLOCK=_COLUMNS_PER_STRIP, num_warps=_warps(rows)
         )
     return out, inverses
 
@@ -240,8 +239,17 @@ def standardise_backward(g: Tensor, out: Tensor, inverses: Tensor, dtype: torch.
     slope = torch.empty(out.shape, device=out.device, dtype=dtype)
     if slope.numel():
         rows = power(count)
-        _standardise_own_backward[(blocks(width, _STRIP),)](
-            g.contiguous(), out, inverses, slope, count, 1 / count, F=width, ROWS=rows, BLOCK=_STRIP, num_warps=_warps(rows)
+        _standardise_own_backward[(blocks(width, _COLUMNS_PER_STRIP),)](
+            g.contiguous(),
+            out,
+            inverses,
+            slope,
+            count,
+            1 / count,
+            F=width,
+            ROWS=rows,
+            BLOCK=_COLUMNS_PER_STRIP,
+            num_warps=_warps(rows),
         )
     return slope
 
@@ -269,96 +277,3 @@ def _standardise_own_backward(
     mean = tl.sum(each, 0)[None, :] * share
     part = tl.sum(each * result, 0)[None, :] * share
     tl.store(slope + place, ((each - mean - part * result) * inverse).to(slope.dtype.element_ty), mask=inside)
-
-
-def linear_moments(stats: LinearStats, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """``Dense.linear_moments``, for float32 weights."""
-    inputs, width = stats.weight.shape
-    out = torch.empty(2, width, device=bias.device, dtype=torch.float32)
-    if width:
-        _linear_moments[(blocks(width, 16),)](
-            stats.weight, stats.covariance_weight, stats.mean, bias, out, inputs, F=width, ROWS=64, BLOCK=16, num_warps=4
-        )
-    return out[0], out[1]
-
-
-@kernel("inputs")
-def _linear_moments(
-    weight: tl.tensor,
-    covariance_weight: tl.tensor,
-    mean: tl.tensor,
-    bias: tl.tensor,
-    out: tl.tensor,
-    inputs: tl.tensor,
-    F: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    variance = tl.zeros((ROWS, BLOCK), tl.float32)
-    middle = tl.zeros((ROWS, BLOCK), tl.float32)
-    for first in range(0, inputs, ROWS):
-        row = first + tl.arange(0, ROWS)[:, None]
-        inside = (row < inputs) & (column < F)
-        w = tl.load(weight + row * F + column, mask=inside, other=0)
-        variance += w * tl.load(covariance_weight + row * F + column, mask=inside, other=0)
-        middle += w * tl.load(mean + row, mask=row < inputs, other=0)
-    added = tl.load(bias + column, mask=column < F, other=0)
-    tl.store(out + column, tl.maximum(tl.sum(variance, 0)[None, :], 0.0), mask=column < F)
-    tl.store(out + F + column, tl.sum(middle, 0)[None, :] + added, mask=column < F)
-
-
-def linear_moments_backward(
-    stats: LinearStats, of_weight: Tensor, of_variance: Tensor, of_mean: Tensor, of_bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``Dense.linear_moments_backward``, for float32 weights."""
-    weight = stats.weight
-    inputs, width = weight.shape
-    out = torch.empty_like(weight)
-    scaled = torch.empty(weight.shape, device=weight.device, dtype=stats.dtype)
-    of_middle = torch.empty(inputs, device=weight.device, dtype=torch.float32)
-    block = min(power(width), 1024)
-    rows = max(1, _TILE // (2 * block))
-    if inputs:
-        _linear_moments_backward[(blocks(inputs, rows),)](
-            weight, stats.covariance_weight, stats.mean, of_weight, of_variance.contiguous(), of_mean.contiguous(), of_bias,
-            out, scaled, of_middle, inputs, 1 / stats.num_rows,
-            F=width, ROWS=rows, BLOCK=block, num_warps=4,
-        )  # fmt: skip
-    return out, scaled, of_middle
-
-
-@kernel("inputs", "share")
-def _linear_moments_backward(
-    weight: tl.tensor,
-    covariance_weight: tl.tensor,
-    mean: tl.tensor,
-    of_weight: tl.tensor,
-    of_variance: tl.tensor,
-    of_mean: tl.tensor,
-    of_bias: tl.tensor,
-    out: tl.tensor,
-    scaled: tl.tensor,
-    of_middle: tl.tensor,
-    inputs: tl.tensor,
-    share: tl.tensor,
-    F: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-) -> None:
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    middle = tl.load(mean + row, mask=row < inputs, other=0)
-    total = tl.zeros((ROWS, BLOCK), tl.float32)
-    for first in range(0, F, BLOCK):
-        column = first + tl.arange(0, BLOCK)[None, :]
-        inside = (row < inputs) & (column < F)
-        place = row * F + column
-        w = tl.load(weight + place, mask=inside, other=0)
-        slope = tl.load(of_variance + column, mask=column < F, other=0)
-        value = tl.load(of_weight + place, mask=inside, other=0)
-        value += 2 * slope * tl.load(covariance_weight + place, mask=inside, other=0)
-        value += middle * tl.load(of_bias + column, mask=column < F, other=0)
-        tl.store(out + place, value, mask=inside)
-        tl.store(scaled + place, (2 * share * slope * w).to(scaled.dtype.element_ty), mask=inside)
-        total += w * tl.load(of_mean + column, mask=column < F, other=0)
-    tl.store(of_middle + row, tl.sum(total, 1)[:, None] * share, mask=row < inputs)

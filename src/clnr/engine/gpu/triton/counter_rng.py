@@ -10,7 +10,7 @@ from torch import Tensor
 from clnr.engine.gpu.triton.jit import kernel
 from clnr.rng import Key
 
-_HALF, _RANGE = 1 << 31, 1 << 32
+_HALF_OF_WORDS, _NUMBER_OF_WORDS = 1 << 31, 1 << 32
 
 
 class Dropped(NamedTuple):
@@ -36,7 +36,7 @@ class DropRule(NamedTuple):
     drops: bool
 
 
-NOTHING = DropRule(0, 0, None, 0, None, False)
+NOTHING_DROPPED = DropRule(0, 0, None, 0, None, False)
 
 
 def to_drop_rule(key: Key | None, threshold: int | Tensor) -> DropRule:
@@ -45,7 +45,7 @@ def to_drop_rule(key: Key | None, threshold: int | Tensor) -> DropRule:
     A threshold of 2^32 does not fit, hence ``last``, one less. A threshold of 0 drops nothing.
     """
     if key is None or (isinstance(threshold, int) and threshold <= 0):
-        return NOTHING
+        return NOTHING_DROPPED
     if isinstance(threshold, Tensor):
         return DropRule(signed(key.a), signed(key.b), key.word, 0, threshold.contiguous(), True)
     return DropRule(signed(key.a), signed(key.b), key.word, signed(threshold - 1), None, True)
@@ -53,7 +53,7 @@ def to_drop_rule(key: Key | None, threshold: int | Tensor) -> DropRule:
 
 def signed(word: int) -> int:
     """A 32-bit word as the signed number with the same bits."""
-    return word - _RANGE if word >= _HALF else word
+    return word - _NUMBER_OF_WORDS if word >= _HALF_OF_WORDS else word
 
 
 @kernel()

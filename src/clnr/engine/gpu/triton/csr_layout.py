@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Rows of at most SHORT entries share a program; longer ones are cut into segments, one to a program. A segment of 256 is
+# Rows of at most so many entries share a program; longer ones are cut into segments, one to a program. A segment of 256 is
 # eight rounds of 32 entries: long enough that its partial sum is a small part of its traffic, and short enough that the
 # largest hub's last segment, started first, ends before the rest does.
-SHORT, SEGMENT = 32, 256
+SHORT_ROW_ENTRIES, SEGMENT_ENTRIES = 32, 256
 CHUNK = 4
 
 
@@ -61,26 +61,26 @@ def prepare(indptr: Tensor, columns: Tensor, values: Tensor | None, shape: tuple
         values: The value of each entry, float32; None where all are 1.
         shape: Rows and columns.
     """
-    if max(columns.numel(), *shape) >= 2**31 - SEGMENT:
+    if max(columns.numel(), *shape) >= 2**31 - SEGMENT_ENTRIES:
         raise ValueError(f"a matrix of {shape[0]} x {shape[1]} with {columns.numel()} entries is too large for 32-bit indices")
     begin = indptr.cpu()
     length = begin.diff()
-    hubs = (length > SEGMENT).nonzero()[:, 0]
+    hubs = (length > SEGMENT_ENTRIES).nonzero()[:, 0]
     hubs = hubs[length[hubs].argsort(descending=True, stable=True)]
-    long = ((length > SHORT) & (length <= SEGMENT)).nonzero()[:, 0]
+    long = ((length > SHORT_ROW_ENTRIES) & (length <= SEGMENT_ENTRIES)).nonzero()[:, 0]
     long = long[length[long].argsort(descending=True, stable=True)]
-    short = (length <= SHORT).nonzero()[:, 0]
+    short = (length <= SHORT_ROW_ENTRIES).nonzero()[:, 0]
     short = short[((length[short] + CHUNK - 1) // CHUNK).argsort(descending=True, stable=True)]
 
-    segments = (length[hubs] + SEGMENT - 1) // SEGMENT
+    segments = (length[hubs] + SEGMENT_ENTRIES - 1) // SEGMENT_ENTRIES
     hub_items = torch.cat([segments.new_zeros(1), segments.cumsum(0)])
     split = int(hub_items[-1])
     nth = torch.arange(split) - hub_items[:-1].repeat_interleave(segments)
     row = torch.cat([hubs.repeat_interleave(segments), long, short])
     first = begin[:-1][row]
-    first[:split] += nth * SEGMENT
+    first[:split] += nth * SEGMENT_ENTRIES
     last = begin[1:][row]
-    last[:split] = torch.minimum(last[:split], first[:split] + SEGMENT)
+    last[:split] = torch.minimum(last[:split], first[:split] + SEGMENT_ENTRIES)
 
     first_item = torch.empty_like(length)
     first_item[row[split:]] = torch.arange(split, len(row))

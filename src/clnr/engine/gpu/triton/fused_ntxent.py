@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from clnr.engine.dense import product, widens
 from clnr.engine.gpu.triton.jit import blocks, chip, power
 from clnr.engine.gpu.triton.ntxent_kernels import attract, gradient, loss_of, reduce, reduce_stored, softmaxes
+from clnr.engine.products import product, widens
 
 # For float32: three products on the tensor cores, at nearly the precision of float32.
 PRECISION = "tf32x3"
 # Splits of the columns: the most there are, and what share of the work each is assumed to add, for its partial results.
-_MOST_SPLITS, _SPLITTING = 16, 0.02
+_MOST_SPLITS, _COST_PER_SPLIT = 16, 0.02
 # So many rows or fewer have few enough similarities for a GPU's cache, and cuBLAS multiplies faster than a kernel of tiles.
-_STORED = 4096
+_STORED_ROWS = 4096
 
 
 def nt_xent(rows: Tensor, temperature: float) -> Tensor:
     """NT-Xent of unit rows [2m, F]: the first half is one view's, the second the other's, in the same order."""
-    stored = rows.dtype == torch.bfloat16 and len(rows) <= _STORED and (widens() or not rows.is_cuda)
+    stored = rows.dtype == torch.bfloat16 and len(rows) <= _STORED_ROWS and (widens() or not rows.is_cuda)
     return (_StoredNTXent if stored else _NTXent).apply(rows, temperature)
 
 
@@ -57,7 +57,7 @@ def _plan(rows: Tensor, backward: bool) -> _Plan:
     slots = processors * (1 if width > 256 else 2)
     across = blocks(count, side) * (blocks(features, width) if backward else 1)
     limit = min(blocks(count, columns), _MOST_SPLITS)
-    splits = min(range(1, limit + 1), key=lambda s: blocks(across * s, slots) / s * (1 + _SPLITTING * s))
+    splits = min(range(1, limit + 1), key=lambda s: blocks(across * s, slots) / s * (1 + _COST_PER_SPLIT * s))
     return _Plan(side, columns, depth, width, splits, 8 if width > 256 else 4, stages)
 
 

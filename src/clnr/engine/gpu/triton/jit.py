@@ -10,7 +10,7 @@ import torch
 import triton
 
 # For the interpreter: few processors, so that work is split there too.
-_INTERPRETER = (4, 64 << 10)
+_INTERPRETED_CHIP = (4, 64 << 10)
 
 
 def kernel(*varying: str) -> Callable[[Callable[..., Any]], Any]:
@@ -22,7 +22,7 @@ def kernel(*varying: str) -> Callable[[Callable[..., Any]], Any]:
 def chip(device: torch.device) -> tuple[int, int]:
     """How many multiprocessors a device has, and how many bytes of shared memory a program may use on each."""
     if device.type != "cuda":
-        return _INTERPRETER
+        return _INTERPRETED_CHIP
     properties = torch.cuda.get_device_properties(device)
     return properties.multi_processor_count, getattr(properties, "shared_memory_per_block_optin", 64 << 10)
 

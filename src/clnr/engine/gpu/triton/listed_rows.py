@@ -12,9 +12,9 @@ from torch import Tensor
 from clnr.engine.gpu.triton.csr_layout import Structure
 from clnr.engine.gpu.triton.jit import blocks, kernel
 
-_BLOCK = 256
-_SCANNED = 2048
-_FEW = 2
+_ITEMS_PER_BLOCK = 256
+_NODES_PER_BLOCK = 2048
+_PLACES_PER_LONG_ROW = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +46,14 @@ def list_rows(structure: Structure, places: Places, room: int | None = None, alo
     ``places.excess`` becomes NaN.
     """
     place, nodes = places.place, places.nodes
-    alone = alone or len(places) <= _FEW * (structure.long - structure.split)
+    alone = alone or len(places) <= _PLACES_PER_LONG_ROW * (structure.long - structure.split)
     kept = structure.split if alone else structure.long
     items = kept + len(places)
     row, begin, end = (torch.empty(items, device=place.device, dtype=torch.int32) for _ in range(3))
     to = None if room is None else torch.empty_like(row)
     used = None if room is None else torch.zeros(1, device=place.device, dtype=torch.int32)
     if items:
-        _list[(blocks(items, _BLOCK),)](
+        _list[(blocks(items, _ITEMS_PER_BLOCK),)](
             structure.row,
             structure.begin,
             structure.end,
@@ -69,7 +69,7 @@ def list_rows(structure: Structure, places: Places, room: int | None = None, alo
             room or 0,
             kept,
             items,
-            BLOCK=_BLOCK,
+            BLOCK=_ITEMS_PER_BLOCK,
             num_warps=4,
         )
     hubs, shape, long = place.index_select(0, structure.hubs), (len(places), structure.shape[1]), items if alone else kept
@@ -132,14 +132,14 @@ def number_nodes(found: Tensor, capacity: int) -> Places:
     """
     count, device = len(found), found.device
     place, nodes, excess, behind = torch.empty(count, device=device, dtype=torch.int32), None, None, None
-    grid = (blocks(count, _SCANNED),)
+    grid = (blocks(count, _NODES_PER_BLOCK),)
     if capacity < count:
         nodes = torch.full((capacity,), -1, device=device, dtype=torch.int32)
         excess = torch.empty(1, device=device)
         counts = torch.empty(grid, device=device, dtype=torch.int32)
-        _count[grid](found, counts, count, BLOCK=_SCANNED, num_warps=4)
+        _count[grid](found, counts, count, BLOCK=_NODES_PER_BLOCK, num_warps=4)
         behind = counts.cumsum(0, dtype=torch.int32)
-    _number[grid](found, behind, place, nodes, excess, count, capacity, BLOCK=_SCANNED, num_warps=4)
+    _number[grid](found, behind, place, nodes, excess, count, capacity, BLOCK=_NODES_PER_BLOCK, num_warps=4)
     return Places(place, nodes, excess)
 
 
@@ -179,7 +179,9 @@ def _number(
 def inverse_roots(sums: Tensor, places: Places) -> Tensor:
     """One over the root of the sum at each place; zero where that is zero, and NaN where places were too few."""
     out = torch.empty_like(sums)
-    _inverse_roots[(blocks(len(sums), _BLOCK),)](sums, out, places.excess, len(sums), BLOCK=_BLOCK, num_warps=4)
+    _inverse_roots[(blocks(len(sums), _ITEMS_PER_BLOCK),)](
+        sums, out, places.excess, len(sums), BLOCK=_ITEMS_PER_BLOCK, num_warps=4
+    )
     return out
 
 

@@ -12,7 +12,7 @@ from clnr.engine.gpu.triton.counter_rng import DropRule, draw, open_key, survive
 from clnr.engine.gpu.triton.jit import blocks, kernel, power
 from clnr.rng import Key
 
-_TILE = 2048
+_NUMBERS_PER_TILE = 2048
 
 
 def unit_rows(z: Tensor, dtype: torch.dtype | None = None) -> Tensor:
@@ -61,7 +61,7 @@ def _scaled(z: Tensor, g: Tensor | None, dtype: torch.dtype) -> Tensor:
     out = torch.empty(z.shape, device=z.device, dtype=dtype)
     if z.numel():
         block = power(z.shape[1])
-        rows = max(1, _TILE // block)
+        rows = max(1, _NUMBERS_PER_TILE // block)
         _unit[(blocks(z.shape[0], rows),)](z, g, out, z.shape[0], F=z.shape[1], ROWS=rows, BLOCK=block, num_warps=4)
     return out
 
@@ -110,8 +110,8 @@ def _masked(weight: Tensor, drop_rule: DropRule, scale: float, dtype: torch.dtyp
     known, width = weight.shape
     out = torch.empty(count, width, device=weight.device, dtype=dtype)
     if out.numel():
-        block = min(power(width), _TILE)
-        rows = max(1, _TILE // block)
+        block = min(power(width), _NUMBERS_PER_TILE)
+        rows = max(1, _NUMBERS_PER_TILE // block)
         _mask[(blocks(count, rows), blocks(width, block))](
             weight,
             out,

@@ -7,7 +7,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from clnr.engine.gpu.triton.counter_rng import NOTHING, Dropped, to_drop_rule
+from clnr.engine.gpu.triton.counter_rng import NOTHING_DROPPED, Dropped, to_drop_rule
 from clnr.engine.gpu.triton.csr_layout import CHUNK, Structure
 from clnr.engine.gpu.triton.jit import blocks, power
 from clnr.engine.gpu.triton.spmm_kernels import add, drop_and_compact, multiply_by
@@ -15,7 +15,7 @@ from clnr.engine.gpu.triton.spmm_kernels import add, drop_and_compact, multiply_
 # A program is one warp. In a round it takes 16 entries and reads 256 bytes of the row of each, 16 per thread: 4 KiB are
 # requested before it waits for the first of them. Wide rows are cut into slices, one after another: a slice of all rows often
 # fits into the cache where whole rows do not.
-_SLICE, _ROUND, _MOST = 256, 4 << 10, 128
+_BYTES_PER_SLICE, _BYTES_PER_ROUND, _ENTRIES_PER_ROUND = 256, 4 << 10, 128
 
 
 def multiply(
@@ -46,8 +46,8 @@ def multiply(
     out = torch.empty(structure.shape[0], width, device=h.device, dtype=dtype or h.dtype)
     if not out.numel():
         return out
-    block = min(power(width), _SLICE // h.element_size())
-    rows = min(_ROUND // (block * h.element_size()), _MOST) // CHUNK
+    block = min(power(width), _BYTES_PER_SLICE // h.element_size())
+    rows = min(_BYTES_PER_ROUND // (block * h.element_size()), _ENTRIES_PER_ROUND) // CHUNK
     items = len(structure.row)
     partial = torch.empty(structure.split, width, device=h.device, dtype=torch.float32)
     grid = (structure.long + blocks(items - structure.long, rows), blocks(width, block))
@@ -106,8 +106,8 @@ def drop_entries(
     """
     device = structure.columns.device
     sums = torch.empty(structure.shape[0], device=device, dtype=torch.float32)
-    drop_rule = NOTHING if drop is None else to_drop_rule(drop.key, drop.threshold)
-    rows, items = _MOST // CHUNK, len(structure.row)
+    drop_rule = NOTHING_DROPPED if drop is None else to_drop_rule(drop.key, drop.threshold)
+    rows, items = _ENTRIES_PER_ROUND // CHUNK, len(structure.row)
     room = len(structure.columns) if structure.to is None else structure.room
     begin, end = structure.begin if structure.to is None else structure.to, torch.empty_like(structure.end)
     columns = structure.columns.new_empty(room)

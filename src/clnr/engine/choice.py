@@ -1,0 +1,111 @@
+"""Which engine computes: the one place that knows all of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from clnr.engine.base import Asked, Engine
+from clnr.engine.cpu.bfloat16 import has_bfloat16, preferred_dtype
+from clnr.engine.cpu.cpu_engine import DENSE_ABOVE as CPU_DENSE_ABOVE
+from clnr.engine.cpu.cpu_engine import CompiledEngine
+from clnr.engine.cpu.csr_arrays import numba_kernels
+from clnr.engine.cpu.threads import usable_threads
+from clnr.engine.gpu.cuda_engine import DENSE_ABOVE as GPU_DENSE_ABOVE
+from clnr.engine.gpu.cuda_engine import KernelEngine
+from clnr.engine.gpu.triton_dense import triton_kernels
+from clnr.engine.torch_sparse import TorchEngine, matrix_product, row_reduction
+from clnr.errors import DeviceError
+from clnr.support.arguments import check_choice, check_int
+from clnr.support.humanize import plural
+from clnr.support.machine.processors import usable_processors
+
+DEVICES = ("auto", "cpu", "cuda")
+PRECISIONS = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
+# As many as processors would do, but a run on a larger machine is repeated with its number of threads. Thousands crash.
+_LARGEST_NUMBER_OF_THREADS = 256
+
+
+def choose(device: str = "auto", precision: str = "auto", threads: int | None = None) -> Engine:
+    """The fastest engine for a device.
+
+    Args:
+        device: ``auto`` (a GPU where there is one), ``cpu`` or ``cuda``.
+        precision: ``auto`` (bfloat16 on a GPU that has it, and on a CPU with AMX), ``float32`` or ``bfloat16``.
+        threads: How many threads of the CPU to take; None for as many as are worth it.
+    """
+    device, precision = check_choice("device", device, DEVICES), check_choice("precision", precision, PRECISIONS)
+    if threads is not None and check_int("threads", threads) < 1:
+        raise DeviceError(f"threads must be at least 1, not {threads}")
+    if threads is not None and threads > (most := max(_LARGEST_NUMBER_OF_THREADS, usable_processors())):
+        raise DeviceError(
+            f"threads must be at most {most}, not {threads:,} (--threads); this process may use "
+            f"{plural(usable_processors(), 'processor')}, and further threads only wait for those"
+        )
+    asked = Asked(device, precision, threads)
+    has_cuda = torch.cuda.is_available()
+    if device == "cuda" and not has_cuda:
+        reason = "this PyTorch was built without CUDA" if torch.version.cuda is None else "PyTorch finds no usable GPU"
+        raise DeviceError(f"device 'cuda' is not here: {reason}; use --device cpu, or auto")
+    dtype = PRECISIONS[precision]
+    if has_cuda and device != "cpu":
+        engine = gpu_engine(dtype)
+    elif dtype == torch.bfloat16 != preferred_dtype() and not has_bfloat16():
+        raise DeviceError("this CPU cannot multiply bfloat16, and would be a hundred times slower; use float32, or auto")
+    else:
+        engine = cpu_engine(dtype or preferred_dtype())
+    engine.asked, engine.threads = asked, threads
+    return engine
+
+
+def choose_again(asked: Asked, begun: Mapping[str, Any], alone: bool = True) -> Engine:
+    """The engine to resume a run with: as it was begun, except for what is asked for.
+
+    Args:
+        asked: What is asked for now.
+        begun: The ``choices`` of the engine that it was begun with.
+        alone: Whether one process does it. Where workers share it, each takes the threads that it has.
+    """
+    if asked.device not in ("auto", begun["device"]):
+        return choose(*asked)
+    precision = begun["precision"] if asked.precision == "auto" else asked.precision
+    try:
+        engine = choose(begun["device"], precision, begun["threads"] if asked.threads is None else asked.threads)
+    except DeviceError as error:
+        raise DeviceError(
+            f"it was begun on {begun['device']} in {begun['precision']}, and goes on there alone: {error}; to start anew here, "
+            "leave out --resume (resume=False)"
+        ) from None
+    engine.asked, most, here = asked, begun["most_threads"], usable_threads()
+    if engine.threads is None and most is not None:
+        if most > here and alone:
+            raise DeviceError(
+                f"it was begun with up to {most} threads, and there are {here} here: add --threads {here} (threads={here}); "
+                "the result is as good, but its last bits differ"
+            )
+        engine.most_threads = most
+    return engine
+
+
+def cpu_engine(dtype: torch.dtype = torch.float32) -> Engine:
+    """The CPU engine: compiled loops, or torch's sparse product, which is slower and in float32, without numba."""
+    if numba_kernels() is not None:
+        return CompiledEngine(dtype)
+    if dtype == torch.bfloat16:
+        raise DeviceError("bfloat16 on a CPU needs numba, which cannot be used: pip install numba; or use float32")
+    warnings.warn("numba cannot be used, so training on the CPU is slower; pip install numba", stacklevel=2)
+    return TorchEngine("cpu-torch", torch.device("cpu"), row_reduction, CPU_DENSE_ABOVE)
+
+
+def gpu_engine(dtype: torch.dtype | None = None) -> Engine:
+    """The GPU engine: Triton's kernels, by default in bfloat16 where the GPU has it; without Triton torch's, in float32."""
+    device = torch.device("cuda", torch.cuda.current_device())
+    if triton_kernels() is not None:
+        return KernelEngine(device, dtype or (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32))
+    if dtype == torch.bfloat16:
+        raise DeviceError("bfloat16 on a GPU needs Triton, which is not installed: pip install triton; or use float32")
+    warnings.warn("Triton is not installed, so training on the GPU is slower; pip install triton", stacklevel=2)
+    return TorchEngine("gpu-torch", device, matrix_product, GPU_DENSE_ABOVE)

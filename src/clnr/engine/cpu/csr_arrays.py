@@ -1,0 +1,97 @@
+"""CSR matrices on the host, and the compiled loops over their entries."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from clnr import rng
+from clnr.engine.cpu.threads import share_rows
+from clnr.engine.view import Neighbors
+from clnr.graph.csr import Array
+
+_NO_MASK = np.empty((0, 0), np.float32)
+
+
+@functools.cache
+def numba_kernels() -> Any:
+    """The module of compiled loops, or None without numba; imported at the first call, since a GPU does not need it."""
+    try:
+        from clnr.engine.cpu import numba_kernels as kernels
+    except (ImportError, RuntimeError):  # RuntimeError: numba finds no folder for its cache.
+        return None
+    return kernels
+
+
+def _numbers(h: Tensor) -> Array:
+    """Rows as the compiled loops take them; bfloat16, which NumPy does not have, by its bits."""
+    return h.view(torch.uint16).numpy() if h.dtype == torch.bfloat16 else h.numpy()
+
+
+def _empty(rows: int, columns: int) -> Tensor:
+    """Uninitialised memory in large pages, which NumPy asks for and torch does not; page faults of small ones are slow."""
+    return torch.from_numpy(np.empty((rows, columns), np.float32))
+
+
+class CSRArrays(NamedTuple):
+    """A CSR matrix without the entries that a view drops."""
+
+    indptr: Array
+    columns: Array
+    values: Array
+
+    def scaled(self, sums: Array) -> CSRArrays:
+        """Each entry over the roots of the sums of its row and of its column."""
+        kernels, values = numba_kernels(), np.empty_like(self.values)
+        share_rows(self.indptr, kernels.scale_entries, *self, 1 / np.sqrt(sums), values)
+        return self._replace(values=values)
+
+    def bounded(self, rows: Array, neighbors: Neighbors) -> CSRArrays:
+        """At most so many neighbours of each row, given which nodes the rows are of."""
+        kernels, taken, values = numba_kernels(), np.empty(len(self.columns), np.bool_), np.empty_like(self.values)
+        a, b, _ = rng.settled(neighbors.key)
+        bound = np.uint32(int(a)), np.uint32(int(b)), neighbors.most
+        share_rows(self.indptr, kernels.take_neighbors, *self, rows, bound, taken, values)
+        return CSRArrays(np.concatenate([[0], np.cumsum(taken)])[self.indptr], self.columns[taken], values[taken])
+
+    def transposed(self, shape: tuple[int, int]) -> CSRArrays:
+        """The transpose of a matrix of this shape."""
+        turned = sp.csr_array((self.values, self.columns, self.indptr), shape=shape).tocsc()
+        return CSRArrays(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
+
+    def multiply(self, h: Tensor, relu: bool, bias: Tensor | None, mask: Tensor | None) -> Tensor:
+        """S f(h) + bias, f being ReLU or the identity, and zero where ``mask`` is not above zero; in the type of h."""
+        width, kernels = h.shape[1], numba_kernels()
+        out = _empty(len(self.indptr) - 1, width)
+        above = _NO_MASK if mask is None else _numbers(mask)
+        arguments = (*self, _numbers(h), relu, _bias(bias, h), above, out.numpy())
+        share_rows(self.indptr, kernels.multiply, *arguments, width=width)
+        return out.to(h.dtype)
+
+    def multiply_columns(self, factor: Tensor, h: Tensor, bias: Tensor | None) -> Tensor:
+        """S D h + bias for the diagonal D of this factor."""
+        kernels, out = numba_kernels(), _empty(len(self.indptr) - 1, h.shape[1])
+        arguments = (*self, factor.numpy(), h.numpy(), _bias(bias, h), out.numpy())
+        share_rows(self.indptr, kernels.multiply_columns, *arguments, width=h.shape[1])
+        return out
+
+    def multiply_rows(self, factor: Tensor, h: Tensor) -> Tensor:
+        """D S h for the diagonal D of this factor."""
+        kernels, out = numba_kernels(), _empty(len(self.indptr) - 1, h.shape[1])
+        share_rows(self.indptr, kernels.multiply_rows, *self, factor.numpy(), h.numpy(), out.numpy(), width=h.shape[1])
+        return out
+
+
+def _bias(bias: Tensor | None, h: Tensor) -> Array:
+    return np.zeros(h.shape[1], np.float32) if bias is None else bias.detach().numpy()
+
+
+def allocated(counts: Array) -> CSRArrays:
+    """Room for so many entries in each row."""
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return CSRArrays(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32))

@@ -1,0 +1,150 @@
+"""A graph in files: what a sampled step, and what passes over all nodes ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from clnr import rng
+from clnr.engine.cpu.frontier import Frontier
+from clnr.engine.files.mapped import ChangeRows, MappedEdges, MappedFeatures, StoredKeptRows, bound_memory, row_parts
+from clnr.engine.files.read_ahead import ReadAhead
+from clnr.engine.view import DeviceGraph, View
+from clnr.graph.csr import Array, draw_neighbours
+from clnr.graph.graph_folder import GraphFolder
+
+_MEASURED_NODES = 1 << 14
+_NODES_PER_DRAW = 1 << 11
+_READ_AHEAD_KEY = "read ahead"
+
+
+@dataclass(frozen=True, eq=False)
+class MappedGraph(DeviceGraph):
+    """A graph in files: ``edges`` are ``MappedEdges``, and ``features`` are ``MappedFeatures``."""
+
+    in_files: ClassVar[bool] = True
+
+    def frontier(self, view: View, nodes: Array) -> Frontier:
+        ahead = self.made.get(_READ_AHEAD_KEY)
+        return self._frontier(view, nodes) if ahead is None else ahead.frontier(view, nodes)
+
+    def _frontier(self, view: View, nodes: Array, asked: set[tuple[str, int]] | None = None) -> Frontier:
+        return Frontier(view, nodes, StoredKeptRows(mapped_edges(self), view.drop), asked)
+
+    def feature_rows(self, nodes: Array) -> Tensor | sp.csr_array:
+        return mapped_features(self).rows(nodes)
+
+    @contextmanager
+    def reading_ahead(self) -> Iterator[None]:
+        ahead = self.once(_READ_AHEAD_KEY, lambda: ReadAhead(self._frontier))
+        try:
+            yield
+        finally:
+            del self.made[_READ_AHEAD_KEY]
+            ahead.end()
+
+    def read_ahead(self, views: Sequence[View], nodes: Tensor) -> None:
+        if (ahead := self.made.get(_READ_AHEAD_KEY)) is not None:
+            ahead.begin(views, nodes)
+
+
+def mapped_edges(device_graph: DeviceGraph) -> MappedEdges:
+    """The edges of a graph in files."""
+    return cast(MappedEdges, device_graph.edges)
+
+
+def mapped_features(device_graph: DeviceGraph) -> MappedFeatures:
+    """The features of a graph in files."""
+    return cast(MappedFeatures, device_graph.features)
+
+
+def map_folder(folder: GraphFolder) -> MappedGraph:
+    """A graph folder as a graph on the CPU, of which nothing is read yet."""
+    edges = MappedEdges(folder, folder.rows("incoming"))
+    features = MappedFeatures(folder, folder.rows("features") if folder.sparse else folder.map("features.values"))
+    # A model that is trained on it asks for its sizes, and through the engine for rows: see ``Model.whole_graph_reason``.
+    return MappedGraph(cast(Any, folder), cast(Any, edges), cast(Any, features))
+
+
+def keep_degrees(device_graph: DeviceGraph) -> None:
+    """Read all edges once, unless that was done, and keep the degree of each node: 4 bytes a node.
+
+    Who propagates to all nodes, block after block, then need not read the edges of all their neighbours each time.
+    """
+    edges = mapped_edges(device_graph)
+    if "degrees" in edges.made:
+        return
+    degrees, rule = np.empty(edges.shape[0], np.float32), StoredKeptRows(edges)
+    for part in row_parts(len(degrees)):
+        degrees[part] = rule.count(np.arange(part.start, part.stop))[1]
+    edges.made["degrees"] = degrees
+
+
+def with_features(device_graph: DeviceGraph, change: ChangeRows, width: int) -> DeviceGraph:
+    """A graph in files whose features are changed as they are read, to so many."""
+    features = replace(mapped_features(device_graph), change=change, width=width)
+    graph = replace(cast(GraphFolder, device_graph.graph), num_features=width)
+    return replace(device_graph, graph=cast(Any, graph), features=cast(Any, features), made={})
+
+
+def neighbour_rows(device_graph: DeviceGraph, start: int, stop: int) -> sp.csr_array:
+    """The weights of edges between a range of nodes and all others, in either direction: the larger one of two.
+
+    No self-loops, and no edges that are held out.
+    """
+    edges = mapped_edges(device_graph)
+    ways = [_row_range(edges, way, start, stop) for way in ("incoming", "outgoing")[: 1 + edges.folder.directed]]
+    return ways[0].maximum(ways[1]) if len(ways) > 1 else ways[0]
+
+
+def _row_range(edges: MappedEdges, way: str, start: int, stop: int) -> sp.csr_array:
+    count = edges.shape[0]
+    indptr, columns, values = edges.folder.rows(way).span(start, stop)
+    columns = columns.astype(np.int64)
+    rows = np.repeat(np.arange(start, stop), np.diff(indptr))
+    values = np.ones(len(columns), np.float32) if values is None else values
+    # Both directions of a pair are held out.
+    kept = (rows != columns) & ~np.isin(rows * count + columns, edges.held_out)
+    counts = np.bincount(rows[kept] - start, minlength=stop - start)
+    return sp.csr_array((values[kept], columns[kept], np.append(0, np.cumsum(counts))), shape=(stop - start, count))
+
+
+def draw_stored_neighbours(device_graph: DeviceGraph, nodes: Array, most: int) -> tuple[Array, Array]:
+    """``draw_neighbours`` of a graph in files, in either direction; those along edges that are held out are left out."""
+    edges = mapped_edges(device_graph)
+    names = ("incoming", "outgoing")[: 1 + edges.folder.directed]
+    ways = [edges.folder.rows(name) for name in names]
+    drawn = [np.empty((2, 0), np.int64)]
+    for first in range(0, len(nodes), _NODES_PER_DRAW):
+        arrays = [(way.indptr.values, way.indices.values) for way in ways]
+        some = nodes[first : first + _NODES_PER_DRAW]
+        try:
+            place, neighbour = draw_neighbours(arrays, some, most, edges.held_out)
+        except IndexError as error:
+            for way in ways:
+                way.gather(some)  # Names the row.
+            raise ways[-1].indices.damaged(str(error)) from None
+        drawn.append(np.stack([first + place, neighbour]))
+        bound_memory(*(array for way in ways for array in way.arrays))
+    place, neighbour = np.concatenate(drawn, axis=1)
+    return place, neighbour
+
+
+def without_pairs(device_graph: DeviceGraph, pairs: Array) -> DeviceGraph:
+    """A graph in files without the edges between some pairs of nodes, [2, n], in either direction."""
+    edges = mapped_edges(device_graph)
+    count = edges.shape[0]
+    keys = np.unique(np.concatenate([pairs[0] * count + pairs[1], pairs[1] * count + pairs[0]]))
+    return replace(device_graph, edges=cast(Any, replace(edges, held_out=keys, made={})), made={})
+
+
+def measured_nodes(count: int) -> torch.Tensor:
+    """The nodes that stand for all where statistics of all are asked for, as batch normalisation does after training."""
+    return rng.permute(rng.key(0, "measured"), torch.arange(min(count, _MEASURED_NODES)), count)

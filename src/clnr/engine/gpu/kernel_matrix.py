@@ -1,0 +1,97 @@
+"""Sparse matrices that Triton's kernels multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor
+
+from clnr import rng
+from clnr.engine.dense import Dense
+from clnr.engine.gpu.triton_dense import the_kernels
+from clnr.engine.sparse_engine import Features, FusedMatrix, SparseEngine
+from clnr.engine.sparse_matrix import SparseMatrix
+from clnr.engine.torch_sparse import TorchMatrix, matrix_product
+from clnr.engine.view import Drop, Mask
+
+
+class KernelMatrix(FusedMatrix):
+    """A matrix without what one view drops; its transpose is built when a gradient needs it.
+
+    Args:
+        dense: The engine's dense operations.
+        forward: The matrix, laid out for the kernels.
+        transposed: Builds its transpose.
+        left: What rows are multiplied by.
+        right: What columns are multiplied by.
+    """
+
+    def __init__(
+        self,
+        dense: Dense,
+        forward: Any,
+        transposed: Callable[[], Any],
+        left: Tensor | None = None,
+        right: Tensor | None = None,
+    ):
+        self._kernels, self.dense = the_kernels(), dense
+        self._forward, self._build_transposed = forward, transposed
+        self._left, self._right = left, right
+
+    @cached_property
+    def _transposed(self) -> Any:
+        return self._build_transposed()
+
+    def multiply(
+        self, transposed: bool, h: Tensor, relu: bool = False, bias: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        matrix, left, right = self._forward, self._left, self._right
+        if transposed:
+            matrix, left, right = self._transposed, right, left
+        return self._kernels.multiply(matrix, h, left, right, relu, mask, bias)
+
+
+class KernelFeatures(Features):
+    """Sparse features; a mask of columns sets rows of the weight to zero."""
+
+    def __init__(self, matrix: KernelMatrix, engine: SparseEngine, x: SparseMatrix, mask: Mask | None):
+        self._matrix, self._engine, self._x, self._mask = matrix, engine, x, mask
+
+    def __call__(self, h: Tensor, relu: bool = False, bias: Tensor | None = None) -> Tensor:
+        return self._matrix(self._engine.weight(h, self._mask), relu, bias)
+
+    def to_dense(self) -> Tensor:
+        return as_values(self._x, self._mask).to_dense()
+
+
+def as_values(x: SparseMatrix, mask: Mask | None) -> TorchMatrix:
+    """Features with masked values at zero."""
+    return TorchMatrix(x, x.values if mask is None else x.values * mask.of_entries(x), matrix_product)
+
+
+def structures(matrix: SparseMatrix) -> tuple[Any, Any]:
+    """A matrix and its transpose, laid out for the kernels once."""
+
+    def laid_out() -> tuple[Any, Any]:
+        if matrix.pattern is not None:
+            # To lay out is to wait for the GPU, but not to fill in other values.
+            forward, transposed = structures(matrix.pattern)
+            return replace(forward, values=matrix.values), replace(transposed, values=matrix.transposed_values)
+        prepare, (rows, columns) = the_kernels().prepare, matrix.shape
+        values = None if bool((matrix.values == 1).all()) else matrix.values
+        forward = prepare(matrix.indptr, matrix.columns, values, (rows, columns))
+        values = None if values is None else matrix.transposed_values
+        return forward, prepare(matrix.transposed_indptr, matrix.transposed_columns, values, (columns, rows))
+
+    return matrix.once("structure", laid_out)
+
+
+def dropped(drop: Drop | None, order: Tensor | None = None) -> Any:
+    """Which entries are dropped, as the kernels take it; rates of single entries in the order of the structure."""
+    if drop is None:
+        return None
+    rate = drop.rate if order is None or not isinstance(drop.rate, Tensor) else drop.rate[order]
+    return the_kernels().Dropped(drop.key, rng.threshold(rate), drop.pairs)
