@@ -15,7 +15,7 @@ from clnr.embedding.planning import file_plan
 from clnr.embedding.stages import block_passes
 from clnr.embedding.store import artifact_files
 from clnr.embedding.store.shards import Shards
-from clnr.embedding.store.stored_vectors import StoredEmbedding, StoredIds
+from clnr.embedding.store.stored_nodes import StoredIds
 from clnr.errors import ClnrError, DataError, MethodError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import ingest
@@ -107,8 +107,8 @@ def test_to_read_a_few_rows_needs_no_array_of_all(tmp_path, monkeypatch):
     shards = Shards(tmp_path, 10**15, 1, 1, (tmp_path, ""))
     monkeypatch.setattr(Shards, "rows", lambda self, nodes: nodes[:, None].astype(np.float32))
     monkeypatch.setattr(Shards, "ids", lambda self, nodes: nodes * 2)
-    z, ids = StoredEmbedding(shards), StoredIds(shards)
-    assert (z[5].tolist(), z[7:9].tolist(), z[[3, 1]].tolist()) == ([5], [[7], [8]], [[3], [1]])
+    ids = StoredIds(shards)
+    assert (shards[5].tolist(), shards[7:9].tolist(), shards[[3, 1]].tolist()) == ([5], [[7], [8]], [[3], [1]])
     assert (ids[-1], ids[7:9].tolist(), ids[[3, 1]].tolist()) == (2 * (10**15 - 1), [14, 16], [6, 2])
 
 

@@ -34,18 +34,18 @@ def similar(
     from clnr.support.progress import log_progress
 
     with log_progress(verbose=True):
-        found = similar_nodes(folder, node, k, approximate=approximate, kind=kind, unlinked=unlinked)
-    if found.id != node:
-        print_stderr(f"'{node}' is the name of '{found.id}'")
+        answer = similar_nodes(folder, node, k, approximate=approximate, kind=kind, unlinked=unlinked)
+    if answer.id != node:
+        print_stderr(f"'{node}' is the name of '{answer.id}'")
     if as_json:
-        known = [*(["name"] if found.has_names else []), "cosine", "linked", *(["label"] if found.has_labels else [])]
-        rows = [each._asdict() | {"cosine": round(each.cosine, 6)} for each in found.nodes]
+        known = [*(["name"] if answer.has_names else []), "cosine", "linked", *(["label"] if answer.has_labels else [])]
+        rows = [each._asdict() | {"cosine": round(each.cosine, 6)} for each in answer.nodes]
         print(json.dumps([{title: row[title] for title in ("id", *known)} for row in rows]))
         return
-    named = any(each.name for each in found.nodes)
-    titles = [*(["name"] if named else []), "id", "cosine", "linked", *(["label"] if found.has_labels else [])]
+    named = any(each.name for each in answer.nodes)
+    titles = [*(["name"] if named else []), "id", "cosine", "linked", *(["label"] if answer.has_labels else [])]
     table = Table(*titles, box=None, pad_edge=False)
-    for each in found.nodes:
+    for each in answer.nodes:
         texts = each._asdict() | {"cosine": f"{each.cosine:.4f}", "linked": "yes" if each.linked else ""}
         table.add_row(*(str(texts[title] or "") for title in titles))
     out.print(table)

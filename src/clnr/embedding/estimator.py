@@ -27,7 +27,7 @@ from clnr.embedding.shared_fit import check_shared, fit_shared
 from clnr.embedding.store.artifact import load_result, name_nodes
 from clnr.embedding.store.export import parse_formats
 from clnr.embedding.store.output_folder import write_folder
-from clnr.embedding.store.stored_vectors import StoredEmbedding
+from clnr.embedding.store.shards import Shards
 from clnr.embedding.stored_embedding import embed_files, fit_files
 from clnr.embedding.unknown_arguments import explains_unknown
 from clnr.engine import choose
@@ -211,7 +211,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_shared(check_int("workers", self.workers), settings)
         return settings
 
-    def transform(self, X: Any) -> Array | StoredEmbedding:  # noqa: N803
+    def transform(self, X: Any) -> Array | Shards:  # noqa: N803
         """Embeddings of the nodes of a graph: the one it was fitted on, or another with the same features.
 
         Of a graph folder that does not fit in memory, rows are read when they are asked for, as those of ``embedding_``.
@@ -233,7 +233,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         graph = as_table_graph(X, result.nodes.info.feature_encoder).graph
         return result.z.copy() if result.nodes.is_of(graph) else model.embed(graph, engine)
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array | StoredEmbedding:  # noqa: N803
+    def fit_transform(self, X: Any, y: Any = None) -> Array | Shards:  # noqa: N803
         """``fit``, and the embeddings of the graph that it was fitted on."""
         self.fit(X, y)
         return self.embedding_.copy() if self.graph is None else self.transform(X)

@@ -23,7 +23,7 @@ class EmbeddingResult:
     Attributes:
         model: The fitted model.
         nodes: The graph: ids, names, labels and neighbours of nodes.
-        z: The embedding, one row per node: an array or, in files, a ``StoredEmbedding``.
+        z: The embedding, one row per node: an array or, in files, ``Shards``.
         losses: One per epoch.
         scores: Values by name.
         warnings: What a reader of the scores should know, a line each.

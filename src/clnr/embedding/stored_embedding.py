@@ -15,8 +15,7 @@ from clnr.embedding.shared_fit import embed_shared
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.store.artifact import load_result
 from clnr.embedding.store.artifact_files import SHARDS
-from clnr.embedding.store.shards import TemporaryFolder
-from clnr.embedding.store.stored_vectors import StoredEmbedding
+from clnr.embedding.store.shards import Shards, TemporaryFolder
 from clnr.errors import DataError
 from clnr.graph.graph_folder import GraphFolder
 from clnr.support.progress import Bar
@@ -37,7 +36,7 @@ def fit_files(
     return load_result(path, temporary)
 
 
-def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> StoredEmbedding:
+def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> Shards:
     """A graph folder that does not fit in memory, embedded with a model into a temporary folder."""
     if folder.num_features != model.features:
         raise DataError(f"{folder.path} has {folder.num_features:,} features per node, and this model takes {model.features:,}")
@@ -51,4 +50,4 @@ def embed_files(model: FittedModel, folder: GraphFolder, settings: Settings) -> 
         graph = GraphInFiles(folder, alone, model.recipe, temporary.path, planned.block_rows)
         shards = graph.embed(model)
         graph.remove()
-    return StoredEmbedding(replace(shards, temporary=temporary))
+    return replace(shards, temporary=temporary)

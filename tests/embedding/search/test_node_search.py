@@ -31,7 +31,7 @@ def test_near_texts_are_those_that_difflib_finds_among_all():
 
 
 def test_few_are_compared_and_the_most_alike_are_among_them(monkeypatch):
-    monkeypatch.setattr(node_search, "_COMPARED", 20)
+    monkeypatch.setattr(node_search, "_MOST_COMPARED_TEXTS", 20)
     texts = [f"{WORDS[i % 8]} {WORDS[i // 8 % 8]} {i}" for i in range(2000)]
     (found,) = near_texts(parts(texts, 300), texts[1700].replace("e", "3", 1), 1)
     assert found.node == 1700

@@ -19,7 +19,6 @@ from clnr.embedding.search.similar import similar_nodes
 from clnr.embedding.search.stored_index import index_bytes, new_index
 from clnr.embedding.store.artifact_files import INDEX, INDEX_INFO, SHARDS
 from clnr.embedding.store.shards import Shards, shard_path, write_shard
-from clnr.embedding.store.stored_vectors import StoredEmbedding
 from clnr.errors import ClnrError
 from clnr.graph import Graph
 from tests.fuzz import examples
@@ -58,7 +57,7 @@ def stored_shards(folder: Path) -> Shards:
 
 def nearest(folder: Path, node: int = 7) -> set[int]:
     """As a process that has just been started finds them."""
-    return set(neighbors.nearest(StoredEmbedding(stored_shards(folder)), node, 5, approximate=True).nodes.tolist())
+    return set(neighbors.nearest(stored_shards(folder), node, 5, approximate=True).nodes.tolist())
 
 
 def exactly(z: np.ndarray, node: int = 7) -> set[int]:

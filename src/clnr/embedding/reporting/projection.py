@@ -11,15 +11,15 @@ from clnr.embedding.search.neighbors import NeighborList
 from clnr.engine import unit_rows
 from clnr.graph.csr import Array
 
-_STEPS = 500
-_MANY, _FEWER = 10_000, 200
-_RATE = 0.5
-_AWAY = 5
-_SEARCH = 40
+_STEPS_OF_FEW = 500
+_FEW_NODES, _STEPS_OF_MANY = 10_000, 200
+_STEP_SIZE = 0.5
+_REPELLING_NODES = 5
+_BISECTIONS = 40
 # The curve 1 / (1 + a d^(2b)) that is nearest to: 1 up to a distance of 0.1, then falling as exp(-(d - 0.1)).
-_A, _B = 1.577, 0.895
-_FURTHEST = 4.0
-_SPREAD = 10.0
+_CURVE_A, _CURVE_B = 1.577, 0.895
+_LARGEST_MOVE = 4.0
+_START_RADIUS = 10.0
 
 
 def layout(z: Array, near: NeighborList, seed: int = 0) -> Array:
@@ -37,19 +37,19 @@ def layout(z: Array, near: NeighborList, seed: int = 0) -> Array:
     if not can_move(z, near):
         return points.numpy()
     heads, tails, weights = _weighted(torch.from_numpy(near.nodes), torch.from_numpy(1 - near.cosine))
-    everyone = torch.arange(count).repeat_interleave(_AWAY)
+    everyone = torch.arange(count).repeat_interleave(_REPELLING_NODES)
     steps = steps_of(count)
     for step in range(steps):
         pull = _pull(points, heads, tails, weights)
-        others = (rng.draw(rng.key(seed, "map", step), torch.arange(count * _AWAY)) * count) >> 32
+        others = (rng.draw(rng.key(seed, "map", step), torch.arange(count * _REPELLING_NODES)) * count) >> 32
         push = _push(points, everyone, others)
-        points = points + (pull + push) * (_RATE * (1 - step / steps))
+        points = points + (pull + push) * (_STEP_SIZE * (1 - step / steps))
     return points.numpy()
 
 
 def steps_of(count: int) -> int:
     """The number of steps for a map of so many nodes."""
-    return _STEPS if count <= _MANY else _FEWER
+    return _STEPS_OF_FEW if count <= _FEW_NODES else _STEPS_OF_MANY
 
 
 def can_move(z: Array, near: NeighborList) -> bool:
@@ -79,7 +79,7 @@ def _principal(z: Tensor) -> Tensor:
     points = torch.nn.functional.pad(points, (0, 2 - points.shape[1]))
     # By ranks, a few outliers do not press all others into a corner.
     ranks = points.argsort(dim=0, stable=True).argsort(dim=0, stable=True)
-    return (_SPREAD * (2 * ranks / (len(points) - 1) - 1)).float()
+    return (_START_RADIUS * (2 * ranks / (len(points) - 1) - 1)).float()
 
 
 def _weighted(nodes: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -88,7 +88,7 @@ def _weighted(nodes: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     beyond = (distance - distance[:, :1]).clamp_min(0).double()
     low, high = torch.zeros(count, 1).double(), torch.full((count, 1), 1e3).double()
     # The scale of each node that makes its weights add up to log2 k.
-    for _ in range(_SEARCH):
+    for _ in range(_BISECTIONS):
         scale = (low + high) / 2
         much = (-beyond / scale.clamp_min(1e-12)).exp().sum(1, keepdim=True) > np.log2(max(2, k))
         low, high = torch.where(much, low, scale), torch.where(much, scale, high)
@@ -111,13 +111,13 @@ def _power(values: Tensor, exponent: float) -> Tensor:
 def _pull(points: Tensor, heads: Tensor, tails: Tensor, weights: Tensor) -> Tensor:
     apart = points[heads] - points[tails]
     square = apart.square().sum(1)
-    force = -2 * _A * _B * _power(square.clamp_min(1e-12), _B - 1) / (1 + _A * _power(square, _B))
+    force = -2 * _CURVE_A * _CURVE_B * _power(square.clamp_min(1e-12), _CURVE_B - 1) / (1 + _CURVE_A * _power(square, _CURVE_B))
     return torch.zeros_like(points).index_add_(0, heads, (weights * force)[:, None] * apart)
 
 
 def _push(points: Tensor, nodes: Tensor, others: Tensor) -> Tensor:
     apart = points[nodes] - points[others]
     square = apart.square().sum(1)
-    force = 2 * _B / ((1e-3 + square) * (1 + _A * _power(square, _B)))
-    moves = (force[:, None] * apart).clamp_(-_FURTHEST, _FURTHEST)
-    return moves.reshape(len(points), _AWAY, 2).sum(1)
+    force = 2 * _CURVE_B / ((1e-3 + square) * (1 + _CURVE_A * _power(square, _CURVE_B)))
+    moves = (force[:, None] * apart).clamp_(-_LARGEST_MOVE, _LARGEST_MOVE)
+    return moves.reshape(len(points), _REPELLING_NODES, 2).sum(1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import table_warnings
+from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, MAP_LAYOUTS
 from clnr.embedding.result import EmbeddingResult
 from clnr.embedding.scoring.baseline_comparison import compare
@@ -25,6 +27,7 @@ from clnr.tables.columns.notations import DECIMAL_COMMA
 from clnr.tables.kinds.table_kinds import plain_name
 from clnr.tables.roles.node_names import can_name
 
+Log = Callable[[str], None]
 _NEAR_NODES = 15
 _MOST_LETTERS = 200
 _WORD_LETTERS = 30
@@ -50,16 +53,25 @@ def format_scores(scores: dict[str, float]) -> list[tuple[str, str]]:
     return [(_SCORES[name], f"{scores[name]:,.0f}" if name == "links_held_out" else f"{scores[name]:.4g}") for name in names]
 
 
-def report_html(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT) -> bytes:
+def report_html(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, log: Log | None = None) -> bytes:
     """The report as the bytes of an HTML file."""
-    return render_html(report_data(result, title, layout)).encode()
+    return render_html(report_data(result, title, layout, log)).encode()
 
 
-def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT) -> ReportData:
-    """Everything that the report shows, with a map of some layout."""
+def report_data(result: EmbeddingResult, title: str, layout: str = DEFAULT_LAYOUT, log: Log | None = None) -> ReportData:
+    """Everything that the report shows, of all nodes or of a sample.
+
+    Args:
+        result: The embedding.
+        title: The heading.
+        layout: Of the map.
+        log: Is told how long the map takes; None for nobody.
+    """
     model, shown = result.model, result.nodes.shown()
     table_graph, count, total = shown.table_graph, len(shown.nodes), result.nodes.num_nodes
     z = result.z[shown.nodes]
+    if log is not None:
+        log(drawing_note(z, layout))
     near = neighbor_lists(z, _NEAR_NODES)
     start, links = _neighbours(table_graph.graph, shown.places)
     names = [_shorten(name) for name in table_graph.names_of(shown.places)]

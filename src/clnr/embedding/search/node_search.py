@@ -17,10 +17,10 @@ from clnr.graph.csr import Array
 Texts = Callable[[], Iterable[Any]]
 """A text of each node, null for one without: Arrow arrays in the order of nodes, which are made one at a time."""
 
-_SHOWN = 5
-_COMPARED = 20_000
-_ALIKE = 0.6
-_LONG = 60
+_SHOWN_MATCHES = 5
+_MOST_COMPARED_TEXTS = 20_000
+_LEAST_RATIO = 0.6
+_MOST_NAME_LETTERS = 60
 
 
 class NearText(NamedTuple):
@@ -49,8 +49,8 @@ class NodeTexts:
             if len(found) == 1:
                 return int(found[0])
             if len(found):
-                some = ", ".join(f"{each!r:.80}" for each in _texts_at(self.ids(), found[:_SHOWN]))
-                more = ", ..." if len(found) > _SHOWN else ""
+                some = ", ".join(f"{each!r:.80}" for each in _texts_at(self.ids(), found[:_SHOWN_MATCHES]))
+                more = ", ..." if len(found) > _SHOWN_MATCHES else ""
                 raise DataError(f"{len(found):,} nodes are called {text!r:.80}; take the id of one: {some}{more}")
         raise self.unknown(text)
 
@@ -61,7 +61,7 @@ class NodeTexts:
         for texts in filter(None, (self.ids, self.names)):
             for near in near_texts(texts(), text):
                 alike[near.node] = max(near.alike, alike.get(near.node, 0.0))
-        nodes = nsmallest(_SHOWN, alike, key=lambda each: (-alike[each], each))
+        nodes = nsmallest(_SHOWN_MATCHES, alike, key=lambda each: (-alike[each], each))
         said = f"there is no node {node!r:.80}"
         if nodes:
             return DataError(f"{said}; did you mean {self._called(nodes)}?")
@@ -75,10 +75,10 @@ class NodeTexts:
         ids = _texts_at(self.ids(), rows)
         names = [None] * len(ids) if self.names is None else _texts_at(self.names(), rows)
         pairs = zip(ids, names, strict=True)
-        return ", ".join(f"{i!r:.80}" + (f" ({name[:_LONG]})" if name and name != i else "") for i, name in pairs)
+        return ", ".join(f"{i!r:.80}" + (f" ({name[:_MOST_NAME_LETTERS]})" if name and name != i else "") for i, name in pairs)
 
 
-def near_texts(texts: Iterable[Any], wanted: str, most: int = _SHOWN) -> list[NearText]:
+def near_texts(texts: Iterable[Any], wanted: str, most: int = _SHOWN_MATCHES) -> list[NearText]:
     """The nodes whose texts are most like another, whatever its case, best first.
 
     Of three pieces of a text, two changed letters leave one as it was: only texts that have a piece are compared, those with
@@ -91,13 +91,13 @@ def near_texts(texts: Iterable[Any], wanted: str, most: int = _SHOWN) -> list[Ne
     for first, part in _numbered(texts):
         found = _count_pieces(part, pieces)
         rows = np.flatnonzero(found)
-        rows = rows[np.argsort(-found[rows], kind="stable")][:_COMPARED]
+        rows = rows[np.argsort(-found[rows], kind="stable")][:_MOST_COMPARED_TEXTS]
         there = part.take(rows).to_pylist()
         candidates += zip((-found[rows]).tolist(), (first + rows).tolist(), there, strict=True)
-        candidates = sorted(candidates)[:_COMPARED] if len(candidates) > _COMPARED else candidates
+        candidates = sorted(candidates)[:_MOST_COMPARED_TEXTS] if len(candidates) > _MOST_COMPARED_TEXTS else candidates
     matcher = SequenceMatcher(None, b=text, autojunk=False)
     near = (NearText(_alike(matcher, text, each.lower()), node) for _, node, each in candidates)
-    return nsmallest(most, (each for each in near if each.alike >= _ALIKE), key=lambda each: (-each.alike, each.node))
+    return nsmallest(most, (each for each in near if each.alike >= _LEAST_RATIO), key=lambda each: (-each.alike, each.node))
 
 
 def _alike(matcher: SequenceMatcher[str], text: str, other: str) -> float:
@@ -116,7 +116,7 @@ def _alike(matcher: SequenceMatcher[str], text: str, other: str) -> float:
 def _ratio(matcher: SequenceMatcher[str], other: str) -> float:
     matcher.set_seq1(other)
     quick = min(matcher.real_quick_ratio(), matcher.quick_ratio())
-    return matcher.ratio() if quick >= _ALIKE else 0.0
+    return matcher.ratio() if quick >= _LEAST_RATIO else 0.0
 
 
 def _equal(texts: Iterable[Any], wanted: str) -> Array:

@@ -93,7 +93,6 @@ class GraphNodes(Nodes):
 
     Attributes:
         num_nodes: How many there are.
-        num_shown: How many of them a report shows.
         title: What the graph is called.
         saved_in: A folder that has all files of the result; None if they are yet to be written.
     """
@@ -101,10 +100,6 @@ class GraphNodes(Nodes):
     num_nodes: int
     title: str
     saved_in: Path | None
-
-    @property
-    @abstractmethod
-    def num_shown(self) -> int: ...
 
     @property
     @abstractmethod

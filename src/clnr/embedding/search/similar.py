@@ -13,7 +13,6 @@ from clnr.embedding.store.artifact_graph import ArtifactNodes, load_table_info
 from clnr.embedding.store.export import read_vectors
 from clnr.embedding.store.shards import Shards
 from clnr.embedding.store.stored_nodes import StoredNodes
-from clnr.embedding.store.stored_vectors import StoredEmbedding
 from clnr.errors import ClnrError
 from clnr.graph.csr import Array
 from clnr.support.storage.checked_files import errors_name, read_stable, sha256
@@ -94,7 +93,7 @@ def _open(files: ArtifactFiles) -> tuple[Rows, Nodes]:
     """The vectors of a folder, and who its nodes are; with shards, as its graph folder tells, if that is still where it was."""
     if files.has(SOURCE):
         shards = Shards.open(files)
-        return StoredEmbedding(shards), StoredNodes(shards, load_table_info(files))
+        return shards, StoredNodes(shards, load_table_info(files))
     with files.reading(VECTORS) as path:
         ids, z = read_vectors(path)
     return ArrayRows(z, lambda: _index(files, z)), ArtifactNodes(files, ids)

@@ -41,10 +41,6 @@ class TableNodes(GraphNodes):
         self.num_nodes, self.title = table_graph.graph.num_nodes, table_graph.graph.name
 
     @property
-    def num_shown(self) -> int:
-        return min(self.num_nodes, MOST_MAP_NODES)
-
-    @property
     def table_graph(self) -> TableGraph:
         return self._table_graph
 
@@ -82,8 +78,8 @@ class TableNodes(GraphNodes):
     def shown(self) -> ShownNodes:
         graph = self._table_graph.graph
         nodes = np.arange(self.num_nodes)
-        if self.num_shown < self.num_nodes:
-            nodes = np.sort(rng.permute(rng.key(0, "shown"), torch.arange(self.num_shown), self.num_nodes).numpy())
+        if self.num_nodes > MOST_MAP_NODES:
+            nodes = np.sort(rng.permute(rng.key(0, "shown"), torch.arange(MOST_MAP_NODES), self.num_nodes).numpy())
         facts = graph_facts(graph)
         if any(self.names_of(nodes)):
             facts["names"] = f"column {self.name_column}"

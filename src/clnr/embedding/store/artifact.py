@@ -36,7 +36,6 @@ from clnr.embedding.store.artifact_graph import load_table_graph, load_table_inf
 from clnr.embedding.store.export import id_column, read_vectors, vector_table
 from clnr.embedding.store.shards import Shards, TemporaryFolder
 from clnr.embedding.store.stored_nodes import StoredNodes
-from clnr.embedding.store.stored_vectors import StoredEmbedding
 from clnr.engine import DEVICES, PRECISIONS, Reference
 from clnr.errors import DataError, MethodError
 from clnr.experiments.learn import check_seed
@@ -133,7 +132,7 @@ def stored_result(
     model: FittedModel, shards: Shards, info: TableInfo, metrics: Metrics, folder: GraphFolder | None = None
 ) -> EmbeddingResult:
     """What is in shards, of a graph that is in a folder; None to look for the graph folder where it was."""
-    return EmbeddingResult(model, StoredNodes(shards, info, folder), StoredEmbedding(shards), *metrics)
+    return EmbeddingResult(model, StoredNodes(shards, info, folder), shards, *metrics)
 
 
 def differences(model: FittedModel, settings: Settings, recipe: Recipe | None) -> list[str]:

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.reporting.report_data import report_html
 from clnr.embedding.reporting.report_file import drawn_layout, write_report_file
@@ -61,8 +60,7 @@ def write_report(
         result = name_nodes(result, name, folder)
         save_names(result, folder)
     title = resolve_path(folder).name
-    log(drawing_note(result.z[: result.nodes.num_shown], layout))
-    return write_report_file(folder, title, report_html(result, title, layout))
+    return write_report_file(folder, title, report_html(result, title, layout, log))
 
 
 def write_reserved(result: EmbeddingResult, folder: Path, force: bool, formats: Collection[str], layout: str | None) -> None:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from clnr.embedding.search.neighbors import Rows
+from clnr.embedding.search.stored_index import StoredIndex, digest_of
 from clnr.embedding.store.artifact_files import FORMAT_VERSION, SHARDS, SOURCE, ArtifactFiles, check_version
 from clnr.embedding.store.export import vector_table
 from clnr.errors import ClnrError, DataError
@@ -84,9 +86,12 @@ class TemporaryFolder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class Shards:
-    """The shards of a folder that ``clnr embed --graph`` wrote; one of them is in memory at a time.
+@dataclass(frozen=True, repr=False)
+class Shards(Rows):
+    """The shards of a folder that ``clnr embed --graph`` wrote: an array whose rows are read when they are asked for.
+
+    ``z[5]``, ``z[10:20]``, ``z[[3, 1]]`` and ``z[mask]`` are NumPy arrays. ``for part in z.blocks()`` gives all rows, one shard
+    at a time. ``numpy.asarray(z)`` reads everything.
 
     Attributes:
         folder: The folder.
@@ -102,7 +107,10 @@ class Shards:
     dimension: int
     shards: int
     graph: tuple[Path, str]
-    temporary: TemporaryFolder | None = field(default=None, repr=False, compare=False)
+    temporary: TemporaryFolder | None = field(default=None, compare=False)
+
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
+    ndim: ClassVar[int] = 2
 
     @classmethod
     def open(cls, files: ArtifactFiles, temporary: TemporaryFolder | None = None) -> Shards:
@@ -165,9 +173,44 @@ class Shards:
                 raise DataError("a vector is missing, or has a number that is not finite")
         return flat.reshape(-1, self.dimension)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.nodes, self.dimension
+
+    def __len__(self) -> int:
+        return self.nodes
+
+    def __getitem__(self, index: Any) -> Array:
+        rows, columns = (index[0], index[1:]) if isinstance(index, tuple) else (index, ())
+        nodes = chosen(rows, len(self))
+        vectors = self.rows(nodes.reshape(-1)).reshape(*nodes.shape, self.dimension)
+        return vectors[(..., *columns)] if columns else vectors
+
+    def __iter__(self) -> Iterator[Array]:
+        for block in self.blocks():
+            yield from block
+
     def blocks(self) -> Iterator[Array]:
         """The vectors of each shard; together, they must be as many as there are nodes."""
         return (self.vectors(number) for number in range(len(self._starts) - 1))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.concatenate([np.empty((0, self.dimension), np.float32), *self.blocks()]).astype(
+            dtype or self.dtype, copy=False
+        )
+
+    def copy(self) -> Shards:
+        """Itself: nothing is ever written to it."""
+        return self
+
+    @cached_property
+    def index(self) -> Any:
+        """The index of approximate search: built from one shard after the other, which takes ``index_bytes`` of memory, and
+        kept in the user's cache."""
+        return StoredIndex(self.shape, digest_of(self.paths())).open(self.blocks)
+
+    def __repr__(self) -> str:
+        return f"Shards(shape={self.shape}, folder={str(self.folder)!r})"
 
     def rows(self, nodes: Array) -> Array:
         """The vectors of some nodes, in their order."""
@@ -206,3 +249,17 @@ class Shards:
         if self.temporary is not None:
             raise ClnrError("an embedding in temporary files cannot be pickled: save(folder), then NodeEmbedder.load(folder)")
         return type(self), (self.folder, self.nodes, self.dimension, self.shards, self.graph)
+
+
+def chosen(index: Any, count: int) -> Array:
+    """``numpy.arange(count)[index]``; for a number, a slice or numbers without an array of all."""
+    if isinstance(index, slice):
+        return np.arange(*index.indices(count))
+    numbers = np.asarray(index)
+    if numbers.dtype.kind not in "iu":
+        return np.flatnonzero(numbers) if numbers.dtype == bool and numbers.shape == (count,) else np.arange(count)[index]
+    numbers = numbers.astype(np.int64, copy=False)
+    outside = (numbers < -count) | (numbers >= count)
+    if outside.any():
+        raise IndexError(f"index {numbers[outside][0]} is out of bounds for {count} rows")
+    return np.where(numbers < 0, numbers + count, numbers)

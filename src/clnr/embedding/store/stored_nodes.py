@@ -9,16 +9,62 @@ from typing import Any, NoReturn
 import numpy as np
 
 from clnr.embedding.planning.graph_facts import folder_facts
+from clnr.embedding.search.node_ids import NodeIds, text_of
 from clnr.embedding.search.nodes import GraphNodes, ShownNodes
-from clnr.embedding.store.shards import Shards
+from clnr.embedding.store.shards import Shards, chosen
 from clnr.embedding.store.stored_columns import column_groups, stored_columns
-from clnr.embedding.store.stored_vectors import StoredIds
 from clnr.errors import ClnrError, DataError
 from clnr.graph import Graph
 from clnr.graph.csr import Array
 from clnr.graph.graph_folder import GraphFolder
 from clnr.tables import TableGraph
 from clnr.tables.table_info import NODES, TableInfo
+
+
+class StoredIds(NodeIds):
+    """The ids of all nodes, in shards: an array whose elements are read when they are asked for.
+
+    It finds rows by a pass over all ids.
+    """
+
+    def __init__(self, shards: Shards):
+        self._shards = shards
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self._shards.nodes,)
+
+    def __len__(self) -> int:
+        return self._shards.nodes
+
+    @property
+    def values(self) -> StoredIds:
+        return self
+
+    def __getitem__(self, nodes: Any) -> Any:
+        rows = chosen(nodes, len(self))
+        return self._shards.ids(rows) if np.ndim(rows) else self._shards.ids(np.array([rows]))[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype)
+
+    def texts(self) -> Iterator[Any]:
+        return self._shards.id_texts()
+
+    def find(self, names: list[Any]) -> Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        texts = [text_of(name) for name in names]
+        wanted, rows = pa.array(dict.fromkeys(texts), pa.string()), np.full(len(set(texts)), -1, np.int64)
+        first = 0
+        for ids in self.texts():
+            places = pc.index_in(wanted, value_set=ids).to_numpy(zero_copy_only=False)
+            rows[~np.isnan(places)] = first + places[~np.isnan(places)].astype(np.int64)
+            if (rows >= 0).all():
+                break
+            first += len(ids)
+        return rows[pc.index_in(pa.array(texts, pa.string()), value_set=wanted).to_numpy(zero_copy_only=False).astype(np.int64)]
 
 
 class StoredNodes(GraphNodes):
@@ -37,12 +83,6 @@ class StoredNodes(GraphNodes):
 
     def _graph_folder(self) -> GraphFolder | None:
         return self._folder or self._shards.graph_folder()
-
-    @property
-    def num_shown(self) -> int:
-        from clnr.embedding.scoring.sampled_scores import MEASURED
-
-        return min(self.num_nodes, MEASURED)
 
     @property
     def table_graph(self) -> NoReturn:
