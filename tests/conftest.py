@@ -97,6 +97,14 @@ def cuda() -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
+@pytest.fixture
+def clnr(monkeypatch, capsys):
+    """The command line, in this process."""
+    from tests.command_line import entry_point
+
+    return entry_point(monkeypatch, capsys)
+
+
 # Many tiny steps are done sooner without a second thread, above all on a busy machine.
 _THREADS = torch.get_num_threads()
 torch.set_num_threads(1)

@@ -16,7 +16,7 @@ from clnr.errors import RecipeError, UnknownName
 from clnr.methods import Architecture
 from clnr.methods.presets import Published
 from clnr.methods.recipe import Recipe, recipe_keys
-from tests.cli.test_cli import entry_point
+from tests.command_line import entry_point
 
 pytestmark = pytest.mark.full
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")

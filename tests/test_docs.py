@@ -19,7 +19,6 @@ from clnr.paper.paper_runs.result_set import ResultSet
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.runs_file import RunsFiles, write_runs
 from clnr.paper.paper_runs.scope import Scope
-from tests.cli.test_cli import entry_point
 from tests.conftest import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -36,11 +35,6 @@ def blocks(page: str, kind: str) -> list[tuple[str, str]]:
     """Blocks of code of a kind, each with the text before it."""
     text = (DOCS / page).read_text(encoding="utf-8")
     return [(text[: match.start()], match[1]) for match in re.finditer(rf"```{kind}\n(.*?)```", text, re.DOTALL)]
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from clnr import NodeEmbedder
 from clnr.engine.cpu.cpu_engine import CSRArrays
 from clnr.errors import ClnrError
 from clnr.support.processes import launch
-from tests.cli.test_cli import entry_point
 from tests.conftest import tiny
 
 # -- imports ----------------------------------------------------------------------------------------------------------------
@@ -95,14 +94,13 @@ def counts(monkeypatch) -> Counter[str]:
         ("--effort quick", 182, 141),
     ],
 )
-def test_passes_over_the_edges_and_factorisations(tmp_path, monkeypatch, capsys, counts, words, passes, factorisations):
+def test_passes_over_the_edges_and_factorisations(tmp_path, monkeypatch, clnr, counts, words, passes, factorisations):
     monkeypatch.chdir(tmp_path)
     source, target, _ = tiny().edges()
     rows = "".join(f"n{a},n{b}\n" for a, b in zip(source, target, strict=True))
     (tmp_path / "edges.csv").write_text("source,target\n" + rows)
     (tmp_path / "nodes.csv").write_text("id,x,y\n" + "".join(f"n{i},{i * i % 17},{i % 5}\n" for i in range(40)))
     tables = ["--edges", "edges.csv", "--nodes", "nodes.csv"]
-    clnr = entry_point(monkeypatch, capsys)
     ended = clnr("embed", *tables, "--out", "out", "--quiet", "--device", "cpu", *words.split())
     assert ended.code == 0, ended.err
     assert counts["passes over the edges"] <= passes

@@ -15,12 +15,11 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
 
-from clnr import __version__, cli, run
+from clnr import __version__, run
 from clnr.bench import BenchmarkResult
 from clnr.datasets import DATASETS, download
 from clnr.engine import choose
@@ -30,60 +29,12 @@ from clnr.experiments.run_cache import RunCache
 from clnr.methods import CLNR, METHODS
 from clnr.methods.presets import preset
 from clnr.methods.recipe import Recipe, recipe_keys
+from tests.command_line import assert_refused, only_json, outside
 
 QUICK = {"epochs": 2, "probe_steps": 20, "hidden": 16, "dimension": 16}
 SET = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
 RUN = ["run", "CLNR", "toy", "--device", "cpu", *SET]
 MEASURES = ("alignment", "uniformity", "effective_rank")
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def entry_point(monkeypatch, capsys):
-    """Calls the entry point as a shell would, in this process."""
-
-    def call(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["clnr", *map(str, words)])
-        capsys.readouterr()
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as error:
-            code = error.code or 0
-        return Ended(code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
-
-
-def outside(*words: str, **environment: str) -> Ended:
-    """The same in a process of its own."""
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment
-    ended = subprocess.run([sys.executable, "-m", "clnr", *words], env=env, capture_output=True, text=True, timeout=600)
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
-
-
-def assert_refused(ended: Ended) -> str:
-    """Exit code 2, one line on standard error, nothing on standard output; returns the line."""
-    assert ended.code == 2
-    assert ended.out == ""
-    assert re.fullmatch(r"clnr: [^\n]+\n", ended.err), ended.err
-    assert "Traceback" not in ended.err
-    return ended.err
-
-
-def only_json(ended: Ended):
-    assert ended.code == 0, ended.err
-    assert ended.out.count("\n") == 1
-    return json.loads(ended.out)
 
 
 # -- run -------------------------------------------------------------------------------------------------------------------

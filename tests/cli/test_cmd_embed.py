@@ -35,7 +35,7 @@ from clnr.embedding.store.artifact_files import OWNED_FILES
 from clnr.methods import CLNR_MIX
 from clnr.methods.model import Model
 from clnr.support.storage.atomic_io import reserve_folder
-from tests.cli.test_cli import assert_refused, entry_point, only_json
+from tests.command_line import assert_refused, only_json
 from tests.conftest import tiny
 from tests.kills import Killed, killed
 
@@ -44,11 +44,6 @@ FILES = {
     *("digests.json", "embeddings.parquet", "graph.safetensors", "metrics.jsonl", "model.safetensors", "nodes.parquet"),
     "recipe.toml",
 }
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -21,14 +21,10 @@ from clnr.methods import CLNR, METHODS
 from clnr.methods.presets import Published, preset
 from clnr.methods.recipe import Recipe, recipe_keys
 from tests.cases import in_tiers
-from tests.cli.test_cli import QUICK, RUN, entry_point, only_json
+from tests.cli.test_cli import QUICK, RUN
+from tests.command_line import only_json
 from tests.experiments.test_run_cache import made
 from tests.methods.test_registry import TABLE_1
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
 
 
 def shown(table, width=80):

@@ -15,14 +15,9 @@ from clnr.datasets.catalog import DATASETS, OLD_NAMES
 from clnr.experiments.run_cache import RunCache
 from clnr.methods.recipe import recipe_keys
 from clnr.support.deprecation import RenamedWarning
-from tests.cli.test_cli import RUN, entry_point
+from tests.cli.test_cli import RUN
 
 OLD_CACHE = Path(__file__).parents[1] / "experiments" / "old" / "runs.sqlite"
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
 
 
 def warned(ended, kind, old, new):

@@ -12,12 +12,7 @@ from clnr.cli import app, cmd_embed
 from clnr.cli.parallel import ray_workers
 from clnr.cli.recipe_options import SHORT_FORMS
 from clnr.methods.recipe import recipe_keys
-from tests.cli.test_cli import assert_refused, entry_point
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
+from tests.command_line import assert_refused
 
 
 def test_short_forms_are_keys_of_recipes_and_no_option_is_there_twice():

@@ -11,7 +11,7 @@ from clnr import NodeEmbedder
 from clnr.cli.table_options import tables_by_name
 from clnr.errors import ClnrError
 from clnr.tables import read_tables
-from tests.cli.test_cli import assert_refused, entry_point
+from tests.command_line import assert_refused
 
 SMALL = ["--method", "SVD", "--dimension", "4", "--device", "cpu", "--no-baselines", "--no-report", "-q"]
 ENDS = ("user", "source"), ("item", "target")
@@ -19,11 +19,6 @@ SHOP = [
     *("--edges", "user,bought,item=bought.csv", "--edges", "user,knows,user=knows.csv"),
     *("--nodes", "user=users.csv", "--nodes", "item=items.csv"),
 ]
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="module")

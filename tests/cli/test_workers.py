@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tests.cli.test_cli import entry_point
+from tests.command_line import entry_point
 
 if not Path("/proc/self/task").exists():
     pytest.skip("needs Linux: /proc tells which processes are workers", allow_module_level=True)

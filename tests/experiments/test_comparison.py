@@ -12,7 +12,7 @@ from clnr.experiments.results import Summary
 from clnr.experiments.run_cache import RunCache
 from clnr.methods import GRACE
 from clnr.methods.presets import preset
-from tests.cli.test_cli import assert_refused, entry_point, only_json
+from tests.command_line import assert_refused, only_json
 from tests.experiments.test_run_cache import made
 
 
@@ -79,11 +79,6 @@ def test_as_json_every_method_is_told_with_its_difference():
 QUICK = {"epochs": 2, "probe_steps": 20, "hidden": 16, "dimension": 16}
 SET = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
 COMPARE = ["compare", "toy", "--methods", "clnr, GRACE,dgi", "--seeds", "2", "--device", "cpu", *SET]
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
 
 
 @pytest.mark.full

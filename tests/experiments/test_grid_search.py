@@ -15,7 +15,7 @@ from clnr.experiments.runner import Runner
 from clnr.methods import METHODS
 from clnr.methods.recipe import Recipe
 from clnr.support.progress import Bar
-from tests.cli.test_cli import assert_refused, entry_point, only_json
+from tests.command_line import assert_refused, only_json
 from tests.conftest import tiny
 from tests.experiments.test_run_cache import made
 
@@ -214,11 +214,6 @@ def test_validation_is_what_an_ordinary_run_would_say():
 
 SMALL = [word for key in ("epochs=2", "probe_steps=20", "hidden=16", "dimension=16") for word in ("--set", key)]
 SEARCH = ["search", "CLNR", "toy", "--grid", "layers=1,2", "--grid", "feature_mask=0,0.5", "--seeds", "2", *SMALL]
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
 
 
 def test_search_prints_the_trials_best_first(clnr):

@@ -14,16 +14,11 @@ from clnr.methods import CLNR, GRACE
 from clnr.paper.claims import CLAIMS
 from clnr.paper.exhibits import EXHIBITS
 from clnr.paper.paper_runs import scope
-from tests.cli.test_cli import assert_refused, entry_point
+from tests.command_line import assert_refused
 
 pytest.importorskip("matplotlib")
 
 SMALL = ("--datasets", "toy", "--methods", "CLNR,GRACE", "--seeds", "1", "--quick", "--device", "cpu")
-
-
-@pytest.fixture
-def clnr(monkeypatch, capsys):
-    return entry_point(monkeypatch, capsys)
 
 
 @pytest.mark.full

@@ -12,8 +12,8 @@ from clnr.errors import UnknownName
 from clnr.experiments.run_cache import RunCache
 from clnr.support.console import Console, Table
 from clnr.support.humanize import escape_control, shorten
-from tests.cli.test_cli import assert_refused, entry_point
 from tests.cli.test_cmd_embed import SMALL
+from tests.command_line import assert_refused, entry_point
 from tests.experiments.test_run_cache import made
 
 EVIL = "\x1b[2J\x1b]0;title\x07\r\x08\x7f\x9b31m\u202egnp\u2066[bold]:smile:"

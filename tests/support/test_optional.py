@@ -15,7 +15,7 @@ from clnr.embedding.store.export import parse_formats
 from clnr.engine import cpu_engine
 from clnr.methods.recipe import Recipe
 from clnr.support.optional import check_installed, import_optional
-from tests.cli.test_cli import entry_point
+from tests.command_line import entry_point
 from tests.conftest import tiny
 
 

@@ -14,7 +14,7 @@ from clnr.paper.paper_runs.result_set import ResultSet
 from clnr.paper.paper_runs.run_index import RunFilter, RunIndex
 from clnr.paper.paper_runs.runs_file import RunsFiles, write_runs
 from clnr.paper.paper_runs.scope import Scope
-from tests.cli.test_cli import assert_refused, entry_point
+from tests.command_line import assert_refused, entry_point
 from tests.paper.made import cache_of, made
 
 SCOPE = Scope(seeds=2)

@@ -12,7 +12,6 @@ from clnr.tables.columns.type_warnings import type_warnings
 from clnr.tables.io import sql
 from clnr.tables.io.chunks import fetch_chunks
 from clnr.tables.io.source import Column, describe, store
-from clnr.tables.io.sql import connect
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -28,13 +27,6 @@ def queries(monkeypatch):
     guarded = sql._guarded
     monkeypatch.setattr(sql, "_guarded", lambda query, name: asked.append(name) or guarded(query, name))
     return asked
-
-
-@pytest.fixture
-def db():
-    db = connect()
-    yield db
-    db.close()
 
 
 def mixed(copies):

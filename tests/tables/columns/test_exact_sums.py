@@ -11,7 +11,6 @@ import pytest
 from clnr.tables import ingest, load_graph_folder, read_tables
 from clnr.tables.columns.exact_sums import SumRange, as_mean, power_of_two, whole_sum
 from clnr.tables.io import sql
-from clnr.tables.io.sql import connect
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
@@ -67,13 +66,6 @@ def test_weights_of_repeated_edges_are_added_alike_whatever_the_threads(with_thr
         digests.add(read.graph.digest)
         assert set(read.graph.edges()[2].tolist()) == {1 + 2.0**-23}
     assert len(digests) == 1
-
-
-@pytest.fixture
-def db():
-    db = connect()
-    yield db
-    db.close()
 
 
 @pytest.mark.parametrize("exponents", [(-3, 3), (-20, 25), (-140, 120), (-1070, 100)])

@@ -14,19 +14,11 @@ from clnr.errors import ClnrError, DataError
 from clnr.tables import FeatureEncoder, StructuralFeatures
 from clnr.tables.columns.column_encoders import ColumnEncoder
 from clnr.tables.io.source import describe, store
-from clnr.tables.io.sql import connect
 
 OLD = Path(__file__).parents[1] / "old"
 
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
-
-
-@pytest.fixture
-def db():
-    db = connect()
-    yield db
-    db.close()
 
 
 def learned(db, sql, columns=("x",)):
