@@ -98,7 +98,7 @@ def test_of_files_ends_are_of_the_same_kinds_too(folder):
 def test_from_files_scores_and_answers_are_those_of_memory(folder, embedder, tmp_path):
     settings = Settings(METHODS["SVD-mix"], cpu_engine(), recipe=ASKED, hold_out=0.1)
     found = embed_folder(folder, tmp_path / "shards", settings, 2_000_000_000)
-    assert found.scored.scores["link_auc"] == pytest.approx(embedder.scores_["link_auc"], abs=0.12)
+    assert found.scores["link_auc"] == pytest.approx(embedder.scores_["link_auc"], abs=0.12)
     assert not any(each.linked for each in similar_nodes(tmp_path / "shards", "user:4", 9, kind="item", unlinked=True).nodes)
     asked = similar_nodes(tmp_path / "shards", "user:4", 10, kind="item").nodes
     assert np.mean([each == taste[4] for each in tastes_of([node.id for node in asked])]) > 0.8

@@ -86,6 +86,6 @@ def test_from_a_folder_to_shards_and_scores_on_a_gpu(tmp_path, cuda):
     result = embed_folder(
         folder, tmp_path / "out", Settings(methods.CLNR, exact(), recipe=changes), 4_000_000_000, layout="fast"
     )
-    assert (result.nodes, result.dimension, len(result.losses)) == (400, 8, 3)
-    assert {"link_auc", "alignment", "uniformity"} <= result.scored.scores.keys()
+    assert (len(result.z), result.z.dimension, len(result.losses)) == (400, 8, 3)
+    assert {"link_auc", "alignment", "uniformity"} <= result.scores.keys()
     assert (tmp_path / "out" / "report.html").is_file()

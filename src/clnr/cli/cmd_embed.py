@@ -266,15 +266,17 @@ def _embed_from_files(
             print_stderr(f"{folder} is finished: there is nothing to resume")
         return
     seconds = perf_counter() - began
-    compared = compare(result.model.method, result.scored.scores, result.scored.baselines)
+    compared = compare(result.model.method, result.scores, result.baselines)
+    (nodes, dimension), shards = result.z.shape, result.z.shards
     if as_json:
-        content = {"nodes": result.nodes, "dimension": result.dimension, "shards": result.shards, "folder": str(folder)}
+        content = {"nodes": nodes, "dimension": dimension, "shards": shards, "folder": str(folder)}
+        scored = {"scores": result.scores, "warnings": result.warnings, "baselines": result.baselines}
         more = {"seconds": round(seconds, 3), "comparison": None if compared is None else compared.sentence}
-        print(json.dumps(without_nan({**content, **result.scored._asdict(), **more})))
+        print(json.dumps(without_nan({**content, **scored, **more})))
         return
-    sizes = f"{plural(result.nodes, 'node')} in {result.dimension} dimensions, {plural(result.shards, 'shard')}"
+    sizes = f"{plural(nodes, 'node')} in {dimension} dimensions, {plural(shards, 'shard')}"
     out.print(f"{sizes}, {duration(seconds)}: {folder}", style="bold")
-    _print_scores("score", result.scored.scores, compared, result.scored.warnings)
+    _print_scores("score", result.scores, compared, result.warnings)
     out.print(", ".join(sorted(path.name for path in folder.iterdir())), style="dim")
 
 

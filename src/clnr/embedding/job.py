@@ -8,25 +8,23 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clnr.embedding.extension import extend
 from clnr.embedding.fit_settings import HOLD_OUT, Settings
-from clnr.embedding.fitted_model import FittedModel
 from clnr.embedding.planning import file_plan
 from clnr.embedding.planning.file_plan import FilePlan
 from clnr.embedding.planning.memory_plan import MemoryPlan
 from clnr.embedding.reporting.drawing_time import drawing_note
 from clnr.embedding.reporting.map_layouts import DEFAULT_LAYOUT, check_layout
 from clnr.embedding.result import EmbeddingResult
-from clnr.embedding.scoring.job_scores import Scores
 from clnr.embedding.stages.graph_in_files import GraphInFiles
 from clnr.embedding.stages.graph_in_memory import GraphInMemory
 from clnr.embedding.stages.job_graph import Job, Output
 from clnr.embedding.stages.stages import FITTING, all_stages, run_stages
-from clnr.embedding.store.artifact import differences, load_folder, not_asked_for
+from clnr.embedding.store.artifact import differences, load_folder, load_result, not_asked_for
 from clnr.embedding.store.artifact_files import OWNED_FILES, RECIPE, SOURCE
 from clnr.embedding.store.export import check_formats
 from clnr.embedding.store.output_folder import write_reserved
@@ -114,6 +112,7 @@ def embed_tables(
             if layout is not None and bar is not None:
                 bar.note(drawing_note(result.z, layout))
             write_reserved(result, folder, force, formats, layout)
+            settings.remove_checkpoint()
             return result
         table_graph = read_source(tables, bar)
         recipe, planned = plan(table_graph, settings, layout=drawn)
@@ -208,27 +207,6 @@ def _is_finished(
 # -- a graph in files -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ShardedEmbedding:
-    """What ``embed_folder`` has written.
-
-    Attributes:
-        model: The fitted model.
-        nodes: Number of nodes.
-        dimension: Numbers of a vector.
-        shards: Number of shards.
-        losses: One per epoch.
-        scored: Scores on samples, warnings, and the scores of raw features.
-    """
-
-    model: FittedModel
-    nodes: int
-    dimension: int
-    shards: int
-    losses: tuple[float, ...]
-    scored: Scores
-
-
 def embed_folder(
     folder: GraphFolder,
     out: Path,
@@ -238,7 +216,7 @@ def embed_folder(
     force: bool = False,
     layout: str | None = None,
     bar: Bar | None = None,
-) -> ShardedEmbedding | None:
+) -> EmbeddingResult | None:
     """From a graph folder to a folder with a model and shards of vectors, in bounded memory; None if it was there already.
 
     Where workers share it, all of them call this; all but the first return None.
@@ -277,10 +255,7 @@ def embed_folder(
         if workers.first and work.has_model():
             log("training is complete: embedding goes on")
         run_stages(job, all_stages(Output(out, force, layout=layout)))
-    if job.scored is None:
-        return None
-    assert job.model is not None
-    return ShardedEmbedding(job.model, folder.num_nodes, job.vectors.dimension, job.vectors.shards, job.losses, job.scored)
+    return None if job.scored is None else load_result(out)
 
 
 @contextlib.contextmanager

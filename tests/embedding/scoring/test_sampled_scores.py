@@ -128,14 +128,14 @@ def test_scores_are_those_of_the_sample(folder, made):
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     cosines = [(z[a] * z[b]).sum(1) for a, b in (held, apart)]
     truth = np.repeat([1, 0], held.shape[1])
-    scores = result.scored.scores
+    scores = result.scores
     assert scores["link_auc"] == pytest.approx(roc_auc_score(truth, np.concatenate(cosines)), abs=1e-6)
     assert scores["links_held_out"] == held.shape[1]
     x = folder.graph().features.toarray()
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
     raw = roc_auc_score(truth, np.concatenate([(x[a] * x[b]).sum(1) for a, b in (held, apart)]))
-    assert result.scored.baselines["Raw"]["link_auc"] == pytest.approx(raw, abs=1e-6)
-    assert {"link_auc_error", "strict_accuracy", "strict_accuracy_error"} <= result.scored.baselines["Raw"].keys()
+    assert result.baselines["Raw"]["link_auc"] == pytest.approx(raw, abs=1e-6)
+    assert {"link_auc_error", "strict_accuracy", "strict_accuracy_error"} <= result.baselines["Raw"].keys()
     # All labelled nodes fit in the sample, whose split is that of the graph in memory.
     graph, shards = folder.graph(), Shards.open(ArtifactFiles.open(out))
     from clnr.datasets import split_of

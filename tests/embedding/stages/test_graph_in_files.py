@@ -125,7 +125,7 @@ def test_blocks_that_are_read_before_their_turn_give_the_same_bits(folder, tmp_p
 
 def test_from_a_folder_to_shards(folder, tmp_path):
     result = embed_folder(folder, tmp_path / "out", settings(), MEMORY)
-    assert (result.nodes, result.dimension, len(result.losses)) == (NODES, 8, 3)
+    assert (len(result.z), result.z.dimension, len(result.losses)) == (NODES, 8, 3)
     recipe, _ = plan(folder, settings(), MEMORY)
     whole = learn(methods.CLNR, folder.graph().with_median_loops(), 0, recipe, choose("cpu"))
     np.testing.assert_allclose(vectors(tmp_path / "out")[1], whole.z.numpy(), rtol=1e-4, atol=1e-5)
@@ -146,7 +146,7 @@ def test_similar_nodes_of_shards(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 50)
     out = tmp_path / "out"
-    assert embed_folder(folder, out, settings(), MEMORY).shards > 3
+    assert embed_folder(folder, out, settings(), MEMORY).z.shards > 3
     ids, z = vectors(out)
     unit = z / np.linalg.norm(z, axis=1, keepdims=True)
     cosine = unit @ unit[ids.index("n7")]
@@ -180,7 +180,7 @@ def test_what_was_stopped_while_it_was_scored_is_not_embedded_again(folder, tmp_
         with pytest.raises(KeyboardInterrupt):
             embed_folder(folder, tmp_path / "out", chosen, MEMORY)
     monkeypatch.setattr(BlockEmbedding, "run", lambda *_: pytest.fail("it embedded again"))
-    assert embed_folder(folder, tmp_path / "out", chosen, MEMORY).scored.scores["effective_rank"] > 1
+    assert embed_folder(folder, tmp_path / "out", chosen, MEMORY).scores["effective_rank"] > 1
 
 
 def test_the_disk_is_checked_before_training(folder, tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def test_shards_have_the_columns_of_one_file(given, tmp_path, monkeypatch):
     monkeypatch.setattr(file_plan, "_LEAST_BLOCK_ROWS", 50)
     monkeypatch.setattr(block_passes, "_MOST_NODES", 30)
     folder = ingest(edges, nodes, out=tmp_path / "graph")
-    assert embed_folder(folder, tmp_path / "shards", chosen, MEMORY).shards > 1
+    assert embed_folder(folder, tmp_path / "shards", chosen, MEMORY).z.shards > 1
     whole = pq.read_table(tmp_path / "whole" / VECTORS)
     found = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "shards" / "embeddings").iterdir()))
     assert ("node_kind" in found.column_names) == (given != "one kind")

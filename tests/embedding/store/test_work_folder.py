@@ -72,7 +72,7 @@ def test_a_full_disk_loses_nothing_that_was_written(folders, tmp_path, monkeypat
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     blocks, compute = [], BlockEmbedding._compute
     monkeypatch.setattr(BlockEmbedding, "_compute", lambda *args: blocks.append(args) or compute(*args))
-    assert embed_folder(folders[0], tmp_path / "out", chosen, MEMORY).shards >= 5
+    assert embed_folder(folders[0], tmp_path / "out", chosen, MEMORY).z.shards >= 5
     again = len(blocks)
     with pytest.raises(DataError, match="the disk is too small"):
         embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
@@ -177,6 +177,6 @@ def test_so_are_they_if_all_were_written(folders, tmp_path, monkeypatch):
     for shard in tmp_path.rglob("part-*.parquet"):
         pq.write_table(pq.read_table(shard).rename_columns(["node", "vector"]), shard)
     made = embed_folder(folders[0], tmp_path / "out", chosen, MEMORY, bar=Bar(None, False, lines.append))
-    assert f"{made.shards} of {made.shards} shards have the columns" in "\n".join(lines)
+    assert f"{made.z.shards} of {made.z.shards} shards have the columns" in "\n".join(lines)
     embed_folder(folders[0], tmp_path / "whole", settings(), MEMORY)
     np.testing.assert_array_equal(vectors(tmp_path / "out")[1], vectors(tmp_path / "whole")[1])
