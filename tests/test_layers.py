@@ -144,3 +144,9 @@ def call():
         ("clnr.graph.graph", False),
         *((name, False) for name in ("clnr.rng", "clnr.errors", "clnr.cli.app")),
     ]
+
+
+def test_the_picture_of_the_layers_is_that_of_the_imports():
+    from tests.layer_picture import parts, picture
+
+    assert parts()[1] == picture(), "python -m tests.layer_picture writes it anew"
